@@ -1,1 +1,54 @@
-//! Pure parsers of the kernel text.
+//! Pure parsers of the kernel's memory files.
+//!
+//! The contract of every parser here:
+//! - **Bytes in, values out.** No file is opened, nothing is read or written; the caller brings the
+//!   text, live, captured or recorded.
+//! - **One kernel file, one module**, named after the file.
+//! - **Absent is `None`.** A line or column that this kernel lacks is no error.
+//! - **Malformed is [`ParseError`]**, which names the line (from 1). Text that stops in the middle
+//!   of a line or of a zone is [`Problem::Truncated`]; it never yields half a value.
+//! - **No input makes a parser panic**, loop without end or take memory out of proportion to the
+//!   input: whatever is counted has a limit with a name.
+//! - **Units are converted once, here.** The kernel's kB become bytes (saturating), and the unit
+//!   stands last in every name. The units of text whose number has none are the kernel's own.
+//! - **What is sampled allocates nothing**: [`meminfo`], [`vmstat`], [`zoneinfo`], [`buddyinfo`],
+//!   [`extfrag`], [`pressure`] and the counters of [`cgroup`], from the second call on.
+//!   `parse_into` reuses what it fills and leaves it empty when it returns an error.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unreachable
+    )
+)]
+
+pub mod bdi;
+pub mod buddyinfo;
+pub mod cgroup;
+pub mod choice;
+pub mod cmdline;
+pub mod cpulist;
+pub mod df;
+pub mod diskstats;
+pub mod error;
+pub mod extfrag;
+pub mod limits;
+pub mod meminfo;
+pub mod mounts;
+pub mod number;
+pub mod pressure;
+mod scan;
+pub mod slabinfo;
+pub mod status;
+pub mod swaps;
+pub mod sysctl;
+pub mod sysvipc_shm;
+pub mod uptime;
+pub mod version;
+pub mod vmstat;
+pub mod zoneinfo;
+
+pub use error::{ParseError, Problem};

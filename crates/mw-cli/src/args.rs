@@ -1,0 +1,179 @@
+//! The command line. Help, man pages and completions are made from it.
+
+use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use mw_model::{Request, Severity};
+use std::path::PathBuf;
+
+/// Big memory on Linux, allocated fast, and never a stall.
+#[derive(Debug, Parser)]
+#[command(name = "memwright", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(max_term_width = 100)]
+pub struct Args {
+    /// Configuration file [default: /etc/memwright/memwright.toml where it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0  fine
+  1  findings at or above --fail-on, a request that is refused, or something left unmended
+  2  usage: the command line or the configuration is wrong
+  3  could not look
+  4  refused: a privilege is missing
+  5  failed part-way and rolled back";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Say whether this machine can hand out large memory without stalling, and what is wrong
+    Check(CheckArgs),
+    /// Write the kernel's memory state to a file, to be looked at elsewhere with check --root
+    Capture(CaptureArgs),
+    /// Show a rule's page: what it finds, why it hurts, how to fix it
+    Explain(ExplainArgs),
+    /// Mend what check finds, see that it helped, and note how to take it back
+    Fix(FixArgs),
+    /// Take changes back, byte for byte
+    Undo(UndoArgs),
+    /// List what was changed, and what has become of it
+    Changes(ChangesArgs),
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct CheckArgs {
+    /// Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    #[arg(long = "for", value_name = "REQUEST")]
+    pub request: Option<Request>,
+    /// Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as
+    /// sosreport lays it out), or a file written by capture
+    #[arg(long, value_name = "DIR|FILE")]
+    pub root: Option<PathBuf>,
+    /// Exit with 1 from this severity on [default: critical]
+    #[arg(long, value_name = "SEVERITY")]
+    pub fail_on: Option<FailOn>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Also list the rules that found nothing
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Output formats of `check`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// For programs, described in docs/schema
+    Json,
+    /// For Nagios and its like; the exit code is then the plugin's state
+    Nagios,
+}
+
+/// The severity from which on `check` exits with 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailOn {
+    /// Any finding
+    Note,
+    /// What stalls under load
+    Warning,
+    /// What stalls now or at the next large request
+    Critical,
+    /// Never
+    Never,
+}
+
+impl FailOn {
+    /// Whether a severity is at or above it.
+    pub fn is_reached_by(self, severity: Severity) -> bool {
+        match self {
+            Self::Note => true,
+            Self::Warning => severity >= Severity::Warning,
+            Self::Critical => severity >= Severity::Critical,
+            Self::Never => false,
+        }
+    }
+}
+
+/// Arguments of `capture`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct CaptureArgs {
+    /// The file to write; - is standard output [default: memwright-TIME.tar.zst]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace paths that people chose (mounts, swap files, cgroups) by numbers
+    #[arg(long)]
+    pub redact: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExplainArgs {
+    /// The rule; without it all rules are listed
+    #[arg(value_name = "RULE")]
+    pub rule: Option<String>,
+}
+
+/// Arguments of `fix`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FixArgs {
+    /// Mend these rules' findings only; some remedies are applied only when named
+    #[arg(value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// Show what would be changed and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Keep the changes over a reboot (sysctl.d and tmpfiles.d files of memwright's own)
+    #[arg(long)]
+    pub persist: bool,
+    /// Output as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the journal of changes is [default: /var/lib/memwright]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Arguments of `undo`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct UndoArgs {
+    /// The changes to take back, as numbered by changes; without it all of them
+    #[arg(value_name = "CHANGE")]
+    pub changes: Vec<u64>,
+    /// Put the former value back even where somebody else has changed it since
+    #[arg(long)]
+    pub force: bool,
+    /// Output as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the journal of changes is [default: /var/lib/memwright]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// Arguments of `changes`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ChangesArgs {
+    /// Also list changes that were taken back
+    #[arg(long)]
+    pub all: bool,
+    /// Output as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the journal of changes is [default: /var/lib/memwright]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+/// The whole command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Args::command()
+}

@@ -1,0 +1,68 @@
+//! `memwright changes`: what was changed, and what has become of it.
+
+use super::fix::journal_exit;
+use crate::args::ChangesArgs;
+use crate::config::Config;
+use crate::{Exit, Failure, terminal};
+use mw_remedy::{ChangeStatus, Changes, History, Kernel, State, changes};
+use std::fmt::Write;
+
+pub(crate) fn run(args: &ChangesArgs, config: &Config) -> Result<Exit, Failure> {
+    let state_dir = config.state_dir(args.state_dir.as_deref());
+    let history = History::read(&state_dir)
+        .map_err(|error| Failure::new(journal_exit(&error), format!("{error}")))?;
+    let mut all = changes(&Kernel::live(), &history);
+    if !args.all {
+        all.changes.retain(|change| !is_over(&change.state));
+    }
+    if args.json {
+        super::print_json(&all)?;
+    } else {
+        terminal::print(&text(&all));
+    }
+    Ok(if all.damage.is_empty() { Exit::Fine } else { Exit::CouldNotLook })
+}
+
+fn is_over(state: &State) -> bool {
+    matches!(state, State::Undone { .. } | State::RolledBack | State::Done)
+}
+
+fn text(all: &Changes) -> String {
+    let drifted = |change: &&ChangeStatus| !matches!(change.state, State::InForce);
+    let (count, odd) = (all.changes.len(), all.changes.iter().filter(drifted).count());
+    let mut out = match (count, odd) {
+        (0, _) => "no change of memwright's is in force\n".to_owned(),
+        (count, 0) => format!("{count} in force\n"),
+        (count, odd) => format!("{count} changes, {odd} not in force as made\n"),
+    };
+    for change in &all.changes {
+        line(&mut out, change);
+    }
+    for damage in &all.damage {
+        let _ = writeln!(out, "damaged: journal line {}: {}", damage.line, damage.why);
+    }
+    out
+}
+
+fn line(out: &mut String, change: &ChangeStatus) {
+    let when = i64::try_from(change.time_ms)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+        .unwrap_or_default();
+    let before = change.before.as_deref().unwrap_or("-");
+    let _ = writeln!(
+        out,
+        "  {}: {} {before} -> {}   {}   {}   {when}",
+        change.id, change.path, change.value, change.rule, change.state
+    );
+    if let Some(file) = &change.kept_in {
+        let _ = writeln!(out, "     kept over a reboot in {file}");
+    }
+    if let Some(drift) = &change.file_drift {
+        let _ = writeln!(out, "     {drift}");
+    }
+    if let Some(why) = &change.left {
+        let _ = writeln!(out, "     last undo: {why}");
+    }
+}

@@ -1,0 +1,80 @@
+//! `memwright check`: the verdict, what is wrong, and what mends it.
+
+use crate::args::{CheckArgs, Format};
+use crate::config::Config;
+use crate::{Exit, Failure, terminal};
+use mw_collect::probe::calibrate::calibrate;
+use mw_collect::{Source, capture};
+use mw_model::{Answer, OriginKind, Preflight, Report, Request, Window};
+use mw_render::{json, nagios, text};
+use mw_rules::preflight;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A source, and the folder that a capture was unpacked to.
+pub(super) struct Opened {
+    pub(super) source: Source,
+    _unpacked: Option<TempDir>,
+}
+
+pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
+    let opened = open(args.root.as_deref())?;
+    let window = mw_collect::window(&opened.source);
+    let preflight = args.request.as_ref().map(|request| answer(&window, request)).transpose()?;
+    let mut report = mw_rules::check(&window, preflight);
+    if let Some(root) = &args.root {
+        report.root = root.display().to_string();
+    }
+    let format = if args.json { Format::Json } else { args.format };
+    let text = match format {
+        Format::Text => text::report(&report, terminal::layout(args.verbose)),
+        Format::Nagios => nagios::report(&report),
+        Format::Json => json::report(&report)
+            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("as JSON: {error}")))?,
+    };
+    terminal::print(&text);
+    if format == Format::Nagios {
+        return Ok(Exit::Plugin(nagios::state(&report)));
+    }
+    Ok(exit(&report, args, config))
+}
+
+/// Measures this machine for a moment, unless it is another one's tree, and answers the request.
+fn answer(window: &Window, request: &Request) -> Result<Preflight, Failure> {
+    let calibration = match window.now.origin.kind {
+        OriginKind::Live => calibrate(request, &window.now).map_err(Some),
+        OriginKind::Tree => Err(None),
+    };
+    let mut preflight = preflight::answer(window, request, calibration.as_ref().ok())
+        .map_err(|missing| Failure::new(Exit::CouldNotLook, missing))?;
+    preflight.unseen.extend(calibration.err().flatten());
+    Ok(preflight)
+}
+
+fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
+    let fail_on = config.fail_on(args.fail_on);
+    let refused = report.preflight.as_ref().is_some_and(|p| p.answer == Answer::No);
+    let found = report.worst.is_some_and(|worst| fail_on.is_reached_by(worst));
+    match () {
+        () if report.findings.is_empty() && report.quiet.is_empty() => Exit::CouldNotLook,
+        () if found || refused => Exit::Findings,
+        () => Exit::Fine,
+    }
+}
+
+/// The machine, a tree, or a capture that is unpacked first.
+pub(super) fn open(root: Option<&Path>) -> Result<Opened, Failure> {
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let Some(root) = root else {
+        let source = Source::live().map_err(|error| could_not(&error))?;
+        return Ok(Opened { source, _unpacked: None });
+    };
+    if !root.is_file() {
+        let source = Source::tree(root).map_err(|error| could_not(&error))?;
+        return Ok(Opened { source, _unpacked: None });
+    }
+    let dir = TempDir::with_prefix("memwright-").map_err(|error| could_not(&error))?;
+    capture::unpack(root, dir.path()).map_err(|error| could_not(&error))?;
+    let source = Source::tree(dir.path()).map_err(|error| could_not(&error))?;
+    Ok(Opened { source, _unpacked: Some(dir) })
+}

@@ -1,0 +1,311 @@
+//! `memwright fix`: plan, journal, apply, read back, look again, keep.
+
+use super::check::open;
+use crate::args::FixArgs;
+use crate::config::Config;
+use crate::progress::Spinner;
+use crate::{Exit, Failure, terminal};
+use mw_model::{Consent, Finding};
+use mw_remedy::{
+    Applied, AppliedChange, ApplyError, Cause, Journal, JournalError, Kernel, LOCK_WAIT, Plan,
+    State, apply, changes, keep, nobody,
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+/// What was found before or after.
+struct Look {
+    findings: Vec<Finding>,
+    /// Rules that could not look.
+    blind: BTreeSet<String>,
+}
+
+/// What became of a run, for people and as JSON.
+#[derive(Serialize)]
+struct Outcome {
+    dry_run: bool,
+    plan: Plan,
+    applied: Applied,
+    /// Changes that are kept over a reboot.
+    kept: Vec<AppliedChange>,
+    /// Rules that found something before and find nothing now.
+    mended: Vec<String>,
+    /// What the rules that were mended still find.
+    remaining: Vec<Finding>,
+    /// Rules whose remedy is applied only when they are named.
+    needs_name: Vec<String>,
+    /// Rules that were named and find nothing.
+    nothing_found: Vec<String>,
+    /// Rules that were named and could not look.
+    not_looked: Vec<String>,
+}
+
+pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
+    for id in &args.rules {
+        super::rule(id)?;
+    }
+    let before = look()?;
+    let named: BTreeSet<&str> = args.rules.iter().map(String::as_str).collect();
+    let chosen = choose(&before.findings, &named);
+    let kernel = Kernel::live();
+    let plan = Plan::of(&kernel, &chosen).map_err(|error| {
+        let exit = if error.is_privilege() { Exit::Refused } else { Exit::CouldNotLook };
+        Failure::new(exit, with_sudo(exit, args, &error))
+    })?;
+    let mut outcome = Outcome {
+        dry_run: args.dry_run,
+        applied: Applied::default(),
+        kept: Vec::new(),
+        mended: Vec::new(),
+        remaining: Vec::new(),
+        needs_name: needs_name(&before.findings, &named),
+        nothing_found: absent(&named, |id| {
+            !before.blind.contains(id) && before.findings.iter().all(|f| f.rule != id)
+        }),
+        not_looked: absent(&named, |id| before.blind.contains(id)),
+        plan,
+    };
+    if !args.dry_run && (args.persist || !outcome.plan.is_empty()) {
+        carry_out(&kernel, args, config, &mut outcome)?;
+    }
+    if args.json {
+        super::print_json(&outcome)?;
+    } else {
+        terminal::print(&text(&outcome));
+    }
+    let left = !outcome.remaining.is_empty() || !outcome.not_looked.is_empty();
+    Ok(if left { Exit::Findings } else { Exit::Fine })
+}
+
+fn look() -> Result<Look, Failure> {
+    let opened = open(None)?;
+    let report = mw_rules::check(&mw_collect::window(&opened.source), None);
+    let blind = report.skipped.into_iter().map(|skipped| skipped.rule).collect();
+    Ok(Look { findings: report.findings, blind })
+}
+
+/// The findings to mend: of the named rules, or all whose remedy needs no name.
+fn choose(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<Finding> {
+    let wanted = |finding: &&Finding| match &finding.remedy {
+        _ if !named.is_empty() => named.contains(finding.rule.as_str()),
+        Some(remedy) => remedy.is_ours() && remedy.consent == Consent::Automatic,
+        None => false,
+    };
+    findings.iter().filter(wanted).cloned().collect()
+}
+
+fn needs_name(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<String> {
+    if !named.is_empty() {
+        return Vec::new();
+    }
+    let only_named = |finding: &&Finding| {
+        finding.remedy.as_ref().is_some_and(|r| r.is_ours() && r.consent == Consent::Named)
+    };
+    let rules: BTreeSet<String> =
+        findings.iter().filter(only_named).map(|finding| finding.rule.clone()).collect();
+    rules.into_iter().collect()
+}
+
+fn absent(named: &BTreeSet<&str>, is: impl Fn(&str) -> bool) -> Vec<String> {
+    named.iter().filter(|id| is(id)).map(|id| (*id).to_owned()).collect()
+}
+
+fn carry_out(
+    kernel: &Kernel,
+    args: &FixArgs,
+    config: &Config,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let _spinner = Spinner::start("mending");
+    let state_dir = config.state_dir(args.state_dir.as_deref());
+    let mut journal = lock(&state_dir).map_err(|error| {
+        let exit = journal_exit(&error);
+        Failure::new(exit, with_sudo(exit, args, &error))
+    })?;
+    if !outcome.plan.is_empty() {
+        mend(kernel, &mut journal, args, outcome)?;
+    }
+    if args.persist {
+        let ids = to_keep(kernel, &journal, args, outcome);
+        outcome.kept = keep(kernel, &mut journal, &ids, &mut nobody).map_err(|cause| {
+            let line = format!(
+                "the changes are in force but not kept over a reboot: {cause}; \
+                 'memwright undo' takes them back"
+            );
+            Failure::new(if cause.is_privilege() { Exit::Refused } else { Exit::Findings }, line)
+        })?;
+    }
+    Ok(())
+}
+
+/// Applies the plan and looks again.
+fn mend(
+    kernel: &Kernel,
+    journal: &mut Journal,
+    args: &FixArgs,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    outcome.applied = apply(kernel, journal, &outcome.plan, false, &mut nobody)
+        .map_err(|error| apply_failure(args, &error))?;
+    let touched: BTreeSet<&str> = outcome
+        .plan
+        .changes
+        .iter()
+        .flat_map(|change| std::iter::once(&change.rule).chain(&change.also))
+        .map(String::as_str)
+        .collect();
+    let after = look()?;
+    outcome.remaining =
+        after.findings.into_iter().filter(|f| touched.contains(f.rule.as_str())).collect();
+    let still: BTreeSet<&str> = outcome.remaining.iter().map(|f| f.rule.as_str()).collect();
+    outcome.mended = touched.difference(&still).map(|rule| (*rule).to_owned()).collect();
+    Ok(())
+}
+
+/// The changes to keep over a reboot: those of this run that helped, and those that an earlier run
+/// made and that are in force.
+fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, outcome: &Outcome) -> Vec<u64> {
+    let of_this_run = |id: u64| outcome.applied.changes.iter().any(|change| change.id == id);
+    let wanted = |rule: &String| args.rules.is_empty() || args.rules.contains(rule);
+    changes(kernel, journal.history())
+        .changes
+        .into_iter()
+        .filter(|change| change.state == State::InForce && change.kept_in.is_none())
+        .filter(|change| match of_this_run(change.id) {
+            true => outcome.mended.contains(&change.rule),
+            false => wanted(&change.rule),
+        })
+        .map(|change| change.id)
+        .collect()
+}
+
+/// Opens the journal and waits for another memwright that holds it.
+pub(super) fn lock(state_dir: &Path) -> Result<Journal, JournalError> {
+    Journal::lock(state_dir, LOCK_WAIT)
+}
+
+pub(super) fn journal_exit(error: &JournalError) -> Exit {
+    if error.is_privilege() { Exit::Refused } else { Exit::CouldNotLook }
+}
+
+fn apply_failure(args: &FixArgs, error: &ApplyError) -> Failure {
+    let exit = match error {
+        _ if error.is_privilege() => Exit::Refused,
+        ApplyError::NothingDone { .. } if matches!(error.cause(), Cause::Journal(_)) => {
+            Exit::CouldNotLook
+        }
+        _ => Exit::RolledBack,
+    };
+    Failure::new(exit, with_sudo(exit, args, error))
+}
+
+/// A refusal with the command that would work.
+fn with_sudo(exit: Exit, args: &FixArgs, error: &dyn std::fmt::Display) -> String {
+    if exit != Exit::Refused {
+        return error.to_string();
+    }
+    let mut command = String::from("sudo memwright fix");
+    for rule in &args.rules {
+        command += &format!(" {rule}");
+    }
+    if args.persist {
+        command += " --persist";
+    }
+    format!("{error}; run: {command}")
+}
+
+fn text(outcome: &Outcome) -> String {
+    let mut out = answer(outcome) + "\n";
+    let plan = &outcome.plan;
+    if outcome.dry_run {
+        for change in &plan.changes {
+            let _ = writeln!(out, "  {change}");
+        }
+    }
+    for change in &outcome.applied.changes {
+        let before = change.before.as_deref().unwrap_or("-");
+        let _ = writeln!(out, "  {}: {} {before} -> {}", change.id, change.path, change.value);
+    }
+    for kept in &outcome.kept {
+        match (&kept.kept, &kept.not_kept) {
+            (Some(kept), _) => {
+                let _ = writeln!(out, "  kept over a reboot in {}", kept.target.file);
+                for other in kept.shadowed.iter().filter(|other| other.wins) {
+                    let (file, line) = (&other.file, other.line);
+                    let _ = writeln!(out, "  but {file} line {line} sets it to {}", other.value);
+                }
+            }
+            (None, why) => {
+                let why = why.as_deref().unwrap_or("it cannot be");
+                let _ = writeln!(out, "  {} is not kept over a reboot: {why}", kept.path);
+            }
+        }
+    }
+    let _ = notes(&mut out, outcome);
+    if !outcome.applied.changes.is_empty() {
+        out += "take it back with: memwright undo\n";
+    }
+    out
+}
+
+/// What memwright left to others, a line each.
+fn notes(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let plan = &outcome.plan;
+    for finding in &outcome.remaining {
+        writeln!(out, "still found: {}: {}", finding.rule, finding.headline)?;
+    }
+    for already in &plan.already {
+        writeln!(out, "nothing to do: {already}")?;
+    }
+    for path in &plan.absent {
+        writeln!(out, "not on this kernel: {path}")?;
+    }
+    for conflict in &plan.conflicts {
+        writeln!(out, "{conflict}")?;
+    }
+    for command in &plan.manual {
+        writeln!(out, "for you to do: {command}")?;
+    }
+    for parameter in &plan.boot {
+        writeln!(out, "only at boot: {parameter}")?;
+    }
+    for rule in &outcome.needs_name {
+        writeln!(out, "only when named: memwright fix {rule}  (see memwright explain {rule})")?;
+    }
+    for rule in &outcome.nothing_found {
+        writeln!(out, "nothing to mend: {rule}")?;
+    }
+    for rule in &outcome.not_looked {
+        writeln!(out, "could not look: {rule}  (see memwright check)")?;
+    }
+    Ok(())
+}
+
+/// The answer in one line.
+fn answer(outcome: &Outcome) -> String {
+    let number = |count: usize| match count {
+        1 => "1 change".to_owned(),
+        count => format!("{count} changes"),
+    };
+    let made = outcome.applied.changes.len();
+    match () {
+        () if outcome.plan.is_empty() && !outcome.kept.is_empty() => {
+            format!("kept over a reboot: {} made earlier", number(outcome.kept.len()))
+        }
+        () if outcome.plan.is_empty() => "nothing for memwright to change".to_owned(),
+        () if outcome.dry_run => {
+            format!("would make {}; nothing was changed", number(outcome.plan.changes.len()))
+        }
+        () if outcome.remaining.is_empty() => {
+            format!("mended: {} ({})", outcome.mended.join(", "), number(made))
+        }
+        () => {
+            let rules: BTreeSet<&str> =
+                outcome.remaining.iter().map(|finding| finding.rule.as_str()).collect();
+            let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
+            format!("{} made, but still found: {rules}", number(made))
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The commands, one file each.
+
+pub(crate) mod capture;
+pub(crate) mod changes;
+pub(crate) mod check;
+pub(crate) mod explain;
+pub(crate) mod fix;
+pub(crate) mod undo;
+
+use crate::{Exit, Failure};
+use mw_rules::Rule;
+
+/// The names nearest to a misspelt one are offered from this similarity on.
+const SIMILAR: f64 = 0.7;
+
+/// The rule of this id.
+fn rule(id: &str) -> Result<&'static Rule, Failure> {
+    mw_rules::find(id).ok_or_else(|| {
+        let near = mw_rules::RULES
+            .iter()
+            .map(|rule| (strsim::jaro_winkler(id, rule.id), rule.id))
+            .filter(|(similarity, _)| *similarity >= SIMILAR)
+            .max_by(|a, b| a.0.total_cmp(&b.0));
+        let hint = near.map_or_else(
+            || "'memwright explain' lists the rules".to_owned(),
+            |(_, id)| format!("did you mean '{id}'? 'memwright explain' lists the rules"),
+        );
+        Failure::new(Exit::Usage, format!("there is no rule '{id}'; {hint}"))
+    })
+}
+
+/// Prints a value as JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("as JSON: {error}")))?;
+    crate::terminal::print(&(json + "\n"));
+    Ok(())
+}

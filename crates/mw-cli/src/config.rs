@@ -1,0 +1,63 @@
+//! The configuration file. Every option is also a flag, and the flag wins.
+//!
+//! ```toml
+//! state-dir = "/var/lib/memwright"
+//!
+//! [check]
+//! fail-on = "warning"
+//! ```
+
+use crate::args::FailOn;
+use crate::{Exit, Failure};
+use serde::Deserialize;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
+
+/// What the file may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Config {
+    state_dir: Option<PathBuf>,
+    #[serde(default)]
+    check: Check,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Check {
+    fail_on: Option<FailOn>,
+}
+
+impl Config {
+    /// Reads the file that is named, or the default one where it is there.
+    pub(crate) fn load(named: Option<&Path>) -> Result<Self, Failure> {
+        let path = named.unwrap_or(Path::new(DEFAULT_FILE));
+        match std::fs::read_to_string(path) {
+            Ok(text) => toml::from_str(&text)
+                .map_err(|error| Failure::new(Exit::Usage, one_line(path, &text, &error))),
+            Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
+                Ok(Self::default())
+            }
+            Err(error) => Err(Failure::new(Exit::Usage, format!("{}: {error}", path.display()))),
+        }
+    }
+
+    /// Where the journal is.
+    pub(crate) fn state_dir(&self, flag: Option<&Path>) -> PathBuf {
+        let configured = flag.map(Path::to_owned).or_else(|| self.state_dir.clone());
+        configured.unwrap_or_else(|| PathBuf::from(mw_remedy::STATE_DIR))
+    }
+
+    /// The severity from which on `check` exits with 1.
+    pub(crate) fn fail_on(&self, flag: Option<FailOn>) -> FailOn {
+        flag.or(self.check.fail_on).unwrap_or(FailOn::Critical)
+    }
+}
+
+fn one_line(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+    let line = before.matches('\n').count() + 1;
+    format!("{} line {line}: {}", path.display(), error.message().replace('\n', " "))
+}

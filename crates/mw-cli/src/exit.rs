@@ -1,0 +1,67 @@
+//! Exit codes: scripts depend on them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// What an exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything is fine, or was done.
+    Fine,
+    /// Findings at or above `--fail-on`, a request that is refused, or something left unmended.
+    Findings,
+    /// The command line or the configuration is wrong.
+    Usage,
+    /// The machine or the tree could not be looked at.
+    CouldNotLook,
+    /// A privilege is missing.
+    Refused,
+    /// A change failed part-way and what was done was taken back.
+    RolledBack,
+    /// The state of a Nagios plugin, which has codes of its own.
+    Plugin(mw_render::nagios::State),
+}
+
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Findings => 1,
+            Self::Usage => 2,
+            Self::CouldNotLook => 3,
+            Self::Refused => 4,
+            Self::RolledBack => 5,
+            Self::Plugin(state) => state as u8,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// A failure: one line for people, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    line: String,
+}
+
+impl Failure {
+    /// A failure of a kind.
+    pub fn new(exit: Exit, line: impl fmt::Display) -> Self {
+        Self { exit, line: line.to_string() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,30 @@
+//! The `memwright` program: arguments, configuration, exit codes. Everything else is in the crates
+//! that it puts together.
+
+pub mod args;
+mod command;
+mod config;
+mod exit;
+mod progress;
+mod terminal;
+
+pub use exit::{Exit, Failure};
+
+use args::{Args, Command};
+use config::Config;
+
+/// Runs one command.
+///
+/// # Errors
+/// What went wrong, as one line, with the exit code that says what kind of failure it is.
+pub fn run(args: Args) -> Result<Exit, Failure> {
+    let config = Config::load(args.config.as_deref())?;
+    match args.command {
+        Command::Check(args) => command::check::run(&args, &config),
+        Command::Capture(args) => command::capture::run(&args),
+        Command::Explain(args) => command::explain::run(&args),
+        Command::Fix(args) => command::fix::run(&args, &config),
+        Command::Undo(args) => command::undo::run(&args, &config),
+        Command::Changes(args) => command::changes::run(&args, &config),
+    }
+}

@@ -1,0 +1,236 @@
+//! Bad input: a one-line error or a "skipped: why" that names file and line; never a panic.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use assert_cmd::Command;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn memwright() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    command.env("NO_COLOR", "1");
+    command
+}
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn run(args: &[&str]) -> Said {
+    let output = memwright().args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
+}
+
+/// A usage error or a failure to look: one line, this exit code, these words.
+fn refused(args: &[&str], code: i32, words: &[&str]) {
+    let said = run(args);
+    assert_eq!(said.code, code, "{args:?}: {}", said.err);
+    assert!(said.out.is_empty(), "{args:?}: {}", said.out);
+    for word in words {
+        assert!(said.err.contains(word), "{args:?}: no '{word}' in: {}", said.err);
+    }
+    assert!(!said.err.contains("panicked"), "{}", said.err);
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// A healthy tree in which `change` does some damage; what `check --root` says of it.
+fn check_damaged(change: impl FnOnce(&Path)) -> Said {
+    let dir = TempDir::new().unwrap();
+    copy(&fixture("healthy/debian-6.1"), dir.path());
+    change(dir.path());
+    let said = run(&["check", "--root", dir.path().to_str().unwrap()]);
+    assert!(!said.err.contains("panicked"), "{}", said.err);
+    said
+}
+
+#[test]
+fn a_tree_that_is_not_there_or_empty_is_refused() {
+    refused(&["check", "--root", "/nonexistent/tree"], 3, &["/nonexistent/tree", "No such file"]);
+    let dir = TempDir::new().unwrap();
+    refused(&["check", "--root", dir.path().to_str().unwrap()], 3, &["neither proc/ nor sys/"]);
+}
+
+#[test]
+fn an_empty_proc_could_not_be_looked_at() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("proc")).unwrap();
+    let said = run(&["check", "--root", dir.path().to_str().unwrap()]);
+    assert_eq!(said.code, 3);
+    assert!(said.out.starts_with("could not look"), "{}", said.out);
+}
+
+#[test]
+fn a_truncated_file_is_named_with_its_line() {
+    let said = check_damaged(|root| {
+        let file = root.join("proc/buddyinfo");
+        let text = fs::read(&file).unwrap();
+        fs::write(file, &text[..text.len() - 20]).unwrap();
+    });
+    assert_eq!(said.code, 0);
+    assert!(said.out.contains("skipped  fragmented-node: /proc/buddyinfo: line "), "{}", said.out);
+}
+
+#[test]
+fn a_binary_file_is_named() {
+    let said = check_damaged(|root| {
+        let rubbish: Vec<u8> = (0..4096_u32).map(|n| (n * 131 % 251) as u8).collect();
+        fs::write(root.join("proc/meminfo"), rubbish).unwrap();
+    });
+    assert!(said.out.contains("skipped  slab-bloat: /proc/meminfo: line "), "{}", said.out);
+}
+
+#[test]
+fn a_file_of_a_gigabyte_is_not_loaded() {
+    let said = check_damaged(|root| {
+        let file = fs::File::create(root.join("proc/vmstat")).unwrap();
+        file.set_len(1 << 30).unwrap();
+    });
+    assert!(said.out.contains("oom-kill: /proc/vmstat: larger than 4 MiB"), "{}", said.out);
+}
+
+#[test]
+fn links_neither_loop_nor_lead_out_of_the_tree() {
+    let said = check_damaged(|root| {
+        fs::remove_file(root.join("proc/meminfo")).unwrap();
+        symlink("meminfo", root.join("proc/meminfo")).unwrap();
+        fs::remove_file(root.join("proc/swaps")).unwrap();
+        symlink("/../../../../../../proc/swaps", root.join("proc/swaps")).unwrap();
+        fs::remove_file(root.join("proc/buddyinfo")).unwrap();
+        symlink("/etc/passwd", root.join("proc/buddyinfo")).unwrap();
+    });
+    assert!(said.out.contains("/proc/meminfo: a link that leads to itself"), "{}", said.out);
+    assert!(
+        said.out.contains("fragmented-node: /proc/buddyinfo: not in this tree"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("swap-thrash: /proc/swaps: a link"), "{}", said.out);
+}
+
+#[test]
+fn a_fifo_or_a_folder_in_place_of_a_file_does_not_hang() {
+    let said = check_damaged(|root| {
+        let fifo = root.join("proc/vmstat");
+        fs::remove_file(&fifo).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from(0o644),
+            0,
+        )
+        .unwrap();
+        fs::remove_file(root.join("proc/swaps")).unwrap();
+        fs::create_dir(root.join("proc/swaps")).unwrap();
+    });
+    assert!(said.out.contains("oom-kill: /proc/vmstat: not a regular file"), "{}", said.out);
+    assert!(said.out.contains("swap-thrash: /proc/swaps: not a regular file"), "{}", said.out);
+}
+
+#[test]
+fn a_kernel_without_psi_numa_thp_or_swap_is_looked_at() {
+    let said = check_damaged(|root| {
+        for gone in
+            ["proc/pressure", "sys/devices/system/node", "sys/kernel/mm", "memwright/earlier"]
+        {
+            fs::remove_dir_all(root.join(gone)).unwrap();
+        }
+        fs::remove_file(root.join("proc/swaps")).unwrap();
+    });
+    assert_eq!(said.code, 0, "{}", said.out);
+    assert!(said.out.starts_with("ready: "), "{}", said.out);
+    for rule in ["swap-thrash", "thp-compaction", "numa-node-exhausted", "hugepage-hoard"] {
+        assert!(said.out.contains(&format!("skipped  {rule}: ")), "{rule}: {}", said.out);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_capture_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("capture.tar.zst");
+    fs::write(&file, b"not a capture").unwrap();
+    refused(
+        &["check", "--root", file.to_str().unwrap()],
+        3,
+        &["capture.tar.zst", "memwright capture"],
+    );
+    fs::write(&file, b"").unwrap();
+    refused(&["check", "--root", file.to_str().unwrap()], 3, &["capture.tar.zst"]);
+}
+
+#[test]
+fn unknown_rules_and_sizes_are_refused_with_what_to_write() {
+    refused(&["explain", "zone-reclame"], 2, &["zone-reclame", "did you mean 'zone-reclaim'"]);
+    refused(&["fix", "nonsense", "--dry-run"], 2, &["nonsense", "memwright explain"]);
+    for (request, words) in [
+        ("12X", "'12X' is not a size"),
+        ("0", "out of range"),
+        ("1G,lokc", "'lokc' is not known"),
+        ("1G,huge=3M", "huge=3M: write 2M, 1G or thp"),
+        ("1G,node=-1", "node=-1"),
+    ] {
+        refused(&["check", "--for", request], 2, &[words]);
+    }
+}
+
+#[test]
+fn a_bad_configuration_is_named_with_its_line() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("memwright.toml");
+    fs::write(&file, "state-dir = \"/tmp\"\n[check]\nfail-at = \"note\"\n").unwrap();
+    refused(
+        &["--config", file.to_str().unwrap(), "check"],
+        2,
+        &["memwright.toml line 3", "unknown field `fail-at`"],
+    );
+    refused(&["--config", "/nonexistent.toml", "check"], 2, &["/nonexistent.toml"]);
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_refused() {
+    refused(
+        &["capture", "-o", "/nonexistent/c.tar.zst"],
+        3,
+        &["/nonexistent/c.tar.zst", "--output"],
+    );
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_memwright"))
+        .args(["explain"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
+}

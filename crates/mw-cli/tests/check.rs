@@ -1,0 +1,152 @@
+//! `check`, `capture` and `explain` as a user meets them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use assert_cmd::Command;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn memwright(args: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_memwright")).args(args).output().unwrap()
+}
+
+fn out(args: &[&str]) -> String {
+    String::from_utf8(memwright(args).stdout).unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    root.join(name).display().to_string()
+}
+
+#[test]
+fn the_first_line_is_the_answer() {
+    let text = out(&["check", "--root", &fixture("healthy/debian-6.1")]);
+    assert!(text.starts_with("ready: "), "{text}");
+    let text = out(&["check", "--root", &fixture("zone-reclaim/firing")]);
+    assert!(text.starts_with("large requests stall or fail: 1 critical finding"), "{text}");
+    let what_to_do = text.find("memwright fix zone-reclaim: set vm.zone_reclaim_mode to 0");
+    let evidence = text.find("/proc/sys/vm/zone_reclaim_mode");
+    assert!(what_to_do.unwrap() < evidence.unwrap(), "{text}");
+}
+
+#[test]
+fn the_exit_code_follows_the_severity() {
+    let code = |tree: &str, more: &[&str]| {
+        let tree = fixture(tree);
+        let mut args = vec!["check", "--root", &tree];
+        args.extend_from_slice(more);
+        memwright(&args).status.code().unwrap()
+    };
+    assert_eq!(code("healthy/debian-6.1", &["--fail-on", "note"]), 0);
+    assert_eq!(code("dirty-throttle/firing", &[]), 0);
+    assert_eq!(code("dirty-throttle/firing", &["--fail-on", "warning"]), 1);
+    assert_eq!(code("zone-reclaim/firing", &[]), 1);
+    assert_eq!(code("zone-reclaim/firing", &["--fail-on", "never"]), 0);
+    assert_eq!(code("healthy/debian-6.1", &["--format", "nagios"]), 0);
+    assert_eq!(code("dirty-throttle/firing", &["--format", "nagios"]), 1);
+    assert_eq!(code("zone-reclaim/firing", &["--format", "nagios"]), 2);
+}
+
+#[test]
+fn nagios_output_has_one_bar_and_performance_data() {
+    let text = out(&["check", "--format", "nagios", "--root", &fixture("zone-reclaim/firing")]);
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("MEMWRIGHT CRITICAL - "), "{first}");
+    assert_eq!(text.matches('|').count(), 1, "{text}");
+    assert!(first.contains(" | critical=1 warnings="), "{first}");
+    assert!(first.contains("ready="), "{first}");
+}
+
+#[test]
+fn json_is_what_the_schema_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let schema = std::fs::read_to_string(root.join("docs/schema/report-v1.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for tree in ["healthy/debian-6.1", "zone-reclaim/firing", "field-report/thrashed"] {
+        let text = out(&["check", "--json", "--root", &fixture(tree)]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["schema"], 1);
+        let errors: Vec<String> =
+            validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{tree}: {errors:?}");
+    }
+}
+
+#[test]
+fn a_capture_is_looked_at_elsewhere_with_the_same_result() {
+    let dir = TempDir::new().unwrap();
+    let file: PathBuf = dir.path().join("here.tar.zst");
+    let file = file.to_str().unwrap();
+    let captured = memwright(&["capture", "-o", file]);
+    assert!(captured.status.success(), "{}", String::from_utf8_lossy(&captured.stderr));
+    assert!(std::fs::metadata(file).unwrap().len() < 4 << 20);
+    let rules = |args: &[&str]| -> Vec<String> {
+        let report: serde_json::Value = serde_json::from_str(&out(args)).unwrap();
+        let findings = report["findings"].as_array().unwrap();
+        findings.iter().map(|finding| finding["rule"].to_string()).collect()
+    };
+    assert_eq!(rules(&["check", "--json", "--root", file]), rules(&["check", "--json"]));
+}
+
+#[test]
+fn a_capture_holds_no_secret_of_a_process() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("here.tar.zst");
+    let secret = "correct-horse-battery-staple";
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_memwright"))
+        .args(["capture", "--output", file.to_str().unwrap()])
+        .env("PGPASSWORD", secret)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let tree = dir.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    mw_collect::capture::unpack(&file, &tree).unwrap();
+    let mut folders = vec![tree];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            assert!(name != "environ" && (name != "cmdline" || path.ends_with("proc/cmdline")));
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            assert!(!text.contains(secret), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_sosreport_is_looked_at() {
+    let dir = TempDir::new().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let meminfo = std::fs::read_to_string(fixture("healthy/numa-2") + "/proc/meminfo").unwrap();
+    put("proc/meminfo", &meminfo);
+    put("sos_commands/kernel/sysctl_-a", "kernel.shmmax = 33554432\nvm.zone_reclaim_mode = 7\n");
+    put("proc/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n");
+    put(
+        "sos_commands/filesys/df_-al_-x_autofs",
+        "Filesystem 1K-blocks Used Available Use% Mounted on\ntmpfs 65536 65536 0 100% /dev/shm\n",
+    );
+    let text = out(&["check", "--root", dir.path().to_str().unwrap()]);
+    for found in ["warning zone-reclaim", "critical tmpfs-full: /dev/shm"] {
+        assert!(text.contains(found), "no '{found}' in:\n{text}");
+    }
+}
+
+#[test]
+fn explain_shows_the_page_that_is_in_docs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/rules/zone-reclaim.md")).unwrap();
+    assert_eq!(out(&["explain", "zone-reclaim"]), page);
+    let list = out(&["explain"]);
+    assert_eq!(list.lines().count(), mw_rules::RULES.len());
+}

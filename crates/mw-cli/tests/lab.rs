@@ -1,0 +1,36 @@
+//! memwright on another kernel: a virtual machine with two nodes is booted, the condition is made,
+//! memwright captures inside, and the capture is looked at here.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_lab::{LabError, Outcome, fixtures};
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn a_hazard_made_on_another_kernel_is_found() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let scratch = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(
+        repository.join("lab").canonicalize().unwrap(),
+        scratch.path().join("lab"),
+    )
+    .unwrap();
+    let memwright = Path::new(env!("CARGO_BIN_EXE_memwright"));
+    let names = ["zone-reclaim/firing".to_owned()];
+    let made = match fixtures::make(scratch.path(), &names, memwright, &mut |line| {
+        println!("{line}");
+    }) {
+        Err(LabError::ProgramMissing { program, package }) => {
+            println!("skipped: {program} is missing: apt-get install {package}");
+            return;
+        }
+        made => made.unwrap(),
+    };
+    assert_eq!(made[0].outcome, Outcome::Passed);
+    let tree = scratch.path().join("fixtures/zone-reclaim/firing");
+    let output = Command::new(memwright).arg("check").arg("--root").arg(&tree).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("critical zone-reclaim: vm.zone_reclaim_mode"), "{said}");
+}

@@ -1,0 +1,228 @@
+//! Predicted against actual time.
+
+use crate::guard::Pool;
+use crate::{Failure, ask};
+use mw_model::{Answer, Calibration, PageKind, Preflight, Request, format_bytes};
+use mw_sys::{Mapping, Pages, Sharing};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const HUGE: u64 = 2 * MIB;
+const SIZES_MIB: [u64; 6] = [256, 512, 1024, 2048, 4096, 8192];
+const QUICK_SIZES_MIB: [u64; 3] = [256, 1024, 4096];
+/// Pages of the pool beyond the largest size, so that the calibration finds some as well.
+const SPARE_PAGES: u64 = 32;
+/// With this much more wall time than processor time, others decided how long it took.
+const DISTURBED: f64 = 1.15;
+/// How long memory stays free before it counts as cold.
+const COOLING: Duration = Duration::from_secs(60);
+
+/// One prediction and what came of it.
+struct Case {
+    request: Request,
+    preflight: Preflight,
+    calibration: Option<Calibration>,
+    actual: Option<Actual>,
+}
+
+/// How long taking the memory took.
+#[derive(Clone, Copy)]
+pub(crate) struct Actual {
+    wall_ms: f64,
+    /// Processor time: what it would have taken without other threads on the processors.
+    processor_ms: f64,
+}
+
+impl Case {
+    /// Predicted over actual.
+    fn ratio(&self) -> Option<f64> {
+        Some(self.preflight.time.as_ref()?.likely_ms / self.actual?.wall_ms)
+    }
+
+    /// The same without what other threads take of the processors, in both.
+    fn processor_ratio(&self) -> Option<f64> {
+        let crowding = self.calibration.as_ref()?.crowding;
+        let predicted = self.preflight.time.as_ref()?.likely_ms / crowding;
+        Some(predicted / self.actual?.processor_ms)
+    }
+
+    /// The one that counts: of processor time where other threads took much of the processor.
+    fn judged_ratio(&self) -> Option<f64> {
+        let actual = self.actual?;
+        let crowded = self.calibration.as_ref().is_some_and(|c| c.crowding > DISTURBED);
+        let disturbed = crowded || actual.wall_ms > actual.processor_ms * DISTURBED;
+        if disturbed { self.processor_ratio() } else { self.ratio() }
+    }
+
+    fn print(&self, label: &str) {
+        let page = match self.request.page {
+            PageKind::Base => "4K",
+            PageKind::Thp => "thp",
+            PageKind::Hugetlb(_) => "2M",
+        };
+        let time = self.preflight.time.as_ref();
+        let number = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.0}"));
+        let ratio = |r: Option<f64>| r.map_or("-".to_owned(), |r| format!("{r:.2}"));
+        let calibration = self.calibration.as_ref();
+        println!(
+            "{label:<5} {:>8} {:<4} {page:<4} {:<6} {:>9} {:>9} {:>6} {:>6} {:>6} {:>7} {:>6}",
+            format_bytes(self.request.size_bytes),
+            if self.request.lock { "lock" } else { "" },
+            self.preflight.answer,
+            number(time.map(|t| t.likely_ms)),
+            number(self.actual.map(|actual| actual.wall_ms)),
+            ratio(self.ratio()),
+            ratio(self.processor_ratio()),
+            ratio(calibration.map(|c| c.crowding)),
+            time.map_or("-".to_owned(), |t| format!("{:?}", t.confidence)),
+            number(calibration.map(|c| c.took_ms)),
+        );
+    }
+}
+
+/// Runs all cases; whether the predictions are within their bounds.
+pub(crate) fn run(quick: bool, no_cold: bool) -> Result<bool, Failure> {
+    let sizes: &[u64] = if quick { &QUICK_SIZES_MIB } else { &SIZES_MIB };
+    let largest = sizes.iter().max().copied().unwrap_or(0) * MIB;
+    println!(
+        "                                predicted    actual     predicted/                calib."
+    );
+    println!(
+        "          size lock page answer        ms        ms   wall    cpu  crowd    sure     ms"
+    );
+    let mut cases = Vec::new();
+    println!("load average: {}", std::fs::read_to_string("/proc/loadavg")?.trim_end());
+    warm(largest)?;
+    for size in sizes {
+        for page in [PageKind::Base, PageKind::Thp] {
+            for lock in [false, true] {
+                warm(size * MIB)?;
+                cases.push(case("warm", *size * MIB, page, lock)?);
+            }
+        }
+    }
+    cases.extend(on_pool(sizes, largest)?);
+    let fine = summarise(&cases);
+    if !no_cold {
+        cold()?;
+    }
+    Ok(fine)
+}
+
+fn on_pool(sizes: &[u64], largest: u64) -> Result<Vec<Case>, Failure> {
+    let wanted = largest / HUGE + SPARE_PAGES;
+    let pool = Pool::grow(HUGE, wanted)?;
+    if pool.pages < wanted {
+        println!("skipped: the kernel made {} huge pages of {wanted}", pool.pages);
+        return Ok(Vec::new());
+    }
+    touch(pool.pages * HUGE, Pages::Hugetlb(HUGE as usize))?;
+    let mut cases = Vec::new();
+    for size in sizes {
+        for lock in [false, true] {
+            cases.push(case("warm", size * MIB, PageKind::Hugetlb(HUGE), lock)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// Memory that was free for a while; a host that takes free memory back has taken it by then.
+fn cold() -> Result<(), Failure> {
+    println!("\nAfter {} s of rest, not part of the bounds:", COOLING.as_secs());
+    for page in [PageKind::Base, PageKind::Thp] {
+        std::thread::sleep(COOLING);
+        case("cold", 1024 * MIB, page, true)?;
+    }
+    Ok(())
+}
+
+fn case(label: &str, size_bytes: u64, page: PageKind, lock: bool) -> Result<Case, Failure> {
+    let request = Request { size_bytes, lock, page, node: None };
+    let (preflight, calibration) = ask(&request)?;
+    let actual = match preflight.answer {
+        Answer::No => None,
+        Answer::Yes | Answer::Slowly => Some(take(&request)?),
+    };
+    let case = Case { request, preflight, calibration, actual };
+    case.print(label);
+    if std::env::var_os("VERBOSE").is_some() {
+        println!("      {}\n      {:?}", case.preflight.summary, case.calibration);
+    }
+    Ok(case)
+}
+
+/// Takes the memory as the request says; how long it took.
+pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
+    let bytes = usize::try_from(request.size_bytes)?;
+    let pages = match request.page {
+        PageKind::Base => Pages::Base,
+        PageKind::Thp => Pages::Transparent(HUGE as usize),
+        PageKind::Hugetlb(page) => Pages::Hugetlb(usize::try_from(page)?),
+    };
+    let (start, used) = (Instant::now(), mw_sys::thread_time());
+    let mapping = Mapping::anonymous(bytes, pages, Sharing::Private)?;
+    if let Some(node) = request.node {
+        mapping.bind(node)?;
+    }
+    mapping.populate(0..mapping.bytes())?;
+    if request.lock {
+        mapping.lock(0..mapping.bytes())?;
+    }
+    let used = mw_sys::thread_time().saturating_sub(used);
+    Ok(Actual {
+        wall_ms: start.elapsed().as_secs_f64() * 1000.0,
+        processor_ms: used.as_secs_f64() * 1000.0,
+    })
+}
+
+/// Touches twice the size and some more, so that the request finds memory that the host has
+/// backed even when the host takes some of it back in the meantime.
+fn warm(bytes: u64) -> Result<(), Failure> {
+    let window = mw_collect::window(&mw_collect::Source::live()?);
+    let ready = mw_model::derived::ready_bytes(&window.now.sample)?;
+    let most = ready - ready / 8;
+    touch((2 * bytes + 2048 * MIB).min(most) / HUGE * HUGE, Pages::Transparent(HUGE as usize))
+}
+
+fn touch(bytes: u64, pages: Pages) -> Result<(), Failure> {
+    let mapping = Mapping::anonymous(usize::try_from(bytes)?, pages, Sharing::Private)?;
+    Ok(mapping.populate(0..mapping.bytes())?)
+}
+
+fn summarise(cases: &[Case]) -> bool {
+    let ratios = |of: fn(&Case) -> Option<f64>| cases.iter().filter_map(of).collect::<Vec<f64>>();
+    let judged = ratios(Case::judged_ratio);
+    let refused = cases.iter().filter(|case| case.actual.is_none()).count();
+    let took = cases.iter().filter_map(|case| Some(case.calibration.as_ref()?.took_ms));
+    println!(
+        "\n{} cases, {} predicted, {refused} refused; slowest calibration {:.0} ms",
+        cases.len(),
+        judged.len(),
+        took.fold(0.0, f64::max),
+    );
+    for (name, ratios) in [
+        ("wall time:", ratios(Case::ratio)),
+        ("processor time:", ratios(Case::processor_ratio)),
+        (
+            "judged (processor time where others took more than 15% of the processor):",
+            judged.clone(),
+        ),
+    ] {
+        println!(
+            "{name} {} within 25%, {} within a factor of two",
+            quarter(&ratios),
+            twice(&ratios)
+        );
+    }
+    let all = refused == 0 && judged.len() == cases.len();
+    all && quarter(&judged) * 10 >= cases.len() * 9 && twice(&judged) == cases.len()
+}
+
+/// Predictions within a quarter of the actual time, to either side.
+fn quarter(ratios: &[f64]) -> usize {
+    ratios.iter().filter(|ratio| (**ratio - 1.0).abs() <= 0.25).count()
+}
+
+fn twice(ratios: &[f64]) -> usize {
+    ratios.iter().filter(|ratio| (0.5..=2.0).contains(*ratio)).count()
+}

@@ -1,0 +1,51 @@
+//! How right preflight is, on the running machine.
+//!
+//! Every case asks preflight as `check --for` does, with a fresh look and a fresh calibration, and
+//! then really takes the memory with one thread: mmap, populate, and mlock where it is asked for.
+//! `--assert` exits with 1 unless nine predictions of ten are within 25%, all are within a factor
+//! of two, every "yes" was had and every "no" was refused. `--quick` takes fewer sizes.
+//!
+//! It needs root for huge pages (their number is put back) and for cgroups, and about 12 GiB.
+
+mod accuracy;
+mod guard;
+mod refusals;
+
+use mw_collect::Source;
+use mw_model::{Calibration, Preflight, Request};
+use std::process::ExitCode;
+
+/// What anything here fails with; it ends up in one line.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    if let Some(position) = arguments.iter().position(|argument| argument == "--child") {
+        return refusals::child(&arguments[position + 1..]);
+    }
+    match run(has("--quick"), has("--no-cold")) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) if has("--assert") => ExitCode::FAILURE,
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("preflight_accuracy: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(quick: bool, no_cold: bool) -> Result<bool, Failure> {
+    let accurate = accuracy::run(quick, no_cold)?;
+    let right = refusals::run()?;
+    Ok(accurate && right)
+}
+
+/// Asks as `check --for` does.
+fn ask(request: &Request) -> Result<(Preflight, Option<Calibration>), Failure> {
+    let source = Source::live()?;
+    let window = mw_collect::window(&source);
+    let calibration = mw_collect::probe::calibrate::calibrate(request, &window.now).ok();
+    let answer = mw_rules::preflight::answer(&window, request, calibration.as_ref())?;
+    Ok((answer, calibration))
+}

@@ -1,0 +1,380 @@
+//! Captures the kernel's memory state of the running machine, to be looked at elsewhere.
+//!
+//! # Format
+//! A zstd-compressed tar of one tree: the files under their own paths (`proc/meminfo`), and below
+//! `memwright/` what is no file on the machine: `statfs` (usage of memory filesystems),
+//! `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms`
+//! milliseconds before, so that rates can be told. Only the files named here are captured; no
+//! process's environment or command line is ever read, and of the boot line only what concerns
+//! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
+//! capture.
+
+use crate::collector::{cgroup, mounts, sysctl};
+use crate::redact::Redactor;
+use crate::source::{MAX_FILE_BYTES, Source};
+use mw_model::{Look, Missing, OriginKind, Sample, Sysctl};
+use mw_proc::vmstat::Vmstat;
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How far apart the two looks of a capture are.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The most that a capture may hold, packed into it or unpacked from it.
+pub const MAX_CAPTURE_BYTES: usize = 64 << 20;
+
+/// The most files that a capture may hold.
+pub const MAX_CAPTURE_FILES: usize = 20_000;
+
+/// The most processes that are captured: those that hold or lock the most.
+const MAX_PROCESSES: usize = 64;
+
+const ZSTD_LEVEL: i32 = 9;
+
+pub(crate) const PAGE_SIZE: &str = "/memwright/page_size";
+pub(crate) const CLOCK: &str = "/memwright/clock_unix_ms";
+const INTERVAL_MS: &str = "/memwright/interval_ms";
+const EARLIER: &str = "/memwright/earlier";
+const EARLIER_FILES: [&str; 2] = ["/proc/vmstat", "/proc/meminfo"];
+
+/// What is captured as it is; a `*` stands for every name of a directory.
+const FILES: &[&str] = &[
+    "/proc/meminfo",
+    "/proc/vmstat",
+    "/proc/zoneinfo",
+    "/proc/buddyinfo",
+    "/proc/slabinfo",
+    "/proc/uptime",
+    "/proc/version",
+    "/proc/pressure/*",
+    "/proc/sysvipc/shm",
+    "/proc/self/limits",
+    "/proc/self/status",
+    "/proc/sys/kernel/osrelease",
+    "/sys/block/*/dev",
+    "/sys/block/*/queue/rotational",
+    "/sys/class/bdi/*/max_ratio",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/node/*/cpulist",
+    "/sys/devices/system/node/*/distance",
+    "/sys/devices/system/node/*/meminfo",
+    "/sys/devices/system/node/*/hugepages/*/free_hugepages",
+    "/sys/devices/system/node/*/hugepages/*/nr_hugepages",
+    "/sys/devices/system/node/*/hugepages/*/surplus_hugepages",
+    "/sys/kernel/debug/bdi/*/stats",
+    "/sys/kernel/debug/extfrag/*",
+    "/sys/kernel/mm/hugepages/*/free_hugepages",
+    "/sys/kernel/mm/hugepages/*/nr_hugepages",
+    "/sys/kernel/mm/hugepages/*/nr_overcommit_hugepages",
+    "/sys/kernel/mm/hugepages/*/resv_hugepages",
+    "/sys/kernel/mm/hugepages/*/surplus_hugepages",
+    "/sys/kernel/mm/transparent_hugepage/*",
+    "/sys/kernel/mm/transparent_hugepage/*/*",
+];
+
+/// Files of settings, of which only the lines that concern memory are captured.
+const SETTINGS: &[&str] = &[
+    "/etc/sysctl.conf",
+    "/etc/sysctl.d/*",
+    "/run/sysctl.d/*",
+    "/usr/lib/sysctl.d/*",
+    "/usr/local/lib/sysctl.d/*",
+];
+
+/// Boot parameters that concern memory; the others are not captured.
+const BOOT_PARAMETERS: &[&str] = &[
+    "cgroup_disable",
+    "cgroup_enable",
+    "cma",
+    "crashkernel",
+    "default_hugepagesz",
+    "deferred_init",
+    "hugepages",
+    "hugepagesz",
+    "hugetlb_cma",
+    "kernelcore",
+    "mem",
+    "movablecore",
+    "numa",
+    "numa_balancing",
+    "psi",
+    "swapaccount",
+    "systemd.unified_cgroup_hierarchy",
+    "transparent_hugepage",
+];
+
+/// What a capture did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Files in it.
+    pub files: usize,
+    /// Their size in bytes before compression.
+    pub bytes: usize,
+    /// Files that are there but could not be read, each with why.
+    pub missing: Vec<Missing>,
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_unix_ms() -> Option<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+/// Writes the state of the running machine to `out` as a compressed tree; takes [`INTERVAL`].
+/// With `redact`, paths that people chose (mounts, swap files, cgroups) are replaced by numbers,
+/// the same path by the same number.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<Captured> {
+    let mut archive = Archive::new(out)?;
+    let mut redactor = Redactor::new(redact);
+    let started = std::time::Instant::now();
+    for path in EARLIER_FILES {
+        archive.copy(source, path, &format!("{EARLIER}{path}"))?;
+    }
+    std::thread::sleep(INTERVAL);
+    archive.add(INTERVAL_MS, format!("{}\n", started.elapsed().as_millis()).as_bytes())?;
+    for path in FILES.iter().flat_map(|pattern| expand(source, pattern)) {
+        archive.copy(source, &path, &path)?;
+    }
+    for name in sysctl::NAMES {
+        let path = Sysctl::path(name);
+        archive.copy(source, &path, &path)?;
+    }
+    for path in SETTINGS.iter().flat_map(|pattern| expand(source, pattern)) {
+        archive.transform(source, &path, memory_settings)?;
+    }
+    archive.transform(source, "/proc/cmdline", boot_parameters)?;
+    archive.transform(source, "/proc/mounts", |text| redactor.mounts(text))?;
+    archive.transform(source, "/proc/swaps", |text| redactor.swaps(text))?;
+    archive.transform(source, "/proc/self/cgroup", |text| redactor.self_cgroup(text))?;
+    add_filesystems(source, &mut archive, &mut redactor)?;
+    add_cgroups(source, &mut archive, &mut redactor)?;
+    add_processes(source, &mut archive)?;
+    archive.add(PAGE_SIZE, format!("{}\n", rustix::param::page_size()).as_bytes())?;
+    if let Some(now) = now_unix_ms() {
+        archive.add(CLOCK, format!("{now}\n").as_bytes())?;
+    }
+    archive.finish()
+}
+
+fn add_filesystems<W: Write>(
+    source: &Source,
+    archive: &mut Archive<W>,
+    redactor: &mut Redactor,
+) -> io::Result<()> {
+    let Ok(mut filesystems) = mounts::collect(source) else { return Ok(()) };
+    for filesystem in &mut filesystems {
+        filesystem.target = redactor.mount(&filesystem.target);
+    }
+    archive.add(mounts::STATFS, mounts::write_statfs(&filesystems).as_bytes())
+}
+
+fn add_cgroups<W: Write>(
+    source: &Source,
+    archive: &mut Archive<W>,
+    redactor: &mut Redactor,
+) -> io::Result<()> {
+    let Ok(files) = cgroup::files(source) else { return Ok(()) };
+    for file in files {
+        let to = format!("{}{}/{}", file.mount, redactor.group(&file.group), file.name);
+        archive.copy(source, &format!("{}{}/{}", file.mount, file.group, file.name), &to)?;
+    }
+    Ok(())
+}
+
+fn add_processes<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
+    let Ok(mut processes) = crate::collector::processes::collect(source) else { return Ok(()) };
+    processes.list.sort_by_key(|process| {
+        let held = process.status.vm_rss_bytes.unwrap_or(0);
+        std::cmp::Reverse(held.saturating_add(process.status.vm_lck_bytes.unwrap_or(0)))
+    });
+    for process in processes.list.iter().take(MAX_PROCESSES) {
+        let Some(pid) = process.status.pid else { continue };
+        for file in ["status", "limits"] {
+            let path = format!("/proc/{pid}/{file}");
+            archive.copy(source, &path, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The paths that a pattern stands for, those that are there.
+fn expand(source: &Source, pattern: &str) -> Vec<String> {
+    let Some((dir, rest)) = pattern.split_once("/*") else { return vec![pattern.to_owned()] };
+    let names = source.list(dir).unwrap_or_default();
+    names.iter().flat_map(|name| expand(source, &format!("{dir}/{name}{rest}"))).collect()
+}
+
+fn memory_settings(text: &str) -> String {
+    let concerns = |line: &&str| {
+        let key = line.trim_start_matches(['-', ' ', '\t']).replace('/', ".");
+        sysctl::NAMES.iter().any(|name| key.starts_with(name))
+    };
+    text.lines().filter(concerns).flat_map(|line| [line, "\n"]).collect()
+}
+
+fn boot_parameters(text: &str) -> String {
+    let concerns = |word: &&str| BOOT_PARAMETERS.contains(&word.split('=').next().unwrap_or(word));
+    let kept: Vec<&str> = text.split_whitespace().filter(concerns).collect();
+    kept.join(" ") + "\n"
+}
+
+/// The archive that is being written.
+struct Archive<W: Write> {
+    tar: tar::Builder<zstd::Encoder<'static, W>>,
+    captured: Captured,
+}
+
+impl<W: Write> Archive<W> {
+    fn new(out: W) -> io::Result<Self> {
+        let tar = tar::Builder::new(zstd::Encoder::new(out, ZSTD_LEVEL)?);
+        Ok(Self { tar, captured: Captured::default() })
+    }
+
+    /// Copies a file; one that is not there is left out, one that could not be read is counted.
+    fn copy(&mut self, source: &Source, path: &str, to: &str) -> io::Result<()> {
+        match source.read(path) {
+            Ok(bytes) => self.add(to, &bytes),
+            Err(missing) => self.skip(missing),
+        }
+    }
+
+    /// Copies a text file through `change`.
+    fn transform(
+        &mut self,
+        source: &Source,
+        path: &str,
+        change: impl FnOnce(&str) -> String,
+    ) -> io::Result<()> {
+        match source.read(path) {
+            Ok(bytes) => self.add(path, change(&String::from_utf8_lossy(&bytes)).as_bytes()),
+            Err(missing) => self.skip(missing),
+        }
+    }
+
+    fn skip(&mut self, missing: Missing) -> io::Result<()> {
+        if missing.absence == mw_model::Absence::Skipped {
+            self.captured.missing.push(missing);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let bytes_after = self.captured.bytes.saturating_add(bytes.len());
+        if bytes_after > MAX_CAPTURE_BYTES || self.captured.files == MAX_CAPTURE_FILES {
+            return self.skip(Missing::skipped(path, "the capture is full"));
+        }
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        self.tar.append_data(&mut header, path.trim_start_matches('/'), bytes)?;
+        self.captured.files += 1;
+        self.captured.bytes = bytes_after;
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<Captured> {
+        self.tar.into_inner()?.finish()?.flush()?;
+        Ok(self.captured)
+    }
+}
+
+/// A capture that cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It cannot be read, or the folder cannot be written.
+    #[error("{path}: {source}; is it a file that 'memwright capture' wrote?")]
+    Io {
+        /// The capture.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// It holds something that no capture holds.
+    #[error("{path}: {entry}: {problem}; 'memwright capture' writes no such thing")]
+    Hostile {
+        /// The capture.
+        path: PathBuf,
+        /// The entry of the archive.
+        entry: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+}
+
+/// Unpacks a capture into an empty folder.
+///
+/// # Errors
+/// It is no capture, or holds links, paths that lead out of the folder, or more than
+/// [`MAX_CAPTURE_BYTES`].
+pub fn unpack(capture: &Path, into: &Path) -> Result<(), UnpackError> {
+    let failed = |source| UnpackError::Io { path: capture.to_owned(), source };
+    let file = std::fs::File::open(capture).map_err(failed)?;
+    let decoder = zstd::Decoder::new(file).map_err(failed)?;
+    let mut archive = tar::Archive::new(decoder.take(2 * MAX_CAPTURE_BYTES as u64));
+    for (count, entry) in archive.entries().map_err(failed)?.enumerate() {
+        let mut entry = entry.map_err(failed)?;
+        let path = entry.path().map_err(failed)?.into_owned();
+        let hostile = |problem| UnpackError::Hostile {
+            path: capture.to_owned(),
+            entry: path.display().to_string(),
+            problem,
+        };
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => continue,
+            tar::EntryType::Regular => {}
+            _ => return Err(hostile("neither a file nor a folder")),
+        }
+        if count >= MAX_CAPTURE_FILES || entry.size() > MAX_FILE_BYTES as u64 {
+            return Err(hostile("too large"));
+        }
+        let inside = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::CurDir);
+        if !path.components().all(inside) {
+            return Err(hostile("leads out of the folder"));
+        }
+        let to = into.join(&path);
+        if let Some(dir) = to.parent() {
+            std::fs::create_dir_all(dir).map_err(failed)?;
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(failed)?;
+        std::fs::write(to, bytes).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The first look of a capture, with what it holds of the fast counters.
+pub(crate) fn earlier_sample(source: &Source, now: &Sample) -> Option<Sample> {
+    debug_assert_eq!(source.kind(), OriginKind::Tree);
+    let interval_ms = source.number(INTERVAL_MS).ok()? as f64;
+    let vmstat = source.look(&format!("{EARLIER}/proc/vmstat"), |bytes| {
+        let mut vmstat = Vmstat::default();
+        vmstat.parse_into(bytes)?;
+        Ok(vmstat)
+    });
+    let meminfo = source.look(&format!("{EARLIER}/proc/meminfo"), mw_proc::meminfo::Meminfo::parse);
+    if let Look::Missing(_) = vmstat {
+        return None;
+    }
+    Some(Sample { at_ms: now.at_ms - interval_ms, vmstat, meminfo, ..Sample::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_boot_parameters_of_memory_are_kept() {
+        let line = "root=/dev/vda rd.luks.key=SECRET hugepages=4 psi=1 token=hugepages";
+        assert_eq!(boot_parameters(line), "hugepages=4 psi=1\n");
+    }
+
+    #[test]
+    fn only_settings_of_memory_are_kept() {
+        let text = "# hello\nvm.swappiness = 1\nnet.secret=2\n-vm/dirty_ratio=3\n";
+        assert_eq!(memory_settings(text), "vm.swappiness = 1\n-vm/dirty_ratio=3\n");
+    }
+}

@@ -1,0 +1,119 @@
+//! Looks at the kernel's memory: passive collectors, one a kernel file, and active probes.
+//!
+//! Everything enters here, from a running machine or a captured tree, and leaves as a
+//! [`mw_model::Snapshot`]. [`Sampler`] reads the fast counters through descriptors that stay open;
+//! [`snapshot`] adds the slower parts; [`window`] takes two looks, so that rates can be told.
+//! Nothing here writes to the kernel.
+
+pub mod capture;
+mod collector;
+mod hints;
+pub mod probe;
+mod redact;
+mod sampler;
+mod source;
+
+pub use sampler::Sampler;
+pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
+
+use collector::{
+    block, cgroup, hugepages, limits, mounts, node, processes, sysctl, sysvipc_shm,
+    transparent_hugepage,
+};
+use mw_model::{Look, Origin, OriginKind, Sample, Snapshot, Window, derived};
+use mw_proc::extfrag::Extfrag;
+use mw_proc::status::Status;
+use mw_proc::version::KernelVersion;
+use std::time::Duration;
+
+/// The shortest time between the two looks of a window of the running machine: long enough for the
+/// scan rates of a reclaim storm to show, short enough for `check` to stay below 30 ms.
+pub const MIN_WINDOW: Duration = Duration::from_millis(10);
+
+/// Looks at everything once.
+pub fn snapshot(source: &Source) -> Snapshot {
+    let (mut sampler, mut snapshot) = begin(source);
+    sampler.sample(&mut snapshot.sample);
+    fill(source, &mut snapshot);
+    snapshot
+}
+
+/// Looks at everything, and at the fast counters twice: at least [`MIN_WINDOW`] apart on the
+/// running machine, as far apart as the capture was in a tree.
+pub fn window(source: &Source) -> Window {
+    let (mut sampler, mut snapshot) = begin(source);
+    let mut first = Sample::default();
+    sampler.sample(&mut first);
+    snapshot.sample = first.clone();
+    fill(source, &mut snapshot);
+    let earlier = match source.kind() {
+        OriginKind::Live => {
+            let span = MIN_WINDOW.saturating_sub(sampler.since(&first));
+            std::thread::sleep(span);
+            sampler.sample(&mut snapshot.sample);
+            Some(first)
+        }
+        OriginKind::Tree => capture::earlier_sample(source, &snapshot.sample),
+    };
+    Window { earlier: earlier.into_iter().collect(), now: snapshot }
+}
+
+fn begin(source: &Source) -> (Sampler, Snapshot) {
+    let nodes = node::collect(source);
+    let ids: Vec<u32> = nodes.iter().flatten().map(|node| node.id).collect();
+    let snapshot = Snapshot { origin: origin(source), nodes: nodes.into(), ..Snapshot::default() };
+    (Sampler::open(source, &ids), snapshot)
+}
+
+fn fill(source: &Source, snapshot: &mut Snapshot) {
+    snapshot.sysctl = Look::Seen(sysctl::collect(source));
+    snapshot.thp = transparent_hugepage::collect(source).into();
+    snapshot.hugepages = hugepages::collect(source).into();
+    let page_bytes = derived::default_pool_page_bytes(snapshot);
+    snapshot.hugepages_wanted = hugepages::wanted(source, page_bytes).into();
+    snapshot.swaps = source.look("/proc/swaps", mw_proc::swaps::parse);
+    snapshot.filesystems = mounts::collect(source).into();
+    snapshot.shm = sysvipc_shm::collect(source).into();
+    snapshot.limits = limits::collect(source).into();
+    snapshot.processes = processes::collect(source).into();
+    snapshot.slabs = source.look("/proc/slabinfo", mw_proc::slabinfo::parse);
+    snapshot.cgroups = cgroup::collect(source).into();
+    snapshot.disks = block::collect(source).into();
+    snapshot.extfrag_unusable = source.look("/sys/kernel/debug/extfrag/unusable_index", |bytes| {
+        let mut extfrag = Extfrag::default();
+        extfrag.parse_into(bytes)?;
+        Ok(extfrag)
+    });
+}
+
+/// Page size of x86 and of most arm64, for trees that do not say.
+const USUAL_PAGE_BYTES: u64 = 4096;
+
+fn origin(source: &Source) -> Origin {
+    let live = source.kind() == OriginKind::Live;
+    let own = source.parse("/proc/self/status", Status::parse).unwrap_or_default();
+    let page_bytes = || source.number(capture::PAGE_SIZE).unwrap_or(USUAL_PAGE_BYTES);
+    Origin {
+        kind: source.kind(),
+        root: source.root().display().to_string(),
+        taken_unix_ms: if live {
+            capture::now_unix_ms()
+        } else {
+            source.number(capture::CLOCK).ok()
+        },
+        kernel: source
+            .parse("/proc/sys/kernel/osrelease", KernelVersion::parse)
+            .or_else(|_| source.parse("/proc/version", KernelVersion::parse))
+            .ok(),
+        page_bytes: if live { rustix::param::page_size() as u64 } else { page_bytes() },
+        cpus: source
+            .parse("/sys/devices/system/cpu/online", mw_proc::cpulist::parse)
+            .ok()
+            .and_then(|cpus| u32::try_from(cpus.len()).ok()),
+        effective_capabilities: own.effective_capabilities,
+        memory_nodes: own
+            .mems_allowed_list
+            .and_then(|list| mw_proc::cpulist::parse(list.as_bytes()).ok()),
+        uptime_s: source.parse("/proc/uptime", mw_proc::uptime::parse).ok(),
+    }
+}

@@ -1,0 +1,120 @@
+//! How much memory a calibration may take.
+
+use mw_model::{HugePool, Missing, PageKind, Request, Snapshot, derived, fragmentation};
+use mw_proc::zoneinfo::Zone;
+
+const MIB: usize = 1 << 20;
+
+/// The most that is ever taken: more would not fit the time.
+pub(super) const MOST_BYTES: usize = 48 * MIB;
+/// With less than this nothing useful is measured.
+const LEAST_BYTES: usize = 2 * MIB;
+/// The share of what is available, of a group's room and of a pool that may be taken.
+const AVAILABLE_SHARE: u64 = 64;
+/// The share of what is free above the lowest watermark that may be taken.
+const FREE_SHARE: u64 = 8;
+/// The share of a pool of huge pages that may be taken.
+const POOL_SHARE: u64 = 4;
+
+/// What may be taken, of each kind. Nothing of huge pages where taking them would make the kernel
+/// look for some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Allowance {
+    pub(super) base_bytes: usize,
+    pub(super) thp_bytes: usize,
+    pub(super) hugetlb_bytes: usize,
+    pub(super) lock_bytes: usize,
+    pub(super) huge_page_bytes: usize,
+}
+
+impl Allowance {
+    /// What `request` may be measured with.
+    pub(super) fn of(request: &Request, snapshot: &Snapshot) -> Result<Self, Missing> {
+        let hugetlb_bytes = hugetlb_bytes(request, snapshot);
+        let base_bytes = base_bytes(request, snapshot).min(MOST_BYTES) / MIB * MIB;
+        if base_bytes < LEAST_BYTES && hugetlb_bytes == 0 {
+            return Err(Missing::skipped("calibration", "memory is too short to measure with"));
+        }
+        let huge_page_bytes = usize::try_from(derived::huge_page_bytes(snapshot)).unwrap_or(0);
+        let free_huge = free_huge_bytes(request, snapshot, huge_page_bytes as u64);
+        let wanted = base_bytes.min(free_huge).checked_div(huge_page_bytes).unwrap_or(0);
+        let unlimited = mw_sys::has_capability(mw_sys::Capability::IpcLock);
+        let limit = mw_sys::memlock_limit_bytes().filter(|_| !unlimited);
+        Ok(Self {
+            base_bytes,
+            thp_bytes: wanted * huge_page_bytes,
+            hugetlb_bytes,
+            lock_bytes: limit.map_or(usize::MAX, clamp),
+            huge_page_bytes,
+        })
+    }
+}
+
+fn clamp(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn base_bytes(request: &Request, snapshot: &Snapshot) -> usize {
+    let available = derived::ready_bytes(&snapshot.sample).unwrap_or(0) / AVAILABLE_SHARE;
+    let group = group_room(snapshot) / AVAILABLE_SHARE;
+    let free = free_above_min(request, snapshot) / FREE_SHARE;
+    clamp(available.min(group).min(free))
+}
+
+/// What is left to the tightest of our own groups.
+fn group_room(snapshot: &Snapshot) -> u64 {
+    let Some(cgroups) = snapshot.cgroups.seen() else { return u64::MAX };
+    let room = cgroups.own.iter().filter_map(|group| {
+        let limit = group.max_bytes.into_iter().chain(group.high_bytes).min()?;
+        Some(limit.saturating_sub(group.current_bytes.unwrap_or(0)))
+    });
+    room.min().unwrap_or(u64::MAX)
+}
+
+fn is_asked_for(request: &Request, node: u32) -> bool {
+    request.node.is_none_or(|asked| asked == node)
+}
+
+/// Free memory above the watermark at which an allocation stalls.
+fn free_above_min(request: &Request, snapshot: &Snapshot) -> u64 {
+    let Some(zoneinfo) = snapshot.sample.zoneinfo.seen() else {
+        // Old kernels and bare containers: free memory in the round, cautiously.
+        let meminfo = snapshot.sample.meminfo.seen();
+        return meminfo.and_then(|m| m.mem_free_bytes).unwrap_or(0) / 4;
+    };
+    let spare = |zone: &Zone| {
+        let reserve = zone.protection().iter().max().copied().unwrap_or(0);
+        zone.free_pages.saturating_sub(zone.min_pages.saturating_add(reserve))
+    };
+    let zones = zoneinfo.zones.iter().filter(|zone| is_asked_for(request, zone.node));
+    zones.map(spare).sum::<u64>().saturating_mul(snapshot.origin.page_bytes)
+}
+
+/// A part of the free blocks of a huge page's size, where programs may have them for the asking.
+fn free_huge_bytes(request: &Request, snapshot: &Snapshot, huge_page_bytes: u64) -> usize {
+    let enabled = snapshot.thp.seen().and_then(|thp| thp.enabled.selected());
+    let (Some("always" | "madvise"), Some(buddyinfo)) = (enabled, snapshot.sample.buddyinfo.seen())
+    else {
+        return 0;
+    };
+    let page_bytes = snapshot.origin.page_bytes;
+    let order = derived::order_of(huge_page_bytes, page_bytes);
+    let zones = buddyinfo.zones.iter().filter(|zone| is_asked_for(request, zone.node));
+    let pages: u64 = zones.map(|zone| fragmentation::free_pages_from_order(zone, order)).sum();
+    clamp(pages.saturating_mul(page_bytes) / FREE_SHARE)
+}
+
+fn hugetlb_bytes(request: &Request, snapshot: &Snapshot) -> usize {
+    let PageKind::Hugetlb(page_bytes) = request.page else { return 0 };
+    let find = |pools: &[HugePool]| pools.iter().find(|p| p.page_bytes == page_bytes).copied();
+    let all = snapshot.hugepages.seen().and_then(|pools| find(pools));
+    let mut pages = all.map_or(0, |pool| pool.available_pages());
+    if let Some(asked) = request.node {
+        let nodes = snapshot.nodes.seen();
+        let node = nodes.and_then(|nodes| nodes.iter().find(|node| node.id == asked));
+        let pool = node.and_then(|node| find(&node.hugepages));
+        pages = pages.min(pool.map_or(0, |pool| pool.free_pages));
+    }
+    let most = MOST_BYTES as u64 / page_bytes.max(1);
+    clamp((pages / POOL_SHARE).min(most).saturating_mul(page_bytes))
+}

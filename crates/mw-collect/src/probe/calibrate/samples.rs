@@ -1,0 +1,108 @@
+//! What a few dozen timings say.
+
+/// What came of sorting timings out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Samples {
+    /// Of backed memory, in nanoseconds a byte.
+    pub(super) ns_per_byte: f64,
+    /// The same for a request far larger than the sample, of base pages: they are handed out from
+    /// the smallest free blocks first, which costs more than the larger blocks that follow. The
+    /// lower quartile, averaged with memory that was populated again.
+    pub(super) settled_ns_per_byte: f64,
+    /// Of memory that the host had not backed.
+    pub(super) unbacked_ns_per_byte: Option<f64>,
+    /// The share of it.
+    pub(super) unbacked_share: f64,
+    /// The ninth decile over the first.
+    pub(super) spread: f64,
+}
+
+/// A chunk that took so many times as long as backed memory was not backed. Fragments of the free
+/// lists cost up to 2 times as much as large blocks; unbacked memory costs 8 to 30 times as much.
+const UNBACKED_FACTOR: f64 = 4.0;
+/// A timing of so many medians is the processor being taken away.
+const OUTLIER_FACTOR: f64 = 3.0;
+/// So few slow chunks among many are chance, not unbacked memory.
+const CHANCE_SHARE: f64 = 0.08;
+
+/// Sorts the timings of `fresh` memory out by comparing them with those of memory that was
+/// populated `again`; in a virtual machine, slow ones were not backed.
+pub(super) fn sort_out(fresh: &[f64], again: &[f64], virtual_machine: bool) -> Option<Samples> {
+    let reference = median(if again.is_empty() { fresh } else { again })?;
+    let limit = if virtual_machine { reference * UNBACKED_FACTOR } else { f64::INFINITY };
+    let (backed, unbacked): (Vec<f64>, Vec<f64>) = fresh.iter().partition(|ns| **ns <= limit);
+    let share = unbacked.len() as f64 / fresh.len() as f64;
+    let chance = share < CHANCE_SHARE;
+    // With too few backed chunks among the fresh ones, what was populated again stands for them.
+    let backed = if backed.len() * 4 >= fresh.len() || again.is_empty() { &backed } else { again };
+    let quartile = sorted(backed).get(backed.len() / 4).copied()?;
+    Some(Samples {
+        ns_per_byte: mean_without_outliers(backed)?,
+        settled_ns_per_byte: match mean_without_outliers(again) {
+            Some(again) => f64::midpoint(quartile, again),
+            None => quartile,
+        },
+        unbacked_ns_per_byte: if chance { None } else { mean_without_outliers(&unbacked) },
+        unbacked_share: if chance { 0.0 } else { share },
+        spread: spread(backed),
+    })
+}
+
+fn sorted(times: &[f64]) -> Vec<f64> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+fn median(times: &[f64]) -> Option<f64> {
+    sorted(times).get(times.len() / 2).copied()
+}
+
+fn mean_without_outliers(times: &[f64]) -> Option<f64> {
+    let limit = median(times)? * OUTLIER_FACTOR;
+    let usual: Vec<f64> = times.iter().copied().filter(|ns| *ns <= limit).collect();
+    Some(usual.iter().sum::<f64>() / usual.len() as f64)
+}
+
+fn spread(times: &[f64]) -> f64 {
+    let sorted = sorted(times);
+    let tenth = sorted.len() / 10;
+    match (sorted.get(tenth), sorted.get(sorted.len().saturating_sub(1 + tenth))) {
+        (Some(low), Some(high)) if *low > 0.0 => (high / low).max(1.0),
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backed_and_unbacked_memory_are_told_apart() {
+        let fresh = [0.3, 0.32, 0.31, 2.8, 2.6, 3.0];
+        let samples = sort_out(&fresh, &[0.25, 0.26, 0.25], true).unwrap();
+        assert!((samples.ns_per_byte - 0.31).abs() < 1e-9);
+        assert!((samples.settled_ns_per_byte - (0.3 + 0.76 / 3.0) / 2.0).abs() < 1e-9);
+        assert!((samples.unbacked_ns_per_byte.unwrap() - 2.8).abs() < 1e-9);
+        assert!((samples.unbacked_share - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn memory_that_is_all_unbacked_is_judged_by_what_was_populated_again() {
+        let samples = sort_out(&[2.8, 2.9, 2.7], &[0.25, 0.27, 0.26], true).unwrap();
+        assert!((samples.ns_per_byte - 0.26).abs() < 1e-9);
+        assert!((samples.unbacked_share - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_slow_chunk_of_many_is_chance_and_on_hardware_all_are() {
+        let mut fresh = vec![0.3; 40];
+        fresh.push(12.0);
+        let samples = sort_out(&fresh, &[0.3; 4], true).unwrap();
+        assert_eq!((samples.unbacked_share, samples.unbacked_ns_per_byte), (0.0, None));
+        assert!((samples.ns_per_byte - 0.3).abs() < 1e-9);
+        assert!((samples.spread - 1.0).abs() < 1e-9);
+        assert_eq!(sort_out(&[0.3, 3.0, 0.3], &[], false).unwrap().unbacked_share, 0.0);
+        assert_eq!(sort_out(&[], &[], false), None);
+    }
+}

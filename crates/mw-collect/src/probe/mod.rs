@@ -1,0 +1,3 @@
+//! Active checks: they do something and time it.
+
+pub mod calibrate;

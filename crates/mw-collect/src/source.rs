@@ -1,0 +1,232 @@
+//! Where the kernel's files are read from: the running machine, or a tree captured from another.
+//!
+//! A tree is not trusted: a link in it must not lead out of it (to this machine's own /proc), a
+//! fifo must not hang the reader, and a file of a gigabyte must not be loaded. So every open of a
+//! tree is confined by `openat2(RESOLVE_IN_ROOT)`, must be of a regular file, and every read is
+//! bounded.
+
+use crate::hints;
+use mw_model::{Look, Missing, OriginKind};
+use mw_proc::error::ParseError;
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read: the largest real one, zoneinfo of a 1,024-CPU machine with eight
+/// nodes, is below 1 MiB.
+pub const MAX_FILE_BYTES: usize = 4 << 20;
+
+/// The most entries of one directory that are looked at.
+pub const MAX_DIR_ENTRIES: usize = 65_536;
+
+const FIRST_READ_BYTES: usize = 16 << 10;
+
+/// A root directory with `proc`, `sys` and the like below it.
+#[derive(Debug)]
+pub struct Source {
+    kind: OriginKind,
+    root: PathBuf,
+    dir: OwnedFd,
+}
+
+/// A root that cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The directory cannot be opened.
+    #[error("{path}: {errno}; give the folder that holds proc/ and sys/")]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// The directory is there but holds neither proc nor sys.
+    #[error("{path}: neither proc/ nor sys/ in it; give the folder that holds them")]
+    NoTree {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl Source {
+    /// The running machine.
+    ///
+    /// # Errors
+    /// `/` cannot be opened.
+    pub fn live() -> Result<Self, SourceError> {
+        Self::open_root(Path::new("/"), OriginKind::Live)
+    }
+
+    /// A captured tree: written by `memwright capture`, copied by hand, or laid out by sosreport.
+    ///
+    /// # Errors
+    /// The folder cannot be opened, or holds neither proc nor sys.
+    pub fn tree(root: &Path) -> Result<Self, SourceError> {
+        let source = Self::open_root(root, OriginKind::Tree)?;
+        let has = |name: &str| source.list(name).is_ok();
+        if has("/proc") || has("/sys") {
+            return Ok(source);
+        }
+        Err(SourceError::NoTree { path: root.to_owned() })
+    }
+
+    fn open_root(root: &Path, kind: OriginKind) -> Result<Self, SourceError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(root, flags, Mode::empty())
+            .map_err(|errno| SourceError::Open { path: root.to_owned(), errno })?;
+        Ok(Self { kind, root: root.to_owned(), dir })
+    }
+
+    /// Live machine or captured tree.
+    pub fn kind(&self) -> OriginKind {
+        self.kind
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Opens a regular file of the kernel by its absolute path.
+    ///
+    /// # Errors
+    /// Why it cannot be seen.
+    pub fn open(&self, path: &str) -> Result<OwnedFd, Missing> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open_at(path, flags).map_err(|e| hints::missing(path, e, self.kind))?;
+        let stat = rustix::fs::fstat(&file).map_err(|e| hints::missing(path, e, self.kind))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(file),
+            _ => Err(Missing::failed(path, "not a regular file")),
+        }
+    }
+
+    fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let relative = path.trim_start_matches('/');
+        let relative = if relative.is_empty() { "." } else { relative };
+        match self.kind {
+            OriginKind::Live => rustix::fs::openat(&self.dir, relative, flags, Mode::empty()),
+            OriginKind::Tree => rustix::fs::openat2(
+                &self.dir,
+                relative,
+                flags,
+                Mode::empty(),
+                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            ),
+        }
+    }
+
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// Why it cannot be seen: absent, not permitted, larger than [`MAX_FILE_BYTES`].
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, Missing> {
+        let file = self.open(path)?;
+        let mut buffer = Vec::new();
+        read_all(&file, &mut buffer).map_err(|e| e.at(path, self.kind))?;
+        Ok(buffer)
+    }
+
+    /// Reads a whole file and understands it.
+    ///
+    /// # Errors
+    /// Why it cannot be seen or understood; names the line.
+    pub fn parse<T>(
+        &self,
+        path: &str,
+        parser: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<T, Missing> {
+        let bytes = self.read(path)?;
+        parser(&bytes).map_err(|error| malformed(path, &error))
+    }
+
+    /// [`Source::parse`] as a look.
+    pub fn look<T>(
+        &self,
+        path: &str,
+        parser: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Look<T> {
+        self.parse(path, parser).into()
+    }
+
+    /// Reads a file of one number.
+    ///
+    /// # Errors
+    /// Why it cannot be seen or understood.
+    pub fn number(&self, path: &str) -> Result<u64, Missing> {
+        self.parse(path, mw_proc::number::parse_u64)
+    }
+
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// Why it cannot be seen; more than [`MAX_DIR_ENTRIES`] names.
+    pub fn list(&self, path: &str) -> Result<Vec<String>, Missing> {
+        let missing = |errno| hints::missing(path, errno, self.kind);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = self.open_at(path, flags).map_err(missing)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&dir).map_err(missing)? {
+            let entry = entry.map_err(missing)?;
+            let name = entry.file_name().to_string_lossy();
+            if name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+            if names.len() > MAX_DIR_ENTRIES {
+                return Err(Missing::failed(path, format!("over {MAX_DIR_ENTRIES} entries")));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+/// A file that was read but not understood.
+pub(crate) fn malformed(path: &str, error: &ParseError) -> Missing {
+    Missing::failed(path, error.to_string())
+}
+
+/// A read that did not work out.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    Kernel(Errno),
+    TooLarge,
+}
+
+impl ReadError {
+    pub(crate) fn at(self, path: &str, kind: OriginKind) -> Missing {
+        match self {
+            Self::Kernel(errno) => hints::missing(path, errno, kind),
+            Self::TooLarge => Missing::failed(
+                path,
+                format!("larger than {}", mw_model::format_bytes(MAX_FILE_BYTES as u64)),
+            ),
+        }
+    }
+}
+
+/// Reads a descriptor from its start into `buffer`, whose length becomes the file's. Allocates
+/// only while the buffer is smaller than the file was at any reading.
+pub(crate) fn read_all(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+    let room = buffer.capacity().max(FIRST_READ_BYTES);
+    buffer.resize(room, 0);
+    let mut filled = 0;
+    loop {
+        if filled == buffer.len() {
+            if filled > MAX_FILE_BYTES {
+                return Err(ReadError::TooLarge);
+            }
+            buffer.resize(filled * 2, 0);
+        }
+        let Some(free) = buffer.get_mut(filled..) else { break };
+        match rustix::io::pread(file, free, filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(ReadError::Kernel(errno)),
+        }
+    }
+    buffer.truncate(filled);
+    if filled > MAX_FILE_BYTES { Err(ReadError::TooLarge) } else { Ok(()) }
+}

@@ -1,0 +1,120 @@
+//! Fragmentation as we compute it from buddyinfo against the kernel's own extfrag files, on every
+//! captured tree that has them and on the running machine.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::Source;
+use mw_model::{Snapshot, fragmentation};
+use mw_proc::extfrag::Extfrag;
+use std::path::Path;
+use std::process::Command;
+
+/// Thousandths by which the two may differ: the files are read one after the other.
+const TOLERANCE_MILLI: i32 = 10;
+
+/// Compares all zones and orders of one look; how many indices were compared, how many differ.
+fn compare(
+    snapshot: &Snapshot,
+    own: &Extfrag,
+    ours: impl Fn(usize, usize) -> i32,
+) -> (usize, usize) {
+    let buddyinfo = snapshot.sample.buddyinfo.seen().unwrap();
+    let (mut compared, mut different) = (0, 0);
+    for (at, zone) in buddyinfo.zones.iter().enumerate() {
+        let Some(own) = own.zones.iter().find(|o| o.node == zone.node && o.name == zone.name)
+        else {
+            continue;
+        };
+        for (order, milli) in own.indices().iter().enumerate() {
+            compared += 1;
+            different += usize::from((milli - ours(at, order)).abs() > TOLERANCE_MILLI);
+        }
+    }
+    (compared, different)
+}
+
+fn extfrag(source: &Source, file: &str) -> Option<Extfrag> {
+    let bytes = source.read(file).ok()?;
+    let mut extfrag = Extfrag::default();
+    extfrag.parse_into(&bytes).unwrap();
+    Some(extfrag)
+}
+
+/// Both indices of one source; how many indices were compared, how many differ.
+fn compare_both(source: &Source, debugfs: &str) -> (usize, usize) {
+    let snapshot = mw_collect::snapshot(source);
+    let zones = &snapshot.sample.buddyinfo.seen().unwrap().zones;
+    let mut sum = (0, 0);
+    if let Some(own) = extfrag(source, &format!("{debugfs}/extfrag/unusable_index")) {
+        let ours = |at: usize, order: usize| {
+            i32::try_from(fragmentation::unusable_milli(&zones[at], order)).unwrap()
+        };
+        let (compared, different) = compare(&snapshot, &own, ours);
+        sum = (sum.0 + compared, sum.1 + different);
+    }
+    if let Some(own) = extfrag(source, &format!("{debugfs}/extfrag/extfrag_index")) {
+        let ours = |at: usize, order: usize| fragmentation::fragmentation_milli(&zones[at], order);
+        let (compared, different) = compare(&snapshot, &own, ours);
+        sum = (sum.0 + compared, sum.1 + different);
+    }
+    sum
+}
+
+#[test]
+fn our_indices_are_the_kernels_own_on_every_captured_tree() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let (mut compared, mut different) = (0, 0);
+    for case in std::fs::read_dir(fixtures).unwrap() {
+        let case = case.unwrap().path();
+        if !case.is_dir() {
+            continue;
+        }
+        for variant in std::fs::read_dir(case).unwrap() {
+            let Ok(source) = Source::tree(&variant.unwrap().path()) else { continue };
+            let (more, odd) = compare_both(&source, "/sys/kernel/debug");
+            compared += more;
+            different += odd;
+        }
+    }
+    println!("{compared} indices compared, {different} differ");
+    assert!(compared > 1000, "{compared}");
+    // A machine under load changes between the two readings.
+    assert!(different * 20 <= compared, "{different} of {compared} differ");
+}
+
+/// debugfs, mounted for the test and unmounted when dropped.
+struct Debugfs(tempfile::TempDir);
+
+impl Debugfs {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "debugfs", "none"])
+            .arg(dir.path())
+            .status()
+            .is_ok_and(|status| status.success());
+        mounted.then_some(Self(dir))
+    }
+}
+
+impl Drop for Debugfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn our_indices_are_the_kernels_own_on_this_machine() {
+    let Some(debugfs) = Debugfs::mount() else {
+        println!("skipped: debugfs cannot be mounted here");
+        return;
+    };
+    let source = Source::live().unwrap();
+    let path = debugfs.0.path().to_str().unwrap();
+    let least = (0..5)
+        .map(|_| compare_both(&source, path))
+        .min_by_key(|(_, different)| *different)
+        .unwrap();
+    println!("{} indices compared, {} differ", least.0, least.1);
+    assert!(least.0 > 0 && least.1 * 10 <= least.0, "{least:?}");
+}

@@ -1,0 +1,24 @@
+//! The sampler allocates nothing after its first sample.
+
+use mw_collect::{Sampler, Source};
+use mw_model::Sample;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+
+#[global_allocator]
+static ALLOC: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[test]
+fn a_sample_allocates_nothing_after_the_first() {
+    let source = Source::live().unwrap();
+    let mut sampler = Sampler::open(&source, &[0]);
+    let mut sample = Sample::default();
+    sampler.sample(&mut sample);
+    assert!(sample.vmstat.seen().is_some() && sample.zoneinfo.seen().is_some());
+    let region = Region::new(ALLOC);
+    for _ in 0..100 {
+        sampler.sample(&mut sample);
+    }
+    let change = region.change();
+    assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");
+}

@@ -1,0 +1,314 @@
+//! The description of a case, `lab/NAME/case.toml`.
+//!
+//! ```toml
+//! description = "What the case is about"
+//!
+//! [machine]                # what every variant runs on
+//! kernel = "6.1"           # or "6.12"
+//! memory = "1G"
+//! cpus = 2                 # default 2
+//! nodes = 2                # default 1
+//! cgroup = "v1"            # default "v2"
+//! append = "psi=1"         # further kernel parameters
+//! timeout_s = 120
+//! programs = ["numactl"]   # of the host, put into the guest's /bin
+//! modules = ["virtio_blk"]
+//! [[machine.disks]]        # the guest's /dev/disk0
+//! size = "1G"
+//! format = "ext4"          # or "swap", "raw"
+//! write_bytes_per_s = 2000000
+//!
+//! [variant.firing]
+//! how = "How the condition was made"
+//! [variant.quiet]
+//! how = "What is different"
+//! machine = { kernel = "6.12" }    # instead of what [machine] says
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::LabError;
+use crate::machine::{Disk, DiskFormat, Machine};
+
+/// Which version of control groups a guest mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cgroup {
+    /// One hierarchy a controller.
+    V1,
+    /// One hierarchy for all.
+    #[default]
+    V2,
+}
+
+impl Cgroup {
+    /// As case files and `init` call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cgroup::V1 => "v1",
+            Cgroup::V2 => "v2",
+        }
+    }
+}
+
+/// A case: one memory condition, in variants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// The folder's name.
+    pub name: String,
+    /// What it is about.
+    pub description: String,
+    /// The variants, by name.
+    pub variants: Vec<Variant>,
+}
+
+/// One variant of a case, with everything that is needed to run it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    /// The case's name.
+    pub case: String,
+    /// The variant's name, which `make.sh` gets.
+    pub name: String,
+    /// The case's folder.
+    pub dir: PathBuf,
+    /// How the condition is made, for people.
+    pub how: String,
+    /// The kernel's series.
+    pub kernel: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The version of control groups.
+    pub cgroup: Cgroup,
+    /// Programs of the host that the case needs.
+    pub programs: Vec<String>,
+    /// Kernel modules to load before the case begins.
+    pub modules: Vec<String>,
+}
+
+impl Case {
+    /// Reads the case in `dir`.
+    pub fn read(dir: &Path) -> Result<Case, LabError> {
+        let path = dir.join("case.toml");
+        let text = std::fs::read_to_string(&path).map_err(LabError::io(&path))?;
+        Case::parse(dir, &text)
+    }
+
+    /// The case whose folder is `dir` and whose description is `text`.
+    pub fn parse(dir: &Path, text: &str) -> Result<Case, LabError> {
+        let path = dir.join("case.toml");
+        let raw: RawCase =
+            toml::from_str(text).map_err(|e| LabError::case(&path, e.to_string()))?;
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut variants = Vec::new();
+        for (variant, its) in raw.variant {
+            let settings = its.machine.or(&raw.machine);
+            let built = settings.build(&name, variant, dir, its.how);
+            variants.push(built.map_err(|detail| LabError::case(&path, detail))?);
+        }
+        if variants.is_empty() {
+            return Err(LabError::case(&path, "no [variant.NAME]"));
+        }
+        Ok(Case { name, description: raw.description, variants })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCase {
+    description: String,
+    #[serde(default)]
+    machine: Settings,
+    #[serde(default)]
+    variant: BTreeMap<String, RawVariant>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawVariant {
+    how: String,
+    #[serde(default)]
+    machine: Settings,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    kernel: Option<String>,
+    memory: Option<String>,
+    cpus: Option<u32>,
+    nodes: Option<u32>,
+    cgroup: Option<Cgroup>,
+    append: Option<String>,
+    timeout_s: Option<u64>,
+    programs: Option<Vec<String>>,
+    modules: Option<Vec<String>>,
+    disks: Option<Vec<RawDisk>>,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+struct RawDisk {
+    size: String,
+    #[serde(default)]
+    format: DiskFormat,
+    read_bytes_per_s: Option<u64>,
+    write_bytes_per_s: Option<u64>,
+}
+
+const DEFAULT_TIMEOUT_S: u64 = 120;
+const DEFAULT_CPUS: u32 = 2;
+const MAX_NODES: u32 = 8;
+
+impl Settings {
+    /// What `self` does not say is taken from `common`.
+    fn or(self, common: &Settings) -> Settings {
+        let common = common.clone();
+        Settings {
+            kernel: self.kernel.or(common.kernel),
+            memory: self.memory.or(common.memory),
+            cpus: self.cpus.or(common.cpus),
+            nodes: self.nodes.or(common.nodes),
+            cgroup: self.cgroup.or(common.cgroup),
+            append: self.append.or(common.append),
+            timeout_s: self.timeout_s.or(common.timeout_s),
+            programs: self.programs.or(common.programs),
+            modules: self.modules.or(common.modules),
+            disks: self.disks.or(common.disks),
+        }
+    }
+
+    fn build(self, case: &str, name: String, dir: &Path, how: String) -> Result<Variant, String> {
+        let missing = |field: &str| format!("[variant.{name}]: no `{field}` here or in [machine]");
+        let kernel = self.kernel.ok_or_else(|| missing("kernel"))?;
+        let memory = self.memory.ok_or_else(|| missing("memory"))?;
+        let (cpus, nodes) = (self.cpus.unwrap_or(DEFAULT_CPUS), self.nodes.unwrap_or(1));
+        if nodes == 0 || nodes > MAX_NODES || cpus < nodes {
+            return Err(format!("[variant.{name}]: {nodes} nodes with {cpus} cpus"));
+        }
+        let disks: Result<Vec<Disk>, String> =
+            self.disks.unwrap_or_default().into_iter().map(RawDisk::build).collect();
+        let machine = Machine {
+            memory_bytes: size_bytes(&memory)?,
+            cpus,
+            nodes,
+            disks: disks?,
+            append: self.append.unwrap_or_default(),
+            time_limit: Duration::from_secs(self.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S)),
+        };
+        Ok(Variant {
+            case: case.to_owned(),
+            name,
+            dir: dir.to_path_buf(),
+            how,
+            kernel,
+            machine,
+            cgroup: self.cgroup.unwrap_or_default(),
+            programs: self.programs.unwrap_or_default(),
+            modules: self.modules.unwrap_or_default(),
+        })
+    }
+}
+
+impl RawDisk {
+    fn build(self) -> Result<Disk, String> {
+        Ok(Disk {
+            size_bytes: size_bytes(&self.size)?,
+            format: self.format,
+            read_bytes_per_s: self.read_bytes_per_s,
+            write_bytes_per_s: self.write_bytes_per_s,
+        })
+    }
+}
+
+/// `512M`, `2G`, or bytes.
+fn size_bytes(text: &str) -> Result<u64, String> {
+    let bad = || format!("{text:?} is no size: write 512M or 2G");
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(bad()),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Case, String> {
+        Case::parse(Path::new("/lab/some-case"), text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_variant_overrides_the_machine() {
+        let case = parse(
+            r#"
+            description = "d"
+            [machine]
+            kernel = "6.1"
+            memory = "1G"
+            nodes = 2
+            [[machine.disks]]
+            size = "64M"
+            format = "swap"
+            write_bytes_per_s = 2000000
+            [variant.firing]
+            how = "h"
+            machine = { kernel = "6.12", memory = "512M", cgroup = "v1", timeout_s = 5 }
+            [variant.quiet]
+            how = "q"
+            "#,
+        )
+        .unwrap();
+        assert_eq!(case.name, "some-case");
+        let [firing, quiet] = case.variants.as_slice() else { panic!("two variants") };
+        assert_eq!((firing.name.as_str(), firing.kernel.as_str()), ("firing", "6.12"));
+        assert_eq!(firing.machine.memory_bytes, 512 << 20);
+        assert_eq!(firing.machine.time_limit, Duration::from_secs(5));
+        assert_eq!((firing.cgroup, quiet.cgroup), (Cgroup::V1, Cgroup::V2));
+        assert_eq!((quiet.kernel.as_str(), quiet.machine.nodes), ("6.1", 2));
+        assert_eq!(quiet.machine.time_limit, Duration::from_secs(DEFAULT_TIMEOUT_S));
+        assert_eq!(quiet.machine.disks[0].write_bytes_per_s, Some(2_000_000));
+        assert_eq!(quiet.machine.disks[0].format, DiskFormat::Swap);
+    }
+
+    fn check_error(text: &str, want: &str) {
+        let error = parse(text).unwrap_err();
+        assert!(error.starts_with("/lab/some-case/case.toml: "), "{error}");
+        assert!(error.contains(want), "{error}");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        check_error("description = 'd'", "no [variant.NAME]");
+        check_error("description = 'd'\nvariants = 1", "variants");
+        check_error(
+            "description = 'd'\n[variant.firing]\nhow = 'h'",
+            "[variant.firing]: no `kernel` here or in [machine]",
+        );
+        let with = |machine: &str| {
+            format!("description = 'd'\n[variant.firing]\nhow = 'h'\nmachine = {{ {machine} }}")
+        };
+        check_error(&with("kernel = '6.1'"), "no `memory`");
+        check_error(&with("kernel = '6.1', memory = '1T'"), "\"1T\" is no size");
+        check_error(&with("kernel = '6.1', memory = '1G', nodes = 9"), "9 nodes");
+        check_error(&with("kernel = '6.1', memory = '1G', cpus = 1, nodes = 2"), "1 cpus");
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(size_bytes("2G"), Ok(2 << 30));
+        assert_eq!(size_bytes("4096"), Ok(4096));
+        for bad in ["", "G", "1GG", "-1M", "1.5G", "99999999999G"] {
+            assert!(size_bytes(bad).is_err(), "{bad}");
+        }
+    }
+}

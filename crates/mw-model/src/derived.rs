@@ -1,0 +1,54 @@
+//! Quantities that follow from a snapshot and that more than one consumer needs.
+
+use crate::{Missing, Sample, Snapshot};
+
+/// The size of a huge page on x86 and on arm64 with 4 KiB pages, for kernels that do not say.
+pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// A page of the default hugetlb pool, in bytes; what `vm.nr_hugepages` counts.
+pub fn default_pool_page_bytes(snapshot: &Snapshot) -> u64 {
+    let meminfo = snapshot.sample.meminfo.seen();
+    meminfo.and_then(|m| m.hugepagesize_bytes).unwrap_or(USUAL_HUGE_PAGE_BYTES)
+}
+
+/// A transparent huge page of the PMD's size, in bytes. Where the kernel does not say, it is the
+/// smallest huge page of the pools.
+pub fn huge_page_bytes(snapshot: &Snapshot) -> u64 {
+    let thp = snapshot.thp.seen().and_then(|thp| thp.pmd_bytes);
+    let pools = snapshot.hugepages.seen();
+    let least = pools.and_then(|pools| pools.iter().map(|pool| pool.page_bytes).min());
+    thp.or(least).unwrap_or(USUAL_HUGE_PAGE_BYTES)
+}
+
+/// The order of the buddy allocator whose blocks hold `bytes`.
+pub fn order_of(bytes: u64, page_bytes: u64) -> usize {
+    let pages = bytes.div_ceil(page_bytes.max(1)).max(1);
+    pages.next_power_of_two().trailing_zeros() as usize
+}
+
+/// All memory of the machine in bytes.
+///
+/// # Errors
+/// meminfo was not seen or has no MemTotal.
+pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
+    sample.meminfo.need()?.mem_total_bytes.ok_or_else(|| no_line("MemTotal"))
+}
+
+/// Memory that a large request gets without anything being written or swapped out, in bytes:
+/// MemAvailable (kernel 3.14) less what is dirty or under writeback; before that, free memory and
+/// the clean part of the page cache.
+///
+/// # Errors
+/// meminfo was not seen or lacks the lines.
+pub fn ready_bytes(sample: &Sample) -> Result<u64, Missing> {
+    let meminfo = sample.meminfo.need()?;
+    let free = meminfo.mem_free_bytes.ok_or_else(|| no_line("MemFree"))?;
+    let unwritten = meminfo.dirty_bytes.unwrap_or(0) + meminfo.writeback_bytes.unwrap_or(0);
+    let file = meminfo.active_file_bytes.unwrap_or(0) + meminfo.inactive_file_bytes.unwrap_or(0);
+    let available = meminfo.mem_available_bytes.unwrap_or(free + file / 2);
+    Ok(available.saturating_sub(unwritten).max(free.min(available)))
+}
+
+fn no_line(name: &str) -> Missing {
+    Missing::absent(format!("/proc/meminfo {name}"), "the line is not there")
+}

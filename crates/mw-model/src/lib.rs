@@ -1,0 +1,33 @@
+//! The words that every part of memwright shares.
+//!
+//! Data goes one way: collectors fill a [`Snapshot`], consecutive samples make a [`Window`], rules
+//! turn a window into [`Finding`]s, and a finding may carry a [`Remedy`]. Raw and derived stay
+//! apart: a snapshot holds only what the kernel said; [`fragmentation`], [`derived`] and
+//! [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
+//! path.
+
+pub mod derived;
+mod finding;
+pub mod fragmentation;
+mod look;
+mod machine;
+mod preflight;
+mod report;
+mod snapshot;
+mod units;
+mod window;
+
+pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
+pub use look::{Absence, Look, Missing};
+pub use machine::{
+    Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
+    Process, Processes, Sysctl, Thp, ThpSize,
+};
+pub use preflight::{
+    Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, Preflight, Request,
+    RequestError, Share, TimeEstimate,
+};
+pub use report::{Report, SCHEMA_VERSION, SkippedRule};
+pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
+pub use units::{Quantity, SizeError, format_bytes, format_duration_ms, parse_size};
+pub use window::Window;

@@ -1,0 +1,211 @@
+//! The slower parts of a snapshot: what the machine has and how it is set.
+
+use crate::Missing;
+use mw_proc::choice::Choice;
+use mw_proc::{bdi, cgroup, limits, status};
+use std::collections::BTreeMap;
+
+/// One NUMA node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Node {
+    /// The node's number.
+    pub id: u32,
+    /// Its CPUs; empty for a node of memory alone.
+    pub cpus: Vec<u32>,
+    /// Its distances to all nodes in the order of their numbers; 10 is itself.
+    pub distances: Vec<u64>,
+    /// Its share of every huge page pool.
+    pub hugepages: Vec<HugePool>,
+}
+
+/// A pool of huge pages of one size, of the machine or of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HugePool {
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// Pages in the pool, surplus pages included.
+    pub total_pages: u64,
+    /// Pages that nobody has touched yet, reserved ones included.
+    pub free_pages: u64,
+    /// Free pages that are promised to a mapping; a node does not say (0).
+    pub reserved_pages: u64,
+    /// Pages above the configured number, given back when freed.
+    pub surplus_pages: u64,
+    /// How many surplus pages there may be; a node does not say (0).
+    pub overcommit_pages: u64,
+}
+
+impl HugePool {
+    /// Pages that a new mapping can have: free and not promised.
+    pub fn available_pages(&self) -> u64 {
+        self.free_pages.saturating_sub(self.reserved_pages)
+    }
+}
+
+/// How many huge pages somebody asked for, on the boot line or in a sysctl file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HugepagesWanted {
+    /// Who asked: `/proc/cmdline` or `/etc/sysctl.d/10-db.conf`.
+    pub source: String,
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// Pages asked for.
+    pub pages: u64,
+}
+
+/// The values under /proc/sys that concern memory, by dotted name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sysctl {
+    /// Dotted name to the file's text without its last newline, or why there is none.
+    pub values: BTreeMap<String, Result<String, Missing>>,
+}
+
+impl Sysctl {
+    /// The text of one setting.
+    ///
+    /// # Errors
+    /// Why the setting was not seen.
+    pub fn text(&self, name: &str) -> Result<&str, Missing> {
+        match self.values.get(name) {
+            Some(Ok(text)) => Ok(text),
+            Some(Err(missing)) => Err(missing.clone()),
+            None => Err(Missing::skipped(Self::path(name), "not among what is collected")),
+        }
+    }
+
+    /// A setting that is one number.
+    ///
+    /// # Errors
+    /// Why the setting was not seen, or that it is not a number.
+    pub fn number(&self, name: &str) -> Result<u64, Missing> {
+        let text = self.text(name)?;
+        text.trim()
+            .parse()
+            .map_err(|_| Missing::failed(Self::path(name), format!("'{text}' is not a number")))
+    }
+
+    /// The file of a setting: `vm.swappiness` is `/proc/sys/vm/swappiness`.
+    pub fn path(name: &str) -> String {
+        format!("/proc/sys/{}", name.replace('.', "/"))
+    }
+}
+
+/// Settings of transparent huge pages.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Thp {
+    /// `enabled` for pages of the PMD's size.
+    pub enabled: Choice,
+    /// `defrag`: what a fault does when there is no huge page.
+    pub defrag: Choice,
+    /// `hpage_pmd_size`, the size of a huge page in bytes; absent before 4.9.
+    pub pmd_bytes: Option<u64>,
+    /// `shmem_enabled`; absent before 4.8.
+    pub shmem_enabled: Option<Choice>,
+    /// The numbers under `khugepaged/`, by file name.
+    pub khugepaged: BTreeMap<String, u64>,
+    /// Further sizes (`hugepages-64kB`), since 6.8.
+    pub sizes: Vec<ThpSize>,
+}
+
+/// Settings of one size of transparent huge pages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThpSize {
+    /// Size of a page in bytes.
+    pub page_bytes: u64,
+    /// `enabled` of this size.
+    pub enabled: Choice,
+}
+
+/// A mounted filesystem whose files are memory: tmpfs, ramfs, devtmpfs, hugetlbfs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryFilesystem {
+    /// Where it is mounted.
+    pub target: String,
+    /// Its type.
+    pub fstype: String,
+    /// Whether it is mounted read-only.
+    pub read_only: bool,
+    /// Its mount options.
+    pub options: Vec<String>,
+    /// How large it may become; `None` where there is no limit (ramfs) or nobody said.
+    pub size_bytes: Option<u64>,
+    /// Memory that its files hold; `None` where the kernel does not count it (ramfs).
+    pub used_bytes: Option<u64>,
+    /// How many inodes it may have; `None` where there is no limit.
+    pub inodes: Option<u64>,
+    /// Inodes in use.
+    pub inodes_used: Option<u64>,
+}
+
+/// The processes that were looked at: a bounded number, never all of a busy machine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Processes {
+    /// How many processes there were.
+    pub present: usize,
+    /// Those that were looked at.
+    pub list: Vec<Process>,
+}
+
+/// One process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Process {
+    /// Its status file.
+    pub status: status::Status,
+    /// Its limits, where they could be read; only looked at for processes that lock memory.
+    pub limits: Option<limits::Limits>,
+}
+
+/// Memory cgroups.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cgroups {
+    /// Which hierarchy has the memory controller.
+    pub version: CgroupVersion,
+    /// Our own group and its ancestors, innermost first.
+    pub own: Vec<Cgroup>,
+    /// Groups with a limit: a bounded number.
+    pub limited: Vec<Cgroup>,
+    /// Whether there were more groups than the bound.
+    pub truncated: bool,
+}
+
+/// Which cgroup hierarchy has the memory controller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CgroupVersion {
+    /// Version 1, or a hybrid with memory in version 1.
+    V1,
+    /// Version 2.
+    #[default]
+    V2,
+}
+
+/// One memory cgroup.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cgroup {
+    /// Its path below the hierarchy's root, `/` for the root itself.
+    pub path: String,
+    /// Bytes charged to it.
+    pub current_bytes: Option<u64>,
+    /// `memory.max` or `memory.limit_in_bytes`; `None` is no limit.
+    pub max_bytes: Option<u64>,
+    /// `memory.high`; `None` is no limit.
+    pub high_bytes: Option<u64>,
+    /// Its memory.stat.
+    pub stat: cgroup::MemoryStat,
+    /// Its events; version 1 fills `max` (failcnt) and `oom_kill` alone.
+    pub events: cgroup::MemoryEvents,
+}
+
+/// One block device that memory is written back to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Disk {
+    /// Its name, such as `nvme0n1`.
+    pub name: String,
+    /// `major:minor`.
+    pub device: String,
+    /// Whether it has platters.
+    pub rotational: Option<bool>,
+    /// The kernel's own estimate of its speed and its dirty memory, where debugfs is mounted.
+    pub bdi: Option<bdi::BdiStats>,
+    /// Share of the dirty limit that it may have, in percent.
+    pub max_ratio: Option<u64>,
+}

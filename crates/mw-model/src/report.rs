@@ -1,0 +1,49 @@
+//! What `check` says: the whole of it, for every output format.
+
+use crate::{Finding, Missing, Preflight, Severity};
+use serde::Serialize;
+
+/// The version of the JSON form of [`Report`]; it goes up when a consumer could break.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The outcome of a check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema: u32,
+    /// The version of memwright that made it.
+    pub memwright: String,
+    /// `live` or the tree that was looked at.
+    pub root: String,
+    /// The kernel's version, where it is known.
+    pub kernel: Option<String>,
+    /// When the machine was looked at, in milliseconds since 1970.
+    pub taken_unix_ms: Option<u64>,
+    /// The answer in one line.
+    pub verdict: String,
+    /// The worst finding's severity; absent when nothing was found.
+    pub worst: Option<Severity>,
+    /// Memory of the machine in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Memory that a large request gets without anything being written or swapped out, in bytes.
+    pub ready_bytes: Option<u64>,
+    /// The answer to `--for`.
+    pub preflight: Option<Preflight>,
+    /// What is wrong, worst first.
+    pub findings: Vec<Finding>,
+    /// Rules that looked and found nothing.
+    pub quiet: Vec<String>,
+    /// Rules that could not look.
+    pub skipped: Vec<SkippedRule>,
+}
+
+/// A rule that could not look, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SkippedRule {
+    /// The rule's id.
+    pub rule: String,
+    /// What it lacked.
+    pub missing: Missing,
+}

@@ -1,0 +1,128 @@
+//! What the kernel says about memory at one instant.
+
+use crate::{
+    Cgroups, Disk, HugePool, HugepagesWanted, Look, MemoryFilesystem, Node, Processes, Sysctl, Thp,
+};
+use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::extfrag::Extfrag;
+use mw_proc::limits::Limits;
+use mw_proc::meminfo::Meminfo;
+use mw_proc::pressure::Pressure;
+use mw_proc::slabinfo::Slab;
+use mw_proc::swaps::Swap;
+use mw_proc::sysvipc_shm::ShmSegment;
+use mw_proc::version::KernelVersion;
+use mw_proc::vmstat::Vmstat;
+use mw_proc::zoneinfo::Zoneinfo;
+
+/// Everything that memwright knows of a machine at one instant, as the kernel said it.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The fast counters.
+    pub sample: Sample,
+    /// NUMA nodes, at least one.
+    pub nodes: Look<Vec<Node>>,
+    /// Settings below /proc/sys/vm and the kernel.shm* ones.
+    pub sysctl: Look<Sysctl>,
+    /// Transparent huge pages.
+    pub thp: Look<Thp>,
+    /// Huge page pools, one a size.
+    pub hugepages: Look<Vec<HugePool>>,
+    /// Huge pages that were asked for at boot or in sysctl files.
+    pub hugepages_wanted: Look<Vec<HugepagesWanted>>,
+    /// Swap areas.
+    pub swaps: Look<Vec<Swap>>,
+    /// Filesystems whose files are memory.
+    pub filesystems: Look<Vec<MemoryFilesystem>>,
+    /// SysV shared memory segments.
+    pub shm: Look<Vec<ShmSegment>>,
+    /// The limits of the process that looked.
+    pub limits: Look<Limits>,
+    /// A bounded number of processes.
+    pub processes: Look<Processes>,
+    /// The kernel's object caches; readable by root.
+    pub slabs: Look<Vec<Slab>>,
+    /// Memory cgroups.
+    pub cgroups: Look<Cgroups>,
+    /// Block devices.
+    pub disks: Look<Vec<Disk>>,
+    /// The kernel's own unusable free space index, where debugfs is mounted.
+    pub extfrag_unusable: Look<Extfrag>,
+}
+
+/// Where a snapshot comes from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Origin {
+    /// Live machine or captured tree.
+    pub kind: OriginKind,
+    /// `/` or the tree's folder.
+    pub root: String,
+    /// When it was taken, in milliseconds since 1970; unknown in a tree that does not say.
+    pub taken_unix_ms: Option<u64>,
+    /// The kernel's version.
+    pub kernel: Option<KernelVersion>,
+    /// Size of a base page in bytes.
+    pub page_bytes: u64,
+    /// CPUs online.
+    pub cpus: Option<u32>,
+    /// Seconds since boot.
+    pub uptime_s: Option<f64>,
+    /// Effective capabilities of the process that looked, a bit each as in `CapEff` of
+    /// /proc/self/status; unknown in a tree that does not say.
+    pub effective_capabilities: Option<u64>,
+    /// Nodes that the process that looked may take memory from, as `Mems_allowed_list` of
+    /// /proc/self/status says.
+    pub memory_nodes: Option<Vec<u32>>,
+}
+
+/// Live machine or captured tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OriginKind {
+    /// The running machine.
+    #[default]
+    Live,
+    /// A tree captured elsewhere, by memwright or by sosreport.
+    Tree,
+}
+
+/// The fast counters: cheap enough for ten readings a second, taken without allocating.
+#[derive(Debug, Clone, Default)]
+pub struct Sample {
+    /// When it was taken, in milliseconds of a clock that never goes back; only differences of it
+    /// mean anything.
+    pub at_ms: f64,
+    /// /proc/meminfo.
+    pub meminfo: Look<Meminfo>,
+    /// /proc/vmstat.
+    pub vmstat: Look<Vmstat>,
+    /// /proc/zoneinfo.
+    pub zoneinfo: Look<Zoneinfo>,
+    /// /proc/buddyinfo.
+    pub buddyinfo: Look<Buddyinfo>,
+    /// /proc/pressure.
+    pub pressure: Pressures,
+    /// meminfo of every node.
+    pub nodes: Vec<NodeSample>,
+}
+
+/// Pressure stall information of the whole machine.
+#[derive(Debug, Clone, Default)]
+pub struct Pressures {
+    /// /proc/pressure/cpu.
+    pub cpu: Look<Pressure>,
+    /// /proc/pressure/memory.
+    pub memory: Look<Pressure>,
+    /// /proc/pressure/io.
+    pub io: Look<Pressure>,
+}
+
+/// The fast counters of one node.
+#[derive(Debug, Clone, Default)]
+pub struct NodeSample {
+    /// The node's number.
+    pub node: u32,
+    /// /sys/devices/system/node/nodeN/meminfo.
+    pub meminfo: Look<Meminfo>,
+}

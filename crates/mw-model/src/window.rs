@@ -1,0 +1,69 @@
+//! Consecutive samples, and the rates between them.
+
+use crate::{Missing, Sample, Snapshot};
+use mw_proc::vmstat::Counter;
+
+/// A snapshot and the samples that came before it, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    /// Earlier samples, oldest first; empty where there is only one look.
+    pub earlier: Vec<Sample>,
+    /// The latest look.
+    pub now: Snapshot,
+}
+
+impl Window {
+    /// A window of one look.
+    pub fn of(now: Snapshot) -> Self {
+        Self { earlier: Vec::new(), now }
+    }
+
+    /// Milliseconds from the oldest sample to the latest, where there are two.
+    pub fn span_ms(&self) -> Option<f64> {
+        let oldest = self.earlier.first()?;
+        Some(self.now.sample.at_ms - oldest.at_ms).filter(|ms| *ms > 0.0)
+    }
+
+    /// How often a counter went up a second, from the oldest sample to the latest.
+    ///
+    /// # Errors
+    /// There is only one sample, or the counter is missing from it.
+    pub fn rate(&self, counter: Counter) -> Result<f64, Missing> {
+        let no_rate = || {
+            Missing::absent(
+                format!("/proc/vmstat {}", counter.name()),
+                "a rate needs two looks, and there is one",
+            )
+        };
+        let span_ms = self.span_ms().ok_or_else(no_rate)?;
+        let before = self.earlier.first().ok_or_else(no_rate)?.vmstat.need()?;
+        let after = self.now.sample.vmstat.need()?;
+        let (Some(before), Some(after)) = (before.get(counter), after.get(counter)) else {
+            return Err(Missing::absent(
+                format!("/proc/vmstat {}", counter.name()),
+                "this kernel does not count it",
+            ));
+        };
+        Ok(after.saturating_sub(before) as f64 * 1000.0 / span_ms)
+    }
+
+    /// The sum of several rates, leaving out counters that this kernel does not have.
+    ///
+    /// # Errors
+    /// There is only one sample, or no vmstat.
+    pub fn rate_of(&self, counters: &[Counter]) -> Result<f64, Missing> {
+        let mut sum = None;
+        let mut missing = None;
+        for counter in counters {
+            match self.rate(*counter) {
+                Ok(rate) => sum = Some(sum.unwrap_or(0.0) + rate),
+                Err(why) => missing = Some(why),
+            }
+        }
+        match (sum, missing) {
+            (Some(sum), _) => Ok(sum),
+            (None, Some(missing)) => Err(missing),
+            (None, None) => Ok(0.0),
+        }
+    }
+}

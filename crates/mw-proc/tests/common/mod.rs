@@ -1,0 +1,127 @@
+//! All parsers in one table, each with a text that it reads.
+
+use std::hint::black_box;
+
+use mw_proc::bdi::BdiStats;
+use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
+use mw_proc::choice::Choice;
+use mw_proc::extfrag::Extfrag;
+use mw_proc::limits::Limits;
+use mw_proc::meminfo::Meminfo;
+use mw_proc::pressure::Pressure;
+use mw_proc::status::Status;
+use mw_proc::version::KernelVersion;
+use mw_proc::vmstat::Vmstat;
+use mw_proc::zoneinfo::Zoneinfo;
+use mw_proc::{
+    ParseError, cmdline, cpulist, df, diskstats, mounts, number, slabinfo, swaps, sysctl,
+    sysvipc_shm, uptime,
+};
+
+/// A parser that is fed anything.
+pub(crate) struct Parser {
+    pub(crate) name: &'static str,
+    /// Whether it reads the text.
+    pub(crate) parse: fn(&[u8]) -> bool,
+    pub(crate) real: &'static [u8],
+}
+
+macro_rules! parsers {
+    ($($name:literal $real:expr, $parse:expr;)*) => {
+        /// Every parser of the crate.
+        pub(crate) const PARSERS: &[Parser] = &[$(Parser {
+            name: $name,
+            parse: |text| black_box($parse(text)).is_ok(),
+            real: $real,
+        },)*];
+    };
+}
+
+parsers! {
+    "bdi" include_bytes!("../data/bdi_stats"), BdiStats::parse;
+    "buddyinfo" include_bytes!("../data/buddyinfo"), buddyinfo;
+    "cgroup" include_bytes!("../data/cgroup"), cgroup::parse_self;
+    "cgroup limit" b"9223372036854771712\n", cgroup::parse_limit;
+    "cgroup stat v1" include_bytes!("../data/memory_stat_v1"), MemoryStat::parse;
+    "cgroup stat v2" include_bytes!("../data/memory_stat_v2"), MemoryStat::parse;
+    "cgroup events" include_bytes!("../data/memory_events"), MemoryEvents::parse;
+    "cgroup oom_control" b"oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", cgroup::parse_oom_control;
+    "choice" b"always defer defer+madvise [madvise] never\n", choice;
+    "cmdline" include_bytes!("../data/cmdline"), cmdline;
+    "cpulist" b"0-3,5,8-10:1/2\n", cpulist::parse;
+    "df" include_bytes!("../data/df"), df::parse;
+    "diskstats" include_bytes!("../data/diskstats"), diskstats::parse;
+    "extfrag" include_bytes!("../data/unusable_index"), extfrag;
+    "limits" include_bytes!("../data/limits"), Limits::parse;
+    "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;
+    "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
+    "mounts" include_bytes!("../data/mounts"), mounts::parse;
+    "mounts size" b"24684092k", size_option;
+    "number u64" b"67584\n", number::parse_u64;
+    "number i64" b"-1\n", number::parse_i64;
+    "number list" b"256\t256\t32\t0\t0\n", number::parse_list_u64;
+    "pressure" include_bytes!("../data/pressure"), Pressure::parse;
+    "slabinfo" include_bytes!("../data/slabinfo"), slabinfo::parse;
+    "status" include_bytes!("../data/status"), Status::parse;
+    "swaps" include_bytes!("../data/swaps"), swaps::parse;
+    "sysctl" include_bytes!("../data/sysctl"), sysctl;
+    "sysvipc_shm" include_bytes!("../data/sysvipc_shm"), sysvipc_shm::parse;
+    "uptime" b"552.79 1063.44\n", uptime::parse;
+    "version" include_bytes!("../data/version"), KernelVersion::parse;
+    "vmstat" include_bytes!("../data/vmstat"), vmstat;
+    "zoneinfo" include_bytes!("../data/zoneinfo"), zoneinfo;
+}
+
+/// A parser that fails must leave nothing behind.
+fn checked<T>(result: Result<(), ParseError>, left: T, nothing: &T) -> Result<T, ParseError>
+where
+    T: PartialEq,
+{
+    assert!(result.is_ok() || left == *nothing);
+    result.map(|()| left)
+}
+
+fn buddyinfo(text: &[u8]) -> Result<usize, ParseError> {
+    let mut info = Buddyinfo::default();
+    let result = info.parse_into(text);
+    let info = checked(result, info, &Buddyinfo::default())?;
+    Ok(info.zones.iter().map(|zone| zone.blocks().len()).sum())
+}
+
+fn extfrag(text: &[u8]) -> Result<usize, ParseError> {
+    let mut index = Extfrag::default();
+    let result = index.parse_into(text);
+    let index = checked(result, index, &Extfrag::default())?;
+    Ok(index.zones.iter().map(|zone| zone.indices().len()).sum())
+}
+
+fn zoneinfo(text: &[u8]) -> Result<usize, ParseError> {
+    let mut info = Zoneinfo::default();
+    let result = info.parse_into(text);
+    let info = checked(result, info, &Zoneinfo::default())?;
+    Ok(info.zones.iter().map(|zone| zone.protection().len() + zone.name.as_str().len()).sum())
+}
+
+fn vmstat(text: &[u8]) -> Result<u64, ParseError> {
+    let mut stat = Vmstat::default();
+    let result = stat.parse_into(text);
+    let stat = checked(result, stat, &Vmstat::default())?;
+    Ok(stat.iter().map(|(counter, _)| counter.name().len() as u64).sum())
+}
+
+fn choice(text: &[u8]) -> Result<Option<String>, ParseError> {
+    Ok(Choice::parse(text)?.selected().map(str::to_owned))
+}
+
+fn size_option(text: &[u8]) -> Result<mounts::SizeOption, ParseError> {
+    mounts::parse_size_option(&String::from_utf8_lossy(text))
+}
+
+fn cmdline(text: &[u8]) -> Result<Vec<cmdline::Parameter>, ParseError> {
+    Ok(cmdline::parse(text))
+}
+
+fn sysctl(text: &[u8]) -> Result<Vec<(String, String)>, ParseError> {
+    Ok(sysctl::parse_dump(text))
+}

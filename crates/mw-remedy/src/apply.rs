@@ -1,0 +1,326 @@
+//! Carrying a plan out, all of it or nothing.
+
+use crate::coupling::affected_by;
+use crate::failure::{ApplyError, Cause, Stuck};
+use crate::history::{Change, Kept};
+use crate::journal::Journal;
+use crate::kernel::{Kernel, KernelError, same_setting, setting_of};
+use crate::persist::{self, Block, FileStanding, PersistTarget, target_of};
+use crate::plan::{Plan, PlannedChange};
+use crate::point::{Moment, Observer, Point};
+use crate::record::{Content, Event, Intent, Persisting, Saved};
+use crate::restore::{Standing, file_standing, standing};
+use crate::shadow::{Shadowed, shadows};
+use crate::undo::{Manner, Outcome, take_back};
+use serde::Serialize;
+
+/// Room that one change takes in the journal at most, with everything that may become of it and
+/// without the contents that it saves.
+const CHANGE_BYTES: u64 = 8 * 1024;
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// The changes, in order.
+    pub changes: Vec<AppliedChange>,
+    /// Settings that got the wanted value from somebody else after the plan was made.
+    pub already: Vec<String>,
+}
+
+/// One change that was made and reads back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AppliedChange {
+    /// Its number, for `memwright undo`.
+    pub id: u64,
+    /// The rule whose finding asked for it.
+    pub rule: String,
+    /// The kernel's file.
+    pub path: String,
+    /// The former value; absent for an action.
+    pub before: Option<String>,
+    /// The value now.
+    pub value: String,
+    /// How it is kept over a reboot, where that was asked for and can be done.
+    pub kept: Option<KeptChange>,
+    /// Why it is not kept over a reboot although that was asked for.
+    pub not_kept: Option<String>,
+}
+
+/// How a change is kept over a reboot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeptChange {
+    /// Our file and the line in it.
+    pub target: PersistTarget,
+    /// Other files that set the same.
+    pub shadowed: Vec<Shadowed>,
+}
+
+/// Carries a plan out, all of it or nothing, and keeps it over a reboot where `persist` says so.
+///
+/// # Errors
+/// What kept it from being carried out, and what became of the changes that had been made by then.
+pub fn apply(
+    kernel: &Kernel,
+    journal: &mut Journal,
+    plan: &Plan,
+    persist: bool,
+    observer: Observer<'_>,
+) -> Result<Applied, ApplyError> {
+    let mut run = Run { kernel, journal, observer, made: Vec::new() };
+    run.prepare(plan, persist)
+        .map_err(|cause| ApplyError::NothingDone { cause: Box::new(cause) })?;
+    let mut applied = Applied::default();
+    for planned in &plan.changes {
+        match run.change(planned, persist) {
+            Ok(Some(change)) => applied.changes.push(change),
+            Ok(None) => applied.already.push(planned.path.clone()),
+            Err(cause) => return Err(run.roll_back(cause)),
+        }
+    }
+    Ok(applied)
+}
+
+/// Keeps changes over a reboot that are in force and were made without that: for a caller that
+/// first wants to see whether they helped. Those that are not in force, or are kept already, are
+/// left out of the answer.
+///
+/// # Errors
+/// The first change that cannot be written to a file of ours; those before it are kept.
+pub fn keep(
+    kernel: &Kernel,
+    journal: &mut Journal,
+    changes: &[u64],
+    observer: Observer<'_>,
+) -> Result<Vec<AppliedChange>, Cause> {
+    journal.history().usable(false)?;
+    let wanted: Vec<Change> = journal
+        .history()
+        .changes
+        .iter()
+        .filter(|change| changes.contains(&change.id) && change.is_active() && !change.is_once())
+        .filter(|change| !change.persist.as_ref().is_some_and(|kept| kept.done))
+        .cloned()
+        .collect();
+    let mut run = Run { kernel, journal, observer, made: Vec::new() };
+    let mut answer = Vec::new();
+    for change in wanted {
+        if matches!(standing(kernel, run.journal.history(), &change)?, Standing::Ours(_)) {
+            answer.push(run.keep_one(&change)?);
+        }
+    }
+    Ok(answer)
+}
+
+struct Run<'a> {
+    kernel: &'a Kernel,
+    journal: &'a mut Journal,
+    observer: Observer<'a>,
+    /// The changes of this run that stand in the journal.
+    made: Vec<u64>,
+}
+
+impl Run<'_> {
+    fn tell(&mut self, change: u64, moment: Moment) {
+        (self.observer)(Point { change, moment });
+    }
+
+    fn prepare(&mut self, plan: &Plan, persist: bool) -> Result<(), Cause> {
+        self.journal.history().usable(false)?;
+        if plan.changes.is_empty() {
+            return Ok(());
+        }
+        let room: u64 = plan.changes.iter().map(|change| self.room(change, persist)).sum();
+        Ok(self.journal.reserve(room)?)
+    }
+
+    /// Room that a change may take in the journal; JSON may double a text's length.
+    fn room(&self, change: &PlannedChange, persist: bool) -> u64 {
+        let saved =
+            change.path.len() + change.value.len() + change.before.as_ref().map_or(0, String::len);
+        let target = change.persist.as_ref().filter(|_| persist);
+        let file = target
+            .and_then(|target| persist::read_own(self.kernel, &target.file).ok().flatten())
+            .map_or(0, |content| content.len());
+        CHANGE_BYTES + 2 * (saved + file) as u64
+    }
+
+    /// Makes one change; `None` where somebody else has made it since it was planned.
+    fn change(
+        &mut self,
+        planned: &PlannedChange,
+        persist: bool,
+    ) -> Result<Option<AppliedChange>, Cause> {
+        let id = self.next_id();
+        self.tell(id, Moment::Begun);
+        let Some(intent) = self.intent(planned)? else { return Ok(None) };
+        let (path, value, once) = (intent.path.clone(), intent.value.clone(), planned.once);
+        let sides: Vec<String> = intent.sides.iter().map(|side| side.path.clone()).collect();
+        self.journal.append(id, Event::Planned(intent))?;
+        self.made.push(id);
+        self.tell(id, Moment::Planned);
+        if once {
+            self.kernel.write(&path, &value)?;
+        } else {
+            self.kernel.write_checked(&path, &value)?;
+        }
+        self.tell(id, Moment::Written);
+        let after = sides
+            .iter()
+            .map(|side| Ok(Content::new(&self.kernel.read(side)?)))
+            .collect::<Result<_, KernelError>>()?;
+        self.journal.append(id, Event::Applied { after })?;
+        self.tell(id, Moment::Applied);
+        let mut applied = AppliedChange {
+            id,
+            rule: planned.rule.clone(),
+            path,
+            before: planned.present(),
+            value,
+            kept: None,
+            not_kept: None,
+        };
+        if persist && !once {
+            self.keep_change(&mut applied)?;
+        }
+        Ok(Some(applied))
+    }
+
+    fn next_id(&self) -> u64 {
+        self.journal.history().newest_change().max(persist::newest_change(self.kernel)) + 1
+    }
+
+    /// The change as it is to stand in the journal; `None` where the value is in force by now.
+    fn intent(&self, planned: &PlannedChange) -> Result<Option<Intent>, Cause> {
+        let mut intent = Intent {
+            rule: planned.rule.clone(),
+            path: planned.path.clone(),
+            value: planned.value.clone(),
+            before: None,
+            sides: Vec::new(),
+        };
+        if planned.once {
+            return Ok(Some(intent));
+        }
+        let content = self.kernel.read_setting(&planned.path)?;
+        let now = setting_of(&content);
+        if same_setting(&now, &planned.value) {
+            return Ok(None);
+        }
+        let then = planned.present().unwrap_or_default();
+        if !same_setting(&now, &then) {
+            return Err(Cause::Moved { path: planned.path.clone(), planned: then, now });
+        }
+        intent.before = Some(Content::new(&content));
+        if let Some(side) = affected_by(&planned.path) {
+            match self.kernel.read_setting(side) {
+                Ok(content) => intent
+                    .sides
+                    .push(Saved { path: side.to_owned(), before: Content::new(&content) }),
+                Err(error) if error.is_absent() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Some(intent))
+    }
+
+    fn keep_one(&mut self, change: &Change) -> Result<AppliedChange, Cause> {
+        let mut applied = AppliedChange {
+            id: change.id,
+            rule: change.rule.clone(),
+            path: change.path.clone(),
+            before: change.before.as_deref().map(setting_of),
+            value: change.value.clone(),
+            kept: None,
+            not_kept: None,
+        };
+        if let Some(kept) = self.already_there(change)? {
+            self.journal.append(change.id, Event::Persisted)?;
+            applied.kept = Some(kept);
+            return Ok(applied);
+        }
+        self.keep_change(&mut applied)?;
+        Ok(applied)
+    }
+
+    /// How a change is kept of which the journal does not say that its line got there, but it did.
+    fn already_there(&self, change: &Change) -> Result<Option<KeptChange>, Cause> {
+        let Some(kept) = &change.persist else { return Ok(None) };
+        if !matches!(file_standing(self.kernel, change, kept)?, FileStanding::With(_)) {
+            return Ok(None);
+        }
+        let target = PersistTarget { file: kept.file.clone(), line: kept.line.clone() };
+        let shadowed = shadows(self.kernel, &target, &change.path, &change.value);
+        Ok(Some(KeptChange { target, shadowed }))
+    }
+
+    fn keep_change(&mut self, applied: &mut AppliedChange) -> Result<(), Cause> {
+        let target = match target_of(&applied.path, &applied.value) {
+            Ok(target) => target,
+            Err(why) => {
+                applied.not_kept = Some(why);
+                return Ok(());
+            }
+        };
+        let id = applied.id;
+        let former = persist::read_to_add(self.kernel, &target)?;
+        let persisting = Persisting {
+            file: target.file.clone(),
+            line: target.line.clone(),
+            former: former.as_deref().map(Content::new),
+            made_dir: self.made_dir(&target.file),
+        };
+        self.journal.append(id, Event::Persisting(persisting))?;
+        self.tell(id, Moment::Persisting);
+        let block = Block::new(id, &applied.rule, &target.line);
+        let content = block.added_to(former.as_deref(), &target.file);
+        let observer = &mut *self.observer;
+        persist::replace_own(self.kernel, &target.file, &content, &mut || {
+            observer(Point { change: id, moment: Moment::FileWritten });
+        })?;
+        self.tell(id, Moment::FileInPlace);
+        self.journal.append(id, Event::Persisted)?;
+        self.tell(id, Moment::Persisted);
+        let shadowed = shadows(self.kernel, &target, &applied.path, &applied.value);
+        applied.kept = Some(KeptChange { target, shadowed });
+        Ok(())
+    }
+
+    /// Whether the directory of a file of ours is there for memwright alone: the last change to be
+    /// taken back removes it, whichever one made it.
+    fn made_dir(&self, file: &str) -> bool {
+        let made = |kept: &Kept| kept.file == file && kept.made_dir;
+        persist::lacks_dir(self.kernel, file)
+            || self
+                .journal
+                .history()
+                .changes
+                .iter()
+                .any(|change| change.is_active() && change.persist.as_ref().is_some_and(made))
+    }
+
+    fn roll_back(mut self, cause: Cause) -> ApplyError {
+        let cause = Box::new(cause);
+        let Some(&failed) = self.made.last() else { return ApplyError::NothingDone { cause } };
+        // The way back must not hang on the journal: a full disk may be why it is needed.
+        let _ = self.journal.append(failed, Event::Failed { why: cause.to_string() });
+        self.tell(failed, Moment::Failed);
+        let (mut rolled_back, mut stuck) = (Vec::new(), Vec::new());
+        for id in std::mem::take(&mut self.made).into_iter().rev() {
+            let Some(change) = self.journal.history().change(id).cloned() else { continue };
+            let manner = Manner::RollBack { failed: id == failed };
+            let undone = take_back(self.kernel, self.journal, &change, manner, self.observer);
+            match undone.outcome {
+                Outcome::Restored { .. } => rolled_back.push(id),
+                outcome if outcome.is_gone() => {}
+                outcome => {
+                    stuck.push(Stuck { change: id, path: change.path, why: outcome.to_string() });
+                }
+            }
+        }
+        match (rolled_back.is_empty(), stuck.is_empty()) {
+            (true, true) => ApplyError::NothingDone { cause },
+            (false, true) => ApplyError::RolledBack { cause, rolled_back },
+            (_, false) => ApplyError::Stuck { cause, rolled_back, stuck },
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a plan was not carried out, and what became of the changes that had been made.
+
+use crate::journal::JournalError;
+use crate::kernel::KernelError;
+use crate::persist::PersistError;
+use serde::Serialize;
+
+/// What kept a change from being made.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The kernel's file.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Our file under /etc.
+    #[error(transparent)]
+    Persist(#[from] PersistError),
+    /// Somebody else wrote the setting after the plan was made.
+    #[error(
+        "{path} was {planned} when the change was planned and is {now} now: somebody else is changing it; look, and run memwright again"
+    )]
+    Moved {
+        /// The kernel's file.
+        path: String,
+        /// What it held then.
+        planned: String,
+        /// What it holds now.
+        now: String,
+    },
+}
+
+/// A change that could not be taken back after a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stuck {
+    /// Its number, for `memwright undo`.
+    pub change: u64,
+    /// The kernel's file.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why a plan was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Nothing was changed.
+    #[error("nothing was changed: {cause}")]
+    NothingDone {
+        /// Why.
+        cause: Box<Cause>,
+    },
+    /// What had been changed was taken back.
+    #[error("{cause}; the {} that had been made {} taken back", count(rolled_back), if rolled_back.len() == 1 { "was" } else { "were" })]
+    RolledBack {
+        /// Why.
+        cause: Box<Cause>,
+        /// The changes that were taken back, newest first.
+        rolled_back: Vec<u64>,
+    },
+    /// What had been changed could not all be taken back.
+    #[error("{cause}; and not all could be taken back: {}", list(stuck))]
+    Stuck {
+        /// Why.
+        cause: Box<Cause>,
+        /// The changes that were taken back, newest first.
+        rolled_back: Vec<u64>,
+        /// Those that were not.
+        stuck: Vec<Stuck>,
+    },
+}
+
+impl Cause {
+    /// Whether more privilege would help.
+    pub fn is_privilege(&self) -> bool {
+        match self {
+            Self::Kernel(error) => error.is_privilege(),
+            Self::Journal(error) => error.is_privilege(),
+            Self::Persist(error) => error.is_privilege(),
+            Self::Moved { .. } => false,
+        }
+    }
+}
+
+impl ApplyError {
+    /// Why the plan was not carried out.
+    pub fn cause(&self) -> &Cause {
+        match self {
+            Self::NothingDone { cause }
+            | Self::RolledBack { cause, .. }
+            | Self::Stuck { cause, .. } => cause,
+        }
+    }
+
+    /// Whether more privilege would help, and nothing is left changed: exit code 4.
+    pub fn is_privilege(&self) -> bool {
+        !matches!(self, Self::Stuck { .. }) && self.cause().is_privilege()
+    }
+}
+
+fn count(changes: &[u64]) -> String {
+    if changes.len() == 1 { "one change".to_owned() } else { format!("{} changes", changes.len()) }
+}
+
+fn list(stuck: &[Stuck]) -> String {
+    let one = |stuck: &Stuck| {
+        format!(
+            "change {} of {} ({}); try 'memwright undo {0}'",
+            stuck.change, stuck.path, stuck.why
+        )
+    };
+    stuck.iter().map(one).collect::<Vec<_>>().join("; ")
+}

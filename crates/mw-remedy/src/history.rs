@@ -1,0 +1,260 @@
+//! What the journal says: its records folded into changes, and its damage.
+
+use crate::kernel::{same_setting, setting_of};
+use crate::record::{BadLine, Content, Event, Intent, Persisting, Record, Undoing};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// How far a change got, by the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It was about to be written; nothing says that it was.
+    Planned,
+    Applied,
+    RolledBack,
+    Undone(Undoing),
+}
+
+/// One change that the journal knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) id: u64,
+    pub(crate) time_ms: u64,
+    pub(crate) rule: String,
+    pub(crate) path: String,
+    pub(crate) value: String,
+    /// Absent for an action that cannot be taken back.
+    pub(crate) before: Option<Vec<u8>>,
+    pub(crate) sides: Vec<Side>,
+    pub(crate) stage: Stage,
+    pub(crate) persist: Option<Kept>,
+    /// Whether taking it back was begun, so that affected files may hold something in between.
+    pub(crate) restoring: bool,
+    /// Why the last attempt to take it back did not.
+    pub(crate) left: Option<String>,
+}
+
+/// A file that the kernel may have changed along with a change's own.
+#[derive(Debug, Clone)]
+pub(crate) struct Side {
+    pub(crate) path: String,
+    pub(crate) before: Vec<u8>,
+    /// What it held after the change; absent where memwright was killed before it knew.
+    pub(crate) after: Option<Vec<u8>>,
+}
+
+/// What a change left in a file of ours under /etc.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) file: String,
+    pub(crate) line: String,
+    pub(crate) former: Option<Vec<u8>>,
+    pub(crate) made_dir: bool,
+    /// Whether the journal says that the line got there.
+    pub(crate) done: bool,
+}
+
+impl Change {
+    /// Whether there may be something to take back.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.stage, Stage::Planned | Stage::Applied)
+    }
+
+    /// Whether it was an action, of which nothing can be taken back.
+    pub(crate) fn is_once(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Whether taking the older one back would disturb this newer one.
+    pub(crate) fn lies_on(&self, older: &Self) -> bool {
+        let touches =
+            |path: &str| older.path == path || older.sides.iter().any(|side| side.path == path);
+        self.id > older.id
+            && self.is_active()
+            && !self.is_once()
+            && (touches(&self.path) || self.sides.iter().any(|side| touches(&side.path)))
+    }
+}
+
+/// A line of the journal that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The line's number, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
+    /// The version of the newer memwright that wrote it, where that is what is wrong.
+    pub newer_version: Option<u32>,
+}
+
+/// The journal as it was read: its changes in order, and what could not be read of it.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    pub(crate) file: PathBuf,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) next_seq: u64,
+    /// Length of the journal without a last line that was cut short.
+    pub(crate) whole_bytes: u64,
+    /// Whether the last whole record lacks its newline.
+    pub(crate) unterminated: bool,
+}
+
+impl History {
+    /// The journal's file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Lines that cannot be used; a last line that was cut short is not among them.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// The number of the newest change; 0 where there is none.
+    pub fn newest_change(&self) -> u64 {
+        self.changes.last().map_or(0, |change| change.id)
+    }
+
+    pub(crate) fn change(&self, id: u64) -> Option<&Change> {
+        self.changes.iter().find(|change| change.id == id)
+    }
+
+    /// Newer changes that have to be taken back before this one.
+    pub(crate) fn on_top_of(&self, change: &Change) -> Vec<u64> {
+        self.changes.iter().filter(|newer| newer.lies_on(change)).map(|newer| newer.id).collect()
+    }
+
+    /// Whether a value is what a setting had before an older change that is not taken back either.
+    pub(crate) fn is_below(&self, change: &Change, now: &str) -> bool {
+        self.changes.iter().any(|older| {
+            let before = older.before.as_deref().map(setting_of);
+            older.is_active()
+                && older.id < change.id
+                && older.path == change.path
+                && before.is_some_and(|before| same_setting(&before, now))
+        })
+    }
+
+    pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Self {
+        let mut history = Self { file: file.to_owned(), next_seq: 1, ..Self::default() };
+        for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let (text, ended) = match line.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (line, false),
+            };
+            let record = Record::decode(text);
+            // A record without its end never got its sync, so nothing was done on its account.
+            if !ended && matches!(record, Err(BadLine::Damaged(_))) {
+                break;
+            }
+            history.take_line(index + 1, record);
+            history.whole_bytes += line.len() as u64;
+            history.unterminated = !ended;
+        }
+        history
+    }
+
+    fn take_line(&mut self, line: usize, record: Result<Record, BadLine>) {
+        let after_damage = self.damage.last().is_some_and(|damage| damage.line + 1 == line);
+        let damage = match record {
+            Err(BadLine::Newer(version)) => Some((
+                format!("it was written by a newer memwright (journal version {version})"),
+                Some(version),
+            )),
+            Err(BadLine::Damaged(why)) => Some((why, None)),
+            Ok(record) => {
+                let expected = self.next_seq;
+                let seq = record.seq;
+                self.next_seq = seq.saturating_add(1);
+                let folded = self.fold(record);
+                let gap = seq != expected && !(after_damage && seq > expected);
+                gap.then(|| format!("record {expected} should stand here, found {seq}"))
+                    .or_else(|| folded.err())
+                    .map(|why| (why, None))
+            }
+        };
+        if let Some((why, newer_version)) = damage {
+            self.damage.push(Damage { line, why, newer_version });
+        }
+    }
+
+    /// Takes one record in, as a line of the file or as one just appended.
+    pub(crate) fn fold(&mut self, record: Record) -> Result<(), String> {
+        let id = record.change;
+        if let Event::Planned(intent) = record.event {
+            if id <= self.newest_change() {
+                return Err(format!("change {id} is planned for a second time"));
+            }
+            self.changes.push(Change::planned(id, record.time_ms, intent)?);
+            return Ok(());
+        }
+        match self.changes.iter_mut().find(|change| change.id == id) {
+            Some(change) => change.take(record.event),
+            None => Err(format!("change {id} was never planned")),
+        }
+    }
+}
+
+impl Change {
+    fn planned(id: u64, time_ms: u64, intent: Intent) -> Result<Self, String> {
+        let before = intent.before.as_ref().map(bytes_of).transpose()?;
+        let side = |saved: crate::record::Saved| {
+            Ok(Side { before: bytes_of(&saved.before)?, path: saved.path, after: None })
+        };
+        Ok(Self {
+            id,
+            time_ms,
+            rule: intent.rule,
+            path: intent.path,
+            value: intent.value,
+            before,
+            sides: intent.sides.into_iter().map(side).collect::<Result<_, String>>()?,
+            stage: Stage::Planned,
+            persist: None,
+            restoring: false,
+            left: None,
+        })
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), String> {
+        if !self.is_active() {
+            return Err(format!("change {} had come to its end before", self.id));
+        }
+        match event {
+            Event::Planned(_) | Event::Failed { .. } => {}
+            Event::Applied { after } => {
+                for (side, after) in self.sides.iter_mut().zip(&after) {
+                    side.after = Some(bytes_of(after)?);
+                }
+                self.stage = Stage::Applied;
+            }
+            Event::Persisting(persisting) => self.persist = Some(Kept::new(persisting)?),
+            Event::Persisted => match &mut self.persist {
+                Some(kept) => kept.done = true,
+                None => return Err(format!("change {} was never to be kept", self.id)),
+            },
+            Event::Restoring => self.restoring = true,
+            Event::RolledBack => self.stage = Stage::RolledBack,
+            Event::Undone { how } => self.stage = Stage::Undone(how),
+            Event::Left { why } => self.left = Some(why),
+        }
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn new(persisting: Persisting) -> Result<Self, String> {
+        Ok(Self {
+            former: persisting.former.as_ref().map(bytes_of).transpose()?,
+            file: persisting.file,
+            line: persisting.line,
+            made_dir: persisting.made_dir,
+            done: false,
+        })
+    }
+}
+
+fn bytes_of(content: &Content) -> Result<Vec<u8>, String> {
+    content.bytes().ok_or_else(|| "its former content is not hexadecimal".to_owned())
+}

@@ -1,0 +1,366 @@
+//! The journal: what was changed, so that it can be taken back.
+//!
+//! **Where.** `journal.jsonl` in the state directory (`/var/lib/memwright`, mode 0700), which only
+//! its owner may write: what stands there is written to the kernel as root.
+//!
+//! **Format.** One JSON record a line, see [`crate::record`]: checksum, version, sequence number,
+//! change, time, event. Records are only ever appended.
+//!
+//! **Atomicity.** A record counts once it was synced; the kernel's file is touched after that and
+//! never before. A record that could not be written is cut off again, so that a full disk leaves no
+//! half of one. A last line cut short (memwright or the machine died within the append) never got
+//! its sync, nothing was done on its account, and the next append cuts it off. A bad line anywhere
+//! else is damage: `changes` shows the others, `fix` and `undo` refuse.
+//!
+//! **One at a time.** Who changes anything holds an exclusive `flock` on the state directory; the
+//! kernel drops it when its holder dies. Reading takes no lock.
+//!
+//! **Versions.** Every record carries the version of its format. A reader refuses records of a newer
+//! one, reads all older ones, and never rewrites any.
+//!
+//! **Bounds.** Planning stops at [`JOURNAL_BYTES_MAX`]; taking back goes on above it.
+
+use crate::history::History;
+use crate::record::{Event, FORMAT_VERSION, RECORD_BYTES_MAX, Record};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Where the journal lies unless somebody says otherwise.
+pub const STATE_DIR: &str = "/var/lib/memwright";
+/// The journal's name in the state directory.
+pub const JOURNAL_FILE: &str = "journal.jsonl";
+/// Length of the journal at which nothing more is planned.
+pub const JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How long to wait for another memwright by default.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// Length at which the journal is not read any more: room to take everything back is below it.
+const JOURNAL_READ_BYTES_MAX: u64 = 4 * JOURNAL_BYTES_MAX;
+const LOCK_POLL: Duration = Duration::from_millis(50);
+
+/// Why the journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The privilege is missing.
+    #[error("cannot {what} {}: permission denied; run memwright as root", path.display())]
+    Denied {
+        /// What was tried.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// Another memwright is at work.
+    #[error("another memwright is changing settings (it holds {}); waited {waited_s} s, try again when it is done", path.display())]
+    Busy {
+        /// The state directory.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited_s: u64,
+    },
+    /// Others may write the directory, so that what stands there cannot be trusted.
+    #[error("{} may be written by others (mode {mode:04o}, owner {owner}); memwright writes to the kernel what stands there: chown it to yourself and chmod 700 it", path.display())]
+    Unsafe {
+        /// The state directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+        /// Its owner.
+        owner: u32,
+    },
+    /// A line is damaged.
+    #[error("{}, line {line}: {why}; 'memwright changes' shows the changes that can be read, 'memwright undo --force' takes those back; then move the file away: mv {0} {0}.damaged", path.display())]
+    Corrupt {
+        /// The journal.
+        path: PathBuf,
+        /// The line's number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A line was written by a newer memwright.
+    #[error("{}, line {line}: written by a newer memwright (journal version {version}, this one knows {FORMAT_VERSION}); use that memwright", path.display())]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// The line's number, from 1.
+        line: usize,
+        /// The version that it was written in.
+        version: u32,
+    },
+    /// The journal has reached its greatest length.
+    #[error("{} has {bytes} bytes, more than the {max} that it may have; take back what should be ('memwright undo'), then move it away: mv {0} {0}.old", path.display())]
+    Full {
+        /// The journal.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The length that it may have.
+        max: u64,
+    },
+    /// One record would be longer than a record may be.
+    #[error("a record for {} would have {bytes} bytes, more than {RECORD_BYTES_MAX}; nothing was changed", path.display())]
+    TooLong {
+        /// The journal.
+        path: PathBuf,
+        /// The length that it would have.
+        bytes: usize,
+    },
+    /// The disk is full.
+    #[error("no space left to write {}; nothing is changed that is not written there first: make room", path.display())]
+    NoSpace {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl JournalError {
+    /// Whether more privilege would help: exit code 4.
+    pub fn is_privilege(&self) -> bool {
+        matches!(self, Self::Denied { .. })
+    }
+
+    fn new(what: &'static str, path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_owned();
+        match Errno::from_io_error(&source) {
+            Some(Errno::ACCESS | Errno::PERM) => Self::Denied { what, path },
+            Some(Errno::NOSPC | Errno::DQUOT) => Self::NoSpace { path },
+            _ => Self::Io { what, path, source },
+        }
+    }
+}
+
+impl History {
+    /// Reads the journal of a state directory without a lock; none there is an empty one.
+    ///
+    /// # Errors
+    /// The file cannot be read. Damaged lines are no error here, see [`History::damage`].
+    pub fn read(state_dir: &Path) -> Result<Self, JournalError> {
+        let path = state_dir.join(JOURNAL_FILE);
+        let fail = |error| JournalError::new("read", &path, error);
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let opened =
+            File::options().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::parse(&path, b""));
+            }
+            Err(error) => return Err(fail(error)),
+        };
+        let mut bytes = Vec::new();
+        file.take(JOURNAL_READ_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
+        let length = bytes.len() as u64;
+        if length > JOURNAL_READ_BYTES_MAX {
+            return Err(JournalError::Full { path, bytes: length, max: JOURNAL_READ_BYTES_MAX });
+        }
+        Ok(Self::parse(&path, &bytes))
+    }
+
+    /// Fails where a newer memwright wrote a line, or, unless `despite_damage`, where one is
+    /// damaged.
+    ///
+    /// # Errors
+    /// The first such line.
+    pub fn usable(&self, despite_damage: bool) -> Result<(), JournalError> {
+        let path = self.file.clone();
+        if let Some((line, version)) =
+            self.damage.iter().find_map(|damage| Some((damage.line, damage.newer_version?)))
+        {
+            return Err(JournalError::Newer { path, line, version });
+        }
+        match self.damage.first() {
+            Some(damage) if !despite_damage => {
+                let why = damage.why.clone();
+                Err(JournalError::Corrupt { path, line: damage.line, why })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The journal, locked: nobody else plans, applies or takes back meanwhile.
+#[derive(Debug)]
+pub struct Journal {
+    state_dir: PathBuf,
+    history: History,
+    /// Opened at the first append, so that a state directory gone read-only does not keep anybody
+    /// from taking a change back.
+    file: Option<File>,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl Journal {
+    /// Locks the journal of a state directory, which is made where it is missing, and reads it.
+    ///
+    /// # Errors
+    /// Another memwright holds it for longer than `wait`, the directory cannot be made or may be
+    /// written by others, or the journal cannot be read.
+    pub fn lock(state_dir: &Path, wait: Duration) -> Result<Self, JournalError> {
+        make_state_dir(state_dir)?;
+        let lock = lock_dir(state_dir, wait)?;
+        let history = History::read(state_dir)?;
+        Ok(Self { state_dir: state_dir.to_owned(), history, file: None, _lock: lock })
+    }
+
+    /// What the journal says.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Makes sure that there is room for so many further bytes before anything is changed.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
+        let path = self.history.file.clone();
+        let length = self.history.whole_bytes;
+        if length.saturating_add(bytes) > JOURNAL_BYTES_MAX {
+            return Err(JournalError::Full { path, bytes: length, max: JOURNAL_BYTES_MAX });
+        }
+        match rustix::fs::fallocate(self.writable()?, FallocateFlags::KEEP_SIZE, length, bytes) {
+            Err(Errno::NOSPC | Errno::DQUOT) => Err(JournalError::NoSpace { path }),
+            // Not every filesystem can; the appends find out then.
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends one record and syncs it; what could not be written whole is cut off again.
+    pub(crate) fn append(&mut self, change: u64, event: Event) -> Result<(), JournalError> {
+        let path = self.history.file.clone();
+        let record = Record {
+            v: FORMAT_VERSION,
+            seq: self.history.next_seq,
+            change,
+            time_ms: now_ms(),
+            event,
+        };
+        let encoded = record.encode();
+        let line = encoded.map_err(|error| JournalError::new("write", &path, error.into()))?;
+        if line.len() > RECORD_BYTES_MAX {
+            return Err(JournalError::TooLong { path, bytes: line.len() });
+        }
+        let start = self.history.whole_bytes;
+        let text = format!("{}{line}\n", if self.history.unterminated { "\n" } else { "" });
+        let file = self.writable()?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // Should this fail too, the rest is a last line cut short, which the next append cuts.
+            let _ = file.set_len(start);
+            return Err(JournalError::new("write", &path, error));
+        }
+        self.history.whole_bytes = start + text.len() as u64;
+        self.history.unterminated = false;
+        self.history.next_seq += 1;
+        // Our own events are in order; were one not, the next reader would say so.
+        let _ = self.history.fold(record);
+        Ok(())
+    }
+
+    /// Appends one record; where that fails, this run goes on as if it stood there.
+    pub(crate) fn append_or_remember(
+        &mut self,
+        change: u64,
+        event: Event,
+    ) -> Result<(), JournalError> {
+        let appended = self.append(change, event.clone());
+        if appended.is_err() {
+            let (v, seq) = (FORMAT_VERSION, self.history.next_seq);
+            let _ = self.history.fold(Record { v, seq, change, time_ms: now_ms(), event });
+        }
+        appended
+    }
+
+    /// The file, ready to take a record at its end; without a last line that was cut short.
+    fn writable(&mut self) -> Result<&mut File, JournalError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.open()?,
+        };
+        let path = &self.history.file;
+        let length = file.metadata().map_err(|error| JournalError::new("read", path, error))?.len();
+        if length > self.history.whole_bytes {
+            file.set_len(self.history.whole_bytes)
+                .map_err(|error| JournalError::new("write", path, error))?;
+        }
+        Ok(self.file.insert(file))
+    }
+
+    fn open(&self) -> Result<File, JournalError> {
+        let path = &self.history.file;
+        let is_new = !path.exists();
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(|error| JournalError::new("write", path, error))?;
+        if is_new {
+            sync_dir(&self.state_dir)
+                .map_err(|error| JournalError::new("sync", &self.state_dir, error))?;
+        }
+        Ok(file)
+    }
+}
+
+fn make_state_dir(path: &Path) -> Result<(), JournalError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let fail = |error| JournalError::new("make", path, error);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail)?;
+    path.parent().map_or(Ok(()), sync_dir).map_err(fail)
+}
+
+fn lock_dir(path: &Path, wait: Duration) -> Result<File, JournalError> {
+    let fail = |error| JournalError::new("lock", path, error);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let dir = File::from(opened.map_err(|errno| fail(errno.into()))?);
+    check_owner(path, &dir)?;
+    let start = Instant::now();
+    loop {
+        match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(dir),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if start.elapsed() < wait => {
+                std::thread::sleep(LOCK_POLL.min(wait));
+            }
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {
+                return Err(JournalError::Busy { path: path.to_owned(), waited_s: wait.as_secs() });
+            }
+            Err(errno) => return Err(fail(errno.into())),
+        }
+    }
+}
+
+fn check_owner(path: &Path, dir: &File) -> Result<(), JournalError> {
+    let meta = dir.metadata().map_err(|error| JournalError::new("read", path, error))?;
+    let (mode, owner) = (meta.mode() & 0o7777, meta.uid());
+    let own = owner == rustix::process::geteuid().as_raw() || owner == 0;
+    if own && mode & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(JournalError::Unsafe { path: path.to_owned(), mode, owner })
+}
+
+pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,44 @@
+//! Changes to the kernel's settings: planned, shown, journalled, applied, read back, kept over a
+//! reboot, and taken back byte for byte.
+//!
+//! ```text
+//! findings ─ Plan::of ─→ Plan ─ apply ─→ journal: planned │ kernel's file │ journal: applied
+//!                                          undo ─────────→ kernel's file │ journal: undone
+//! ```
+//! The rule of the whole crate: a change stands in the journal, synced, *before* the kernel's file
+//! is touched, so that whatever kills memwright, [`undo`] finds what was there before. Who changes
+//! anything holds the journal's lock ([`Journal::lock`]); looking ([`History::read`], [`changes`])
+//! takes none.
+//!
+//! What is absent on purpose: no write to anybody else's file under /etc, no write outside
+//! `/proc/sys` and `/sys`, and no guess about a value that somebody else has set since.
+
+mod apply;
+mod coupling;
+mod failure;
+mod history;
+mod journal;
+mod kernel;
+mod persist;
+mod plan;
+mod point;
+mod record;
+mod restore;
+mod shadow;
+mod status;
+mod undo;
+
+pub use apply::{Applied, AppliedChange, KeptChange, apply, keep};
+pub use coupling::{PARTNERS, affected_by, partner_of};
+pub use failure::{ApplyError, Cause, Stuck};
+pub use history::{Damage, History};
+pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_FILE, Journal, JournalError, LOCK_WAIT, STATE_DIR};
+pub use kernel::{Doing, Kernel, KernelError, SETTING_BYTES_MAX, same_setting, setting_of};
+pub use persist::{PersistError, PersistTarget, SYSCTL_FILE, TMPFILES_FILE, target_of};
+pub use plan::{Already, Conflict, Plan, PlanError, PlannedChange};
+pub use point::{Moment, Observer, Point, nobody};
+pub use record::{FORMAT_VERSION, RECORD_BYTES_MAX, Undoing};
+pub use restore::Drift;
+pub use shadow::Shadowed;
+pub use status::{ChangeStatus, Changes, State, changes};
+pub use undo::{Outcome, UndoError, Undone, Which, undo};

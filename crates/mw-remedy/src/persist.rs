@@ -1,0 +1,340 @@
+//! Settings that outlast a reboot: lines in files of our own, never in anybody else's.
+//!
+//! **Which files.** A setting under `/proc/sys` goes to [`SYSCTL_FILE`], one under `/sys` to
+//! [`TMPFILES_FILE`]. Both readers of sysctl.d (systemd-sysctl and `sysctl --system` of procps) sort
+//! the files of all directories by name and let the last one win, hence `zz-`: it comes after
+//! `99-sysctl.conf`, by which Debian makes systemd-sysctl read `/etc/sysctl.conf`. Procps reads
+//! `/etc/sysctl.conf` once more at the very end, so a key that stands there cannot be outdone by any
+//! name. In tmpfiles.d the *first* file that names a path wins and later ones are ignored, hence
+//! `00-`. Other files that set the same are reported, see [`crate::Shadowed`].
+//!
+//! **Format.** A header that says who wrote the file, then for each change a comment with its number
+//! and rule, and its line. In the file for tmpfiles.d the newest change stands first, in the one for
+//! sysctl.d last: that is where each reader takes the value from.
+//!
+//! **Atomicity.** The file's former bytes are in the journal before it is touched; the new content
+//! is written beside it, synced and renamed over it. Taking a change back takes out its two lines,
+//! and the file with the last of them, and the directory if it was made for it.
+
+use crate::journal::sync_dir;
+use crate::kernel::{Kernel, is_one_line};
+use rustix::io::Errno;
+use serde::Serialize;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Our file for settings under `/proc/sys`.
+pub const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-memwright.conf";
+/// Our file for settings under `/sys`.
+pub const TMPFILES_FILE: &str = "/etc/tmpfiles.d/00-memwright.conf";
+
+const HEADER: &str = "# Written by memwright; 'memwright undo' takes lines out again.\n\
+                      # To take one back by hand, delete it together with the comment above it.\n";
+const HEADER_MARK: &[u8] = b"# Written by memwright";
+const BLOCK_MARK: &str = "# memwright change ";
+/// Beside the file; neither reader looks at a name without `.conf`.
+const NEW_SUFFIX: &str = "new";
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Where a setting is kept, and as what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PersistTarget {
+    /// Our file.
+    pub file: String,
+    /// The line in it.
+    pub line: String,
+}
+
+/// Why a setting could not be kept over a reboot, or not be taken out again.
+#[derive(Debug, thiserror::Error)]
+pub enum PersistError {
+    /// The file is not ours.
+    #[error("{path} exists and was not written by memwright; it is left alone: move it away, or set '{line}' there yourself", path = path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The line that memwright would have added.
+        line: String,
+    },
+    /// The file has grown beyond what memwright writes.
+    #[error("{} has more than {FILE_BYTES_MAX} bytes; memwright does not write that much: see what is in it", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The privilege is missing, or the file lies on a read-only mount.
+    #[error("cannot write {}: {source}; it takes root and a writable /etc", path.display())]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Anything else.
+    #[error("cannot write {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl PersistError {
+    /// Whether more privilege would help: exit code 4.
+    pub fn is_privilege(&self) -> bool {
+        matches!(self, Self::Denied { .. })
+    }
+
+    fn new(path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_owned();
+        match Errno::from_io_error(&source) {
+            Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Self::Denied { path, source },
+            _ => Self::Io { path, source },
+        }
+    }
+}
+
+/// Where and as what a setting is kept over a reboot.
+///
+/// # Errors
+/// Why it cannot be.
+pub fn target_of(path: &str, value: &str) -> Result<PersistTarget, String> {
+    if !is_one_line(path) || !is_one_line(value) || path.contains(char::is_whitespace) {
+        return Err(format!("{path}: neither sysctl.d nor tmpfiles.d has a way to write this"));
+    }
+    if let Some(below) = path.strip_prefix("/proc/sys/") {
+        let line = format!("{} = {value}", sysctl_key(below));
+        return Ok(PersistTarget { file: SYSCTL_FILE.to_owned(), line });
+    }
+    if path.starts_with("/sys/fs/cgroup/") {
+        return Err(format!("{path}: a cgroup is made anew by its service; set it in its unit"));
+    }
+    if path.starts_with("/sys/") && !path.contains(['"', '\'', '\\', '*', '?', '[']) {
+        let value = value.replace('\\', "\\\\").replace('%', "%%");
+        let line = format!("w {} - - - - {value}", path.replace('%', "%%"));
+        return Ok(PersistTarget { file: TMPFILES_FILE.to_owned(), line });
+    }
+    Err(format!("{path}: neither sysctl.d nor tmpfiles.d has a way to write this"))
+}
+
+/// The key of a file under `/proc/sys`. Where a component holds a dot, the form with slashes: in it
+/// dots are left as they are.
+pub(crate) fn sysctl_key(below: &str) -> String {
+    if below.contains('.') { below.to_owned() } else { below.replace('/', ".") }
+}
+
+/// A change's two lines in a file of ours.
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    comment: String,
+    line: String,
+}
+
+/// How a file of ours stands with respect to one change.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FileStanding {
+    /// Our line is not there.
+    Without,
+    /// Our line is there; this would be left without it, `None` for no file at all.
+    With(Option<Vec<u8>>),
+    /// Our comment is there, but somebody changed the line below it.
+    Altered {
+        now: String,
+        /// What would be left without the two lines.
+        rest: Option<Vec<u8>>,
+    },
+}
+
+impl Block {
+    pub(crate) fn new(change: u64, rule: &str, line: &str) -> Self {
+        Self { comment: format!("{BLOCK_MARK}{change} ({rule})"), line: line.to_owned() }
+    }
+
+    fn text(&self) -> String {
+        format!("{}\n{}\n", self.comment, self.line)
+    }
+
+    /// The content of a file of ours with this block added.
+    pub(crate) fn added_to(&self, former: Option<&[u8]>, file: &str) -> Vec<u8> {
+        let former = former.unwrap_or(HEADER.as_bytes());
+        let mut content = former.to_vec();
+        if !content.ends_with(b"\n") {
+            content.push(b'\n');
+        }
+        let at = if file == TMPFILES_FILE { header_end(&content) } else { content.len() };
+        content.splice(at..at, self.text().into_bytes());
+        content
+    }
+
+    /// Where this block stands in a file's content.
+    pub(crate) fn standing(
+        &self,
+        now: Option<&[u8]>,
+        former: Option<&[u8]>,
+        file: &str,
+    ) -> FileStanding {
+        let Some(now) = now else { return FileStanding::Without };
+        if now == self.added_to(former, file) {
+            return FileStanding::With(former.map(<[u8]>::to_vec));
+        }
+        let lines: Vec<&[u8]> = now.split_inclusive(|&byte| byte == b'\n').collect();
+        let Some(at) = lines.iter().position(|line| is_line(line, &self.comment)) else {
+            return FileStanding::Without;
+        };
+        let below = lines.get(at + 1).copied().unwrap_or_default();
+        let ours = same_key(below, &self.line);
+        let rest: Vec<u8> = [&lines[..at], &lines[at + 1 + usize::from(ours)..]].concat().concat();
+        let rest = (rest != HEADER.as_bytes()).then_some(rest);
+        if !ours || is_line(below, &self.line) {
+            return FileStanding::With(rest);
+        }
+        FileStanding::Altered { now: String::from_utf8_lossy(below).trim_end().to_owned(), rest }
+    }
+}
+
+/// Whether a line sets what ours sets, whatever the value.
+fn same_key(line: &[u8], ours: &str) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let key_of = |line: &str| match line.strip_prefix("w ") {
+        Some(rest) => rest.split_whitespace().next().map(str::to_owned),
+        None => line.split_once('=').map(|(key, _)| key.trim().to_owned()),
+    };
+    key_of(&line).is_some_and(|key| Some(key) == key_of(ours))
+}
+
+fn is_line(line: &[u8], text: &str) -> bool {
+    line.strip_suffix(b"\n").unwrap_or(line) == text.as_bytes()
+}
+
+/// Where the comments at the top end and the first block begins.
+fn header_end(content: &[u8]) -> usize {
+    content
+        .split_inclusive(|&byte| byte == b'\n')
+        .take_while(|line| line.starts_with(b"#") && !line.starts_with(BLOCK_MARK.as_bytes()))
+        .map(<[u8]>::len)
+        .sum()
+}
+
+/// The content of a file of ours; `None` where there is none.
+pub(crate) fn read_own(kernel: &Kernel, file: &str) -> Result<Option<Vec<u8>>, PersistError> {
+    let path = kernel.resolve(file);
+    let opened = match std::fs::File::open(&path) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(PersistError::new(&path, error)),
+    };
+    let mut content = Vec::new();
+    opened
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut content)
+        .map_err(|error| PersistError::new(&path, error))?;
+    if content.len() as u64 > FILE_BYTES_MAX {
+        return Err(PersistError::TooLong { path });
+    }
+    Ok(Some(content))
+}
+
+/// The content of a file of ours that a line is to be added to.
+pub(crate) fn read_to_add(
+    kernel: &Kernel,
+    target: &PersistTarget,
+) -> Result<Option<Vec<u8>>, PersistError> {
+    match read_own(kernel, &target.file)? {
+        Some(content) if !content.starts_with(HEADER_MARK) => {
+            let path = kernel.resolve(&target.file);
+            Err(PersistError::Foreign { path, line: target.line.clone() })
+        }
+        other => Ok(other),
+    }
+}
+
+/// Whether the directory of a file of ours is missing.
+pub(crate) fn lacks_dir(kernel: &Kernel, file: &str) -> bool {
+    kernel.resolve(file).parent().is_some_and(|dir| !dir.exists())
+}
+
+/// Gives a file of ours a new content in one step; `in_between` runs when it lies beside it.
+pub(crate) fn replace_own(
+    kernel: &Kernel,
+    file: &str,
+    content: &[u8],
+    in_between: &mut dyn FnMut(),
+) -> Result<(), PersistError> {
+    let path = kernel.resolve(file);
+    let fail = |error| PersistError::new(&path, error);
+    let new = path.with_extension(NEW_SUFFIX);
+    if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
+        std::fs::create_dir(dir).map_err(fail)?;
+        dir.parent().map_or(Ok(()), sync_dir).map_err(fail)?;
+    }
+    let placed = write_new(&new, content).and_then(|()| {
+        in_between();
+        std::fs::rename(&new, &path)
+    });
+    if let Err(error) = placed {
+        let _ = std::fs::remove_file(&new);
+        return Err(fail(error));
+    }
+    path.parent().map_or(Ok(()), sync_dir).map_err(fail)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o644).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Brings a file of ours to what is left of it, and clears away what a killed memwright left.
+pub(crate) fn shrink_own(
+    kernel: &Kernel,
+    file: &str,
+    rest: Option<&[u8]>,
+    in_between: &mut dyn FnMut(),
+) -> Result<(), PersistError> {
+    if let Some(rest) = rest {
+        return replace_own(kernel, file, rest, in_between);
+    }
+    let path = kernel.resolve(file);
+    remove(&path)?;
+    path.parent().map_or(Ok(()), sync_dir).map_err(|error| PersistError::new(&path, error))
+}
+
+/// Removes what a killed memwright may have left beside a file of ours, and a directory that was
+/// made for it and is empty again.
+pub(crate) fn tidy(kernel: &Kernel, file: &str, made_dir: bool) -> Result<(), PersistError> {
+    let path = kernel.resolve(file);
+    remove(&path.with_extension(NEW_SUFFIX))?;
+    if let Some(dir) = path.parent().filter(|_| made_dir) {
+        // Somebody else may use it by now; then it stays.
+        let _ = std::fs::remove_dir(dir);
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<(), PersistError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTDIR) => Ok(()),
+        other => other.map_err(|error| PersistError::new(path, error)),
+    }
+}
+
+/// The greatest number of a change that our files mention, so that a number is never used twice
+/// even where the journal was lost.
+pub(crate) fn newest_change(kernel: &Kernel) -> u64 {
+    let contents = [SYSCTL_FILE, TMPFILES_FILE].map(|file| read_own(kernel, file).ok().flatten());
+    contents.iter().flatten().filter_map(|content| newest_in(content)).max().unwrap_or(0)
+}
+
+fn newest_in(content: &[u8]) -> Option<u64> {
+    String::from_utf8_lossy(content)
+        .lines()
+        .filter_map(|line| line.strip_prefix(BLOCK_MARK)?.split(' ').next()?.parse().ok())
+        .max()
+}

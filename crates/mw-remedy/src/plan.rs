@@ -1,0 +1,322 @@
+//! What would be changed: the steps of findings, against the present values.
+
+use crate::coupling::{moves_min_free, same_limit};
+use crate::kernel::{Kernel, KernelError, is_one_line, same_setting, setting_of};
+use crate::persist::{PersistTarget, target_of};
+use crate::shadow::{Shadowed, known_as, shadows};
+use mw_model::{Finding, Step};
+use serde::Serialize;
+use std::fmt;
+
+/// What would be changed, and what memwright cannot do itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// What memwright would write, in order.
+    pub changes: Vec<PlannedChange>,
+    /// Steps for a person.
+    pub manual: Vec<String>,
+    /// Parameters that only the boot line can set.
+    pub boot: Vec<String>,
+    /// Settings that have the wanted value already.
+    pub already: Vec<Already>,
+    /// Settings that this kernel does not have.
+    pub absent: Vec<String>,
+    /// Wishes that another finding's wish overrode.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// One write that memwright would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedChange {
+    /// The rule whose finding asks for it; where several do, the worst one's.
+    pub rule: String,
+    /// Further rules that ask for the same.
+    pub also: Vec<String>,
+    /// The kernel's file.
+    pub path: String,
+    /// Its present content; absent for an action.
+    pub before: Option<String>,
+    /// What would be written.
+    pub value: String,
+    /// Whether it is an action that is done once and cannot be taken back.
+    pub once: bool,
+    /// Where `--persist` keeps it; absent for an action and where it cannot be kept.
+    pub persist: Option<PersistTarget>,
+    /// Why it cannot be kept over a reboot.
+    pub not_kept: Option<String>,
+    /// Other files that set the same.
+    pub shadowed: Vec<Shadowed>,
+}
+
+/// A setting that has the wanted value already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Already {
+    /// The rule whose finding asks for it.
+    pub rule: String,
+    /// The kernel's file.
+    pub path: String,
+    /// The value.
+    pub value: String,
+}
+
+/// Two findings that want different values for one limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Conflict {
+    /// The rule that gets its will: the worse finding's, or the first of two equally bad ones.
+    pub taken_rule: String,
+    /// The kernel's file that it wants to write.
+    pub taken_path: String,
+    /// The value that it wants.
+    pub taken_value: String,
+    /// The rule that does not.
+    pub dropped_rule: String,
+    /// The kernel's file that it wanted to write.
+    pub dropped_path: String,
+    /// The value that it wanted.
+    pub dropped_value: String,
+}
+
+/// Why no plan could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A setting cannot be read.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A remedy's value is not one line of text.
+    #[error(
+        "the rule {rule} wants to write {value:?} to {path}, which is not one line of text; this is a bug in the rule, nothing was changed"
+    )]
+    BadValue {
+        /// The rule.
+        rule: String,
+        /// The kernel's file.
+        path: String,
+        /// The value.
+        value: String,
+    },
+}
+
+impl PlanError {
+    /// Whether more privilege would help: exit code 4.
+    pub fn is_privilege(&self) -> bool {
+        matches!(self, Self::Kernel(error) if error.is_privilege())
+    }
+}
+
+/// One wish of a finding.
+struct Wish<'a> {
+    rule: &'a str,
+    path: &'a str,
+    value: &'a str,
+    once: bool,
+}
+
+impl Plan {
+    /// What would be changed to mend these findings. The caller decides which ones to hand in (see
+    /// [`mw_model::Consent`]).
+    ///
+    /// # Errors
+    /// A setting cannot be read, or holds what could not be put back.
+    pub fn of(kernel: &Kernel, findings: &[Finding]) -> Result<Self, PlanError> {
+        let mut worst_first: Vec<&Finding> = findings.iter().collect();
+        worst_first.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let mut plan = Self::default();
+        for finding in worst_first {
+            let steps = finding.remedy.iter().flat_map(|remedy| &remedy.steps);
+            for step in steps {
+                plan.take(kernel, &finding.rule, step)?;
+            }
+        }
+        // What recomputes min_free_kbytes comes first, lest it undo a value planned for that.
+        plan.changes.sort_by_key(|change| !moves_min_free(&change.path));
+        Ok(plan)
+    }
+
+    /// Whether there is nothing for memwright to write.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    fn take(&mut self, kernel: &Kernel, rule: &str, step: &Step) -> Result<(), PlanError> {
+        match step {
+            Step::Write { path, value } => {
+                self.wish(kernel, &Wish { rule, path, value, once: false })
+            }
+            Step::Once { path, value } => {
+                self.wish(kernel, &Wish { rule, path, value, once: true })
+            }
+            Step::Manual { command } => {
+                add_once(&mut self.manual, command);
+                Ok(())
+            }
+            Step::BootParameter { parameter } => {
+                add_once(&mut self.boot, parameter);
+                Ok(())
+            }
+        }
+    }
+
+    fn wish(&mut self, kernel: &Kernel, wish: &Wish<'_>) -> Result<(), PlanError> {
+        if !is_one_line(wish.value) {
+            return Err(PlanError::BadValue {
+                rule: wish.rule.to_owned(),
+                path: wish.path.to_owned(),
+                value: wish.value.to_owned(),
+            });
+        }
+        if self.is_settled(wish) {
+            return Ok(());
+        }
+        if wish.once {
+            self.changes.push(wish.planned(None));
+            return Ok(());
+        }
+        let before = match kernel.read_setting(wish.path) {
+            Ok(content) => content,
+            Err(error) if error.is_absent() => {
+                add_once(&mut self.absent, wish.path);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if same_setting(&setting_of(&before), wish.value) {
+            self.already.push(Already {
+                rule: wish.rule.to_owned(),
+                path: wish.path.to_owned(),
+                value: wish.value.to_owned(),
+            });
+            return Ok(());
+        }
+        let mut change = wish.planned(Some(String::from_utf8_lossy(&before).into_owned()));
+        change.keep_in(kernel);
+        self.changes.push(change);
+        Ok(())
+    }
+
+    /// Whether a worse finding has had its will on this setting already.
+    fn is_settled(&mut self, wish: &Wish<'_>) -> bool {
+        let already = self.already.iter().find(|already| same_limit(&already.path, wish.path));
+        if let Some(already) = already.filter(|_| !wish.once) {
+            if already.path != wish.path || !same_setting(&already.value, wish.value) {
+                let (rule, path, value) = (&already.rule, &already.path, &already.value);
+                let conflict = Conflict::new(rule, path, value, wish);
+                self.conflicts.push(conflict);
+            }
+            return true;
+        }
+        let same = |change: &&mut PlannedChange| {
+            change.once == wish.once && same_limit(&change.path, wish.path)
+        };
+        let Some(change) = self.changes.iter_mut().find(same) else { return false };
+        if change.path == wish.path && same_setting(&change.value, wish.value) {
+            if change.rule != wish.rule {
+                add_once(&mut change.also, wish.rule);
+            }
+        } else {
+            self.conflicts.push(Conflict::new(&change.rule, &change.path, &change.value, wish));
+        }
+        true
+    }
+}
+
+impl Wish<'_> {
+    fn planned(&self, before: Option<String>) -> PlannedChange {
+        PlannedChange {
+            rule: self.rule.to_owned(),
+            also: Vec::new(),
+            path: self.path.to_owned(),
+            before,
+            value: self.value.to_owned(),
+            once: self.once,
+            persist: None,
+            not_kept: None,
+            shadowed: Vec::new(),
+        }
+    }
+}
+
+impl Conflict {
+    fn new(rule: &str, path: &str, value: &str, dropped: &Wish<'_>) -> Self {
+        Self {
+            taken_rule: rule.to_owned(),
+            taken_path: path.to_owned(),
+            taken_value: value.to_owned(),
+            dropped_rule: dropped.rule.to_owned(),
+            dropped_path: dropped.path.to_owned(),
+            dropped_value: dropped.value.to_owned(),
+        }
+    }
+}
+
+impl PlannedChange {
+    /// The present value; absent for an action.
+    pub fn present(&self) -> Option<String> {
+        self.before.as_ref().map(|before| setting_of(before.as_bytes()))
+    }
+
+    fn keep_in(&mut self, kernel: &Kernel) {
+        match target_of(&self.path, &self.value) {
+            Ok(target) => {
+                self.shadowed = shadows(kernel, &target, &self.path, &self.value);
+                self.persist = Some(target);
+            }
+            Err(why) => self.not_kept = Some(why),
+        }
+    }
+}
+
+fn add_once(list: &mut Vec<String>, item: &str) {
+    if !list.iter().any(|known| known == item) {
+        list.push(item.to_owned());
+    }
+}
+
+impl fmt::Display for PlannedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = known_as(&self.path);
+        match self.present() {
+            Some(present) => write!(f, "{name}: {present} -> {}", self.value)?,
+            None => write!(f, "{name}: write {} once", self.value)?,
+        }
+        if name == self.path { Ok(()) } else { write!(f, "   ({})", self.path) }
+    }
+}
+
+impl fmt::Display for Already {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {} already", known_as(&self.path), self.value)
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} wants {} = {}, but {} wants {} = {}, and that is worse or came first",
+            self.dropped_rule,
+            known_as(&self.dropped_path),
+            self.dropped_value,
+            self.taken_rule,
+            known_as(&self.taken_path),
+            self.taken_value,
+        )
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.changes.is_empty() {
+            writeln!(f, "nothing to change")?;
+        }
+        lines(f, "", &self.changes)?;
+        lines(f, "already: ", &self.already)?;
+        lines(f, "not on this kernel: ", &self.absent)?;
+        lines(f, "dropped: ", &self.conflicts)?;
+        lines(f, "by hand: ", &self.manual)?;
+        lines(f, "only on the boot line: ", &self.boot)
+    }
+}
+
+fn lines(f: &mut fmt::Formatter<'_>, label: &str, items: &[impl fmt::Display]) -> fmt::Result {
+    items.iter().try_for_each(|item| writeln!(f, "{label}{item}"))
+}

@@ -1,0 +1,47 @@
+//! The moments between two steps, so that a test can kill memwright at each of them.
+
+/// A step that was just completed for a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// The change's number.
+    pub change: u64,
+    /// What was just done.
+    pub moment: Moment,
+}
+
+/// What was just done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The journal is locked and has room; nothing was written for this change.
+    Begun,
+    /// The change stands in the journal.
+    Planned,
+    /// The kernel's file was written.
+    Written,
+    /// It read back, and the journal says so.
+    Applied,
+    /// The journal says that a file of ours is about to be written.
+    Persisting,
+    /// The new content lies beside the file of ours.
+    FileWritten,
+    /// The file of ours has its new content.
+    FileInPlace,
+    /// The journal says so.
+    Persisted,
+    /// The journal says that the change failed.
+    Failed,
+    /// The journal says that the former value is about to be written.
+    Restoring,
+    /// One kernel file has its former value again.
+    Restored,
+    /// Our line is gone from the file of ours.
+    FileTakenBack,
+    /// The journal says that the change was taken back.
+    Closed,
+}
+
+/// Who is told about every step.
+pub type Observer<'a> = &'a mut dyn FnMut(Point);
+
+/// An observer that looks away.
+pub fn nobody(_: Point) {}

@@ -1,0 +1,213 @@
+//! Other people's files that set what one of ours sets.
+//!
+//! Two orders are looked at: sysctl.d, where the last file by name wins and `/etc/sysctl.conf` comes
+//! after all of them for procps, and tmpfiles.d, where the first one wins. A file hides those of the
+//! same name in later directories. Patterns are not looked at: an explicit key outdoes them.
+
+use crate::coupling::partner_of;
+use crate::kernel::{Kernel, same_setting};
+use crate::persist::{PersistTarget, SYSCTL_FILE, TMPFILES_FILE, sysctl_key};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+
+const SYSCTL_DIRS: [&str; 5] = [
+    "/etc/sysctl.d",
+    "/run/sysctl.d",
+    "/usr/local/lib/sysctl.d",
+    "/usr/lib/sysctl.d",
+    "/lib/sysctl.d",
+];
+const SYSCTL_LAST: &str = "/etc/sysctl.conf";
+const TMPFILES_DIRS: [&str; 4] =
+    ["/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d"];
+const FILES_MAX: usize = 2048;
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A line of somebody else that sets what one of ours sets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shadowed {
+    /// The file.
+    pub file: String,
+    /// The line's number, from 1.
+    pub line: usize,
+    /// What it sets: our setting, or the other file of the same limit.
+    pub path: String,
+    /// To what.
+    pub value: String,
+    /// Whether it takes effect over ours at the next boot.
+    pub wins: bool,
+}
+
+impl fmt::Display for Shadowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, path, value, wins } = self;
+        let verdict = if *wins { "is read over ours: change it there" } else { "ours wins" };
+        write!(f, "{file}, line {line} sets {path} to {value}; {verdict}")
+    }
+}
+
+/// Lines elsewhere that set this path to another value, or set it where ours does not count.
+pub(crate) fn shadows(
+    kernel: &Kernel,
+    target: &PersistTarget,
+    path: &str,
+    value: &str,
+) -> Vec<Shadowed> {
+    let found = if target.file == SYSCTL_FILE {
+        sysctl_lines(kernel, path)
+    } else {
+        tmpfiles_lines(kernel, path)
+    };
+    found
+        .into_iter()
+        .filter(|other| other.path != path || !same_setting(&other.value, value))
+        .filter(|other| other.wins || other.path == path)
+        .collect()
+}
+
+fn sysctl_lines(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
+    let paths: Vec<&str> = std::iter::once(path).chain(partner_of(path)).collect();
+    let own = name_of(SYSCTL_FILE);
+    let mut files: Vec<(String, bool)> = conf_files(kernel, &SYSCTL_DIRS)
+        .into_iter()
+        .filter(|(name, _)| name != own)
+        .map(|(name, file)| (file, name.as_str() > own))
+        .collect();
+    files.push((SYSCTL_LAST.to_owned(), true));
+    files
+        .iter()
+        .flat_map(|(file, wins)| in_file(kernel, file, *wins, &paths, sysctl_line))
+        .collect()
+}
+
+fn tmpfiles_lines(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
+    let own = name_of(TMPFILES_FILE);
+    conf_files(kernel, &TMPFILES_DIRS)
+        .iter()
+        .filter(|(name, _)| *name != own)
+        .flat_map(|(name, file)| in_file(kernel, file, name.as_str() < own, &[path], tmpfiles_line))
+        .collect()
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The files of these directories by name; the first directory that has a name provides it.
+fn conf_files(kernel: &Kernel, dirs: &[&str]) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for dir in dirs {
+        let Ok(entries) = std::fs::read_dir(kernel.resolve(dir)) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".conf") && files.len() < FILES_MAX {
+                files.entry(name.clone()).or_insert_with(|| format!("{dir}/{name}"));
+            }
+        }
+    }
+    files
+}
+
+fn in_file(
+    kernel: &Kernel,
+    file: &str,
+    wins: bool,
+    paths: &[&str],
+    parse: fn(&str) -> Option<(String, String)>,
+) -> Vec<Shadowed> {
+    let Some(text) = text_of(&kernel.resolve(file)) else { return Vec::new() };
+    text.lines()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let (path, value) = parse(line)?;
+            let known = paths.contains(&path.as_str());
+            known.then(|| Shadowed { file: file.to_owned(), line: index + 1, path, value, wins })
+        })
+        .collect()
+}
+
+fn text_of(path: &Path) -> Option<String> {
+    // A file that cannot be read has no say in whether a change is made; only regular ones are
+    // opened, for a fifo would block.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The path and the value of `vm.swappiness = 10`, `-vm/swappiness=10` and the like.
+fn sysctl_line(line: &str) -> Option<(String, String)> {
+    let line = line.trim();
+    if line.starts_with(['#', ';']) {
+        return None;
+    }
+    let (key, value) = line.split_once('=')?;
+    let key = key.trim().trim_start_matches('-');
+    let below = match key.find(['.', '/']) {
+        Some(at) if key[at..].starts_with('.') => swap_separators(key),
+        _ => key.to_owned(),
+    };
+    Some((format!("/proc/sys/{below}"), value.trim().to_owned()))
+}
+
+fn swap_separators(key: &str) -> String {
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    key.chars().map(swap).collect()
+}
+
+/// The path and the value of `w /sys/kernel/x - - - - value`.
+fn tmpfiles_line(line: &str) -> Option<(String, String)> {
+    let mut rest = line.trim();
+    if !rest.starts_with('w') {
+        return None;
+    }
+    let mut fields = Vec::new();
+    for _ in 0..6 {
+        let (field, behind) = rest.split_once(char::is_whitespace)?;
+        fields.push(field);
+        rest = behind.trim_start();
+    }
+    Some(((*fields.get(1)?).to_owned(), rest.to_owned()))
+}
+
+/// The name by which people know a setting: `vm.swappiness`, or the path where it has no other.
+pub(crate) fn known_as(path: &str) -> String {
+    path.strip_prefix("/proc/sys/").map_or_else(|| path.to_owned(), sysctl_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_sysctl(line: &str, path: &str, value: &str) {
+        assert_eq!(sysctl_line(line), Some((path.to_owned(), value.to_owned())), "{line}");
+    }
+
+    #[test]
+    fn sysctl_lines_are_read_as_both_readers_do() {
+        check_sysctl("vm.swappiness = 10", "/proc/sys/vm/swappiness", "10");
+        check_sysctl(" -vm/swappiness=10 ", "/proc/sys/vm/swappiness", "10");
+        check_sysctl("net.ipv4.conf.e3/200.x = 1", "/proc/sys/net/ipv4/conf/e3.200/x", "1");
+        check_sysctl("net/ipv4/conf/e3.200/x = 1", "/proc/sys/net/ipv4/conf/e3.200/x", "1");
+        assert_eq!(sysctl_line("# vm.swappiness = 10"), None);
+        assert_eq!(sysctl_line("; vm.swappiness = 10"), None);
+        assert_eq!(sysctl_line("vm.swappiness"), None);
+    }
+
+    #[test]
+    fn tmpfiles_lines_that_write_are_read() {
+        let line = "w+  /sys/kernel/mm/ksm/run\t- - - -  1";
+        assert_eq!(tmpfiles_line(line), Some(("/sys/kernel/mm/ksm/run".into(), "1".into())));
+        assert_eq!(tmpfiles_line("d /run/x 0755 root root - -"), None);
+        assert_eq!(tmpfiles_line("w /sys/x"), None);
+    }
+}

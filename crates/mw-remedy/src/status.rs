@@ -1,0 +1,160 @@
+//! What was changed, and how it stands now.
+
+use crate::history::{Change, Damage, History, Stage};
+use crate::kernel::{Kernel, setting_of};
+use crate::record::Undoing;
+use crate::restore::{Drift, Standing, file_drift, file_standing, standing};
+use serde::Serialize;
+use std::fmt;
+
+/// All changes that the journal knows, and what of it could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// The changes, oldest first.
+    pub changes: Vec<ChangeStatus>,
+    /// Lines of the journal that cannot be used.
+    pub damage: Vec<Damage>,
+}
+
+/// One change and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangeStatus {
+    /// Its number, for `memwright undo`.
+    pub id: u64,
+    /// When it was planned, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The rule whose finding asked for it.
+    pub rule: String,
+    /// The kernel's file.
+    pub path: String,
+    /// The value before; absent for an action.
+    pub before: Option<String>,
+    /// The value that memwright set.
+    pub value: String,
+    /// How it stands.
+    #[serde(flatten)]
+    pub state: State,
+    /// The file of ours that keeps it over a reboot.
+    pub kept_in: Option<String>,
+    /// How that file differs from what memwright wrote there.
+    pub file_drift: Option<Drift>,
+    /// Why the last attempt to take it back did not.
+    pub left: Option<String>,
+}
+
+/// How a change stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum State {
+    /// Its value is in force.
+    InForce,
+    /// Neither its value nor the former one is in force: somebody else has set another.
+    Drifted {
+        /// What.
+        drift: Drift,
+    },
+    /// The former value is in force: the machine was started anew, or somebody set it.
+    AlreadyBefore,
+    /// A newer change of memwright lies on top of it.
+    Covered {
+        /// Those changes.
+        by: Vec<u64>,
+    },
+    /// It was an action, and it was done.
+    Done,
+    /// memwright was killed in the middle of it; `memwright undo` brings the former value back.
+    Interrupted {
+        /// The value now.
+        now: Option<String>,
+    },
+    /// It was taken back because the same run failed.
+    RolledBack,
+    /// It was taken back.
+    Undone {
+        /// How.
+        how: Undoing,
+    },
+    /// This kernel has no such file.
+    Missing,
+    /// The kernel's file cannot be read.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InForce => f.write_str("in force"),
+            Self::Drifted { drift } => write!(f, "changed by somebody else: {drift}"),
+            Self::AlreadyBefore => f.write_str("has its former value"),
+            Self::Covered { by } => {
+                let all: Vec<String> = by.iter().map(ToString::to_string).collect();
+                write!(f, "under change {}", all.join(", "))
+            }
+            Self::Done => f.write_str("done, nothing to take back"),
+            Self::Interrupted { now: Some(now) } => {
+                write!(f, "interrupted, reads {now}; 'memwright undo' brings the former value back")
+            }
+            Self::Interrupted { now: None } => f.write_str("interrupted"),
+            Self::RolledBack => f.write_str("rolled back, its run failed"),
+            Self::Undone { .. } => f.write_str("taken back"),
+            Self::Missing => f.write_str("this kernel has no such file"),
+            Self::Unreadable { why } => write!(f, "cannot look: {why}"),
+        }
+    }
+}
+
+/// What was changed, and how it stands now. Takes no lock.
+pub fn changes(kernel: &Kernel, history: &History) -> Changes {
+    let status = |change: &Change| status_of(kernel, history, change);
+    Changes {
+        changes: history.changes.iter().map(status).collect(),
+        damage: history.damage.clone(),
+    }
+}
+
+fn status_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeStatus {
+    let kept = change.persist.as_ref().filter(|_| change.is_active());
+    ChangeStatus {
+        id: change.id,
+        time_ms: change.time_ms,
+        rule: change.rule.clone(),
+        path: change.path.clone(),
+        before: change.before.as_deref().map(setting_of),
+        value: change.value.clone(),
+        state: state_of(kernel, history, change),
+        kept_in: kept.filter(|kept| kept.done).map(|kept| kept.file.clone()),
+        file_drift: kept
+            .and_then(|kept| file_drift(kept, &file_standing(kernel, change, kept).ok()?)),
+        left: change.left.clone().filter(|_| change.is_active()),
+    }
+}
+
+fn state_of(kernel: &Kernel, history: &History, change: &Change) -> State {
+    match change.stage {
+        Stage::RolledBack => return State::RolledBack,
+        Stage::Undone(how) => return State::Undone { how },
+        Stage::Planned | Stage::Applied => {}
+    }
+    let by = history.on_top_of(change);
+    if !by.is_empty() {
+        return State::Covered { by };
+    }
+    let standing = match standing(kernel, history, change) {
+        Ok(standing) => standing,
+        Err(error) => return State::Unreadable { why: error.to_string() },
+    };
+    if change.stage == Stage::Planned && !matches!(standing, Standing::Missing) {
+        let now = kernel.read(&change.path).ok().map(|content| setting_of(&content));
+        return State::Interrupted { now };
+    }
+    match standing {
+        Standing::Ours(_) => State::InForce,
+        Standing::Before => State::AlreadyBefore,
+        Standing::Drifted(drift) => State::Drifted { drift },
+        Standing::Missing => State::Missing,
+        Standing::Action => State::Done,
+    }
+}

@@ -1,0 +1,361 @@
+//! Taking changes back: the former bytes, unless somebody else has set something since.
+
+use crate::history::{Change, Kept};
+use crate::journal::{Journal, JournalError};
+use crate::kernel::{Kernel, KernelError, setting_of};
+use crate::persist::{FileStanding, PersistError};
+use crate::point::{Moment, Observer, Point};
+use crate::record::{Event, Undoing};
+use crate::restore::{
+    Drift, Standing, file_drift, file_standing, former_sides, restore, standing, take_out,
+};
+use serde::Serialize;
+use std::fmt;
+
+/// Which changes to take back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// All that were not taken back yet.
+    All,
+    /// Those with these numbers.
+    Ids(Vec<u64>),
+}
+
+/// What became of one change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Undone {
+    /// Its number.
+    pub id: u64,
+    /// The rule whose finding asked for it.
+    pub rule: String,
+    /// The kernel's file.
+    pub path: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Why the journal does not say so; the kernel's file is as `outcome` says nevertheless.
+    pub not_recorded: Option<String>,
+}
+
+/// What became of one change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The former value is back.
+    Restored {
+        /// The value.
+        to: String,
+    },
+    /// The former value was there already: memwright was killed before the write, the machine was
+    /// started anew, or somebody set it.
+    AlreadyBefore,
+    /// It was an action, of which nothing remains.
+    NothingToTakeBack,
+    /// It had been taken back before.
+    AlreadyUndone,
+    /// This kernel has no such file; left as it is.
+    Missing,
+    /// Somebody else has set something since; left as it is.
+    Drifted {
+        /// What, and to what.
+        drift: Vec<Drift>,
+    },
+    /// Newer changes lie on top of it; left as it is.
+    Blocked {
+        /// Their numbers.
+        by: Vec<u64>,
+    },
+    /// It could not be taken back.
+    Failed {
+        /// Why.
+        why: String,
+        /// Whether more privilege would help: exit code 4.
+        privilege: bool,
+    },
+}
+
+impl Outcome {
+    /// Whether nothing of the change is left.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Restored { .. }
+            | Self::AlreadyBefore
+            | Self::NothingToTakeBack
+            | Self::AlreadyUndone => true,
+            Self::Missing | Self::Drifted { .. } | Self::Blocked { .. } | Self::Failed { .. } => {
+                false
+            }
+        }
+    }
+
+    /// Whether more privilege would help: exit code 4.
+    pub fn is_privilege(&self) -> bool {
+        matches!(self, Self::Failed { privilege: true, .. })
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, now, ours, before } = self;
+        write!(
+            f,
+            "{path} is '{now}' now, memwright had set '{ours}', before that it was '{before}'"
+        )
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restored { to } => write!(f, "back to {to}"),
+            Self::AlreadyBefore => f.write_str("had its former value already"),
+            Self::NothingToTakeBack => f.write_str("an action; nothing to take back"),
+            Self::AlreadyUndone => f.write_str("was taken back before"),
+            Self::Missing => f.write_str(
+                "left: this kernel has no such file, is another one booted? --force forgets it",
+            ),
+            Self::Drifted { drift } => {
+                let all: Vec<String> = drift.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "left: somebody else has changed it ({}); --force writes over that",
+                    all.join("; ")
+                )
+            }
+            Self::Blocked { by } => {
+                let all: Vec<String> = by.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "left: take back {} first, which came later and lies on top",
+                    all.join(", ")
+                )
+            }
+            Self::Failed { why, .. } => write!(f, "failed: {why}"),
+        }
+    }
+}
+
+/// Why nothing was taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// There is no such change.
+    #[error("there is no change {id}; {}", match newest { 0 => "nothing was ever changed".to_owned(), newest => format!("the newest is {newest}, 'memwright changes' lists them") })]
+    NoSuchChange {
+        /// What was asked for.
+        id: u64,
+        /// The newest change there is.
+        newest: u64,
+    },
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl UndoError {
+    /// Whether more privilege would help: exit code 4.
+    pub fn is_privilege(&self) -> bool {
+        matches!(self, Self::Journal(error) if error.is_privilege())
+    }
+}
+
+/// On whose behalf a change is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// A person asked for it; `force` writes over what somebody else has set.
+    Asked { force: bool },
+    /// Its own run failed. Whatever the change that failed holds now is our own doing and is
+    /// written over.
+    RollBack { failed: bool },
+}
+
+impl Manner {
+    fn overwrites(self) -> bool {
+        matches!(self, Self::Asked { force: true } | Self::RollBack { failed: true })
+    }
+}
+
+/// Takes changes back, newest first. `force` writes over what somebody else has set since, and goes
+/// on despite damaged lines in the journal.
+///
+/// # Errors
+/// A change that does not exist, or a journal that cannot be used; nothing was done then. What
+/// becomes of each change is no error here, see [`Outcome`].
+pub fn undo(
+    kernel: &Kernel,
+    journal: &mut Journal,
+    which: &Which,
+    force: bool,
+    observer: Observer<'_>,
+) -> Result<Vec<Undone>, UndoError> {
+    journal.history().usable(force)?;
+    let mut wanted = chosen(journal, which)?;
+    wanted.sort_by_key(|change| std::cmp::Reverse(change.id));
+    wanted.dedup_by_key(|change| change.id);
+    let manner = Manner::Asked { force };
+    Ok(wanted.iter().map(|change| take_back(kernel, journal, change, manner, observer)).collect())
+}
+
+fn chosen(journal: &Journal, which: &Which) -> Result<Vec<Change>, UndoError> {
+    let history = journal.history();
+    match which {
+        Which::All => {
+            Ok(history.changes.iter().filter(|change| change.is_active()).cloned().collect())
+        }
+        Which::Ids(ids) => ids
+            .iter()
+            .map(|&id| {
+                let newest = history.newest_change();
+                history.change(id).cloned().ok_or(UndoError::NoSuchChange { id, newest })
+            })
+            .collect(),
+    }
+}
+
+/// Takes one change back and says so in the journal.
+pub(crate) fn take_back(
+    kernel: &Kernel,
+    journal: &mut Journal,
+    change: &Change,
+    manner: Manner,
+    observer: Observer<'_>,
+) -> Undone {
+    let mut way = Way { kernel, journal, change, manner, observer };
+    let outcome = way.outcome().unwrap_or_else(|error| error.into());
+    let not_recorded = way.record(&outcome).err().map(|error| error.to_string());
+    if not_recorded.is_none() && outcome.is_gone() && change.is_active() {
+        (way.observer)(Point { change: change.id, moment: Moment::Closed });
+    }
+    Undone {
+        id: change.id,
+        rule: change.rule.clone(),
+        path: change.path.clone(),
+        outcome,
+        not_recorded,
+    }
+}
+
+/// What can fail on the way back.
+enum WayError {
+    Kernel(KernelError),
+    Persist(PersistError),
+}
+
+impl From<KernelError> for WayError {
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl From<PersistError> for WayError {
+    fn from(error: PersistError) -> Self {
+        Self::Persist(error)
+    }
+}
+
+impl From<WayError> for Outcome {
+    fn from(error: WayError) -> Self {
+        let (why, privilege) = match error {
+            WayError::Kernel(error) => (error.to_string(), error.is_privilege()),
+            WayError::Persist(error) => (error.to_string(), error.is_privilege()),
+        };
+        Self::Failed { why, privilege }
+    }
+}
+
+struct Way<'a> {
+    kernel: &'a Kernel,
+    journal: &'a mut Journal,
+    change: &'a Change,
+    manner: Manner,
+    observer: Observer<'a>,
+}
+
+impl Way<'_> {
+    fn outcome(&mut self) -> Result<Outcome, WayError> {
+        let change = self.change;
+        if !change.is_active() {
+            return Ok(Outcome::AlreadyUndone);
+        }
+        let by = self.journal.history().on_top_of(change);
+        if !by.is_empty() {
+            return Ok(Outcome::Blocked { by });
+        }
+        let standing = standing(self.kernel, self.journal.history(), change)?;
+        let file = match &change.persist {
+            Some(kept) => Some((kept, file_standing(self.kernel, change, kept)?)),
+            None => None,
+        };
+        if !self.manner.overwrites() {
+            if matches!(standing, Standing::Missing) {
+                return Ok(Outcome::Missing);
+            }
+            let drift = drifts(&standing, file.as_ref());
+            if !drift.is_empty() {
+                return Ok(Outcome::Drifted { drift });
+            }
+        }
+        let outcome = self.restore(standing)?;
+        if let Some((kept, standing)) = &file {
+            take_out(self.kernel, change, kept, standing, self.observer)?;
+        }
+        Ok(outcome)
+    }
+
+    fn restore(&mut self, standing: Standing) -> Result<Outcome, WayError> {
+        let targets = match standing {
+            Standing::Action | Standing::Missing => return Ok(Outcome::NothingToTakeBack),
+            Standing::Before => return Ok(Outcome::AlreadyBefore),
+            Standing::Ours(targets) => targets,
+            Standing::Drifted(_) => former_sides(self.change),
+        };
+        self.announce();
+        restore(self.kernel, self.change, &targets, self.observer)?;
+        let to = self.change.before.as_deref().map(setting_of).unwrap_or_default();
+        Ok(Outcome::Restored { to })
+    }
+
+    /// Says in the journal that affected files may hold something in between from now on. Where it
+    /// cannot be written the way back goes on: the kernel's file comes first.
+    fn announce(&mut self) {
+        if self.change.sides.is_empty() {
+            return;
+        }
+        if self.journal.append(self.change.id, Event::Restoring).is_ok() {
+            (self.observer)(Point { change: self.change.id, moment: Moment::Restoring });
+        }
+    }
+
+    fn record(&mut self, outcome: &Outcome) -> Result<(), JournalError> {
+        let id = self.change.id;
+        if !self.change.is_active() {
+            return Ok(());
+        }
+        if !outcome.is_gone() {
+            let why = outcome.to_string();
+            return match &self.change.left {
+                Some(last) if *last == why => Ok(()),
+                _ => self.journal.append(id, Event::Left { why }),
+            };
+        }
+        let how = match outcome {
+            Outcome::AlreadyBefore => Undoing::AlreadyBefore,
+            Outcome::NothingToTakeBack => Undoing::Nothing,
+            _ if self.manner.overwrites() => Undoing::Forced,
+            _ => Undoing::Restored,
+        };
+        let event = match self.manner {
+            Manner::RollBack { .. } => Event::RolledBack,
+            Manner::Asked { .. } => Event::Undone { how },
+        };
+        // Also where it cannot be written: the changes below this one are free to go.
+        self.journal.append_or_remember(id, event)
+    }
+}
+
+fn drifts(standing: &Standing, file: Option<&(&Kept, FileStanding)>) -> Vec<Drift> {
+    let own = match standing {
+        Standing::Drifted(drift) => Some(drift.clone()),
+        _ => None,
+    };
+    own.into_iter().chain(file.and_then(|(kept, standing)| file_drift(kept, standing))).collect()
+}

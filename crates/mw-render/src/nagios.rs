@@ -1,0 +1,82 @@
+//! The plugin output that Nagios, Icinga, Naemon and Checkmk read: one line with the state, the
+//! verdict and the performance data, then a line a finding. The exit status of a plugin is the
+//! state: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+
+use mw_model::{Answer, Report, Severity};
+use std::fmt::Write;
+
+/// A plugin's state; its number is the exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Nothing worse than a note.
+    Ok = 0,
+    /// A warning, or a request that is served slowly.
+    Warning = 1,
+    /// A critical finding, or a request that is refused.
+    Critical = 2,
+    /// Nothing could be looked at.
+    Unknown = 3,
+}
+
+/// The state of a report.
+pub fn state(report: &Report) -> State {
+    if report.findings.is_empty() && report.quiet.is_empty() {
+        return State::Unknown;
+    }
+    let findings = match report.worst {
+        None | Some(Severity::Note) => State::Ok,
+        Some(Severity::Warning) => State::Warning,
+        Some(Severity::Critical) => State::Critical,
+    };
+    let preflight = match report.preflight.as_ref().map(|preflight| preflight.answer) {
+        None | Some(Answer::Yes) => State::Ok,
+        Some(Answer::Slowly) => State::Warning,
+        Some(Answer::No) => State::Critical,
+    };
+    findings.max(preflight)
+}
+
+/// The plugin output.
+pub fn report(report: &Report) -> String {
+    let word = match state(report) {
+        State::Ok => "OK",
+        State::Warning => "WARNING",
+        State::Critical => "CRITICAL",
+        State::Unknown => "UNKNOWN",
+    };
+    let answer = report.preflight.as_ref().map_or(&report.verdict, |p| &p.summary);
+    let mut out = format!("MEMWRIGHT {word} - {}", without_bar(answer));
+    let perfdata = perfdata(report);
+    if !perfdata.is_empty() {
+        let _ = write!(out, " | {perfdata}");
+    }
+    out.push('\n');
+    for finding in &report.findings {
+        let headline = without_bar(&finding.headline);
+        let _ = writeln!(out, "{} {}: {headline}", finding.severity, finding.rule);
+    }
+    for skipped in &report.skipped {
+        let why = without_bar(&skipped.missing.to_string());
+        let _ = writeln!(out, "skipped {}: {why}", skipped.rule);
+    }
+    out
+}
+
+fn perfdata(report: &Report) -> String {
+    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    let mut data = vec![
+        format!("critical={}", count(Severity::Critical)),
+        format!("warnings={}", count(Severity::Warning)),
+        format!("notes={}", count(Severity::Note)),
+        format!("skipped={}", report.skipped.len()),
+    ];
+    if let (Some(ready), Some(memory)) = (report.ready_bytes, report.memory_bytes) {
+        data.push(format!("ready={ready}B;;;0;{memory}"));
+    }
+    data.join(" ")
+}
+
+/// A bar ends the text and begins the performance data.
+fn without_bar(text: &str) -> String {
+    text.replace('|', "/")
+}

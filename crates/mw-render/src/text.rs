@@ -1,0 +1,221 @@
+//! Text for people: the verdict in one line, then what to do, then what was seen.
+
+use anstyle::{AnsiColor, Style};
+use mw_model::{
+    Answer, Consent, Finding, Preflight, Quantity, Remedy, Report, Severity, Step, format_bytes,
+    format_duration_ms,
+};
+use std::fmt::Write;
+
+/// How the text is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Whether it may have colour.
+    pub colour: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether rules that found nothing are listed too.
+    pub verbose: bool,
+}
+
+/// Columns where there is no terminal.
+pub const USUAL_WIDTH: usize = 100;
+const MIN_WIDTH: usize = 40;
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { colour: false, width: USUAL_WIDTH, verbose: false }
+    }
+}
+
+/// A page that is being written.
+struct Page {
+    layout: Layout,
+    text: String,
+}
+
+/// The report as text.
+pub fn report(report: &Report, layout: Layout) -> String {
+    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = Page { layout, text: String::new() };
+    if let Some(preflight) = &report.preflight {
+        page.preflight(preflight);
+        page.heading("this machine");
+    }
+    page.verdict(report);
+    page.remedies(&report.findings);
+    for finding in &report.findings {
+        page.finding(finding);
+    }
+    page.not_found(report);
+    page.text
+}
+
+impl Page {
+    fn painted(&self, style: Style, text: &str) -> String {
+        if self.layout.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// Text folded to the width, the first line behind `first`, the others indented as far.
+    fn folded(&mut self, indent: usize, first: &str, text: &str) {
+        let room = self.layout.width.saturating_sub(indent).max(MIN_WIDTH / 2);
+        for (number, line) in textwrap::wrap(text, room).iter().enumerate() {
+            let before = if number == 0 { first } else { "" };
+            let _ = writeln!(self.text, "{before:<indent$}{line}");
+        }
+    }
+
+    fn heading(&mut self, text: &str) {
+        let text = self.painted(Style::new().bold(), text);
+        let _ = writeln!(self.text, "\n{text}");
+    }
+
+    fn verdict(&mut self, report: &Report) {
+        let style = match report.worst {
+            None | Some(Severity::Note) => AnsiColor::Green,
+            Some(severity) => colour(severity),
+        };
+        let verdict = self.painted(style.on_default().bold(), &report.verdict);
+        self.line(&verdict);
+    }
+
+    fn remedies(&mut self, findings: &[Finding]) {
+        let mended: Vec<(&Finding, &Remedy)> =
+            findings.iter().filter_map(|f| Some((f, f.remedy.as_ref()?))).collect();
+        if mended.is_empty() {
+            return;
+        }
+        self.heading("what to do");
+        let automatic = |r: &Remedy| r.is_ours() && r.consent == Consent::Automatic;
+        if mended.iter().filter(|(_, remedy)| automatic(remedy)).count() > 1 {
+            self.folded(2, "", "memwright fix (all that is marked *)");
+        }
+        let mut said = Vec::new();
+        for (finding, remedy) in mended {
+            let text = command(finding, remedy);
+            if said.contains(&text) {
+                continue;
+            }
+            let mark = if automatic(remedy) { "* " } else { "  " };
+            self.folded(2, mark, &text);
+            for step in &remedy.steps {
+                self.step(step);
+            }
+            said.push(text);
+        }
+    }
+
+    /// What memwright does not do itself.
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Write { .. } | Step::Once { .. } => {}
+            Step::Manual { command } => self.folded(6, "    - ", command),
+            Step::BootParameter { parameter } => {
+                self.folded(6, "    - ", &format!("boot with {parameter}"));
+            }
+        }
+    }
+
+    fn finding(&mut self, finding: &Finding) {
+        let severity = finding.severity.to_string();
+        let severity = self.painted(colour(finding.severity).on_default().bold(), &severity);
+        let rule = self.painted(Style::new().bold(), &finding.rule);
+        let _ = writeln!(self.text, "\n{severity} {rule}: {}", finding.subject);
+        self.folded(2, "", &finding.headline);
+        self.folded(2, "", &finding.impact);
+        let width = finding.evidence.iter().map(|e| e.what.chars().count()).max().unwrap_or(0);
+        for evidence in &finding.evidence {
+            let source = self.painted(Style::new().dimmed(), &evidence.source);
+            let quantity = evidence.quantity.to_string();
+            let _ = writeln!(self.text, "    {:<width$}  {quantity:<12}  {source}", evidence.what);
+        }
+    }
+
+    fn not_found(&mut self, report: &Report) {
+        if !report.quiet.is_empty() || !report.skipped.is_empty() {
+            self.text.push('\n');
+        }
+        if !report.quiet.is_empty() {
+            let rules = if report.quiet.len() == 1 { "rule" } else { "rules" };
+            let count = format!("{} {rules} looked and found nothing", report.quiet.len());
+            let text = match self.layout.verbose {
+                true => format!("{count}: {}", report.quiet.join(", ")),
+                false => count,
+            };
+            self.folded(0, "", &text);
+        }
+        for skipped in &report.skipped {
+            let text = format!("{}: {}", skipped.rule, skipped.missing);
+            self.folded(9, "skipped  ", &text);
+        }
+    }
+
+    fn preflight(&mut self, preflight: &Preflight) {
+        let style = match preflight.answer {
+            Answer::Yes => AnsiColor::Green,
+            Answer::Slowly => AnsiColor::Yellow,
+            Answer::No => AnsiColor::Red,
+        };
+        let summary = self.painted(style.on_default().bold(), &preflight.summary);
+        self.line(&summary);
+        for obstacle in &preflight.obstacles {
+            let how = if obstacle.blocks { "blocks" } else { "slows" };
+            let mut text = obstacle.what.clone();
+            if let (Some(needed), Some(had)) = (obstacle.needed_bytes, obstacle.had_bytes) {
+                let (needed, had) = (format_bytes(needed), format_bytes(had));
+                let _ = write!(text, ": {needed} needed, {had} there");
+            }
+            self.folded(9, &format!("  {how:<6} "), &text);
+            self.folded(9, "", &format!("to lift it: {}", obstacle.lift));
+        }
+        if let Some(time) = &preflight.time {
+            let [likely, low, high] =
+                [time.likely_ms, time.low_ms, time.high_ms].map(format_duration_ms);
+            let text = format!("{likely} with one thread ({low} to {high}); {}", time.basis);
+            self.folded(9, "  time   ", &text);
+        }
+        for missing in &preflight.unseen {
+            self.folded(9, "  unseen ", &missing.to_string());
+        }
+        for node in &preflight.nodes {
+            let name = format!("  node {:<2}", node.node);
+            let text = format!(
+                "{} of {}: {} free, {} clean cache, {} dirty, {} swappable, {} kept by watermarks",
+                format_bytes(node.taken_bytes),
+                format_bytes(node.total_bytes),
+                format_bytes(node.free_bytes),
+                format_bytes(node.clean_bytes),
+                format_bytes(node.dirty_bytes),
+                format_bytes(node.swappable_bytes),
+                format_bytes(node.watermark_bytes)
+            );
+            self.folded(9, &name, &text);
+            for share in &node.unreclaimable {
+                let bytes = Quantity::Bytes(share.bytes).to_string();
+                self.folded(9, "", &format!("{bytes} held by {}", share.holder));
+            }
+        }
+    }
+}
+
+fn colour(severity: Severity) -> AnsiColor {
+    match severity {
+        Severity::Note => AnsiColor::Cyan,
+        Severity::Warning => AnsiColor::Yellow,
+        Severity::Critical => AnsiColor::Red,
+    }
+}
+
+/// The command that mends a finding, and what it does.
+fn command(finding: &Finding, remedy: &Remedy) -> String {
+    if remedy.is_ours() {
+        format!("memwright fix {}: {}", finding.rule, remedy.summary)
+    } else {
+        format!("{}: {}", finding.rule, remedy.summary)
+    }
+}

@@ -1,0 +1,81 @@
+//! Runs every rule and sums up.
+
+use crate::RULES;
+use mw_model::{
+    Finding, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity, SkippedRule, Window, derived,
+    format_bytes,
+};
+
+/// Looks for every hazard of the catalogue.
+pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
+    let mut findings = Vec::new();
+    let mut quiet = Vec::new();
+    let mut skipped = Vec::new();
+    for rule in RULES {
+        match rule.hazard(window) {
+            Ok(found) if found.is_empty() => quiet.push(rule.id.to_owned()),
+            Ok(found) => findings.extend(found),
+            Err(missing) => skipped.push(SkippedRule { rule: rule.id.to_owned(), missing }),
+        }
+    }
+    // Stable: within a severity the order of the catalogue stays.
+    findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
+    let origin = &window.now.origin;
+    let mut report = Report {
+        schema: SCHEMA_VERSION,
+        memwright: env!("CARGO_PKG_VERSION").to_owned(),
+        root: match origin.kind {
+            OriginKind::Live => "live".to_owned(),
+            OriginKind::Tree => origin.root.clone(),
+        },
+        kernel: origin.kernel.map(|version| version.to_string()),
+        taken_unix_ms: origin.taken_unix_ms,
+        verdict: String::new(),
+        worst: findings.first().map(|finding| finding.severity),
+        memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
+        ready_bytes: derived::ready_bytes(&window.now.sample).ok(),
+        preflight,
+        findings,
+        quiet,
+        skipped,
+    };
+    report.verdict = verdict(&report);
+    report
+}
+
+/// The answer in one line.
+fn verdict(report: &Report) -> String {
+    let room = match (report.ready_bytes, report.memory_bytes) {
+        (Some(ready), Some(memory)) => {
+            format!("{} of {} can be had at once", format_bytes(ready), format_bytes(memory))
+        }
+        _ => "how much memory can be had is not known".to_owned(),
+    };
+    if report.findings.is_empty() && report.quiet.is_empty() {
+        return "could not look: every rule lacks what it needs".to_owned();
+    }
+    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    let counts: Vec<String> = [
+        (count(Severity::Critical), "critical finding"),
+        (count(Severity::Warning), "warning"),
+        (count(Severity::Note), "note"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+    .collect();
+    let counts = counts.join(", ");
+    let blind = match report.skipped.len() {
+        0 => String::new(),
+        1 => "; 1 rule could not look".to_owned(),
+        count => format!("; {count} of {} rules could not look", RULES.len()),
+    };
+    match report.worst {
+        None => format!("ready: {room}, and nothing found that stalls it{blind}"),
+        Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),
+        Some(Severity::Warning) => format!("may stall under load: {counts}; {room}{blind}"),
+        Some(Severity::Critical) => {
+            format!("large requests stall or fail: {counts}; {room}{blind}")
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Preflight: the answer to `check --for SIZE[,lock][,huge=…][,node=N]`.
+//!
+//! It goes by the arithmetic of the kernel, and errs to both sides on purpose: *yes* counts what
+//! the kernel surely gives without waiting (free above the high watermark, clean cache less a
+//! caution), *no* says that not even the last page that could be had is enough, or that a limit
+//! forbids it. What lies between is *slowly*.
+//!
+//! - `room`: each node's free, reclaimable and held memory.
+//! - `holders`: who holds what no reclaim gives back.
+//! - `pool`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
+//! - `limits`: overcommit, cgroups, resource limits, shared memory.
+//! - `plan`: which node gives how much of what.
+//! - `time`: how long it takes; `say`: the answer in one line.
+
+mod holders;
+mod limits;
+mod plan;
+mod pool;
+mod room;
+mod say;
+#[cfg(test)]
+mod tests;
+mod thp;
+mod time;
+
+use mw_model::{
+    Answer, Calibration, Missing, Obstacle, PageKind, Preflight, Request, Snapshot, Window,
+};
+use plan::Plan;
+use room::Room;
+
+/// Answers a request from what was seen; a calibration adds how long it takes.
+///
+/// # Errors
+/// Nothing is known of the machine's memory: meminfo was not seen.
+pub fn answer(
+    window: &Window,
+    request: &Request,
+    calibration: Option<&Calibration>,
+) -> Result<Preflight, Missing> {
+    let snapshot = &window.now;
+    let mut notes = Notes::default();
+    let rooms = room::rooms(snapshot, request, &mut notes)?;
+    let plan = match request.page {
+        PageKind::Hugetlb(page_bytes) => {
+            pool::plan(snapshot, request, page_bytes, &rooms, &mut notes)
+        }
+        PageKind::Base | PageKind::Thp => ordinary(snapshot, request, &rooms, &mut notes),
+    };
+    limits::look(snapshot, request, &mut notes);
+    let answer = notes.answer(&plan);
+    let time = match (answer, calibration) {
+        (Answer::No, _) | (_, None) => None,
+        (_, Some(calibration)) => {
+            time::estimate(snapshot, request, &plan, calibration, &notes.unseen)
+        }
+    };
+    notes.sort();
+    let nodes = plan.nodes(&rooms, request);
+    let summary = say::summary(request, answer, &nodes, time.as_ref(), &notes.obstacles);
+    Ok(Preflight {
+        request: request.clone(),
+        answer,
+        summary,
+        nodes,
+        time,
+        obstacles: notes.obstacles,
+        unseen: notes.unseen,
+    })
+}
+
+/// Memory from the free lists and from reclaim.
+fn ordinary(snapshot: &Snapshot, request: &Request, rooms: &[Room], notes: &mut Notes) -> Plan {
+    let mut plan = plan::ordinary(snapshot, request, rooms, notes);
+    if request.page == PageKind::Thp {
+        plan.not_huge_bytes = thp::look(snapshot, request, rooms, notes);
+    }
+    plan
+}
+
+/// What is said beside the answer.
+#[derive(Debug, Default)]
+struct Notes {
+    obstacles: Vec<Obstacle>,
+    unseen: Vec<Missing>,
+}
+
+impl Notes {
+    fn obstacle(
+        &mut self,
+        blocks: bool,
+        what: impl Into<String>,
+        needed_bytes: Option<u64>,
+        had_bytes: Option<u64>,
+        lift: impl Into<String>,
+    ) {
+        let (what, lift) = (what.into(), lift.into());
+        self.obstacles.push(Obstacle { blocks, what, needed_bytes, had_bytes, lift });
+    }
+
+    fn unseen(&mut self, missing: &Missing) {
+        if !self.unseen.contains(missing) {
+            self.unseen.push(missing.clone());
+        }
+    }
+
+    fn answer(&self, plan: &Plan) -> Answer {
+        match () {
+            () if self.obstacles.iter().any(|obstacle| obstacle.blocks) => Answer::No,
+            () if plan.is_slow() => Answer::Slowly,
+            () => Answer::Yes,
+        }
+    }
+
+    /// What blocks first, and among equals what lacks most.
+    fn sort(&mut self) {
+        let lacks = |o: &Obstacle| {
+            o.needed_bytes.unwrap_or(0).saturating_sub(o.had_bytes.unwrap_or(u64::MAX))
+        };
+        self.obstacles.sort_by_key(|o| (!o.blocks, std::cmp::Reverse(lacks(o))));
+    }
+}

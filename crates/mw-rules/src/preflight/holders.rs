@@ -1,0 +1,98 @@
+//! Who holds the memory that no reclaim gives back.
+
+use super::room::Room;
+use mw_model::{HugePool, Share, Snapshot, format_bytes};
+use mw_proc::meminfo::Meminfo;
+
+/// Less than this is not worth a line.
+const LEAST_BYTES: u64 = 1 << 20;
+/// The most mounts and segments that are named one by one.
+const MOST_NAMED: usize = 8;
+
+/// What is held on a node, most first. Files of tmpfs and ramfs cannot be told apart by node, so
+/// they are named one by one only where there is one node.
+pub(super) fn of(snapshot: &Snapshot, room: &Room, meminfo: &Meminfo, alone: bool) -> Vec<Share> {
+    let mut shares = Vec::new();
+    let mut add = |holder: String, bytes: u64| {
+        if bytes >= LEAST_BYTES {
+            shares.push(Share { holder, bytes });
+        }
+    };
+    let shmem = meminfo.shmem_bytes.unwrap_or(0);
+    let anon = meminfo.anon_pages_bytes.unwrap_or(0);
+    // Swap takes from both; what it cannot take stays, anonymous memory counted first.
+    let anon_kept = anon.saturating_sub(room.swappable);
+    let shmem_kept = shmem.saturating_sub(room.swappable.saturating_sub(anon));
+    let no_swap = if room.swappable == 0 { "no swap" } else { "swap has no room" };
+    add(format!("anonymous memory of processes ({no_swap})"), anon_kept);
+    for (holder, bytes) in shared(snapshot, shmem_kept, alone) {
+        add(holder, bytes);
+    }
+    let locked = meminfo.mlocked_bytes.unwrap_or(0);
+    add("memory locked by mlock or SHM_LOCK".to_owned(), locked);
+    let pinned = meminfo.unevictable_bytes.unwrap_or(0).saturating_sub(locked);
+    add(format!("ramfs and other unevictable files{}", ramfs(snapshot)), pinned);
+    for pool in pools(snapshot, room.node, alone) {
+        let holder = format!("hugetlb pool of {} pages", format_bytes(pool.page_bytes));
+        add(holder, pool.total_pages.saturating_mul(pool.page_bytes));
+    }
+    add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0));
+    add("kernel stacks".to_owned(), meminfo.kernel_stack_bytes.unwrap_or(0));
+    add("page tables".to_owned(), meminfo.page_tables_bytes.unwrap_or(0));
+    shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
+    shares
+}
+
+/// tmpfs by mount, SysV segments, and the rest of shared memory, of `bytes` in all.
+fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
+    let mut named: Vec<(String, u64)> = Vec::new();
+    let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
+    for filesystem in filesystems.iter().filter(|f| f.fstype == "tmpfs") {
+        let used = filesystem.used_bytes.unwrap_or(0);
+        named.push((format!("tmpfs {}", filesystem.target), used));
+    }
+    let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
+    for segment in segments.iter().filter(|s| !s.is_hugetlb()) {
+        let held = segment.rss_bytes.unwrap_or(segment.size_bytes);
+        named.push((format!("SysV segment {}", segment.shmid), held));
+    }
+    named.retain(|(_, held)| *held >= LEAST_BYTES);
+    named.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+    named.truncate(MOST_NAMED);
+    if !alone {
+        let names: Vec<String> = named
+            .iter()
+            .map(|(name, held)| format!("{name} has {} in all", format_bytes(*held)))
+            .collect();
+        let among =
+            if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        return vec![(format!("tmpfs and shared memory{among}"), bytes)];
+    }
+    let mut left = bytes;
+    for (_, held) in &mut named {
+        *held = (*held).min(left);
+        left -= *held;
+    }
+    named.push(("other shared memory".to_owned(), left));
+    named
+}
+
+/// The mounts of ramfs: the kernel does not count what they hold.
+fn ramfs(snapshot: &Snapshot) -> String {
+    let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
+    let mounts: Vec<&str> = filesystems
+        .iter()
+        .filter(|f| f.fstype == "ramfs" && !f.target.starts_with("/run/credentials"))
+        .map(|f| f.target.as_str())
+        .take(MOST_NAMED)
+        .collect();
+    if mounts.is_empty() { String::new() } else { format!(" (ramfs on {})", mounts.join(", ")) }
+}
+
+fn pools(snapshot: &Snapshot, node: u32, alone: bool) -> Vec<HugePool> {
+    let nodes = snapshot.nodes.seen().map_or(&[][..], Vec::as_slice);
+    match nodes.iter().find(|n| n.id == node) {
+        Some(node) if !alone => node.hugepages.clone(),
+        _ => snapshot.hugepages.seen().cloned().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,196 @@
+//! Each node's memory as an allocation sees it, from zoneinfo and meminfo.
+
+use super::{Notes, holders};
+use mw_model::{Missing, Request, Share, Snapshot};
+use mw_proc::meminfo::Meminfo;
+use mw_proc::zoneinfo::Zone;
+
+/// Memory that the kernel counts as free and that no zone has: pages whose initialisation was
+/// put off (`deferred_init`). Less than this is the counters being read at different times.
+const PUT_OFF_LEAST_BYTES: u64 = 64 << 20;
+
+/// The share of memory that may be in the lists of single processors, which no file counts as
+/// free and which an allocation that would fail gets after all.
+const PER_CPU_SHARE: u64 = 128;
+
+/// What one node has. All sizes in bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Room {
+    pub(super) node: u32,
+    /// Whether the request may take memory from here.
+    pub(super) eligible: bool,
+    pub(super) total: u64,
+    /// Free above the high watermark and the reserves for lower zones.
+    pub(super) free: u64,
+    /// Free above the lowest watermark: the last that can be had.
+    pub(super) free_to_the_last: u64,
+    /// Free memory that the kernel has not set up yet, and nothing ever touched.
+    pub(super) put_off: u64,
+    /// What the watermarks keep.
+    pub(super) watermark: u64,
+    /// Clean page cache and slab, with the caution of the kernel's own MemAvailable.
+    pub(super) clean: u64,
+    /// All page cache and slab that could be given back, without dirty pages.
+    pub(super) clean_to_the_last: u64,
+    pub(super) dirty: u64,
+    /// Anonymous and shared memory on the lists that swapping looks at.
+    pub(super) swappable: u64,
+    pub(super) unreclaimable: Vec<Share>,
+}
+
+/// The rooms of all nodes, or one for the whole machine where nodes cannot be told apart.
+pub(super) fn rooms(
+    snapshot: &Snapshot,
+    request: &Request,
+    notes: &mut Notes,
+) -> Result<Vec<Room>, Missing> {
+    let machine = *snapshot.sample.meminfo.need()?;
+    let per_node = node_meminfos(snapshot, &machine, notes);
+    let zones: &[Zone] = match snapshot.sample.zoneinfo.need() {
+        Ok(zoneinfo) => &zoneinfo.zones,
+        Err(missing) => {
+            notes.unseen(&missing);
+            &[]
+        }
+    };
+    let page = snapshot.origin.page_bytes.max(1);
+    let mut rooms: Vec<Room> =
+        per_node.iter().map(|(node, meminfo)| room(*node, meminfo, zones, page)).collect();
+    add_put_off(&mut rooms, &machine, zones, page);
+    let mut swap = machine.swap_free_bytes.unwrap_or(0);
+    for (room, (_, meminfo)) in rooms.iter_mut().zip(&per_node) {
+        room.swappable = anon_lists(meminfo).min(swap);
+        swap -= room.swappable;
+        room.eligible = is_eligible(snapshot, request, room.node);
+        room.unreclaimable = holders::of(snapshot, room, meminfo, per_node.len() == 1);
+    }
+    if let Some(asked) = request.node.filter(|asked| rooms.iter().all(|r| r.node != *asked)) {
+        notes.obstacle(
+            true,
+            format!("node {asked}"),
+            Some(request.size_bytes),
+            Some(0),
+            format!("there is no such node; there are {}", names(&rooms)),
+        );
+    }
+    Ok(rooms)
+}
+
+fn names(rooms: &[Room]) -> String {
+    let names: Vec<String> = rooms.iter().map(|room| format!("node {}", room.node)).collect();
+    names.join(", ")
+}
+
+fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {
+    let allowed = snapshot.origin.memory_nodes.as_ref();
+    request.node.is_none_or(|asked| asked == node)
+        && allowed.is_none_or(|nodes| nodes.contains(&node))
+}
+
+/// meminfo of every node; of the machine, as node 0, where no node says.
+fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> Vec<(u32, Meminfo)> {
+    let mut seen = Vec::new();
+    for node in &snapshot.sample.nodes {
+        match node.meminfo.need() {
+            Ok(meminfo) => seen.push((node.node, *meminfo)),
+            Err(missing) => notes.unseen(&missing),
+        }
+    }
+    if seen.len() == 1 {
+        // A single node has the machine's memory; the machine's file says more.
+        return vec![(seen[0].0, *machine)];
+    }
+    if seen.is_empty() {
+        if let Err(missing) = snapshot.nodes.need() {
+            notes.unseen(&missing);
+        }
+        return vec![(0, *machine)];
+    }
+    seen
+}
+
+fn room(node: u32, meminfo: &Meminfo, zones: &[Zone], page: u64) -> Room {
+    let own = || zones.iter().filter(|zone| zone.node == node && zone.is_populated());
+    let sum = |f: &dyn Fn(&Zone) -> u64| own().map(f).sum::<u64>().saturating_mul(page);
+    let known = own().next().is_some();
+    let all_free = meminfo.mem_free_bytes.unwrap_or(0);
+    let low = sum(&|zone| zone.low_pages);
+    let file = file_lists(meminfo);
+    let slab = meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0);
+    let unwritten = unwritten(meminfo);
+    let cautious = |bytes: u64| bytes - (bytes / 2).min(low.max(bytes / 64));
+    let total = meminfo.mem_total_bytes.unwrap_or(0);
+    let last = if known { sum(&free_above_min) } else { all_free };
+    Room {
+        node,
+        total,
+        free: if known { sum(&free_above_high) } else { all_free - all_free / 16 },
+        free_to_the_last: last + total / PER_CPU_SHARE,
+        watermark: sum(&|zone| zone.high_pages + reserve(zone)).min(all_free),
+        clean: cautious(file).saturating_sub(unwritten) + cautious(slab),
+        clean_to_the_last: file.saturating_sub(unwritten) + slab,
+        dirty: unwritten.min(file),
+        ..Room::default()
+    }
+}
+
+/// What a zone withholds from allocations that a higher zone could serve (`calculate_totalreserve`
+/// of the kernel).
+fn reserve(zone: &Zone) -> u64 {
+    zone.protection().iter().max().copied().unwrap_or(0)
+}
+
+fn free_above_high(zone: &Zone) -> u64 {
+    zone.free_pages.saturating_sub(zone.high_pages.saturating_add(reserve(zone)))
+}
+
+fn free_above_min(zone: &Zone) -> u64 {
+    zone.free_pages.saturating_sub(zone.min_pages.saturating_add(reserve(zone)))
+}
+
+/// Pages of files on the lists that reclaim looks at; before 2.6.28 there is one pair of lists.
+fn file_lists(meminfo: &Meminfo) -> u64 {
+    match (meminfo.active_file_bytes, meminfo.inactive_file_bytes) {
+        (None, None) => {
+            let cached = meminfo.cached_bytes.or(meminfo.file_pages_bytes).unwrap_or(0);
+            cached.saturating_sub(meminfo.shmem_bytes.unwrap_or(0))
+        }
+        (active, inactive) => active.unwrap_or(0) + inactive.unwrap_or(0),
+    }
+}
+
+fn anon_lists(meminfo: &Meminfo) -> u64 {
+    match (meminfo.active_anon_bytes, meminfo.inactive_anon_bytes) {
+        (None, None) => meminfo.anon_pages_bytes.unwrap_or(0),
+        (active, inactive) => active.unwrap_or(0) + inactive.unwrap_or(0),
+    }
+}
+
+fn unwritten(meminfo: &Meminfo) -> u64 {
+    [meminfo.dirty_bytes, meminfo.writeback_bytes, meminfo.nfs_unstable_bytes]
+        .into_iter()
+        .flatten()
+        .sum()
+}
+
+/// Adds free memory that is in no zone's lists yet to the nodes whose zones have pages that the
+/// allocator does not manage yet.
+fn add_put_off(rooms: &mut [Room], machine: &Meminfo, zones: &[Zone], page: u64) {
+    let listed: u64 = zones.iter().map(|zone| zone.free_pages).sum::<u64>().saturating_mul(page);
+    let free = machine.mem_free_bytes.unwrap_or(0);
+    let put_off = free.saturating_sub(listed);
+    if zones.is_empty() || put_off < PUT_OFF_LEAST_BYTES {
+        return;
+    }
+    let unmanaged =
+        |zone: &Zone| zone.present_pages - zone.managed_or_present_pages().min(zone.present_pages);
+    let all: u64 = zones.iter().map(unmanaged).sum();
+    for room in rooms {
+        let own: u64 = zones.iter().filter(|z| z.node == room.node).map(unmanaged).sum();
+        let share = u128::from(put_off) * u128::from(own) / u128::from(all.max(1));
+        let share = u64::try_from(share).unwrap_or(0);
+        room.put_off = share;
+        room.free += share;
+        room.free_to_the_last += share;
+    }
+}

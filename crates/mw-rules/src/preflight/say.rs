@@ -1,0 +1,78 @@
+//! The answer in one line.
+
+use mw_model::{
+    Answer, Confidence, NodeAccount, Obstacle, PageKind, Request, TimeEstimate, format_bytes,
+    format_duration_ms,
+};
+
+/// The most nodes that are named.
+const MOST_NODES: usize = 4;
+
+pub(super) fn summary(
+    request: &Request,
+    answer: Answer,
+    nodes: &[NodeAccount],
+    time: Option<&TimeEstimate>,
+    obstacles: &[Obstacle],
+) -> String {
+    if answer == Answer::No {
+        return format!("no: {request}: {}", refusal(request, obstacles));
+    }
+    let mut line = format!("{answer}: {request}");
+    if let Some(time) = time {
+        line.push_str(&duration(time));
+    }
+    line.push_str(&sources(request, nodes));
+    if let Some(obstacle) = obstacles.first().filter(|_| answer == Answer::Slowly) {
+        line.push_str(&format!("; in the way: {}", obstacle.what));
+    }
+    line
+}
+
+fn duration(time: &TimeEstimate) -> String {
+    let likely = format_duration_ms(time.likely_ms);
+    match time.confidence {
+        Confidence::High => format!(" in about {likely} (one thread)"),
+        Confidence::Medium | Confidence::Low => {
+            let high = format_duration_ms(time.high_ms);
+            format!(" in about {likely}, at most about {high} (one thread)")
+        }
+    }
+}
+
+fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
+    let some: Vec<&NodeAccount> = nodes.iter().filter(|node| node.taken_bytes > 0).collect();
+    if request.node.is_some() || nodes.len() < 2 || some.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = some
+        .iter()
+        .take(MOST_NODES)
+        .map(|node| {
+            let gib = node.taken_bytes.min(request.size_bytes) as f64 / f64::from(1 << 30);
+            format!("node {} ({gib:.1} GiB)", node.node)
+        })
+        .collect();
+    let more = some.len().saturating_sub(MOST_NODES);
+    let rest = if more > 0 { format!(" and {more} more nodes") } else { String::new() };
+    match shown.split_last() {
+        Some((last, [])) => format!(", from {last}{rest}"),
+        Some((last, first)) if more == 0 => format!(", from {} and {last}", first.join(", ")),
+        _ => format!(", from {}{rest}", shown.join(", ")),
+    }
+}
+
+fn refusal(request: &Request, obstacles: &[Obstacle]) -> String {
+    let Some(obstacle) = obstacles.iter().find(|obstacle| obstacle.blocks) else {
+        return "the kernel refuses".to_owned();
+    };
+    let needed = obstacle.needed_bytes.unwrap_or(request.size_bytes);
+    let Some(had) = obstacle.had_bytes else { return obstacle.what.clone() };
+    let missing = format_bytes(needed.saturating_sub(had));
+    // The request already says the size of the pages.
+    let what = match request.page {
+        PageKind::Hugetlb(_) if obstacle.what.starts_with("hugetlb pool") => "the pool",
+        _ => obstacle.what.as_str(),
+    };
+    format!("{what} has {}, {missing} missing", format_bytes(had))
+}

@@ -1,0 +1,350 @@
+mod machine;
+
+use super::answer;
+use machine::{Machine, Memory};
+use mw_model::{
+    Answer, Backing, Calibration, Cgroup, Confidence, HugePool, Look, MemoryFilesystem, Node,
+    PageKind, Preflight, Request, Snapshot, Window,
+};
+use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::meminfo::Meminfo;
+use mw_proc::version::KernelVersion;
+
+const GIB: u64 = 1 << 30;
+
+/// 0.3 ns a byte is 322 ms a GiB.
+fn measured() -> Calibration {
+    Calibration {
+        took_ms: 20.0,
+        measured_bytes: 48 << 20,
+        base_ns_per_byte: Some(0.3),
+        thp_ns_per_byte: Some(0.1),
+        hugetlb_ns_per_byte: Some(0.1),
+        base_lock_ns_per_byte: Some(0.1),
+        thp_lock_ns_per_byte: Some(0.0),
+        spread: 1.1,
+        crowding: 1.0,
+        backing: Backing::default(),
+    }
+}
+
+/// 16 GiB, most of it free.
+const IDLE: Memory =
+    Memory { total: 16384, free: 14336, file: 1024, dirty: 0, anon: 512, shmem: 0 };
+
+fn check(preflight: &Preflight, expected: Answer, summary: &str) {
+    assert_eq!(preflight.answer, expected, "{preflight:#?}");
+    assert_eq!(preflight.summary, summary);
+    let blocked = preflight.obstacles.iter().any(|obstacle| obstacle.blocks);
+    assert_eq!(blocked, expected == Answer::No);
+    assert_eq!(preflight.time.is_none(), expected == Answer::No);
+    assert!(preflight.obstacles.iter().all(|obstacle| !obstacle.lift.is_empty()));
+}
+
+#[test]
+fn an_idle_machine_says_yes_and_how_long() {
+    let preflight = Machine::of(&[IDLE]).ask("8G,lock");
+    check(&preflight, Answer::Yes, "yes: 8 GiB locked in about 3.4 s (one thread)");
+    assert_eq!(preflight.time.unwrap().confidence, Confidence::High);
+    assert!(preflight.unseen.is_empty(), "{:?}", preflight.unseen);
+    let preflight = Machine::of(&[IDLE, IDLE]).ask("16G");
+    check(
+        &preflight,
+        Answer::Yes,
+        "yes: 16 GiB in about 5.2 s (one thread), from node 0 (13.9 GiB) and node 1 (2.1 GiB)",
+    );
+}
+
+#[test]
+fn node_0_full_of_tmpfs_leaves_node_1() {
+    let full = Memory { free: 128, file: 64, shmem: 15360, ..IDLE };
+    let tmpfs = |snapshot: &mut Snapshot| {
+        snapshot.filesystems = Look::Seen(vec![MemoryFilesystem {
+            target: "/mnt/ram".to_owned(),
+            fstype: "tmpfs".to_owned(),
+            used_bytes: Some(15 * GIB),
+            ..MemoryFilesystem::default()
+        }]);
+    };
+    let machine = || Machine::of(&[full, IDLE]).with(tmpfs);
+    let preflight = machine().ask("8G,lock");
+    assert_eq!(preflight.answer, Answer::Yes);
+    assert!(preflight.summary.ends_with("from node 0 (0.0 GiB) and node 1 (8.0 GiB)"));
+    let holder = &preflight.nodes[0].unreclaimable[0];
+    assert_eq!(holder.bytes, 15 * GIB);
+    assert_eq!(holder.holder, "tmpfs and shared memory: tmpfs /mnt/ram has 15 GiB in all");
+
+    let bound = machine().ask("8G,lock,node=0");
+    assert_eq!(bound.answer, Answer::No);
+    assert!(bound.summary.starts_with("no: 8 GiB locked from node 0: memory of node 0 has "));
+    assert!(bound.obstacles[0].lift.contains("/mnt/ram"), "{:?}", bound.obstacles);
+
+    for (mode, expected) in [("0", Answer::Yes), ("1", Answer::Yes), ("4", Answer::Slowly)] {
+        let preflight = machine().sysctl("vm.zone_reclaim_mode", mode).ask("8G,lock");
+        assert_eq!(preflight.answer, expected, "mode {mode}");
+        let named = preflight.obstacles.iter().any(|o| o.what.contains("zone_reclaim_mode"));
+        assert_eq!(named, mode != "0");
+    }
+}
+
+#[test]
+fn a_pool_that_is_short_says_by_how_much() {
+    let pool = HugePool {
+        page_bytes: 2 << 20,
+        total_pages: 7168,
+        free_pages: 6656,
+        reserved_pages: 512,
+        ..HugePool::default()
+    };
+    let preflight = Machine::of(&[IDLE]).pool(pool).ask("20G,huge=2M");
+    check(
+        &preflight,
+        Answer::No,
+        "no: 20 GiB on 2 MiB huge pages: the pool has 12 GiB, 8 GiB missing",
+    );
+    assert!(preflight.obstacles[0].lift.starts_with("write 11264 to /sys/kernel/mm/hugepages/"));
+    let preflight = Machine::of(&[IDLE]).pool(pool).ask("12G,lock,huge=2M");
+    check(
+        &preflight,
+        Answer::Yes,
+        "yes: 12 GiB locked on 2 MiB huge pages in about 1.3 s (one thread)",
+    );
+    let more = HugePool { overcommit_pages: 1024, ..pool };
+    assert_eq!(Machine::of(&[IDLE]).pool(more).ask("13G,huge=2M").answer, Answer::Slowly);
+    assert_eq!(Machine::of(&[IDLE]).pool(more).ask("20G,huge=2M").answer, Answer::No);
+    assert_eq!(Machine::of(&[IDLE]).pool(pool).ask("1G,huge=1G").answer, Answer::No);
+}
+
+#[test]
+fn a_bound_request_counts_the_nodes_share_of_the_pool() {
+    let pool = |free_pages| HugePool {
+        page_bytes: 2 << 20,
+        total_pages: free_pages,
+        free_pages,
+        ..HugePool::default()
+    };
+    let node = |id, free| Node { id, hugepages: vec![pool(free)], ..Node::default() };
+    let machine = || {
+        Machine::of(&[IDLE, IDLE])
+            .pool(pool(4096))
+            .with(|s| s.nodes = Look::Seen(vec![node(0, 3072), node(1, 1024)]))
+    };
+    assert_eq!(machine().ask("4G,huge=2M,node=0").answer, Answer::Yes);
+    assert_eq!(machine().ask("4G,huge=2M,node=1").answer, Answer::No);
+    let both = machine().ask("8G,huge=2M");
+    assert_eq!(both.answer, Answer::Yes);
+    assert_eq!(both.nodes.iter().map(|n| n.taken_bytes).collect::<Vec<_>>(), [6 * GIB, 2 * GIB]);
+}
+
+#[test]
+fn strict_overcommit_refuses_what_was_promised_to_others() {
+    let machine = || Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", "2");
+    let preflight = machine().ask("7G");
+    check(
+        &preflight,
+        Answer::No,
+        "no: 7 GiB: commit limit (vm.overcommit_memory is 2) has 6 GiB, 1 GiB missing",
+    );
+    assert_eq!(machine().ask("6G").answer, Answer::Yes);
+    let reserved = machine().sysctl("vm.admin_reserve_kbytes", "1048576").ask("6G");
+    assert_eq!(reserved.answer, Answer::No);
+}
+
+#[test]
+fn the_heuristic_refuses_one_mapping_beyond_all_memory() {
+    let preflight = Machine::of(&[IDLE]).ask("17G");
+    assert_eq!(preflight.answer, Answer::No);
+    assert!(preflight.obstacles.iter().any(|o| o.what == "vm.overcommit_memory is 0"));
+    let preflight = Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", "1").ask("17G");
+    assert_eq!(preflight.obstacles.len(), 1, "{:?}", preflight.obstacles);
+    assert_eq!(preflight.obstacles[0].what, "memory");
+}
+
+#[test]
+fn a_limit_up_the_tree_counts() {
+    let group = |path: &str, max, current| Cgroup {
+        path: path.to_owned(),
+        max_bytes: max,
+        current_bytes: Some(current),
+        ..Cgroup::default()
+    };
+    let groups = || {
+        vec![
+            group("/system/db", None, GIB),
+            group("/system", Some(4 * GIB), GIB),
+            group("/", None, 2 * GIB),
+        ]
+    };
+    let preflight = Machine::of(&[IDLE]).groups(groups()).ask("4G");
+    check(
+        &preflight,
+        Answer::No,
+        "no: 4 GiB: memory limit of cgroup /system has 3 GiB, 1 GiB missing",
+    );
+    assert_eq!(Machine::of(&[IDLE]).groups(groups()).ask("3G").answer, Answer::Yes);
+    let swapping = Machine::of(&[IDLE]).groups(groups()).swap(4096);
+    assert_ne!(swapping.ask("4G").answer, Answer::No, "the group may swap");
+    let mut cached = groups();
+    cached[1].stat.inactive_file_bytes = Some(GIB);
+    assert_eq!(Machine::of(&[IDLE]).groups(cached).ask("4G,lock").answer, Answer::Yes);
+    let mut high = groups();
+    high[0].high_bytes = Some(2 * GIB);
+    let slowed = Machine::of(&[IDLE]).groups(high).ask("2G");
+    assert!(slowed.obstacles.iter().any(|o| o.what == "memory.high of cgroup /system/db"));
+}
+
+#[test]
+fn memlock_binds_who_lacks_the_capability() {
+    const LIMIT: &str = "Max locked memory  8388608  8388608  bytes\n";
+    let machine = |capabilities| {
+        Machine::of(&[IDLE]).limits(LIMIT).with(|s| s.origin.effective_capabilities = capabilities)
+    };
+    let preflight = machine(Some(0)).ask("1G,lock");
+    check(&preflight, Answer::No, "no: 1 GiB locked: RLIMIT_MEMLOCK has 8 MiB, 1016 MiB missing");
+    assert_eq!(machine(Some(0)).ask("1G").answer, Answer::Yes);
+    assert_eq!(machine(Some(1 << 14)).ask("1G,lock").answer, Answer::Yes);
+    let unknown = machine(None).ask("1G,lock");
+    assert!(unknown.obstacles[0].what.contains("unless"), "{:?}", unknown.obstacles);
+    assert_eq!(unknown.answer, Answer::Yes);
+}
+
+#[test]
+fn swap_makes_a_no_slow_and_a_lock_keeps_it_out() {
+    let busy = Memory { total: 16384, free: 512, file: 1024, dirty: 0, anon: 14336, shmem: 0 };
+    let none = Machine::of(&[busy]).ask("8G");
+    assert_eq!(none.answer, Answer::No);
+    assert!(none.summary.starts_with("no: 8 GiB: memory has 1."), "{}", none.summary);
+    let holder = &none.nodes[0].unreclaimable[0];
+    assert_eq!(holder.holder, "anonymous memory of processes (no swap)");
+    let swapping = Machine::of(&[busy]).swap(16384).ask("8G");
+    assert_eq!(swapping.answer, Answer::Slowly);
+    assert!(swapping.obstacles.iter().any(|o| o.what == "swapping"));
+    assert_eq!(swapping.time.unwrap().confidence, Confidence::Low);
+    // Its own pages may be swapped out as well, unless they are locked.
+    let large = || Machine::of(&[Memory { anon: 1024, ..busy }]).swap(15000);
+    assert_eq!(large().ask("15G").answer, Answer::Slowly);
+    assert_eq!(large().ask("15G,lock").answer, Answer::No);
+}
+
+#[test]
+fn dirty_memory_is_slow_and_clean_memory_is_not() {
+    let cached = Memory { total: 16384, free: 1024, file: 14336, dirty: 0, anon: 256, shmem: 0 };
+    assert_eq!(Machine::of(&[cached]).ask("8G,lock").answer, Answer::Yes);
+    let dirty = Machine::of(&[Memory { dirty: 12288, ..cached }]).ask("8G,lock");
+    assert_eq!(dirty.answer, Answer::Slowly);
+    let waiting = dirty.obstacles.iter().find(|o| o.what == "memory that is not written yet");
+    assert!(waiting.is_some_and(|o| o.needed_bytes.is_some_and(|bytes| bytes > 4 * GIB)));
+    assert!(dirty.time.unwrap().likely_ms > 40_000.0, "a disk's speed");
+}
+
+#[test]
+fn huge_pages_that_must_be_compacted_for_are_slow() {
+    let scattered = || {
+        let mut machine = Machine::of(&[IDLE]).build();
+        let mut buddyinfo = Buddyinfo::default();
+        buddyinfo.parse_into(b"Node 0, zone Normal 3670016 0 0 0 0 0 0 0 0 0 0\n").unwrap();
+        machine.snapshot.sample.buddyinfo = Look::Seen(buddyinfo);
+        machine
+    };
+    let preflight = scattered().ask_as_it_is("4G,huge=thp");
+    assert_eq!(preflight.answer, Answer::Slowly);
+    assert!(preflight.obstacles[0].what.contains("defrag is madvise"));
+    let compacting = preflight.time.unwrap().likely_ms;
+    let deferring = scattered()
+        .thp("always [madvise] never", "always [defer] never")
+        .ask_as_it_is("4G,huge=thp");
+    assert!(deferring.time.unwrap().likely_ms < compacting / 5.0);
+    assert_eq!(scattered().ask_as_it_is("4G").answer, Answer::Yes);
+    let off = Machine::of(&[IDLE]).thp("always madvise [never]", "[never]").ask("1G,huge=thp");
+    assert_eq!(off.answer, Answer::Slowly);
+    assert_eq!(off.obstacles[0].what, "transparent huge pages are off");
+}
+
+#[test]
+fn a_segment_of_system_v_is_warned_about() {
+    let preflight = Machine::of(&[IDLE]).sysctl("kernel.shmmax", "33554432").ask("1G");
+    assert_eq!(preflight.answer, Answer::Yes);
+    assert_eq!(preflight.obstacles[0].what, "kernel.shmmax");
+    assert!(!preflight.obstacles[0].blocks);
+}
+
+#[test]
+fn a_node_that_is_not_there_is_refused() {
+    let preflight = Machine::of(&[IDLE]).ask("1G,node=3");
+    assert_eq!(preflight.answer, Answer::No);
+    assert!(preflight.obstacles.iter().any(|o| o.what == "node 3"));
+}
+
+#[test]
+fn without_nodes_and_zones_it_answers_from_the_machine_and_says_so() {
+    let mut machine = Machine::of(&[IDLE]).build();
+    let sample = &mut machine.snapshot.sample;
+    sample.zoneinfo = Look::default();
+    sample.buddyinfo = Look::default();
+    sample.nodes = Vec::new();
+    machine.snapshot.nodes = Look::default();
+    let preflight = machine.ask_as_it_is("8G");
+    assert_eq!(preflight.answer, Answer::Yes);
+    assert_eq!(preflight.unseen.len(), 1, "{:?}", preflight.unseen);
+    let time = preflight.time.unwrap();
+    assert_eq!(time.confidence, Confidence::Medium);
+    assert!(time.basis.contains("not everything could be looked at"));
+}
+
+#[test]
+fn kernels_without_memavailable_and_lists_by_kind_are_understood() {
+    let mut machine = Machine::of(&[IDLE]).build();
+    let old = b"MemTotal: 16777216 kB\nMemFree: 2097152 kB\nCached: 12582912 kB\nSwapTotal: 0 kB\n";
+    let sample = &mut machine.snapshot.sample;
+    sample.meminfo = Look::Seen(Meminfo::parse(old).unwrap());
+    sample.zoneinfo = Look::default();
+    machine.snapshot.origin.kernel = Some(KernelVersion::new(2, 6, 18));
+    let preflight = machine.ask_as_it_is("8G");
+    assert_eq!(preflight.answer, Answer::Yes, "{preflight:#?}");
+    assert!(preflight.nodes[0].clean_bytes > 5 * GIB);
+}
+
+#[test]
+fn memory_that_was_never_set_up_is_free_and_slow_to_touch() {
+    let mut machine = Machine::of(&[IDLE]).build();
+    // The zone manages 4 GiB of 16; meminfo counts the rest as free.
+    let sample = &mut machine.snapshot.sample;
+    let mut zoneinfo = sample.zoneinfo.seen().cloned().unwrap();
+    zoneinfo.zones[0].managed_pages = Some(1 << 20);
+    zoneinfo.zones[0].free_pages = 2 << 18;
+    sample.zoneinfo = Look::Seen(zoneinfo);
+    let request: Request = "8G".parse().unwrap();
+    let window = Window::of(machine.snapshot);
+    let backing = Backing {
+        virtual_machine: true,
+        unbacked_ns_per_byte: Some(3.0),
+        unbacked_share: Some(0.0),
+        ..Backing::default()
+    };
+    let preflight =
+        answer(&window, &request, Some(&Calibration { backing, ..measured() })).unwrap();
+    assert_eq!(preflight.answer, Answer::Yes);
+    let time = preflight.time.unwrap();
+    assert!((19_000.0..22_000.0).contains(&time.likely_ms), "{time:?}");
+    assert!(time.basis.contains("has to back"), "{}", time.basis);
+}
+
+#[test]
+fn a_crowded_machine_takes_longer() {
+    let calibration = Calibration { crowding: 2.0, ..measured() };
+    let request: Request = "8G,lock".parse().unwrap();
+    let window = Window::of(Machine::of(&[IDLE]).build().snapshot);
+    let preflight = answer(&window, &request, Some(&calibration)).unwrap();
+    assert!(preflight.summary.starts_with("yes: 8 GiB locked in about 6.9 s"));
+    assert_eq!(preflight.time.unwrap().confidence, Confidence::Medium);
+}
+
+#[test]
+fn without_a_measurement_there_is_no_time_and_without_meminfo_no_answer() {
+    let request: Request = "1G".parse().unwrap();
+    let window = Window::of(Machine::of(&[IDLE]).build().snapshot);
+    let preflight = answer(&window, &request, None).unwrap();
+    assert_eq!((preflight.summary.as_str(), preflight.time), ("yes: 1 GiB", None));
+    assert!(answer(&Window::default(), &request, None).is_err());
+    assert_eq!(request.page, PageKind::Base);
+}

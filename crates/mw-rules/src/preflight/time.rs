@@ -1,0 +1,231 @@
+//! How long one thread takes.
+
+use super::plan::Plan;
+use mw_model::{
+    Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate, derived,
+    fragmentation,
+};
+
+/// Dropping clean page cache to make room, beside kswapd, in nanoseconds a byte.
+const RECLAIM_NS_PER_BYTE: f64 = 0.25;
+/// Writing, where the kernel does not know the disk's speed: a hard disk.
+const DISK_BYTES_PER_S: f64 = 100e6;
+/// What a page costs when each allocation scans the local node first, in times of a plain one
+/// (measured with vm.zone_reclaim_mode 4 to 7 and a node full of tmpfs).
+const ZONE_RECLAIM_FACTOR: f64 = 5.0;
+/// What a transparent huge page costs when it is compacted for (measured with defrag=always).
+const COMPACTION_FACTOR: f64 = 15.0;
+/// Making a page of the pool, on top of populating it, in times of that.
+const OVERCOMMIT_FACTOR: f64 = 1.5;
+/// What touching memory that the host has not backed costs where none was met, in nanoseconds a
+/// byte: small pages on the host, on nested virtual machines.
+const UNBACKED_NS_PER_BYTE: f64 = 2.7;
+/// Measured chunks that differ by more than this say little.
+const WIDE_SPREAD: f64 = 2.0;
+
+/// With more than this, how long it takes depends on what others do meanwhile.
+const CROWDED: f64 = 1.1;
+
+/// The estimate; none where the calibration did not measure what the request needs.
+pub(super) fn estimate(
+    snapshot: &Snapshot,
+    request: &Request,
+    plan: &Plan,
+    calibration: &Calibration,
+    unseen: &[Missing],
+) -> Option<TimeEstimate> {
+    let speed = speed(request, plan, calibration)?;
+    let size = request.size_bytes as f64;
+    let unbacked = unbacked(snapshot, request, plan, calibration);
+    let cold = calibration.backing.unbacked_ns_per_byte.unwrap_or(UNBACKED_NS_PER_BYTE);
+    let more = (cold - speed.populate).max(0.0);
+    let slow = slow_ns(snapshot, plan, speed.populate);
+    let crowding = calibration.crowding.max(1.0);
+    let plain = size * (speed.populate + speed.lock) * crowding;
+    let more = more * crowding;
+    let likely = plain + unbacked.likely_bytes as f64 * more + slow;
+    let confidence = confidence(calibration, &unbacked, &speed, slow > 0.0, unseen);
+    let (down, up): (f64, f64) = match confidence {
+        Confidence::High => (1.25, 1.25),
+        Confidence::Medium => (2.0, 2.0),
+        Confidence::Low => (3.0, 10.0),
+    };
+    let low = (plain.min(likely) / down).max(likely / 10.0);
+    let high = (plain + unbacked.most_bytes as f64 * more + slow).max(likely) * up.min(2.0);
+    let high = if slow > 0.0 { high.max(likely * up) } else { high };
+    Some(TimeEstimate {
+        likely_ms: likely / 1e6,
+        low_ms: low / 1e6,
+        high_ms: high / 1e6,
+        confidence,
+        basis: basis(calibration, &unbacked, &speed, slow > 0.0, unseen),
+    })
+}
+
+/// Nanoseconds a byte of memory that is there.
+struct Speed {
+    populate: f64,
+    lock: f64,
+    /// Whether it was measured on other pages than those asked for.
+    borrowed: bool,
+}
+
+fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Speed> {
+    let c = calibration;
+    let lock = |ns: Option<f64>| if request.lock { ns } else { None };
+    let (populate, lock, borrowed) = match request.page {
+        PageKind::Base => (c.base_ns_per_byte?, lock(c.base_lock_ns_per_byte), false),
+        PageKind::Thp => match (c.thp_ns_per_byte, c.base_ns_per_byte) {
+            (Some(thp), _) => (thp, lock(c.thp_lock_ns_per_byte), false),
+            (None, base) => {
+                (base?, lock(c.base_lock_ns_per_byte), plan.not_huge_bytes < request.size_bytes)
+            }
+        },
+        // mlock of hugetlb pages that are populated does nothing (mlock_fixup of the kernel).
+        PageKind::Hugetlb(_) => match c.hugetlb_ns_per_byte {
+            Some(ns) => (ns, None, false),
+            None => (c.thp_ns_per_byte?, None, true),
+        },
+    };
+    // A lock that was asked for and could not be measured costs about a quarter of populating.
+    let unmeasured = request.lock && lock.is_none() && request.page == PageKind::Base;
+    let lock = lock.unwrap_or(if unmeasured { populate / 4.0 } else { 0.0 });
+    Some(Speed { populate, lock, borrowed: borrowed || unmeasured })
+}
+
+/// How much of the request the host has to back first.
+struct Unbacked {
+    likely_bytes: u64,
+    most_bytes: u64,
+    /// Whether the request reaches far deeper into the free lists than the sample, and the host
+    /// takes back what is there.
+    deep: bool,
+}
+
+/// Base pages come from small free blocks first: those were in use before, so they are backed, and
+/// they are too small to be reported free. For large blocks the sample speaks.
+fn unbacked(
+    snapshot: &Snapshot,
+    request: &Request,
+    plan: &Plan,
+    calibration: &Calibration,
+) -> Unbacked {
+    let backing = &calibration.backing;
+    if !backing.virtual_machine {
+        return Unbacked { likely_bytes: 0, most_bytes: 0, deep: false };
+    }
+    let small = match request.page {
+        PageKind::Base => small_blocks_bytes(snapshot),
+        PageKind::Thp | PageKind::Hugetlb(_) => 0,
+    };
+    let size = request.size_bytes;
+    let large = size.saturating_sub(small).saturating_sub(plan.put_off);
+    let share = backing.unbacked_share.unwrap_or(0.0);
+    let likely = plan.put_off.min(size) + (large as f64 * share) as u64;
+    let believed = if backing.gives_back { BELIEVED_IF_GIVEN_BACK } else { BELIEVED };
+    let deep = large > believed.saturating_mul(calibration.measured_bytes);
+    let unsure = share > 0.0 || deep;
+    Unbacked {
+        likely_bytes: likely,
+        most_bytes: if unsure { size.saturating_sub(small).max(likely) } else { likely },
+        deep: deep && share == 0.0 && backing.gives_back,
+    }
+}
+
+/// A sample of backed memory speaks for so many times its size.
+const BELIEVED: u64 = 64;
+/// The same where the host takes free memory back: the free lists begin with what was freed last,
+/// and what lies deeper is gone.
+const BELIEVED_IF_GIVEN_BACK: u64 = 8;
+
+fn small_blocks_bytes(snapshot: &Snapshot) -> u64 {
+    let Some(buddyinfo) = snapshot.sample.buddyinfo.seen() else { return 0 };
+    let page = snapshot.origin.page_bytes;
+    let order = derived::order_of(derived::huge_page_bytes(snapshot), page);
+    let small =
+        |zone| fragmentation::free_pages(zone) - fragmentation::free_pages_from_order(zone, order);
+    buddyinfo.zones.iter().map(small).sum::<u64>().saturating_mul(page)
+}
+
+fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate: f64) -> f64 {
+    let disk_ns = 1e9 / disk_bytes_per_s(snapshot);
+    let written = (plan.dirty + plan.swapped + plan.scraped) as f64 * disk_ns;
+    let scanned = plan.zone_reclaimed as f64 * populate * (ZONE_RECLAIM_FACTOR - 1.0);
+    let compacted = if compacts(snapshot) {
+        plan.not_huge_bytes as f64 * populate * (COMPACTION_FACTOR - 1.0)
+    } else {
+        0.0
+    };
+    let made = plan.overcommitted as f64 * populate * (OVERCOMMIT_FACTOR - 1.0);
+    plan.clean as f64 * RECLAIM_NS_PER_BYTE + written + scanned + compacted + made
+}
+
+/// Whether a fault on memory that asks for huge pages compacts for one.
+fn compacts(snapshot: &Snapshot) -> bool {
+    let thp = snapshot.thp.seen();
+    let on = thp.and_then(|t| t.enabled.selected()).is_some_and(|e| e != "never");
+    let defrag = thp.and_then(|t| t.defrag.selected());
+    on && matches!(defrag, Some("always" | "madvise" | "defer+madvise"))
+}
+
+/// The speed of the fastest disk that the kernel has an estimate for.
+fn disk_bytes_per_s(snapshot: &Snapshot) -> f64 {
+    let disks = snapshot.disks.seen().map_or(&[][..], Vec::as_slice);
+    let known = disks.iter().filter_map(|disk| disk.bdi.as_ref()?.write_bandwidth_bytes_per_s);
+    known.max().filter(|speed| *speed > 0).map_or(DISK_BYTES_PER_S, |speed| speed as f64)
+}
+
+fn confidence(
+    calibration: &Calibration,
+    unbacked: &Unbacked,
+    speed: &Speed,
+    slow: bool,
+    unseen: &[Missing],
+) -> Confidence {
+    let sampled = calibration.backing.unbacked_ns_per_byte.is_some();
+    let guessed = unbacked.likely_bytes > 0 && !sampled;
+    match () {
+        () if slow || guessed || speed.borrowed || unbacked.deep => Confidence::Low,
+        () if unbacked.most_bytes > 0 => Confidence::Medium,
+        () if calibration.crowding > CROWDED => Confidence::Medium,
+        () if calibration.spread > WIDE_SPREAD || !unseen.is_empty() => Confidence::Medium,
+        () => Confidence::High,
+    }
+}
+
+fn basis(
+    calibration: &Calibration,
+    unbacked: &Unbacked,
+    speed: &Speed,
+    slow: bool,
+    unseen: &[Missing],
+) -> String {
+    let measured = mw_model::format_bytes(calibration.measured_bytes);
+    let mut basis = format!("measured on {measured} in {:.0} ms", calibration.took_ms);
+    let mut add = |text: &str| {
+        basis.push_str("; ");
+        basis.push_str(text);
+    };
+    if speed.borrowed {
+        add("on other pages than those asked for");
+    }
+    if unbacked.likely_bytes > 0 {
+        let bytes = mw_model::format_bytes(unbacked.likely_bytes);
+        add(&format!("the host of this virtual machine has to back {bytes} first"));
+    } else if unbacked.deep {
+        add("the host of this virtual machine takes free memory back, and then it is far slower");
+    }
+    if slow {
+        add("reclaiming, writing or compacting is an estimate");
+    }
+    if calibration.spread > WIDE_SPREAD {
+        add(&format!("the measurements differ by a factor of {:.1}", calibration.spread));
+    }
+    if calibration.crowding > CROWDED {
+        add("other threads want the processors as well");
+    }
+    if !unseen.is_empty() {
+        add("not everything could be looked at");
+    }
+    basis
+}

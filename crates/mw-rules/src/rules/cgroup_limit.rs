@@ -1,0 +1,101 @@
+//! # cgroup-limit
+//!
+//! A group of processes is about to hit its memory limit, however much the machine has.
+//!
+//! ## What it finds
+//! A memory cgroup (ours, one above it, or any other with a limit) 90% of whose limit is memory
+//! that reclaim inside the group cannot give back: anonymous and shared memory and kernel memory,
+//! not page cache.
+//!
+//! ## Why it hurts
+//! At `memory.high` the group's processes are slowed down, at `memory.max` they reclaim from each
+//! other, and then one of them is killed. The machine looks healthy all the while.
+//!
+//! ## What it looks like
+//! `max` and `oom_kill` in the group's memory.events grow; its memory.pressure is high; the
+//! machine's is not.
+//!
+//! ## Threshold
+//! Page cache fills every limit in time and is given back; the rest at 90% leaves too little cache
+//! for the group's own programs and files. It is critical at 97%, or when the group has had OOM
+//! kills and stands at 90% again.
+//!
+//! ## How to fix it
+//! Raise the limit, or give the program less: `systemctl set-property UNIT MemoryMax=8G`, or write
+//! memory.max of the group. memwright does not do it: the limit is somebody's policy.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
+
+use crate::share::percent;
+use mw_model::{
+    Cgroup, CgroupVersion, Finding, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes,
+};
+use std::collections::BTreeSet;
+
+const WARNING_PERCENT: f64 = 90.0;
+const CRITICAL_PERCENT: f64 = 97.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let cgroups = window.now.cgroups.need()?;
+    let mut seen = BTreeSet::new();
+    Ok(cgroups
+        .own
+        .iter()
+        .chain(&cgroups.limited)
+        .filter(|group| seen.insert(group.path.as_str()))
+        .filter_map(|group| finding(group, cgroups.version))
+        .collect())
+}
+
+/// Charged memory that the group cannot give back by itself.
+fn hard_bytes(group: &Cgroup) -> Option<u64> {
+    let stat = &group.stat;
+    let file = stat.inactive_file_bytes.unwrap_or(0) + stat.active_file_bytes.unwrap_or(0);
+    let soft = file.saturating_add(stat.slab_reclaimable_bytes.unwrap_or(0));
+    Some(group.current_bytes?.saturating_sub(soft))
+}
+
+fn finding(group: &Cgroup, version: CgroupVersion) -> Option<Finding> {
+    let limit = [group.max_bytes, group.high_bytes].into_iter().flatten().min()?;
+    let hard = hard_bytes(group)?;
+    let share = percent(hard, limit);
+    if share < WARNING_PERCENT {
+        return None;
+    }
+    let kills = group.events.oom_kill.unwrap_or(0);
+    let severity =
+        if share >= CRITICAL_PERCENT || kills > 0 { Severity::Critical } else { Severity::Warning };
+    let (limit_file, current_file) = match version {
+        CgroupVersion::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        CgroupVersion::V2 if group.high_bytes == Some(limit) => ("memory.high", "memory.current"),
+        CgroupVersion::V2 => ("memory.max", "memory.current"),
+    };
+    let headline = format!(
+        "{} of {} are used for good ({share:.0}% of {limit_file})",
+        format_bytes(hard),
+        format_bytes(limit)
+    );
+    let mut finding = Finding::new(severity, format!("cgroup {}", group.path), headline)
+        .seen(limit_file, Quantity::Bytes(limit), limit_file)
+        .seen(current_file, Quantity::Bytes(group.current_bytes.unwrap_or(0)), current_file)
+        .seen("of it not page cache", Quantity::Bytes(hard), "memory.stat")
+        .hurts(
+            "The next allocation of this group reclaims from its own processes, or kills one of \
+             them.",
+        )
+        .mended_by(Remedy::named(
+            "raise the limit of the group, or give its program less",
+            vec![Step::manual(format!(
+                "echo {} > {limit_file} of {}",
+                limit.saturating_add(limit / 4),
+                group.path
+            ))],
+        ));
+    for (what, count) in [("limit hit", group.events.max), ("OOM kills", group.events.oom_kill)] {
+        if let Some(count) = count {
+            finding = finding.seen(what, Quantity::Count(count), "memory.events");
+        }
+    }
+    Some(finding)
+}

@@ -1,0 +1,161 @@
+//! # dirty-limit-too-high
+//!
+//! More memory may become dirty than there is to spare, or than the disk can write in a minute.
+//!
+//! ## What it finds
+//! The limit at which writers are stopped (`vm.dirty_ratio` or `vm.dirty_bytes`) is half or more of
+//! the memory that can hold page cache at all; or it takes more than 60 s to write that much to a
+//! device, by the kernel's own estimate of the device's speed.
+//!
+//! ## Why it hurts
+//! Memory that is locked or anonymous does not count towards the limit, so with a database in
+//! memory the rest can become dirty to the last page. Then every allocation waits for the disk. In
+//! our re-enactment (1 GiB locked of 1.7, a slow disk, `dirty_ratio` 90) the OOM killer took the
+//! database; with the default limit nothing happened. `fsync` waits behind all that is dirty.
+//!
+//! ## What it looks like
+//! `Dirty` in /proc/meminfo climbs to gigabytes before the disk gets busy, then everything stops.
+//!
+//! ## Threshold
+//! 50% is a warning: half of the page cache can no longer be dropped. 75% is critical: what is left
+//! is used by running programs themselves. The default of 20% is silent. 60 s of writing is the
+//! common limit of cluster and database time-outs; a device counts only after the kernel has
+//! measured it (256 MiB written, and another speed than the initial guess of 100 MiB/s).
+//!
+//! ## How to fix it
+//! `memwright fix dirty-limit-too-high` lowers `vm.dirty_ratio` to 20 and
+//! `vm.dirty_background_ratio` to 10, the kernel's defaults, or to what the device writes in 30 s;
+//! where the limits are set in bytes, the bytes.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,
+//! global_dirtyable_memory(), wb_update_write_bandwidth().
+
+use crate::share::{field, percent};
+use mw_model::{
+    Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window,
+    format_bytes,
+};
+use mw_proc::vmstat::Counter;
+
+const WARNING_PERCENT: f64 = 50.0;
+const CRITICAL_PERCENT: f64 = 75.0;
+const MAX_DRAIN_S: f64 = 60.0;
+const GOOD_DRAIN_S: u64 = 30;
+const DEFAULT_RATIO: u64 = 20;
+
+/// What a device must have written for its speed to be known.
+const MIN_WRITTEN_BYTES: u64 = 256 << 20;
+
+/// The kernel's guess for a device that it has not measured, INIT_BW.
+const UNMEASURED_BYTES_PER_S: u64 = 100 << 20;
+
+/// The limit in force.
+struct Limit {
+    /// Whether it is set in bytes.
+    in_bytes: bool,
+    /// Bytes at which writers are stopped.
+    bytes: u64,
+    /// Bytes that can hold page cache.
+    dirtyable: u64,
+}
+
+/// The device that takes longest to write what may be dirty.
+struct Drain<'a> {
+    disk: &'a Disk,
+    bytes_per_s: u64,
+    seconds: f64,
+}
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let limit = limit(snapshot)?;
+    let share = percent(limit.bytes, limit.dirtyable);
+    let slow = slowest(snapshot, limit.bytes).filter(|drain| drain.seconds > MAX_DRAIN_S);
+    if share < WARNING_PERCENT && slow.is_none() {
+        return Ok(Vec::new());
+    }
+    let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
+    let subject = if limit.in_bytes { "vm.dirty_bytes" } else { "vm.dirty_ratio" };
+    let headline = match &slow {
+        Some(drain) if share < WARNING_PERCENT => format!(
+            "{} may be dirty, which {} takes {:.0} s to write",
+            format_bytes(limit.bytes),
+            drain.disk.name,
+            drain.seconds
+        ),
+        _ => format!(
+            "{} may be dirty: {share:.0}% of the {} that can hold page cache",
+            format_bytes(limit.bytes),
+            format_bytes(limit.dirtyable)
+        ),
+    };
+    let mut finding = Finding::new(severity, subject, headline)
+        .seen("dirty limit", Quantity::Bytes(limit.bytes), "/proc/vmstat nr_dirty_threshold")
+        .seen("memory for page cache", Quantity::Bytes(limit.dirtyable), "/proc/meminfo")
+        .hurts(
+            "A burst of writes leaves no memory that can be given to anybody else before the disk \
+             has written; at worst the OOM killer comes.",
+        )
+        .mended_by(remedy(&limit, slow.as_ref()));
+    if let Some(drain) = slow {
+        finding = finding.seen(
+            format!("write speed of {}", drain.disk.name),
+            Quantity::BytesPerSecond(drain.bytes_per_s),
+            format!("/sys/kernel/debug/bdi/{}/stats", drain.disk.device),
+        );
+    }
+    Ok(vec![finding])
+}
+
+fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
+    let sysctl = snapshot.sysctl.need()?;
+    let meminfo = snapshot.sample.meminfo.need()?;
+    let file = meminfo.active_file_bytes.unwrap_or(0) + meminfo.inactive_file_bytes.unwrap_or(0);
+    let dirtyable = field(meminfo.mem_free_bytes, "MemFree")?.saturating_add(file);
+    let in_bytes = sysctl.number("vm.dirty_bytes").unwrap_or(0);
+    let threshold = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::NrDirtyThreshold));
+    let bytes = match threshold {
+        Some(pages) => pages.saturating_mul(snapshot.origin.page_bytes),
+        None if in_bytes > 0 => in_bytes,
+        None => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
+    };
+    Ok(Limit { in_bytes: in_bytes > 0, bytes, dirtyable })
+}
+
+fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {
+    let disks = snapshot.disks.seen()?;
+    let drain = |disk| drain(disk, limit_bytes);
+    disks.iter().filter_map(drain).max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+fn drain(disk: &Disk, limit_bytes: u64) -> Option<Drain<'_>> {
+    let stats = disk.bdi.as_ref()?;
+    let bytes_per_s = stats.write_bandwidth_bytes_per_s?;
+    let measured = stats.written_bytes? >= MIN_WRITTEN_BYTES
+        && bytes_per_s != UNMEASURED_BYTES_PER_S
+        && bytes_per_s > 0;
+    let share = disk.max_ratio.unwrap_or(100).min(100);
+    let seconds = (limit_bytes / 100 * share) as f64 / bytes_per_s as f64;
+    measured.then_some(Drain { disk, bytes_per_s, seconds })
+}
+
+fn remedy(limit: &Limit, slow: Option<&Drain<'_>>) -> Remedy {
+    let by_speed = slow.map_or(u64::MAX, |d| d.bytes_per_s.saturating_mul(GOOD_DRAIN_S));
+    let by_share = limit.dirtyable / 100 * DEFAULT_RATIO;
+    let target = by_share.min(by_speed).min(limit.bytes);
+    let (setting, background, value) = if limit.in_bytes {
+        ("vm.dirty_bytes", "vm.dirty_background_bytes", target.max(1 << 20))
+    } else {
+        let ratio = percent(target, limit.dirtyable) as u64;
+        ("vm.dirty_ratio", "vm.dirty_background_ratio", ratio.clamp(2, DEFAULT_RATIO))
+    };
+    let half = value / 2;
+    Remedy::automatic(
+        format!("set {setting} to {value} and {background} to {half}"),
+        vec![
+            Step::write(Sysctl::path(background), half),
+            Step::write(Sysctl::path(setting), value),
+        ],
+    )
+}

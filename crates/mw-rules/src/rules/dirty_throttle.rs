@@ -1,0 +1,84 @@
+//! # dirty-throttle
+//!
+//! Writers are being stopped, because too much is dirty already.
+//!
+//! ## What it finds
+//! Dirty memory and memory under writeback are above the point at which the kernel begins to slow
+//! writers down: halfway between the background limit and the limit.
+//!
+//! ## Why it hurts
+//! Every program that writes to a file, its log included, sleeps in `balance_dirty_pages` for up to
+//! 200 ms a call, whichever device it writes to and however fast that is.
+//!
+//! ## What it looks like
+//! Programs in state D with `balance_dirty_pages` in their stack; one device is 100% busy; I/O
+//! pressure in /proc/pressure/io.
+//!
+//! ## Threshold
+//! The kernel's own: (nr_dirty_background_threshold + nr_dirty_threshold) / 2, above which
+//! `balance_dirty_pages` no longer lets writers run freely. A warning: it is how the kernel holds
+//! a fast writer to the speed of its disk, and it stalls the writers but not memory itself.
+//!
+//! ## How to fix it
+//! Find the writer and give it a limit of its own, or let the device have only a part of the limit
+//! (`/sys/class/bdi/MAJOR:MINOR/max_ratio`), so that other devices' writers go on.
+//!
+//! ## References
+//! Linux, mm/page-writeback.c, balance_dirty_pages() and dirty_freerun_ceiling();
+//! Documentation/ABI/testing/sysfs-class-bdi.
+
+use crate::share::counter;
+use mw_model::{
+    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
+};
+use mw_proc::vmstat::Counter;
+
+/// The share of the limit that a slow device is left with, in percent.
+const SLOW_DEVICE_RATIO: u64 = 10;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let vmstat = snapshot.sample.vmstat.need()?;
+    let limit = counter(vmstat, Counter::NrDirtyThreshold)?;
+    let background = counter(vmstat, Counter::NrDirtyBackgroundThreshold)?;
+    let unwritten = counter(vmstat, Counter::NrDirty)? + counter(vmstat, Counter::NrWriteback)?;
+    let free_run = (limit / 2).saturating_add(background / 2);
+    if limit == 0 || unwritten <= free_run {
+        return Ok(Vec::new());
+    }
+    let bytes = |pages: u64| pages.saturating_mul(snapshot.origin.page_bytes);
+    let headline = format!(
+        "{} are dirty or being written; writers are slowed down from {}",
+        format_bytes(bytes(unwritten)),
+        format_bytes(bytes(free_run))
+    );
+    let finding = Finding::new(Severity::Warning, "dirty pages", headline)
+        .seen("nr_dirty + nr_writeback", Quantity::Bytes(bytes(unwritten)), "/proc/vmstat")
+        .seen("nr_dirty_background_threshold", Quantity::Bytes(bytes(background)), "/proc/vmstat")
+        .seen("nr_dirty_threshold", Quantity::Bytes(bytes(limit)), "/proc/vmstat")
+        .hurts("Every program that writes to a file sleeps in write(2), its log included.");
+    Ok(vec![finding.mended_by(remedy(snapshot))])
+}
+
+fn remedy(snapshot: &Snapshot) -> Remedy {
+    let disks = snapshot.disks.seen().map_or(&[][..], Vec::as_slice);
+    let busiest = disks
+        .iter()
+        .max_by_key(|disk| disk.bdi.as_ref().and_then(|bdi| bdi.reclaimable_bytes).unwrap_or(0));
+    let dirty = busiest.and_then(|disk| disk.bdi.as_ref()?.reclaimable_bytes).unwrap_or(0);
+    match busiest {
+        Some(disk) if dirty > 0 && disk.max_ratio.is_some() => Remedy::named(
+            format!("let {} have {SLOW_DEVICE_RATIO}% of the dirty limit", disk.name),
+            vec![Step::write(
+                format!("/sys/class/bdi/{}/max_ratio", disk.device),
+                SLOW_DEVICE_RATIO,
+            )],
+        ),
+        _ => Remedy::named(
+            "let the slow device have a part of the dirty limit only",
+            vec![Step::manual(format!(
+                "echo {SLOW_DEVICE_RATIO} > /sys/class/bdi/MAJOR:MINOR/max_ratio"
+            ))],
+        ),
+    }
+}

@@ -1,0 +1,69 @@
+//! # hugepage-hoard
+//!
+//! Memory is set aside as huge pages that nobody uses.
+//!
+//! ## What it finds
+//! Free, unreserved pages in the hugetlb pools that make up a tenth of memory or more.
+//!
+//! ## Why it hurts
+//! A page of the pool serves huge page mappings and nothing else: not the page cache, not malloc.
+//! Everything else has that much less memory, and reclaims that much sooner, while `free` counts it
+//! as used.
+//!
+//! ## What it looks like
+//! `HugePages_Free` minus `HugePages_Rsvd` in /proc/meminfo is large; MemAvailable is small, and no
+//! process accounts for the difference.
+//!
+//! ## Threshold
+//! A tenth of memory is a note: a database that is about to start needs its pool. A quarter is a
+//! warning: that is commonly the whole buffer pool of a service that is down or that failed to get
+//! its huge pages and runs beside them.
+//!
+//! ## How to fix it
+//! `memwright fix hugepage-hoard` gives the idle pages back. Since somebody may be about to use
+//! them it is done only when asked for by name.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
+
+use crate::share::percent;
+use mw_model::{
+    Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes,
+};
+
+const NOTE_PERCENT: f64 = 10.0;
+const WARNING_PERCENT: f64 = 25.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let pools = window.now.hugepages.need()?;
+    let total = derived::memory_bytes(&window.now.sample)?;
+    Ok(pools.iter().filter_map(|pool| finding(pool, total)).collect())
+}
+
+fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
+    let idle_pages = pool.available_pages();
+    let idle = idle_pages.saturating_mul(pool.page_bytes);
+    let share = percent(idle, memory_bytes);
+    if share < NOTE_PERCENT {
+        return None;
+    }
+    let severity = if share >= WARNING_PERCENT { Severity::Warning } else { Severity::Note };
+    let size = format_bytes(pool.page_bytes);
+    let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", pool.page_bytes / 1024);
+    let headline = format!(
+        "{} are set aside as {size} huge pages that nobody uses ({share:.0}% of memory)",
+        format_bytes(idle)
+    );
+    let keep = pool.total_pages.saturating_sub(idle_pages).saturating_sub(pool.surplus_pages);
+    Some(
+        Finding::new(severity, format!("pool of {size} pages"), headline)
+            .seen("nr_hugepages", Quantity::Count(pool.total_pages), dir.clone())
+            .seen("free_hugepages", Quantity::Count(pool.free_pages), dir.clone())
+            .seen("resv_hugepages", Quantity::Count(pool.reserved_pages), dir.clone())
+            .hurts("Everything that does not ask for huge pages has that much less memory.")
+            .mended_by(Remedy::named(
+                format!("shrink the pool to the {keep} pages that are used or reserved"),
+                vec![Step::write(format!("{dir}/nr_hugepages"), keep)],
+            )),
+    )
+}

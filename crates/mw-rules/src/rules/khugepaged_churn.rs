@@ -1,0 +1,81 @@
+//! # khugepaged-churn
+//!
+//! The thread that collects huge pages in the background is set to work without pause.
+//!
+//! ## What it finds
+//! khugepaged is set to scan more than a hundred times as fast as the kernel's default, or to try
+//! again within a second after it found no huge page.
+//!
+//! ## Why it hurts
+//! Each collapse takes the program's mmap lock for writing and copies 2 MiB; each failed try
+//! compacts memory again. Threads of a busy program then wait for the lock, and a core is spent on
+//! copying.
+//!
+//! ## What it looks like
+//! `khugepaged` uses CPU all the time; `thp_collapse_alloc_failed` in /proc/vmstat grows;
+//! page faults of large programs show rare long delays.
+//!
+//! ## Threshold
+//! The default is 4096 pages every 10 s (410 pages a second) and a pause of 60 s after a failure.
+//! A hundred times that is 41,000 pages a second, 160 MiB/s: enough to go through 64 GiB in seven
+//! minutes, so nobody needs more. A pause below one second means that a fragmented machine is
+//! compacted once a second or more for as long as it stays fragmented.
+//!
+//! ## How to fix it
+//! `memwright fix khugepaged-churn` puts the kernel's defaults back.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.
+
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+
+const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
+const DEFAULT_PAGES: u64 = 4096;
+const DEFAULT_SLEEP_MS: u64 = 10_000;
+const DEFAULT_ALLOC_SLEEP_MS: u64 = 60_000;
+const MAX_PAGES_PER_S: u64 = 100 * DEFAULT_PAGES * 1000 / DEFAULT_SLEEP_MS;
+const MIN_ALLOC_SLEEP_MS: u64 = 1000;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let thp = window.now.thp.need()?;
+    let setting = |name: &str| {
+        let missing = || Missing::absent(format!("{DIR}/{name}"), "not seen");
+        thp.khugepaged.get(name).copied().ok_or_else(missing)
+    };
+    let pages = setting("pages_to_scan")?;
+    let sleep_ms = setting("scan_sleep_millisecs")?;
+    let alloc_sleep_ms = setting("alloc_sleep_millisecs")?;
+    let pages_per_s = pages.saturating_mul(1000) / sleep_ms.max(1);
+    let off = thp.enabled.selected() == Some("never");
+    let too_fast = pages_per_s > MAX_PAGES_PER_S;
+    if off || (!too_fast && alloc_sleep_ms >= MIN_ALLOC_SLEEP_MS) {
+        return Ok(Vec::new());
+    }
+    let headline = if too_fast {
+        format!(
+            "khugepaged is set to scan {pages_per_s} pages a second, {} times the default",
+            pages_per_s / (DEFAULT_PAGES * 1000 / DEFAULT_SLEEP_MS)
+        )
+    } else {
+        format!("khugepaged tries again {alloc_sleep_ms} ms after it found no huge page")
+    };
+    let path = |name: &str| format!("{DIR}/{name}");
+    let wanted = [
+        ("pages_to_scan", pages, DEFAULT_PAGES),
+        ("scan_sleep_millisecs", sleep_ms, DEFAULT_SLEEP_MS),
+        ("alloc_sleep_millisecs", alloc_sleep_ms, DEFAULT_ALLOC_SLEEP_MS),
+    ];
+    let mut finding = Finding::new(Severity::Warning, "khugepaged", headline).hurts(
+        "Programs wait for the lock of their address space while pages are collected, and memory \
+         is compacted over and over.",
+    );
+    for (name, value, _) in wanted {
+        finding = finding.seen(name, Quantity::Count(value), path(name));
+    }
+    let steps = wanted
+        .iter()
+        .filter(|(_, value, default)| value != default)
+        .map(|(name, _, default)| Step::write(path(name), default))
+        .collect();
+    Ok(vec![finding.mended_by(Remedy::automatic("put khugepaged's defaults back", steps))])
+}

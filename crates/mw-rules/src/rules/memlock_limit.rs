@@ -1,0 +1,76 @@
+//! # memlock-limit
+//!
+//! A program has locked as much memory as it may.
+//!
+//! ## What it finds
+//! A process without CAP_IPC_LOCK whose locked memory (`VmLck`) is 90% of its RLIMIT_MEMLOCK or
+//! more.
+//!
+//! ## Why it hurts
+//! The next `mlock`, `io_uring` ring or registered buffer fails with ENOMEM or EAGAIN. Databases
+//! then start without locking (and are swapped), or do not start.
+//!
+//! ## What it looks like
+//! "could not lock memory", "mlock: Cannot allocate memory" in the program's log, although memory is
+//! free.
+//!
+//! ## Threshold
+//! 90%: locked memory is asked for in large pieces, so that the last tenth is seldom of use. The
+//! default limit of 64 KiB, or 8 MiB since kernel 5.16, was made for keys, not for databases.
+//!
+//! ## How to fix it
+//! Raise the limit where the service is started: `LimitMEMLOCK=infinity` in its unit,
+//! `memlock unlimited` in /etc/security/limits.conf, or `prlimit --memlock=unlimited --pid PID` for
+//! one that runs.
+//!
+//! ## References
+//! mlock(2), getrlimit(2), systemd.exec(5).
+
+use crate::share::percent;
+use mw_model::{Finding, Missing, Process, Quantity, Remedy, Severity, Step, Window, format_bytes};
+
+const WARNING_PERCENT: f64 = 90.0;
+
+/// The capability for which the limit does not count (capabilities(7)).
+const CAP_IPC_LOCK: u64 = 1 << 14;
+
+/// Processes that are reported.
+const MAX_SHOWN: usize = 5;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let processes = window.now.processes.need()?;
+    Ok(processes.list.iter().filter_map(finding).take(MAX_SHOWN).collect())
+}
+
+fn finding(process: &Process) -> Option<Finding> {
+    let status = &process.status;
+    if status.effective_capabilities.is_none_or(|set| set & CAP_IPC_LOCK != 0) {
+        return None;
+    }
+    let locked = status.vm_lck_bytes.filter(|bytes| *bytes > 0)?;
+    let limit = process.limits.as_ref()?.max_locked_memory?.soft?;
+    let share = percent(locked, limit);
+    if share < WARNING_PERCENT {
+        return None;
+    }
+    let pid = status.pid?;
+    let headline = format!(
+        "{} (pid {pid}) has locked {} of the {} that it may ({share:.0}%)",
+        status.name,
+        format_bytes(locked),
+        format_bytes(limit)
+    );
+    Some(
+        Finding::new(Severity::Warning, format!("process {}", status.name), headline)
+            .seen("VmLck", Quantity::Bytes(locked), format!("/proc/{pid}/status"))
+            .seen("Max locked memory", Quantity::Bytes(limit), format!("/proc/{pid}/limits"))
+            .hurts("Its next request to lock memory fails; it runs unlocked, or not at all.")
+            .mended_by(Remedy::named(
+                "raise the limit of the service",
+                vec![
+                    Step::manual("LimitMEMLOCK=infinity in the [Service] section of its unit"),
+                    Step::manual(format!("prlimit --memlock=unlimited --pid {pid}")),
+                ],
+            )),
+    )
+}

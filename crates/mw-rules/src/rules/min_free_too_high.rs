@@ -1,0 +1,80 @@
+//! # min-free-too-high
+//!
+//! The kernel keeps so much memory free that programs run out of it.
+//!
+//! ## What it finds
+//! `vm.min_free_kbytes` is a tenth of memory or more, or the watermarks (with
+//! `vm.watermark_scale_factor`) add up to a fifth.
+//!
+//! ## Why it hurts
+//! Memory below the watermarks is not given to programs. They reclaim, swap and are killed while
+//! `free` shows gigabytes free.
+//!
+//! ## What it looks like
+//! kswapd is busy and swap fills although MemFree is large; an OOM report lists a `free` of a zone
+//! just above its `min`.
+//!
+//! ## Threshold
+//! khugepaged raises the value to at most 5% of memory. 10% is more than the kernel sets by itself
+//! in any configuration, and a warning; 25% is critical, the kernel's documentation warns that such
+//! a machine runs out of memory at once.
+//!
+//! ## How to fix it
+//! `memwright fix min-free-too-high` sets `vm.min_free_kbytes` to the kernel's own choice (with
+//! khugepaged's share where transparent huge pages are on), or `vm.watermark_scale_factor` to its
+//! default of 10.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes and watermark_scale_factor;
+//! mm/khugepaged.c, set_recommended_min_free_kbytes().
+
+use crate::share::{high_watermark_bytes, percent};
+use crate::watermark::{MIN_FREE, recommended_kib};
+use mw_model::{
+    Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, derived, format_bytes,
+};
+
+const WARNING_PERCENT: f64 = 10.0;
+const CRITICAL_PERCENT: f64 = 25.0;
+const HIGH_WARNING_PERCENT: f64 = 20.0;
+const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
+const DEFAULT_SCALE_FACTOR: u64 = 10;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let sysctl = snapshot.sysctl.need()?;
+    let total = derived::memory_bytes(&snapshot.sample)?;
+    let min_free = sysctl.number(MIN_FREE)?.saturating_mul(1024);
+    let high = high_watermark_bytes(snapshot).unwrap_or(min_free);
+    let share = percent(min_free, total);
+    let high_share = percent(high, total);
+    let scaled = share < WARNING_PERCENT;
+    if scaled && high_share < HIGH_WARNING_PERCENT {
+        return Ok(Vec::new());
+    }
+    let (setting, target) = if scaled {
+        (SCALE_FACTOR, DEFAULT_SCALE_FACTOR)
+    } else {
+        (MIN_FREE, recommended_kib(snapshot)?)
+    };
+    let kept = if scaled { high } else { min_free };
+    let kept_share = if scaled { high_share } else { share };
+    let severity =
+        if kept_share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
+    let headline = format!(
+        "{setting} keeps {} of {} free ({kept_share:.0}%): programs cannot have it",
+        format_bytes(kept),
+        format_bytes(total)
+    );
+    Ok(vec![
+        Finding::new(severity, setting, headline)
+            .seen(MIN_FREE, Quantity::Bytes(min_free), Sysctl::path(MIN_FREE))
+            .seen("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
+            .seen("MemTotal", Quantity::Bytes(total), "/proc/meminfo")
+            .hurts("Programs reclaim, swap and are killed while memory is free.")
+            .mended_by(Remedy::automatic(
+                format!("set {setting} to {target}"),
+                vec![Step::write(Sysctl::path(setting), target)],
+            )),
+    ])
+}

@@ -1,0 +1,106 @@
+//! # numa-node-exhausted
+//!
+//! One node is used up while another has plenty.
+//!
+//! ## What it finds
+//! A node with CPUs of which less than 5% is free or clean page cache, while another node has at
+//! least a quarter of its memory free.
+//!
+//! ## Why it hurts
+//! Programs on the full node get remote memory (slower, and unevenly so), reclaim runs on that node
+//! alone, and a program that is bound to it (`numactl --membind`, a cpuset) swaps or is killed
+//! although half of the machine is free.
+//!
+//! ## What it looks like
+//! `numa_miss` and `numa_foreign` grow; `numastat` shows one node near zero; kswapd of that node is
+//! busy and the others are idle.
+//!
+//! ## Threshold
+//! 5% is where the kernel's own watermarks and a few hundred megabytes of breathing space are on
+//! machines of 16 GiB to 1 TiB; a quarter free elsewhere says that it is imbalance and not a full
+//! machine. With `vm.zone_reclaim_mode` set it is critical, since then the kernel does not use the
+//! neighbour before it has reclaimed.
+//!
+//! ## How to fix it
+//! Start large programs with `numactl --interleave=all`, or move a running one's memory with
+//! `migratepages PID 0 1`. Spread a tmpfs with `mpol=interleave`.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8), migratepages(8).
+
+use crate::share::{nodes_of, percent};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes};
+use mw_proc::meminfo::Meminfo;
+
+const EXHAUSTED_PERCENT: f64 = 5.0;
+const PLENTY_PERCENT: f64 = 25.0;
+
+struct Room {
+    node: u32,
+    bytes: u64,
+    share: f64,
+}
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let nodes = snapshot.nodes.need()?;
+    let rooms: Vec<Room> = nodes_of(&snapshot.sample).filter_map(room).collect();
+    let Some(roomiest) = rooms.iter().max_by(|a, b| a.share.total_cmp(&b.share)) else {
+        return Err(Missing::absent("/sys/devices/system/node/node*/meminfo", "not seen"));
+    };
+    if rooms.len() < 2 || roomiest.share < PLENTY_PERCENT {
+        return Ok(Vec::new());
+    }
+    let has_cpus = |id: u32| nodes.iter().any(|node| node.id == id && !node.cpus.is_empty());
+    let reclaims_first = snapshot
+        .sysctl
+        .seen()
+        .is_some_and(|s| s.number("vm.zone_reclaim_mode").is_ok_and(|mode| mode != 0));
+    let exhausted = rooms.iter().filter(|r| r.share < EXHAUSTED_PERCENT && has_cpus(r.node));
+    Ok(exhausted.map(|room| finding(room, roomiest, reclaims_first)).collect())
+}
+
+/// What a node can give without writing or swapping.
+fn room((node, meminfo): (u32, &Meminfo)) -> Option<Room> {
+    let total = meminfo.mem_total_bytes.filter(|total| *total > 0)?;
+    let file = meminfo.active_file_bytes? + meminfo.inactive_file_bytes?;
+    let dirty = meminfo.dirty_bytes.unwrap_or(0) + meminfo.writeback_bytes.unwrap_or(0);
+    let bytes = meminfo.mem_free_bytes? + file.saturating_sub(dirty);
+    Some(Room { node, bytes, share: percent(bytes, total) })
+}
+
+fn finding(room: &Room, roomiest: &Room, reclaims_first: bool) -> Finding {
+    let severity = if reclaims_first { Severity::Critical } else { Severity::Warning };
+    let headline = format!(
+        "node {} has {} left ({:.1}%) while node {} has {} ({:.0}%)",
+        room.node,
+        format_bytes(room.bytes),
+        room.share,
+        roomiest.node,
+        format_bytes(roomiest.bytes),
+        roomiest.share
+    );
+    let source = |node: u32| format!("/sys/devices/system/node/node{node}/meminfo");
+    Finding::new(severity, format!("node {}", room.node), headline)
+        .seen(
+            format!("free and clean on node {}", room.node),
+            Quantity::Bytes(room.bytes),
+            source(room.node),
+        )
+        .seen(
+            format!("free and clean on node {}", roomiest.node),
+            Quantity::Bytes(roomiest.bytes),
+            source(roomiest.node),
+        )
+        .hurts(
+            "Programs on this node get remote memory, and those bound to it reclaim, swap or are \
+             killed although the machine has memory.",
+        )
+        .mended_by(Remedy::named(
+            "spread large programs over the nodes",
+            vec![
+                Step::manual("numactl --interleave=all COMMAND"),
+                Step::manual(format!("migratepages PID {} {}", room.node, roomiest.node)),
+            ],
+        ))
+}

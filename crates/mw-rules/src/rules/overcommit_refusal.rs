@@ -1,0 +1,81 @@
+//! # overcommit-refusal
+//!
+//! Strict overcommit refuses memory that the machine has.
+//!
+//! ## What it finds
+//! `vm.overcommit_memory` is 2 and the memory promised to programs (`Committed_AS`) is close to the
+//! limit (`CommitLimit`).
+//!
+//! ## Why it hurts
+//! With strict overcommit every mapping counts in full when it is made, touched or not. At the limit
+//! `mmap`, `fork` and thread creation fail with ENOMEM, in every program, however much memory is
+//! free.
+//!
+//! ## What it looks like
+//! "Cannot allocate memory" in logs while `free` shows plenty; a database that cannot fork a new
+//! connection.
+//!
+//! ## Threshold
+//! 90% of the limit is critical: a large request is refused now, and a fork of a large process too.
+//! 75% is a warning.
+//!
+//! ## How to fix it
+//! `memwright fix overcommit-refusal` raises `vm.overcommit_ratio` to 90, so that nearly all memory
+//! can be promised; the default of 50 lets programs have half of it. Strict overcommit stays on. It
+//! is done only when asked for by name: it is a policy.
+//!
+//! ## References
+//! Linux, Documentation/mm/overcommit-accounting.rst; PostgreSQL documentation, "Linux Memory
+//! Overcommit".
+
+use crate::share::{field, percent};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes};
+
+const MODE: &str = "vm.overcommit_memory";
+const RATIO: &str = "vm.overcommit_ratio";
+const STRICT: u64 = 2;
+const GOOD_RATIO: u64 = 90;
+const WARNING_PERCENT: f64 = 75.0;
+const CRITICAL_PERCENT: f64 = 90.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let sysctl = snapshot.sysctl.need()?;
+    if sysctl.number(MODE)? != STRICT {
+        return Ok(Vec::new());
+    }
+    let meminfo = snapshot.sample.meminfo.need()?;
+    let limit = field(meminfo.commit_limit_bytes, "CommitLimit")?;
+    let promised = field(meminfo.committed_as_bytes, "Committed_AS")?;
+    let share = percent(promised, limit);
+    if share < WARNING_PERCENT {
+        return Ok(Vec::new());
+    }
+    let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
+    let headline = format!(
+        "{} of the {} that may be promised are promised ({share:.0}%): larger requests are refused",
+        format_bytes(promised),
+        format_bytes(limit)
+    );
+    let finding = Finding::new(severity, MODE, headline)
+        .seen("Committed_AS", Quantity::Bytes(promised), "/proc/meminfo")
+        .seen("CommitLimit", Quantity::Bytes(limit), "/proc/meminfo")
+        .seen("MemFree", Quantity::Bytes(meminfo.mem_free_bytes.unwrap_or(0)), "/proc/meminfo")
+        .hurts("mmap, fork and new threads fail with ENOMEM although memory is free.");
+    Ok(vec![finding.mended_by(remedy(sysctl))])
+}
+
+fn remedy(sysctl: &Sysctl) -> Remedy {
+    let ratio = sysctl.number(RATIO).unwrap_or(0);
+    let in_kilobytes = sysctl.number("vm.overcommit_kbytes").is_ok_and(|kib| kib > 0);
+    if in_kilobytes || ratio >= GOOD_RATIO {
+        return Remedy::named(
+            "promise less: smaller stacks, heaps and buffer pools; or add swap",
+            vec![Step::manual("swapon FILE")],
+        );
+    }
+    Remedy::named(
+        format!("set {RATIO} to {GOOD_RATIO}"),
+        vec![Step::write(Sysctl::path(RATIO), GOOD_RATIO)],
+    )
+}

@@ -1,0 +1,89 @@
+//! # page-cache-flood
+//!
+//! Buffered I/O fills memory faster than it is written or dropped.
+//!
+//! ## What it finds
+//! At least a tenth of memory is dirty or under writeback while free memory is down at the
+//! watermarks; or the kernel scans file pages at 10,000 a second or more to make room for others.
+//!
+//! ## Why it hurts
+//! All other programs allocate from what the flood leaves: they reclaim, wait for writeback, and
+//! miss their deadlines. In the field report a cluster's heartbeats were missed while a table space
+//! was created with buffered writes of 128 kB; the cluster failed over.
+//!
+//! ## What it looks like
+//! `Cached` grows to the size of memory, `Dirty` and `Writeback` are large, kswapd is busy, and
+//! `pgscan_file` in /proc/vmstat moves by thousands a second.
+//!
+//! ## Threshold
+//! 10,000 pages a second is the scan rate that the field report's author calls severe. A tenth of
+//! memory dirty with free memory within twice the high watermarks says that the writer is ahead of
+//! its device and that nothing is left for anybody else. It is critical when programs reclaim
+//! directly at the same time.
+//!
+//! ## How to fix it
+//! Keep large sequential writes out of the page cache: direct I/O of the program (`oflag=direct`,
+//! `innodb_flush_method=O_DIRECT`), or a memory cgroup with a limit for the writer, which is then
+//! throttled by itself. Keep `vm.dirty_ratio` low (see dirty-limit-too-high).
+//!
+//! ## References
+//! R. Elling, "Tales from the Trenches: The Case of the RAM Starved Cluster", Sun BluePrints, 2000;
+//! Linux, Documentation/admin-guide/sysctl/vm.rst.
+
+use crate::share::{field, high_watermark_bytes, percent};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes};
+use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
+
+const DIRTY_PERCENT: f64 = 10.0;
+const SCAN_PAGES_PER_S: f64 = 10_000.0;
+const CACHE_PERCENT: f64 = 25.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let meminfo = window.now.sample.meminfo.need()?;
+    let total = field(meminfo.mem_total_bytes, "MemTotal")?;
+    let free = field(meminfo.mem_free_bytes, "MemFree")?;
+    let unwritten = unwritten_bytes(meminfo)?;
+    let high = high_watermark_bytes(&window.now)?;
+    let cache = meminfo.active_file_bytes.unwrap_or(0) + meminfo.inactive_file_bytes.unwrap_or(0);
+    let scan = window.rate(Counter::PgscanFile).unwrap_or(0.0);
+    let dirty_flood = percent(unwritten, total) >= DIRTY_PERCENT && free <= high.saturating_mul(2);
+    let scan_flood = scan >= SCAN_PAGES_PER_S && percent(cache, total) >= CACHE_PERCENT;
+    if !dirty_flood && !scan_flood {
+        return Ok(Vec::new());
+    }
+    let direct = window.rate(Counter::Allocstall).unwrap_or(0.0) > 0.0;
+    let severity = if direct { Severity::Critical } else { Severity::Warning };
+    let headline = if dirty_flood {
+        format!(
+            "{} are waiting to be written while {} are free: buffered writes flood memory",
+            format_bytes(unwritten),
+            format_bytes(free)
+        )
+    } else {
+        format!("the kernel scans {scan:.0} file pages a second to make room for more")
+    };
+    let finding = Finding::new(severity, "page cache", headline)
+        .seen("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
+        .seen("MemFree", Quantity::Bytes(free), "/proc/meminfo")
+        .seen("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
+        .seen("file cache", Quantity::Bytes(cache), "/proc/meminfo")
+        .seen("pgscan_file", Quantity::PerSecond(scan), "/proc/vmstat")
+        .hurts(
+            "Every other program reclaims or waits for writeback before it gets a page; \
+             heartbeats and time-outs are missed.",
+        );
+    let remedy = Remedy::named(
+        "keep the writer out of the page cache, or limit it",
+        vec![
+            Step::manual("systemd-run -p MemoryHigh=1G COMMAND"),
+            Step::manual("use the program's own direct I/O, such as dd oflag=direct"),
+        ],
+    );
+    Ok(vec![finding.mended_by(remedy)])
+}
+
+fn unwritten_bytes(meminfo: &Meminfo) -> Result<u64, Missing> {
+    let dirty = field(meminfo.dirty_bytes, "Dirty")?;
+    Ok(dirty + meminfo.writeback_bytes.unwrap_or(0) + meminfo.nfs_unstable_bytes.unwrap_or(0))
+}

@@ -1,0 +1,113 @@
+//! # reclaim-storm
+//!
+//! The kernel is scanning memory hard to find pages to give.
+//!
+//! ## What it finds
+//! 10,000 pages a second or more are scanned; or programs wait for memory more than 10% of the time
+//! (pressure stall information).
+//!
+//! ## Why it hurts
+//! When the background reclaimer (kswapd) cannot keep up, each program that allocates reclaims by
+//! itself first. Latencies go from microseconds to tens and hundreds of milliseconds, for every
+//! program on the machine.
+//!
+//! ## What it looks like
+//! kswapd at 100%; `pgscan_direct` and `allocstall` in /proc/vmstat move; `some` of
+//! /proc/pressure/memory is above 0.
+//!
+//! ## Threshold
+//! 10,000 pages a second is the scan rate that the field report "The Case of the RAM Starved
+//! Cluster" met when heartbeats were missed. It is critical when programs reclaim directly (10
+//! stalls a second, 1,000 pages a second), or when pressure has stopped all programs 10% of the last
+//! ten seconds. 10% of pressure is where systemd-oomd and Android's lmkd begin to look.
+//!
+//! ## How to fix it
+//! See who takes the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` are usually found
+//! with it. A larger distance between the watermarks (`vm.watermark_scale_factor` 100) lets kswapd
+//! start earlier.
+//!
+//! ## References
+//! Linux, Documentation/accounting/psi.rst; Documentation/admin-guide/sysctl/vm.rst,
+//! watermark_scale_factor; mm/vmscan.c.
+
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
+use mw_proc::vmstat::Counter;
+
+const SCAN_PAGES_PER_S: f64 = 10_000.0;
+const DIRECT_PAGES_PER_S: f64 = 1000.0;
+const DIRECT_STALLS_PER_S: f64 = 10.0;
+const PRESSURE_PERCENT: f64 = 10.0;
+
+const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
+const WIDER_SCALE_FACTOR: u64 = 100;
+
+/// What is going on, as far as it can be told.
+struct Storm {
+    scan_per_s: f64,
+    direct_per_s: f64,
+    stalls_per_s: f64,
+    some_percent: f64,
+    full_percent: f64,
+}
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let storm = look(window)?;
+    let scans = storm.scan_per_s >= SCAN_PAGES_PER_S;
+    if !scans && storm.some_percent < PRESSURE_PERCENT {
+        return Ok(Vec::new());
+    }
+    let direct =
+        storm.direct_per_s >= DIRECT_PAGES_PER_S && storm.stalls_per_s >= DIRECT_STALLS_PER_S;
+    let severity = if direct || storm.full_percent >= PRESSURE_PERCENT {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
+    let headline = if scans {
+        format!("{:.0} pages a second are scanned to find memory", storm.scan_per_s)
+    } else {
+        format!("programs waited for memory {:.0}% of the last 10 s", storm.some_percent)
+    };
+    let finding = Finding::new(severity, "reclaim", headline)
+        .seen("pages scanned", Quantity::PerSecond(storm.scan_per_s), "/proc/vmstat")
+        .seen("pgscan_direct", Quantity::PerSecond(storm.direct_per_s), "/proc/vmstat")
+        .seen("allocstall", Quantity::PerSecond(storm.stalls_per_s), "/proc/vmstat")
+        .seen(
+            "memory pressure, some, 10 s",
+            Quantity::Percent(storm.some_percent),
+            "/proc/pressure/memory",
+        )
+        .hurts("Any program that allocates may wait for tens or hundreds of milliseconds.");
+    Ok(vec![finding.mended_by(remedy(window))])
+}
+
+fn look(window: &Window) -> Result<Storm, Missing> {
+    let scans = window.rate_of(&[Counter::PgscanKswapd, Counter::PgscanDirect]);
+    let pressure = window.now.sample.pressure.memory.need();
+    if let (Err(missing), Err(_)) = (&scans, &pressure) {
+        return Err(missing.clone());
+    }
+    let full = |p: &mw_proc::pressure::Pressure| p.full.map_or(0.0, |full| full.avg10_percent);
+    Ok(Storm {
+        scan_per_s: scans.unwrap_or(0.0),
+        direct_per_s: window.rate(Counter::PgscanDirect).unwrap_or(0.0),
+        stalls_per_s: window.rate(Counter::Allocstall).unwrap_or(0.0),
+        some_percent: pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent),
+        full_percent: pressure.as_ref().map_or(0.0, |p| full(p)),
+    })
+}
+
+fn remedy(window: &Window) -> Remedy {
+    let sysctl = window.now.sysctl.seen();
+    let factor = sysctl.and_then(|s| s.number(SCALE_FACTOR).ok());
+    match factor {
+        Some(factor) if factor < WIDER_SCALE_FACTOR => Remedy::named(
+            format!("set {SCALE_FACTOR} to {WIDER_SCALE_FACTOR}, so that kswapd starts earlier"),
+            vec![Step::write(Sysctl::path(SCALE_FACTOR), WIDER_SCALE_FACTOR)],
+        ),
+        _ => Remedy::named(
+            "find and limit the program that takes the memory",
+            vec![Step::manual("systemd-run -p MemoryHigh=SIZE COMMAND")],
+        ),
+    }
+}

@@ -1,0 +1,106 @@
+//! # shm-limit
+//!
+//! The limits of System V shared memory are below what the machine has.
+//!
+//! ## What it finds
+//! `kernel.shmmax` (one segment) or `kernel.shmall` (all of them) is less than half of memory; or
+//! nearly all of `shmall` or of the number of segments (`kernel.shmmni`) is used.
+//!
+//! ## Why it hurts
+//! `shmget` of a database's segment fails with EINVAL or ENOSPC, though memory is free. Oracle,
+//! Sybase, DB2, SAP and PostgreSQL (with `shared_memory_type = sysv`) do not start.
+//!
+//! ## What it looks like
+//! "could not create shared memory segment: Invalid argument" in the database's log.
+//!
+//! ## Threshold
+//! Since 3.16 the kernel's defaults are as good as unlimited; smaller values come from old sysctl
+//! files. Databases take up to 80% of memory, so less than half is a warning. 90% in use is
+//! critical: the next segment is refused.
+//!
+//! ## How to fix it
+//! `memwright fix shm-limit` sets the kernel's defaults (for the number of segments: twice what is
+//! set). These limits protect nothing: cgroups do.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/sysctl/kernel.rst, shmall, shmmax, shmmni; shmget(2); commit
+//! 060028bac94b ("ipc/shm.c: increase the defaults for SHMALL, SHMMAX").
+
+use crate::share::percent;
+use mw_model::{
+    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window, derived,
+    format_bytes,
+};
+
+const SHMMAX: &str = "kernel.shmmax";
+const SHMALL: &str = "kernel.shmall";
+const SHMMNI: &str = "kernel.shmmni";
+
+/// ULONG_MAX - (1 << 24), the default of both limits.
+const DEFAULT_LIMIT: u64 = u64::MAX - (1 << 24);
+const MEMORY_PERCENT: u64 = 50;
+const USED_PERCENT: f64 = 90.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let sysctl = snapshot.sysctl.need()?;
+    let half = derived::memory_bytes(&snapshot.sample)? / 100 * MEMORY_PERCENT;
+    let shmmax = sysctl.number(SHMMAX)?;
+    let shmall = sysctl.number(SHMALL)?.saturating_mul(snapshot.origin.page_bytes);
+    let limits = [(SHMMAX, shmmax, "one segment"), (SHMALL, shmall, "all segments together")];
+    let low = limits
+        .into_iter()
+        .filter(|(_, limit, _)| *limit < half)
+        .map(|(setting, limit, what)| too_low(setting, limit, what));
+    let used = used_up(snapshot, sysctl, shmall);
+    // A limit that is used up is not also reported as low.
+    let subjects: Vec<String> = used.iter().map(|finding| finding.subject.clone()).collect();
+    Ok(low.filter(|finding| !subjects.contains(&finding.subject)).chain(used).collect())
+}
+
+fn too_low(setting: &str, limit: u64, what: &str) -> Finding {
+    let headline =
+        format!("{setting} lets {what} have {}, less than half of memory", format_bytes(limit));
+    Finding::new(Severity::Warning, setting, headline)
+        .seen(setting, Quantity::Bytes(limit), Sysctl::path(setting))
+        .hurts("shmget of a database's segment fails though memory is free.")
+        .mended_by(raise(setting, DEFAULT_LIMIT))
+}
+
+fn raise(setting: &str, value: u64) -> Remedy {
+    Remedy::automatic(
+        format!("set {setting} to {value}"),
+        vec![Step::write(Sysctl::path(setting), value)],
+    )
+}
+
+/// Limits of which nearly all is used.
+fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Finding> {
+    let Some(segments) = snapshot.shm.seen() else { return Vec::new() };
+    let bytes = segments.iter().fold(0_u64, |sum, s| sum.saturating_add(s.size_bytes));
+    let count = segments.len() as u64;
+    let mut findings = Vec::new();
+    if percent(bytes, shmall_bytes) >= USED_PERCENT {
+        let headline = format!(
+            "shared segments take {} of the {} that {SHMALL} allows",
+            format_bytes(bytes),
+            format_bytes(shmall_bytes)
+        );
+        findings.push((SHMALL, headline, Quantity::Bytes(bytes), DEFAULT_LIMIT));
+    }
+    if let Ok(most) = sysctl.number(SHMMNI)
+        && percent(count, most) >= USED_PERCENT
+    {
+        let headline = format!("there are {count} shared segments; {SHMMNI} allows {most}");
+        findings.push((SHMMNI, headline, Quantity::Count(count), most.saturating_mul(2)));
+    }
+    findings
+        .into_iter()
+        .map(|(setting, headline, used, target)| {
+            Finding::new(Severity::Critical, setting, headline)
+                .seen("in use", used, "/proc/sysvipc/shm")
+                .hurts("The next shmget fails with ENOSPC though memory is free.")
+                .mended_by(raise(setting, target))
+        })
+        .collect()
+}

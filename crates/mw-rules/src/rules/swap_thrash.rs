@@ -1,0 +1,102 @@
+//! # swap-thrash
+//!
+//! Pages are swapped out and at once wanted back.
+//!
+//! ## What it finds
+//! Pages move to swap and from swap at the same time, at 256 a second (1 MiB/s) or more each way;
+//! or, where there is one look only, half of the swap is used and memory pressure has stopped all
+//! programs for a tenth of the last minute.
+//!
+//! ## Why it hurts
+//! The programs' working set does not fit. Everything runs at the speed of the swap device. When it
+//! is over, free memory is left in small pieces: a node that has thrashed may not be able to
+//! allocate what it could before (see fragmented-node).
+//!
+//! ## What it looks like
+//! `si` and `so` of vmstat(8) are both large; one core is busy with system time while programs make
+//! no headway.
+//!
+//! ## Threshold
+//! Traffic in one direction only is harmless: idle pages going out, or coming back after a peak.
+//! 1 MiB/s both ways is above what such exchange makes on an idle machine. Ten times that, or
+//! memory pressure above 10%, is critical.
+//!
+//! ## How to fix it
+//! Give less to the program that outgrew the machine: a limit on its cgroup
+//! (`systemd-run -p MemoryMax=20G`), a smaller heap or buffer pool. Swap settings only move the pain.
+//!
+//! ## References
+//! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
+
+use crate::share::percent;
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+use mw_proc::vmstat::Counter;
+
+const PAGES_PER_S: f64 = 256.0;
+const CRITICAL_PAGES_PER_S: f64 = 2560.0;
+const PRESSURE_PERCENT: f64 = 10.0;
+const USED_PERCENT: f64 = 50.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let swaps = window.now.swaps.need()?;
+    if swaps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let pressure = window.now.sample.pressure.memory.need();
+    let some = pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent);
+    let rates = window.rate(Counter::Pswpin).and_then(|i| Ok((i, window.rate(Counter::Pswpout)?)));
+    let (pages_in, pages_out) = match (rates, pressure) {
+        (Ok(rates), _) => rates,
+        (Err(_), Ok(pressure)) => {
+            let stopped = pressure.full.map_or(0.0, |full| full.avg60_percent);
+            return Ok(after_the_fact(window, stopped).into_iter().collect());
+        }
+        (Err(missing), Err(_)) => return Err(missing),
+    };
+    if pages_in < PAGES_PER_S || pages_out < PAGES_PER_S {
+        return Ok(Vec::new());
+    }
+    let heavy = pages_in + pages_out >= CRITICAL_PAGES_PER_S || some >= PRESSURE_PERCENT;
+    let severity = if heavy { Severity::Critical } else { Severity::Warning };
+    let headline =
+        format!("{pages_out:.0} pages a second go to swap while {pages_in:.0} come back");
+    let finding = Finding::new(severity, "swap", headline)
+        .seen("pswpin", Quantity::PerSecond(pages_in), "/proc/vmstat")
+        .seen("pswpout", Quantity::PerSecond(pages_out), "/proc/vmstat")
+        .seen("memory pressure, some, 10 s", Quantity::Percent(some), "/proc/pressure/memory");
+    Ok(vec![complete(finding)])
+}
+
+/// Without a rate: swap that is used and pressure that has stopped everybody.
+fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
+    let meminfo = window.now.sample.meminfo.seen()?;
+    let total = meminfo.swap_total_bytes?;
+    let used = total.saturating_sub(meminfo.swap_free_bytes?);
+    if percent(used, total) < USED_PERCENT || stopped_percent < PRESSURE_PERCENT {
+        return None;
+    }
+    let headline = format!(
+        "swap is {:.0}% used and memory stopped all programs {stopped_percent:.0}% of the last minute",
+        percent(used, total)
+    );
+    let finding = Finding::new(Severity::Critical, "swap", headline)
+        .seen("swap used", Quantity::Bytes(used), "/proc/meminfo")
+        .seen(
+            "memory pressure, full, 60 s",
+            Quantity::Percent(stopped_percent),
+            "/proc/pressure/memory",
+        );
+    Some(complete(finding))
+}
+
+fn complete(finding: Finding) -> Finding {
+    finding
+        .hurts(
+            "Programs run at the speed of the swap device, and memory is left fragmented \
+             afterwards.",
+        )
+        .mended_by(Remedy::named(
+            "give less memory to the program that outgrew the machine",
+            vec![Step::manual("systemd-run -p MemoryMax=SIZE COMMAND")],
+        ))
+}

@@ -1,0 +1,91 @@
+//! # thp-compaction
+//!
+//! Page faults compact memory to get a transparent huge page.
+//!
+//! ## What it finds
+//! Transparent huge pages are on for every program (`enabled` is `always`) and a fault that finds
+//! no huge page compacts at once (`defrag` is `always`); or faults are compacting right now.
+//!
+//! ## Why it hurts
+//! The fault of any thread may stop for as long as the kernel takes to move pages. A database
+//! refused all connections for 5 to 20 s at a time; its profile showed `compaction_alloc`.
+//!
+//! ## What it looks like
+//! System time goes up for seconds in all threads of the program; `compact_stall` in /proc/vmstat
+//! grows, and `compact_fail` with it when memory is badly fragmented.
+//!
+//! ## Threshold
+//! `always` and `always` is a warning, since the stall needs fragmented memory to show; it is
+//! critical when at least 100 faults compacted since boot and half of them in vain, or when faults
+//! compact now (10 a second; in our re-enactment of the field report it was 108 a second). The
+//! kernel's own default has been `madvise` since 4.6 because of such stalls.
+//!
+//! ## How to fix it
+//! `memwright fix thp-compaction` sets `defrag` to `defer+madvise` (kernel 4.11; `madvise` before):
+//! programs that ask for huge pages still wait for them, all others get them from the background.
+//! Huge pages stay on. In our measurements 1 GiB took 1.5 s then, and 9.7 s before.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/mm/transhuge.rst; commit 444eb2a449ef ("mm: thp: set THP defrag
+//! by default to madvise").
+
+use crate::share::percent;
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window};
+use mw_proc::vmstat::Counter;
+
+const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
+const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Settings that keep faults from compacting, best first.
+const BETTER: [&str; 3] = ["defer+madvise", "madvise", "never"];
+
+const STALLS_NOW_PER_S: f64 = 10.0;
+const MIN_STALLS: u64 = 100;
+const VAIN_PERCENT: f64 = 50.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let thp = window.now.thp.need()?;
+    let every_fault =
+        thp.enabled.selected() == Some("always") && thp.defrag.selected() == Some("always");
+    let rate = window.rate(Counter::CompactStall).unwrap_or(0.0);
+    let compacting = rate >= STALLS_NOW_PER_S;
+    if !every_fault && !compacting {
+        return Ok(Vec::new());
+    }
+    let vmstat = window.now.sample.vmstat.seen();
+    let count = |counter| vmstat.and_then(|v| v.get(counter)).unwrap_or(0);
+    let (stalls, failed) = (count(Counter::CompactStall), count(Counter::CompactFail));
+    let in_vain = stalls >= MIN_STALLS && percent(failed, stalls) >= VAIN_PERCENT;
+    let severity = if compacting || in_vain { Severity::Critical } else { Severity::Warning };
+    let headline = if compacting {
+        format!("faults are compacting memory now: {rate:.0} a second wait for it")
+    } else {
+        "any page fault may stop to compact memory for a transparent huge page".to_owned()
+    };
+    let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
+    let finding = Finding::new(severity, "transparent huge pages", headline)
+        .seen("enabled", selected(thp.enabled.selected()), ENABLED)
+        .seen("defrag", selected(thp.defrag.selected()), DEFRAG)
+        .seen("compact_stall since boot", Quantity::Count(stalls), "/proc/vmstat")
+        .seen("compact_fail since boot", Quantity::Count(failed), "/proc/vmstat")
+        .hurts(
+            "Threads stop in page faults while the kernel moves pages: seconds without an answer \
+             when memory is fragmented.",
+        );
+    Ok(vec![finding.mended_by(remedy(thp))])
+}
+
+fn remedy(thp: &Thp) -> Remedy {
+    let in_force = thp.defrag.selected();
+    match BETTER.iter().find(|better| thp.defrag.offers(better)) {
+        Some(better) if in_force == Some("always") => Remedy::automatic(
+            format!("set transparent_hugepage/defrag to {better}"),
+            vec![Step::write(DEFRAG, better)],
+        ),
+        _ => Remedy::named(
+            "faults compact although the setting is mild: a program asks for it (madvise), or \
+             wants large blocks otherwise; mend the fragmentation",
+            vec![Step::manual("memwright explain fragmented-node")],
+        ),
+    }
+}

@@ -1,0 +1,150 @@
+//! # unreclaimable-ramfs
+//!
+//! Files of a ramdisk hold so much of a node that reclaim finds little else.
+//!
+//! ## What it finds
+//! A node (or the machine) whose tmpfs and ramfs files hold a quarter of its memory or more, by
+//! mount. Memory of a tmpfs for which there is free swap does not count; a ramfs is never swapped.
+//! Shared segments and locked memory of programs are shown beside it: they are as unreclaimable,
+//! but wanted.
+//!
+//! ## Why it hurts
+//! A file in a ramdisk is memory that no reclaim gives back. Once the rest is used, each further
+//! allocation scans these pages in vain. With `vm.zone_reclaim_mode` set this took a database two
+//! hours; without swap it ends with the OOM killer. A ramfs has no size limit at all.
+//!
+//! ## What it looks like
+//! Much `Shmem` (tmpfs) or `Unevictable` (ramfs) in the node's meminfo; `df` shows the tmpfs and
+//! shows nothing for a ramfs.
+//!
+//! ## Threshold
+//! 25% of a node is a warning, 50% critical. In the field report 10 GB of ramdisk on nodes of 24 GB
+//! (42% of one node) was enough; up to a quarter, reclaim still finds three pages in four of
+//! another kind.
+//!
+//! ## How to fix it
+//! Remove the files, or keep the mount from growing: `mount -o remount,size=2G /mnt/ramdisk` (not
+//! less than it holds). On several nodes spread new files over them: `mount -o remount,mpol=interleave /mnt/ramdisk`. Use a tmpfs instead
+//! of a ramfs: it has a limit, and can be swapped.
+//!
+//! ## References
+//! Linux, Documentation/filesystems/tmpfs.rst and ramfs-rootfs-initramfs.rst;
+//! Documentation/mm/unevictable-lru.rst.
+
+use crate::share::{nodes_of, percent};
+use mw_model::{
+    Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
+    format_bytes,
+};
+use mw_proc::meminfo::Meminfo;
+
+const WARNING_PERCENT: f64 = 25.0;
+const CRITICAL_PERCENT: f64 = 50.0;
+
+/// Mounts that are shown as evidence.
+const MAX_SHOWN: usize = 3;
+
+/// What ramdisks hold of the whole machine, in bytes.
+struct Held {
+    /// By tmpfs files that swap has no room for.
+    tmpfs_pinned: u64,
+    /// By ramfs files: unevictable pages that are neither mlocked nor in a locked segment.
+    ramfs: u64,
+}
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let filesystems = snapshot.filesystems.need()?;
+    let machine = snapshot.sample.meminfo.need()?;
+    let held = held(snapshot, filesystems, machine);
+    if held.tmpfs_pinned == 0 && held.ramfs == 0 {
+        return Ok(Vec::new());
+    }
+    let of_node = |(node, meminfo): (u32, &Meminfo)| {
+        let total = meminfo.mem_total_bytes?;
+        let bytes = portion(held.tmpfs_pinned, meminfo.shmem_bytes, machine.shmem_bytes)
+            + portion(held.ramfs, not_locked(meminfo), not_locked(machine));
+        let share = percent(bytes, total);
+        (share >= WARNING_PERCENT).then(|| finding(snapshot, filesystems, node, bytes, share))
+    };
+    Ok(nodes_of(&snapshot.sample).filter_map(of_node).collect())
+}
+
+fn held(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> Held {
+    let of_tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs");
+    let tmpfs: u64 = of_tmpfs.filter_map(|f| f.used_bytes).sum();
+    let locked_segments: u64 = snapshot.shm.seen().map_or(0, |segments| {
+        segments.iter().filter(|s| s.is_locked()).filter_map(|s| s.rss_bytes).sum()
+    });
+    let has_ramfs = filesystems.iter().any(|f| f.fstype == "ramfs");
+    let ramfs = not_locked(machine).unwrap_or(0).saturating_sub(locked_segments);
+    Held {
+        tmpfs_pinned: tmpfs.saturating_sub(machine.swap_free_bytes.unwrap_or(0)),
+        ramfs: if has_ramfs { ramfs } else { 0 },
+    }
+}
+
+/// Unevictable memory that no mlock explains.
+fn not_locked(meminfo: &Meminfo) -> Option<u64> {
+    Some(meminfo.unevictable_bytes?.saturating_sub(meminfo.mlocked_bytes?))
+}
+
+/// A node's part of `bytes`, in proportion to its part of a counter.
+fn portion(bytes: u64, node: Option<u64>, machine: Option<u64>) -> u64 {
+    match (node, machine) {
+        (Some(node), Some(machine)) if machine > 0 => {
+            (bytes as f64 * (node as f64 / machine as f64).min(1.0)) as u64
+        }
+        _ => 0,
+    }
+}
+
+fn finding(
+    snapshot: &Snapshot,
+    filesystems: &[MemoryFilesystem],
+    node: u32,
+    bytes: u64,
+    share: f64,
+) -> Finding {
+    let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
+    let subject = format!("node {node}");
+    let headline = format!(
+        "ramdisks hold {} of node {node}'s memory ({share:.0}%), and no reclaim gives it back",
+        format_bytes(bytes)
+    );
+    let source = format!("/sys/devices/system/node/node{node}/meminfo");
+    let mut finding = Finding::new(severity, subject, headline)
+        .seen("held by ramdisks", Quantity::Bytes(bytes), source)
+        .hurts(
+            "Once the rest of the node is used, every allocation scans these pages in vain; \
+             without swap it ends with the OOM killer.",
+        );
+    let mut mounts: Vec<&MemoryFilesystem> =
+        filesystems.iter().filter(|f| ["tmpfs", "ramfs"].contains(&f.fstype.as_str())).collect();
+    mounts.sort_by_key(|f| std::cmp::Reverse(f.used_bytes.unwrap_or(u64::MAX)));
+    for mount in mounts.iter().filter(|f| f.used_bytes != Some(0)).take(MAX_SHOWN) {
+        let quantity = mount.used_bytes.map_or_else(
+            || Quantity::Text("the kernel does not count it".to_owned()),
+            Quantity::Bytes,
+        );
+        finding = finding.seen(format!("{} ({})", mount.target, mount.fstype), quantity, "statfs");
+    }
+    finding.mended_by(remedy(snapshot, mounts.first().copied()))
+}
+
+/// What a person can do about the fullest ramdisk.
+fn remedy(snapshot: &Snapshot, fullest: Option<&MemoryFilesystem>) -> Remedy {
+    let mut steps = vec![Step::manual("remove files from the ramdisk that nobody needs")];
+    match fullest {
+        Some(tmpfs) if tmpfs.fstype == "tmpfs" => {
+            let mib = tmpfs.used_bytes.unwrap_or(0).div_ceil(1 << 20);
+            let target = &tmpfs.target;
+            steps.push(Step::manual(format!("mount -o remount,size={mib}M {target}")));
+            if snapshot.nodes.seen().is_some_and(|nodes| nodes.len() > 1) {
+                steps.push(Step::manual(format!("mount -o remount,mpol=interleave {target}")));
+            }
+        }
+        _ => steps.push(Step::manual("use a tmpfs instead of a ramfs: it has a limit")),
+    }
+    Remedy::named("empty the ramdisk, or keep it from growing", steps)
+}

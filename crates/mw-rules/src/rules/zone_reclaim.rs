@@ -1,0 +1,100 @@
+//! # zone-reclaim
+//!
+//! A node that is full reclaims from itself before it takes free memory from its neighbour.
+//!
+//! ## What it finds
+//! `vm.zone_reclaim_mode` is not 0. Bit 1 switches node-local reclaim on, bit 2 lets it write
+//! dirty pages, bit 4 lets it unmap and swap pages.
+//!
+//! ## Why it hurts
+//! Every allocation that does not fit the local node scans that node's pages first, although
+//! another node has free memory. When much of the node cannot be reclaimed (a ramdisk, locked
+//! memory) the scan finds nothing, and is repeated for the next page. A database that locked 32 GB
+//! of shared memory waited two hours for it.
+//!
+//! ## What it looks like
+//! One thread at 100% system time in `mlock` or in page faults; `ps` and `ls /proc` hang, since
+//! they wait for the lock that the faulting process holds; `zone_reclaim_failed` in /proc/vmstat
+//! grows by thousands a second.
+//!
+//! ## Threshold
+//! Any value but 0. On several nodes it is critical when bit 4 is set, when the kernel has already
+//! counted failed scans, or when a quarter of a node cannot be reclaimed; in our measurements on
+//! kernel 6.1 (two nodes of 2 GB, one of them filled by a tmpfs) locking 1 GiB took 2 to 3 s with
+//! modes 0 to 2 and 14 to 15 s with modes 4, 5 and 7. On a single node it is a warning: there is no
+//! neighbour to spare, but every allocation below the low watermark reclaims by itself before the
+//! background reclaimer is woken.
+//!
+//! ## How to fix it
+//! `memwright fix zone-reclaim` sets `vm.zone_reclaim_mode` to 0, the kernel's own default since
+//! 3.16. Programs that profit from node-local memory bind themselves with numactl.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().
+
+use crate::share::{nodes_of, percent};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window};
+use mw_proc::vmstat::Counter;
+
+const SETTING: &str = "vm.zone_reclaim_mode";
+const MODE_UNMAP: u64 = 4;
+
+/// Share of a node that cannot be reclaimed from which a scan of it is mostly in vain.
+const VAIN_PERCENT: f64 = 25.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let mode = snapshot.sysctl.need()?.number(SETTING)?;
+    if mode == 0 {
+        return Ok(Vec::new());
+    }
+    let nodes = snapshot.nodes.seen().map_or(1, Vec::len);
+    let failed = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::ZoneReclaimFailed));
+    let fullest = fullest_node(snapshot);
+    let vain = fullest.is_some_and(|(_, share)| share >= VAIN_PERCENT);
+    let scans_fail = failed.is_some_and(|count| count > 0);
+    let severity = match nodes {
+        0 | 1 => Severity::Warning,
+        _ if mode & MODE_UNMAP != 0 || vain || scans_fail => Severity::Critical,
+        _ => Severity::Warning,
+    };
+    let headline = if nodes > 1 {
+        format!(
+            "{SETTING} is {mode}: a full node reclaims from itself before it asks its neighbour"
+        )
+    } else {
+        format!("{SETTING} is {mode}: allocations reclaim by themselves, ahead of kswapd")
+    };
+    let mut finding = Finding::new(severity, SETTING, headline)
+        .seen(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
+        .seen("NUMA nodes", Quantity::Count(nodes as u64), "/sys/devices/system/node")
+        .hurts(
+            "A large allocation scans memory that cannot be reclaimed, page after page: minutes \
+             to hours for what takes seconds otherwise.",
+        )
+        .mended_by(Remedy::automatic(
+            format!("set {SETTING} to 0"),
+            vec![Step::write(Sysctl::path(SETTING), 0)],
+        ));
+    if let Some(count) = failed {
+        finding = finding.seen("zone_reclaim_failed", Quantity::Count(count), "/proc/vmstat");
+    }
+    if let Some((node, share)) = fullest {
+        let what = format!("unreclaimable on node {node}");
+        let source = format!("/sys/devices/system/node/node{node}/meminfo");
+        finding = finding.seen(what, Quantity::Percent(share), source);
+    }
+    Ok(vec![finding])
+}
+
+/// The node with the largest share of memory that reclaim cannot give back.
+fn fullest_node(snapshot: &Snapshot) -> Option<(u32, f64)> {
+    let swap_free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    nodes_of(&snapshot.sample)
+        .filter_map(|(node, meminfo)| {
+            let shmem = meminfo.shmem_bytes?.saturating_sub(swap_free);
+            let held = shmem.max(meminfo.unevictable_bytes?);
+            Some((node, percent(held, meminfo.mem_total_bytes?)))
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}

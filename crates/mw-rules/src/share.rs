@@ -1,0 +1,42 @@
+//! What more than one rule computes.
+
+use mw_model::{Look, Missing, Sample, Snapshot};
+use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::{Counter, Vmstat};
+
+/// `part` of `whole` in percent; 0 of nothing is 0.
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+/// The nodes whose meminfo was seen; the machine as node 0 where the kernel has no nodes.
+pub(crate) fn nodes_of(sample: &Sample) -> impl Iterator<Item = (u32, &Meminfo)> {
+    let seen = |look: &'_ Look<Meminfo>| look.seen().is_some();
+    let whole = if sample.nodes.iter().any(|node| seen(&node.meminfo)) {
+        None
+    } else {
+        sample.meminfo.seen().map(|meminfo| (0, meminfo))
+    };
+    sample.nodes.iter().filter_map(|n| Some((n.node, n.meminfo.seen()?))).chain(whole)
+}
+
+/// A field of meminfo that a rule cannot do without.
+pub(crate) fn field(value: Option<u64>, name: &str) -> Result<u64, Missing> {
+    value.ok_or_else(|| {
+        Missing::absent(format!("/proc/meminfo {name}"), "this kernel has no such line")
+    })
+}
+
+/// A counter of vmstat that a rule cannot do without.
+pub(crate) fn counter(vmstat: &Vmstat, counter: Counter) -> Result<u64, Missing> {
+    vmstat.get(counter).ok_or_else(|| {
+        Missing::absent(format!("/proc/vmstat {}", counter.name()), "this kernel does not count it")
+    })
+}
+
+/// The sum of the high watermarks of all zones in bytes: below it kswapd works.
+pub(crate) fn high_watermark_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let zoneinfo = snapshot.sample.zoneinfo.need()?;
+    let pages: u64 = zoneinfo.zones.iter().map(|zone| zone.high_pages).sum();
+    Ok(pages.saturating_mul(snapshot.origin.page_bytes))
+}

@@ -1,0 +1,53 @@
+//! How much the kernel would keep free by itself.
+
+use mw_model::{Missing, Snapshot, derived};
+
+/// The setting.
+pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
+
+const LEAST_KIB: u64 = 128;
+const MOST_KIB: u64 = 262_144;
+
+/// Free page blocks that khugepaged wants in each zone: two, and one for each pair of the three
+/// migrate types that can fall back on one another.
+const BLOCKS_PER_ZONE: u64 = 2 + 3 * 3;
+
+/// The kernel's choice at boot in KiB, `calculate_min_free_kbytes()`.
+///
+/// # Errors
+/// Neither zoneinfo nor meminfo says how much memory there is.
+pub(crate) fn kernel_choice_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let low_kib = low_memory_kib(snapshot)?;
+    Ok(low_kib.saturating_mul(16).isqrt().clamp(LEAST_KIB, MOST_KIB))
+}
+
+/// The kernel's choice, raised as khugepaged raises it where transparent huge pages are on.
+///
+/// # Errors
+/// As [`kernel_choice_kib`].
+pub(crate) fn recommended_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let choice = kernel_choice_kib(snapshot)?;
+    let thp = snapshot.thp.seen().and_then(|thp| thp.enabled.selected());
+    if thp.is_none_or(|enabled| enabled == "never") {
+        return Ok(choice);
+    }
+    let zones = snapshot.sample.zoneinfo.seen().map_or(1, |zoneinfo| {
+        zoneinfo.zones.iter().filter(|zone| zone.managed_or_present_pages() > 0).count() as u64
+    });
+    let block_kib = derived::huge_page_bytes(snapshot) / 1024;
+    let wanted = block_kib.saturating_mul(zones).saturating_mul(BLOCKS_PER_ZONE);
+    Ok(choice.max(wanted.min(low_memory_kib(snapshot)? / 20)))
+}
+
+/// Memory that is not high memory, above the high watermarks: `nr_free_buffer_pages()`.
+fn low_memory_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let Some(zoneinfo) = snapshot.sample.zoneinfo.seen() else {
+        return Ok(derived::memory_bytes(&snapshot.sample)? / 1024);
+    };
+    let low = zoneinfo
+        .zones
+        .iter()
+        .filter(|zone| !["HighMem", "Movable", "Device"].contains(&zone.name.as_str()));
+    let pages: u64 = low.map(|zone| zone.managed_or_present_pages()).sum();
+    Ok(pages.saturating_mul(snapshot.origin.page_bytes / 1024))
+}

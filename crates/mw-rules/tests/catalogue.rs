@@ -1,0 +1,69 @@
+//! Guards the catalogue: every rule is named well, registered and documented.
+
+use mw_rules::RULES;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The headings of a rule's page, in their order.
+const HEADINGS: [&str; 6] = [
+    "## What it finds",
+    "## Why it hurts",
+    "## What it looks like",
+    "## Threshold",
+    "## How to fix it",
+    "## References",
+];
+
+#[test]
+fn ids_are_kebab_case_and_in_order() {
+    let ids: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    assert!(ids.is_sorted() && ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
+    for id in ids {
+        assert!(id.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{id}");
+    }
+}
+
+#[test]
+fn every_file_is_registered_under_its_own_name() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules");
+    let files: BTreeSet<String> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().replace(".rs", ""))
+        .filter(|name| name != "mod")
+        .collect();
+    let rules: BTreeSet<String> = RULES.iter().map(|rule| rule.id.replace('-', "_")).collect();
+    assert_eq!(files, rules);
+}
+
+#[test]
+fn every_page_has_its_headings() {
+    for rule in RULES {
+        let page = rule.page();
+        assert!(page.starts_with(&format!("# {}\n", rule.id)), "{}", rule.id);
+        let headings: Vec<&str> = page.lines().filter(|line| line.starts_with("## ")).collect();
+        assert_eq!(headings, HEADINGS, "{}", rule.id);
+        for heading in HEADINGS {
+            let body = page.split(heading).nth(1).unwrap_or("").trim_start();
+            assert!(!body.is_empty() && !body.starts_with("## "), "{}: {heading}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn every_summary_is_one_short_sentence() {
+    for rule in RULES {
+        let summary = rule.summary();
+        assert!(summary.ends_with('.') && summary.matches(". ").count() == 0, "{summary}");
+        assert!(summary.len() <= 100, "{}: {summary}", rule.id);
+    }
+}
+
+#[test]
+fn every_rule_has_a_lab_case() {
+    for rule in RULES {
+        let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab").join(rule.id);
+        assert!(case.join("case.toml").is_file(), "{}", case.display());
+        assert!(case.join("make.sh").is_file(), "{}", case.display());
+    }
+}

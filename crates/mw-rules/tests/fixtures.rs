@@ -1,0 +1,108 @@
+//! Every rule runs on every fixture. What a fixture's `expect.txt` does not name must stay silent.
+//!
+//! `MW_BLESS=1 cargo test -p mw-rules --test fixtures` writes what is found into `expect.txt`; read
+//! the difference before you commit it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::Source;
+use mw_model::Report;
+use mw_rules::RULES;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+fn folders(dir: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    folders
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn look(tree: &Path) -> Report {
+    let source = Source::tree(tree).unwrap_or_else(|error| panic!("{error}"));
+    mw_rules::check(&mw_collect::window(&source), None)
+}
+
+/// What a report says, a line a finding or skipped rule.
+fn said(report: &Report) -> String {
+    let findings = report
+        .findings
+        .iter()
+        .map(|finding| format!("{} {}: {}\n", finding.severity, finding.rule, finding.subject));
+    let skipped = report.skipped.iter().map(|s| format!("skipped {}: {}\n", s.rule, s.missing));
+    findings.chain(skipped).collect()
+}
+
+/// Looks at one fixture and compares.
+fn check(variant: &Path, failures: &mut Vec<String>) -> Report {
+    let report = look(variant);
+    let said = said(&report);
+    let expect = variant.join("expect.txt");
+    if std::env::var_os("MW_BLESS").is_some() {
+        fs::write(&expect, &said).unwrap();
+    }
+    let wanted = fs::read_to_string(&expect).unwrap_or_default();
+    if said != wanted {
+        failures.push(format!("{}\n  expected:\n{wanted}  found:\n{said}", variant.display()));
+    }
+    report
+}
+
+#[test]
+fn every_rule_runs_on_every_fixture() {
+    let mut failures = Vec::new();
+    let mut fired: BTreeMap<String, usize> = BTreeMap::new();
+    let mut stayed_quiet: BTreeMap<String, usize> = BTreeMap::new();
+    for case in folders(&fixtures()) {
+        for variant in folders(&case) {
+            let report = check(&variant, &mut failures);
+            let (case, kind) = (name(&case), name(&variant));
+            let fires = report.findings.iter().any(|finding| finding.rule == case);
+            if kind.starts_with("firing") {
+                *fired.entry(case.clone()).or_default() += usize::from(fires);
+                if !fires {
+                    failures.push(format!("{case}/{kind}: the rule does not fire"));
+                }
+            } else if kind.starts_with("quiet") {
+                let looked = report.quiet.contains(&case);
+                *stayed_quiet.entry(case.clone()).or_default() += usize::from(looked);
+                if !looked {
+                    failures.push(format!("{case}/{kind}: the rule fires or cannot look"));
+                }
+            } else if case == "healthy" && !report.findings.is_empty() {
+                failures.push(format!("{case}/{kind}: not silent:\n{}", said(&report)));
+            }
+        }
+    }
+    for rule in RULES {
+        for (kind, seen) in [("firing", &fired), ("quiet", &stayed_quiet)] {
+            if !seen.contains_key(rule.id) {
+                failures.push(format!("fixtures/{}/{kind} is missing", rule.id));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_field_report_is_found_where_it_was() {
+    let before = look(&fixtures().join("field-report/fresh"));
+    assert_eq!(before.findings, [], "{}", said(&before));
+    let after = look(&fixtures().join("field-report/thrashed"));
+    let found: Vec<String> =
+        after.findings.iter().map(|f| format!("{}: {}", f.rule, f.subject)).collect();
+    assert_eq!(found, ["fragmented-node: node 0 zone Normal"]);
+    assert!(after.findings[0].headline.starts_with("51% of the free memory"));
+}

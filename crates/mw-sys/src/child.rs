@@ -1,0 +1,61 @@
+//! What a child process has used.
+
+use std::io;
+use std::process::Child;
+use std::time::Duration;
+
+/// What a process used until it ended (getrusage(2)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The most memory that was resident at once, in KiB.
+    pub max_resident_kib: u64,
+    /// Time in user mode.
+    pub user: Duration,
+    /// Time in the kernel.
+    pub system: Duration,
+}
+
+/// Waits for a child and says what it has used. Takes the child, since it is reaped here and its
+/// number may be another process's afterwards.
+///
+/// # Errors
+/// wait4(2)'s.
+#[allow(unsafe_code, reason = "no safe wrapper of wait4(2) reports the usage")]
+pub fn wait_with_usage(child: Child) -> io::Result<Usage> {
+    let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers, for which all bits zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live locals of the types that wait4(2) writes.
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+        if reaped == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec.unsigned_abs())
+            + Duration::from_micros(t.tv_usec.unsigned_abs())
+    };
+    Ok(Usage {
+        max_resident_kib: usage.ru_maxrss.unsigned_abs(),
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_used_memory() {
+        let child = std::process::Command::new("true").spawn().unwrap();
+        let usage = wait_with_usage(child).unwrap();
+        assert!(usage.max_resident_kib > 100, "{usage:?}");
+    }
+}

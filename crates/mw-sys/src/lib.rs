@@ -1,0 +1,22 @@
+//! The only unsafe code of memwright: system calls on memory behind safe types.
+//!
+//! The contract of every module here:
+//! - **A safe function cannot break memory safety**, whatever it is given; what it needs to be
+//!   sound it checks or owns.
+//! - **No policy.** A call does one thing and returns the kernel's error; retries, fallbacks to
+//!   other kinds of memory and messages for people are the caller's.
+//! - **Nothing is exposed by reference.** Memory of a [`Mapping`] is locked, populated and
+//!   discarded here but never lent out, so discarding it can break no borrow.
+
+mod child;
+mod mapping;
+mod policy;
+mod privilege;
+
+pub use child::{Usage, wait_with_usage};
+pub use mapping::{Mapping, Pages, Sharing, populate_is_native};
+pub use policy::{AffinityGuard, PolicyGuard, bind_thread_to_node, pin_thread_to_cpus};
+pub use privilege::{
+    Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
+    set_memlock_limit_bytes, thread_time, under_hypervisor,
+};

@@ -1,0 +1,167 @@
+//! Where a thread runs and where its memory comes from.
+
+use rustix::thread::CpuSet;
+use std::ffi::{c_long, c_ulong, c_void};
+use std::io;
+
+/// The most nodes that the kernel can be built for (`MAX_NUMNODES`, 2^10).
+const MAX_NODES: usize = 1024;
+const WORD_BITS: usize = c_ulong::BITS as usize;
+
+/// A set of nodes as the kernel takes it (set_mempolicy(2)).
+struct NodeMask([c_ulong; MAX_NODES / WORD_BITS]);
+
+impl NodeMask {
+    const EMPTY: Self = Self([0; MAX_NODES / WORD_BITS]);
+
+    /// The kernel reads one bit less than it is told.
+    const MAXNODE: c_ulong = MAX_NODES as c_ulong + 1;
+
+    fn of(node: u32) -> io::Result<Self> {
+        let mut mask = Self::EMPTY;
+        let node = node as usize;
+        let word = mask.0.get_mut(node / WORD_BITS);
+        *word.ok_or(io::ErrorKind::InvalidInput)? = 1 << (node % WORD_BITS);
+        Ok(mask)
+    }
+}
+
+/// Gives the thread its former memory policy back when dropped.
+#[derive(Debug)]
+#[must_use = "the policy ends when this is dropped"]
+pub struct PolicyGuard {
+    mode: i32,
+    mask: [c_ulong; MAX_NODES / WORD_BITS],
+    /// The policy belongs to the thread.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Has memory that this thread populates come from `node` alone, until the guard is dropped.
+///
+/// # Errors
+/// `EINVAL` for a node that does not exist or that the cpuset excludes, `ENOSYS` without NUMA.
+pub fn bind_thread_to_node(node: u32) -> io::Result<PolicyGuard> {
+    let wanted = NodeMask::of(node)?;
+    let mut guard =
+        PolicyGuard { mode: 0, mask: NodeMask::EMPTY.0, _thread: std::marker::PhantomData };
+    // SAFETY: `mode` and `mask` are writable and as large as MAXNODE says (get_mempolicy(2)).
+    #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_get_mempolicy,
+            &raw mut guard.mode,
+            guard.mask.as_mut_ptr(),
+            NodeMask::MAXNODE,
+            std::ptr::null::<c_void>(),
+            0 as c_long,
+        )
+    };
+    check(got)?;
+    set_policy(libc::MPOL_BIND, &wanted.0)?;
+    Ok(guard)
+}
+
+fn set_policy(mode: i32, mask: &[c_ulong; MAX_NODES / WORD_BITS]) -> io::Result<()> {
+    // MPOL_DEFAULT and MPOL_LOCAL take no nodes.
+    let some = mask.iter().any(|word| *word != 0);
+    let (mask, max) = if some { (mask.as_ptr(), NodeMask::MAXNODE) } else { (std::ptr::null(), 0) };
+    // SAFETY: `mask` is null with a length of none, or readable and as long as MAXNODE says
+    // (set_mempolicy(2)).
+    #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+    let set = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode as c_long, mask, max) };
+    check(set)
+}
+
+impl Drop for PolicyGuard {
+    fn drop(&mut self) {
+        let _ = set_policy(self.mode, &self.mask);
+    }
+}
+
+/// mbind(2) with `MPOL_BIND` on a range that the caller owns.
+pub(crate) fn bind_range(start: *mut c_void, bytes: usize, node: u32) -> io::Result<()> {
+    let mask = NodeMask::of(node)?;
+    // SAFETY: `mask` is readable and as long as MAXNODE says; the call changes where pages come
+    // from and no content (mbind(2)), and a range that is not mapped is EFAULT.
+    #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+    let bound = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            start,
+            bytes,
+            libc::MPOL_BIND as c_long,
+            mask.0.as_ptr(),
+            NodeMask::MAXNODE,
+            0 as c_long,
+        )
+    };
+    check(bound)
+}
+
+fn check(result: c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Lets the thread run where it ran before when dropped.
+#[derive(Debug)]
+#[must_use = "the affinity ends when this is dropped"]
+pub struct AffinityGuard {
+    before: CpuSet,
+    /// The affinity belongs to the thread.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Has this thread run on those of `cpus` that it may run on, until the guard is dropped.
+///
+/// # Errors
+/// `InvalidInput` when it may run on none of them, else sched_setaffinity(2)'s.
+pub fn pin_thread_to_cpus(cpus: &[u32]) -> io::Result<AffinityGuard> {
+    let before = rustix::thread::sched_getaffinity(None)?;
+    let mut wanted = CpuSet::new();
+    for cpu in cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU) {
+        if before.is_set(cpu) {
+            wanted.set(cpu);
+        }
+    }
+    if wanted.count() == 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    rustix::thread::sched_setaffinity(None, &wanted)?;
+    Ok(AffinityGuard { before, _thread: std::marker::PhantomData })
+}
+
+impl Drop for AffinityGuard {
+    fn drop(&mut self) {
+        let _ = rustix::thread::sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_bound_and_released() {
+        // A kernel without NUMA says so; with it, node 0 exists.
+        match bind_thread_to_node(0) {
+            Ok(guard) => {
+                drop(guard);
+                drop(bind_thread_to_node(0).unwrap());
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),
+        }
+        assert!(bind_thread_to_node(1_000).is_err());
+        assert!(bind_thread_to_node(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_thread_is_pinned_and_released() {
+        let before = rustix::thread::sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).unwrap();
+        let guard = pin_thread_to_cpus(&[u32::try_from(first).unwrap()]).unwrap();
+        assert_eq!(rustix::thread::sched_getaffinity(None).unwrap().count(), 1);
+        drop(guard);
+        assert_eq!(rustix::thread::sched_getaffinity(None).unwrap().count(), before.count());
+        assert!(pin_thread_to_cpus(&[u32::MAX]).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_memwright_global_optspecs
+    string join \n config= h/help V/version
+end
+
+function __fish_memwright_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_memwright_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_memwright_using_subcommand
+    set -l cmd (__fish_memwright_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c memwright -n "__fish_memwright_needs_command" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_needs_command" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_needs_command" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "undo" -d 'Take changes back, byte for byte'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "changes" -d 'List what was changed, and what has become of it'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as sosreport lays it out), or a file written by capture' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l fail-on -d 'Exit with 1 from this severity on [default: critical]' -r -f -a "note\t'Any finding'
+warning\t'What stalls under load'
+critical\t'What stalls now or at the next large request'
+never\t'Never'"
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs, described in docs/schema'
+nagios\t'For Nagios and its like; the exit code is then the plugin\'s state'"
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand check" -s v -l verbose -d 'Also list the rules that found nothing'
+complete -c memwright -n "__fish_memwright_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c memwright -n "__fish_memwright_using_subcommand check" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand capture" -s o -l output -d 'The file to write; - is standard output [default: memwright-TIME.tar.zst]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand capture" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand capture" -l redact -d 'Replace paths that people chose (mounts, swap files, cgroups) by numbers'
+complete -c memwright -n "__fish_memwright_using_subcommand capture" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand capture" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l dry-run -d 'Show what would be changed and change nothing'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l persist -d 'Keep the changes over a reboot (sysctl.d and tmpfiles.d files of memwright\'s own)'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -l force -d 'Put the former value back even where somebody else has changed it since'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -l all -d 'Also list changes that were taken back'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "undo" -d 'Take changes back, byte for byte'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "changes" -d 'List what was changed, and what has become of it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,0 +1,4 @@
+hold anon 200M || exit 1
+case $1 in
+firing) echo 250000 >/proc/sys/vm/min_free_kbytes ;;
+esac

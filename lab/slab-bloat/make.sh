@@ -1,0 +1,3 @@
+case $1 in
+firing) hold messages 130M ;;
+esac

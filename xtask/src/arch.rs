@@ -1,0 +1,79 @@
+//! Holds the workspace against the rules of docs/ARCHITECTURE.md: which crate may use which, and
+//! where unsafe code may be.
+
+use crate::{read, root};
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What each crate may use of the others, tests and benches aside.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("mw-sys", &[]),
+    ("mw-proc", &[]),
+    ("mw-model", &["mw-proc"]),
+    ("mw-collect", &["mw-proc", "mw-model", "mw-sys"]),
+    ("mw-rules", &["mw-model", "mw-proc"]),
+    ("mw-remedy", &["mw-model", "mw-sys"]),
+    ("mw-render", &["mw-model"]),
+    ("mw-lab", &["mw-model"]),
+    ("mw-cli", &["mw-collect", "mw-model", "mw-remedy", "mw-render", "mw-rules"]),
+    ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-rules"]),
+];
+
+/// Crates that may have unsafe code.
+const MAY_BE_UNSAFE: &[&str] = &["mw-sys"];
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut problems = Vec::new();
+    let uses = uses()?;
+    for (name, used) in &uses {
+        let Some((_, allowed)) = MAY_USE.iter().find(|(crate_name, _)| crate_name == name) else {
+            problems.push(format!("{name} is not in the table of xtask/src/arch.rs"));
+            continue;
+        };
+        let extra = used.iter().filter(|dependency| !allowed.contains(&dependency.as_str()));
+        problems.extend(extra.map(|dependency| format!("{name} may not use {dependency}")));
+    }
+    for name in uses.keys().filter(|name| name.starts_with("mw-")) {
+        if !MAY_BE_UNSAFE.contains(&name.as_str()) {
+            check_lints(&root().join("crates").join(name), &mut problems)?;
+        }
+    }
+    anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    Ok(())
+}
+
+/// Every crate's dependencies on the others, tests and benches aside.
+fn uses() -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .context("cargo metadata")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().context("no packages in cargo metadata")?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().into_iter().flatten();
+            let used = dependencies
+                .filter(|dependency| dependency["kind"].is_null())
+                .map(|dependency| text(&dependency["name"]))
+                .filter(|name| name.starts_with("mw-"))
+                .collect();
+            (text(&package["name"]), used)
+        })
+        .collect())
+}
+
+/// A crate takes the workspace's lints, which forbid unsafe code.
+fn check_lints(dir: &Path, problems: &mut Vec<String>) -> anyhow::Result<()> {
+    let manifest = read(&dir.join("Cargo.toml"))?;
+    if !manifest.contains("[lints]\nworkspace = true") {
+        problems.push(format!("{}: does not take the workspace's lints", dir.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The generated documentation: each file has one source, and CI fails where they differ.
+
+use crate::root;
+use anyhow::Context;
+use clap_complete::Shell;
+use mw_model::{Report, SCHEMA_VERSION};
+use mw_rules::RULES;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders that hold generated files and nothing else.
+const FOLDERS: [&str; 4] = ["docs/rules", "docs/man", "docs/completions", "docs/schema"];
+
+pub(crate) fn run(check: bool) -> anyhow::Result<()> {
+    let wanted = all()?;
+    let there = present()?;
+    let mut stale: Vec<&PathBuf> = wanted
+        .iter()
+        .filter(|(path, bytes)| there.get(*path) != Some(bytes))
+        .map(|(path, _)| path)
+        .collect();
+    let surplus: Vec<&PathBuf> = there.keys().filter(|path| !wanted.contains_key(*path)).collect();
+    if check {
+        stale.extend(&surplus);
+        anyhow::ensure!(stale.is_empty(), "out of date, run 'cargo xtask docs': {stale:?}");
+        return Ok(());
+    }
+    for path in stale {
+        let file = root().join(path);
+        if let Some(dir) = file.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::write(&file, &wanted[path]).with_context(|| file.display().to_string())?;
+        println!("wrote {}", path.display());
+    }
+    for path in surplus {
+        fs::remove_file(root().join(path))?;
+        println!("removed {}", path.display());
+    }
+    Ok(())
+}
+
+/// Every generated file with its content.
+fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    rule_pages(&mut files);
+    man_pages(&mut files)?;
+    completions(&mut files)?;
+    let schema = serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n";
+    files.insert(format!("docs/schema/report-v{SCHEMA_VERSION}.json").into(), schema.into());
+    Ok(files)
+}
+
+fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    let mut index = String::from(
+        "# Rules\n\nGenerated from the rules' own source files by `cargo xtask docs`; the same \
+         text is shown by `memwright explain RULE`.\n\n",
+    );
+    for rule in RULES {
+        index += &format!("- [{0}]({0}.md): {1}\n", rule.id, rule.summary());
+        files.insert(format!("docs/rules/{}.md", rule.id).into(), rule.page().into());
+    }
+    files.insert("docs/rules/README.md".into(), index.into());
+}
+
+fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    clap_mangen::generate_to(mw_cli::args::command(), dir.path())?;
+    add_folder(dir.path(), "docs/man", files)
+}
+
+fn completions(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut mw_cli::args::command(), "memwright", dir.path())?;
+    }
+    add_folder(dir.path(), "docs/completions", files)
+}
+
+fn add_folder(from: &Path, to: &str, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        files.insert(Path::new(to).join(entry.file_name()), fs::read(entry.path())?);
+    }
+    Ok(())
+}
+
+/// The files that are there now.
+fn present() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for folder in FOLDERS {
+        let dir = root().join(folder);
+        if dir.is_dir() {
+            add_folder(&dir, folder, &mut files)?;
+        }
+    }
+    Ok(files)
+}
