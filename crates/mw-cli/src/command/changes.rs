@@ -28,13 +28,7 @@ fn is_over(state: &State) -> bool {
 }
 
 fn text(all: &Changes) -> String {
-    let drifted = |change: &&ChangeStatus| !matches!(change.state, State::InForce);
-    let (count, odd) = (all.changes.len(), all.changes.iter().filter(drifted).count());
-    let mut out = match (count, odd) {
-        (0, _) => "no change of memwright's is in force\n".to_owned(),
-        (count, 0) => format!("{count} in force\n"),
-        (count, odd) => format!("{count} changes, {odd} not in force as made\n"),
-    };
+    let mut out = summary(all) + "\n";
     for change in &all.changes {
         line(&mut out, change);
     }
@@ -42,6 +36,25 @@ fn text(all: &Changes) -> String {
         let _ = writeln!(out, "damaged: journal line {}: {}", damage.line, damage.why);
     }
     out
+}
+
+/// How many changes stand how, in one line.
+fn summary(all: &Changes) -> String {
+    let count = |is: fn(&State) -> bool| all.changes.iter().filter(|c| is(&c.state)).count();
+    let in_force = count(|state| matches!(state, State::InForce));
+    let over = count(is_over);
+    let odd = all.changes.len() - in_force - over;
+    let parts: Vec<String> =
+        [(in_force, "in force"), (odd, "not in force as made"), (over, "taken back or done")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+    if parts.is_empty() {
+        "no change of memwright's is in force".to_owned()
+    } else {
+        parts.join(", ")
+    }
 }
 
 fn line(out: &mut String, change: &ChangeStatus) {

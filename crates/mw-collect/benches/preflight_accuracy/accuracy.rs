@@ -46,6 +46,12 @@ impl Case {
         Some(predicted / self.actual?.processor_ms)
     }
 
+    /// Whether the actual time is between the shortest and the longest that were stated.
+    fn in_range(&self) -> bool {
+        let (Some(time), Some(actual)) = (&self.preflight.time, self.actual) else { return false };
+        (time.low_ms..=time.high_ms).contains(&actual.wall_ms)
+    }
+
     /// The one that counts: of processor time where other threads took much of the processor.
     fn judged_ratio(&self) -> Option<f64> {
         let actual = self.actual?;
@@ -214,6 +220,8 @@ fn summarise(cases: &[Case]) -> bool {
             twice(&ratios)
         );
     }
+    let in_range = cases.iter().filter(|case| case.in_range()).count();
+    println!("{in_range} within the range that was stated (wall time)");
     let all = refused == 0 && judged.len() == cases.len();
     all && quarter(&judged) * 10 >= cases.len() * 9 && twice(&judged) == cases.len()
 }
