@@ -25,7 +25,7 @@ fn compare(
         else {
             continue;
         };
-        for (order, milli) in own.indices().iter().enumerate() {
+        for (order, milli) in own.values().iter().enumerate() {
             compared += 1;
             different += usize::from((milli - ours(at, order)).abs() > TOLERANCE_MILLI);
         }

@@ -4,7 +4,7 @@ use mw_proc::buddyinfo::BuddyZone;
 
 /// Free pages of a zone that are in blocks of at least `order`, in base pages.
 pub fn free_pages_from_order(zone: &BuddyZone, order: usize) -> u64 {
-    zone.blocks()
+    zone.values()
         .iter()
         .enumerate()
         .skip(order)
@@ -38,11 +38,11 @@ pub fn fragmentation_milli(zone: &BuddyZone, order: usize) -> i32 {
     if order >= zone.orders {
         return 0;
     }
-    let blocks: u128 = zone.blocks().iter().map(|b| u128::from(*b)).sum();
+    let blocks: u128 = zone.values().iter().map(|b| u128::from(*b)).sum();
     if blocks == 0 {
         return 0;
     }
-    if zone.blocks().iter().skip(order).any(|b| *b > 0) {
+    if zone.values().iter().skip(order).any(|b| *b > 0) {
         return -1000;
     }
     let per_request = (u128::from(free_pages(zone)) * 1000) >> order;

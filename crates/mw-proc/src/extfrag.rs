@@ -3,10 +3,9 @@
 //! The kernel computes both in thousandths and prints them with three decimals: `0.513` is 513
 //! here. In `extfrag_index` -1000 says that the allocation would succeed.
 
-use crate::buddyinfo::{MAX_ORDERS, check_columns};
 use crate::error::{ParseError, Problem};
-use crate::scan::{self, Line};
-use crate::zoneinfo::{MAX_ZONES, ZoneName, zone_head};
+use crate::orders::{self, ZoneOrders};
+use crate::scan;
 
 /// An index of all zones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,26 +14,8 @@ pub struct Extfrag {
     pub zones: Vec<ExtfragZone>,
 }
 
-/// An index of one zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ExtfragZone {
-    /// The node.
-    pub node: u32,
-    /// The zone's name.
-    pub name: ZoneName,
-    /// How many orders the kernel printed.
-    pub orders: usize,
-    /// The index in thousandths, by order; the first [`ExtfragZone::orders`] count.
-    pub milli: [i32; MAX_ORDERS],
-}
-
-impl ExtfragZone {
-    /// The index in thousandths, by order.
-    #[must_use]
-    pub fn indices(&self) -> &[i32] {
-        self.milli.get(..self.orders).unwrap_or_default()
-    }
-}
+/// The index of one zone in thousandths, by order.
+pub type ExtfragZone = ZoneOrders<i32>;
 
 impl Extfrag {
     /// Reads either file into this one's memory; nothing is left in it after an error.
@@ -42,38 +23,8 @@ impl Extfrag {
     /// # Errors
     /// When a number is none, or a line has other columns than the first.
     pub fn parse_into(&mut self, text: &[u8]) -> Result<(), ParseError> {
-        self.zones.clear();
-        let result = self.read(text);
-        if result.is_err() {
-            self.zones.clear();
-        }
-        result
+        orders::parse_into(&mut self.zones, text, parse_milli)
     }
-
-    fn read(&mut self, text: &[u8]) -> Result<(), ParseError> {
-        for line in scan::lines(text) {
-            let zone = read_zone(&line)?;
-            let orders = self.zones.first().map_or(zone.orders, |first| first.orders);
-            line.at(check_columns(orders, zone.orders))?;
-            if self.zones.len() >= MAX_ZONES {
-                return Err(line.error(Problem::TooMany("zones")));
-            }
-            self.zones.push(zone);
-        }
-        if self.zones.is_empty() { Err(ParseError::new(1, Problem::Empty)) } else { Ok(()) }
-    }
-}
-
-fn read_zone(line: &Line<'_>) -> Result<ExtfragZone, ParseError> {
-    line.whole()?;
-    let (node, name, rest) = line.at(zone_head(line.text))?;
-    let mut zone = ExtfragZone { node, name, ..ExtfragZone::default() };
-    for field in scan::fields(rest) {
-        let slot = zone.milli.get_mut(zone.orders);
-        *line.at(slot.ok_or(Problem::TooMany("orders")))? = line.at(parse_milli(field))?;
-        zone.orders = zone.orders.saturating_add(1);
-    }
-    Ok(zone)
 }
 
 /// Reads what `%d.%03d` makes of `index / 1000` and `index % 1000`.
@@ -113,8 +64,8 @@ mod tests {
     fn reads() {
         let normal = zones(UNUSABLE)[2];
         assert_eq!((normal.name.as_str(), normal.orders), ("Normal", 11));
-        assert_eq!(normal.indices(), [0, 6, 13, 18, 22, 28, 37, 47, 62, 101, 151]);
-        assert_eq!(zones(INDEX)[1].indices(), [-1000; 11]);
+        assert_eq!(normal.values(), [0, 6, 13, 18, 22, 28, 37, 47, 62, 101, 151]);
+        assert_eq!(zones(INDEX)[1].values(), [-1000; 11]);
     }
 
     fn check(text: &[u8], expected: Result<i32, Problem>) {

@@ -39,6 +39,7 @@ pub mod limits;
 pub mod meminfo;
 pub mod mounts;
 pub mod number;
+pub mod orders;
 pub mod pressure;
 mod scan;
 pub mod slabinfo;

@@ -86,14 +86,14 @@ fn buddyinfo(text: &[u8]) -> Result<usize, ParseError> {
     let mut info = Buddyinfo::default();
     let result = info.parse_into(text);
     let info = checked(result, info, &Buddyinfo::default())?;
-    Ok(info.zones.iter().map(|zone| zone.blocks().len()).sum())
+    Ok(info.zones.iter().map(|zone| zone.values().len()).sum())
 }
 
 fn extfrag(text: &[u8]) -> Result<usize, ParseError> {
     let mut index = Extfrag::default();
     let result = index.parse_into(text);
     let index = checked(result, index, &Extfrag::default())?;
-    Ok(index.zones.iter().map(|zone| zone.indices().len()).sum())
+    Ok(index.zones.iter().map(|zone| zone.values().len()).sum())
 }
 
 fn zoneinfo(text: &[u8]) -> Result<usize, ParseError> {

@@ -117,7 +117,7 @@ fn finding(
 fn kernels_own(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option<i32> {
     let zones = &snapshot.extfrag_unusable.seen()?.zones;
     let own = zones.iter().find(|own| own.node == zone.node && own.name == zone.name)?;
-    own.indices().get(order).copied()
+    own.values().get(order).copied()
 }
 
 /// How much of a zone has to be free and unusable for it to count.
