@@ -89,10 +89,16 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
 /// Page size of x86 and of most arm64, for trees that do not say.
 const USUAL_PAGE_BYTES: u64 = 4096;
 
+/// Sizes of a base page that kernels have.
+const PAGE_BYTES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
+
 fn origin(source: &Source) -> Origin {
     let live = source.kind() == OriginKind::Live;
     let own = source.parse("/proc/self/status", Status::parse).unwrap_or_default();
-    let page_bytes = || source.number(capture::PAGE_SIZE).unwrap_or(USUAL_PAGE_BYTES);
+    let page_bytes = || {
+        let said = source.number(capture::PAGE_SIZE).ok();
+        said.filter(|bytes| PAGE_BYTES.contains(bytes)).unwrap_or(USUAL_PAGE_BYTES)
+    };
     Origin {
         kind: source.kind(),
         root: source.root().display().to_string(),

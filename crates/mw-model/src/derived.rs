@@ -1,6 +1,7 @@
 //! Quantities that follow from a snapshot and that more than one consumer needs.
 
 use crate::{Missing, Sample, Snapshot};
+use mw_proc::meminfo::Meminfo;
 
 /// The size of a huge page on x86 and on arm64 with 4 KiB pages, for kernels that do not say.
 pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -43,10 +44,25 @@ pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
 pub fn ready_bytes(sample: &Sample) -> Result<u64, Missing> {
     let meminfo = sample.meminfo.need()?;
     let free = meminfo.mem_free_bytes.ok_or_else(|| no_line("MemFree"))?;
-    let unwritten = meminfo.dirty_bytes.unwrap_or(0) + meminfo.writeback_bytes.unwrap_or(0);
-    let file = meminfo.active_file_bytes.unwrap_or(0) + meminfo.inactive_file_bytes.unwrap_or(0);
-    let available = meminfo.mem_available_bytes.unwrap_or(free + file / 2);
-    Ok(available.saturating_sub(unwritten).max(free.min(available)))
+    let half_the_cache = file_cache_bytes(meminfo) / 2;
+    let available = meminfo.mem_available_bytes.unwrap_or(free.saturating_add(half_the_cache));
+    Ok(available.saturating_sub(unwritten_bytes(meminfo)).max(free.min(available)))
+}
+
+/// The page cache of files, without shared memory and tmpfs.
+pub fn file_cache_bytes(meminfo: &Meminfo) -> u64 {
+    total([meminfo.active_file_bytes, meminfo.inactive_file_bytes].into_iter().flatten())
+}
+
+/// What is dirty, under writeback or written but not yet safe on an NFS server.
+pub fn unwritten_bytes(meminfo: &Meminfo) -> u64 {
+    let parts = [meminfo.dirty_bytes, meminfo.writeback_bytes, meminfo.nfs_unstable_bytes];
+    total(parts.into_iter().flatten())
+}
+
+/// A sum that stops at the largest number: what a damaged tree says must not overflow.
+pub fn total(parts: impl IntoIterator<Item = u64>) -> u64 {
+    parts.into_iter().fold(0, u64::saturating_add)
 }
 
 fn no_line(name: &str) -> Missing {

@@ -4,6 +4,8 @@
 //! finding from a live machine, a captured tree and a recording is the same. [`RULES`] lists the
 //! rules, [`check`] runs them all, [`preflight`] answers what a request of a given size would meet.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+
 mod check;
 pub mod preflight;
 mod registry;

@@ -1,6 +1,6 @@
 //! What more than one rule computes.
 
-use mw_model::{Look, Missing, Sample, Snapshot};
+use mw_model::{Look, Missing, Sample, Snapshot, derived};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::{Counter, Vmstat};
 
@@ -37,6 +37,6 @@ pub(crate) fn counter(vmstat: &Vmstat, counter: Counter) -> Result<u64, Missing>
 /// The sum of the high watermarks of all zones in bytes: below it kswapd works.
 pub(crate) fn high_watermark_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     let zoneinfo = snapshot.sample.zoneinfo.need()?;
-    let pages: u64 = zoneinfo.zones.iter().map(|zone| zone.high_pages).sum();
+    let pages = derived::total(zoneinfo.zones.iter().map(|zone| zone.high_pages));
     Ok(pages.saturating_mul(snapshot.origin.page_bytes))
 }

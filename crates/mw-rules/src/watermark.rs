@@ -1,6 +1,7 @@
 //! How much the kernel would keep free by itself.
 
 use mw_model::{Missing, Snapshot, derived};
+use mw_proc::zoneinfo::Zone;
 
 /// The setting.
 pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
@@ -48,6 +49,6 @@ fn low_memory_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
         .zones
         .iter()
         .filter(|zone| !["HighMem", "Movable", "Device"].contains(&zone.name.as_str()));
-    let pages: u64 = low.map(|zone| zone.managed_or_present_pages()).sum();
+    let pages = derived::total(low.map(Zone::managed_or_present_pages));
     Ok(pages.saturating_mul(snapshot.origin.page_bytes / 1024))
 }

@@ -98,11 +98,11 @@ pub(crate) fn run(quick: bool, no_cold: bool) -> Result<bool, Failure> {
     );
     let mut cases = Vec::new();
     println!("load average: {}", std::fs::read_to_string("/proc/loadavg")?.trim_end());
-    warm(largest)?;
+    warm(largest, PageKind::Base)?;
     for size in sizes {
         for page in [PageKind::Base, PageKind::Thp] {
             for lock in [false, true] {
-                warm(size * MIB)?;
+                warm(size * MIB, page)?;
                 cases.push(case("warm", *size * MIB, page, lock)?);
             }
         }
@@ -182,12 +182,17 @@ pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
 }
 
 /// Touches twice the size and some more, so that the request finds memory that the host has
-/// backed even when the host takes some of it back in the meantime.
-fn warm(bytes: u64) -> Result<(), Failure> {
+/// backed even when the host takes some of it back in the meantime. With the pages that are asked
+/// for: huge ones would leave the small free blocks out.
+fn warm(bytes: u64, page: PageKind) -> Result<(), Failure> {
     let window = mw_collect::window(&mw_collect::Source::live()?);
     let ready = mw_model::derived::ready_bytes(&window.now.sample)?;
     let most = ready - ready / 8;
-    touch((2 * bytes + 2048 * MIB).min(most) / HUGE * HUGE, Pages::Transparent(HUGE as usize))
+    let pages = match page {
+        PageKind::Base => Pages::Base,
+        PageKind::Thp | PageKind::Hugetlb(_) => Pages::Transparent(HUGE as usize),
+    };
+    touch((2 * bytes + 2048 * MIB).min(most) / HUGE * HUGE, pages)
 }
 
 fn touch(bytes: u64, pages: Pages) -> Result<(), Failure> {

@@ -71,7 +71,7 @@ fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
     let mut left = bytes;
     for (_, held) in &mut named {
         *held = (*held).min(left);
-        left -= *held;
+        left = left.saturating_sub(*held);
     }
     named.push(("other shared memory".to_owned(), left));
     named

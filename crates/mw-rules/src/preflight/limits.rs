@@ -2,7 +2,7 @@
 //! shared memory.
 
 use super::Notes;
-use mw_model::{Cgroup, PageKind, Request, Snapshot, Sysctl, format_bytes};
+use mw_model::{Cgroup, PageKind, Request, Snapshot, Sysctl, derived, format_bytes};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 
@@ -47,7 +47,8 @@ fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
 }
 
 fn heuristic(snapshot: &Snapshot, request: &Request, meminfo: &Meminfo, notes: &mut Notes) {
-    let total = meminfo.mem_total_bytes.unwrap_or(0) + meminfo.swap_total_bytes.unwrap_or(0);
+    let parts = [meminfo.mem_total_bytes, meminfo.swap_total_bytes];
+    let total = derived::total(parts.into_iter().flatten());
     let simple = snapshot.origin.kernel.is_none_or(|kernel| kernel >= SIMPLE_HEURISTIC);
     let had = if simple { total } else { old_heuristic_bytes(meminfo).min(total) };
     if request.size_bytes > had {
@@ -68,8 +69,7 @@ fn old_heuristic_bytes(meminfo: &Meminfo) -> u64 {
         meminfo.swap_free_bytes,
         meminfo.sreclaimable_bytes,
     ];
-    let sum: u64 = parts.into_iter().flatten().sum();
-    sum.saturating_sub(meminfo.shmem_bytes.unwrap_or(0))
+    derived::total(parts.into_iter().flatten()).saturating_sub(meminfo.shmem_bytes.unwrap_or(0))
 }
 
 fn strict(
@@ -88,7 +88,7 @@ fn strict(
     let reserve = if admin { 0 } else { kib("vm.admin_reserve_kbytes") };
     let had = limit.saturating_sub(committed).saturating_sub(reserve);
     if request.size_bytes > had {
-        let over = format_bytes(request.size_bytes - had);
+        let over = format_bytes(request.size_bytes.saturating_sub(had));
         let lift = format!(
             "{over} too much: raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or set \
              vm.overcommit_memory to 0"
@@ -122,7 +122,7 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
 fn reclaimable(group: &Cgroup) -> u64 {
     let stat = &group.stat;
     let parts = [stat.active_file_bytes, stat.inactive_file_bytes, stat.slab_reclaimable_bytes];
-    parts.into_iter().flatten().sum()
+    derived::total(parts.into_iter().flatten())
 }
 
 fn hard_limit(group: &Cgroup, max: u64, swap_free: u64, request: &Request, notes: &mut Notes) {
@@ -131,7 +131,7 @@ fn hard_limit(group: &Cgroup, max: u64, swap_free: u64, request: &Request, notes
     let had = room.saturating_add(reclaimable(group)).min(max);
     // The group's other memory may be swapped out, and the request's own unless it is locked.
     let anon = [group.stat.active_anon_bytes, group.stat.inactive_anon_bytes];
-    let others: u64 = anon.into_iter().flatten().sum();
+    let others = derived::total(anon.into_iter().flatten());
     let swap = if request.lock { others.min(swap_free) } else { swap_free };
     let blocks = request.size_bytes > had.saturating_add(swap);
     if request.size_bytes > had {
@@ -196,7 +196,7 @@ fn shared_memory(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     if let Ok(all) = sysctl.number("kernel.shmall") {
         let page = snapshot.origin.page_bytes;
         let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
-        let used: u64 = segments.iter().map(|segment| segment.size_bytes).sum();
+        let used = derived::total(segments.iter().map(|segment| segment.size_bytes));
         let had = all.saturating_mul(page).saturating_sub(used);
         if had < request.size_bytes {
             let lift = "raise kernel.shmall (in pages); only a SysV segment (shmget) is refused";

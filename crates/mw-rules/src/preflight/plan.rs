@@ -2,7 +2,7 @@
 
 use super::Notes;
 use super::room::Room;
-use mw_model::{NodeAccount, PageKind, Request, Snapshot, format_bytes};
+use mw_model::{NodeAccount, PageKind, Request, Snapshot, derived, format_bytes};
 
 /// What a request takes. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,10 +82,10 @@ impl Taking<'_> {
         let before = self.left;
         for (room, taken) in self.rooms.iter().zip(&mut self.taken) {
             let part = if room.eligible { of(room).min(self.left) } else { 0 };
-            *taken += part;
-            self.left -= part;
+            *taken = taken.saturating_add(part);
+            self.left = self.left.saturating_sub(part);
         }
-        before - self.left
+        before.saturating_sub(self.left)
     }
 }
 
@@ -99,21 +99,21 @@ pub(super) fn ordinary(
 ) -> Plan {
     let needed = with_page_tables(request.size_bytes);
     let mut taking = Taking { rooms, taken: vec![0; rooms.len()], left: needed };
-    let set_up = taking.take(|room| room.free - room.put_off);
+    let set_up = taking.take(|room| room.free.saturating_sub(room.put_off));
     let put_off = taking.take(|room| room.put_off);
     let clean = taking.take(|room| room.clean);
     let dirty = taking.take(|room| room.dirty);
     let mut swapped = taking.take(|room| room.swappable);
     let scraped = taking.take(|room| {
-        room.free_to_the_last.saturating_sub(room.free)
-            + room.clean_to_the_last.saturating_sub(room.clean)
+        let free = room.free_to_the_last.saturating_sub(room.free);
+        free.saturating_add(room.clean_to_the_last.saturating_sub(room.clean))
     });
     if !request.lock {
         // Memory that is not locked may itself be swapped out while the rest of it is touched.
-        swapped += taking.take_anywhere(swap_left(snapshot, rooms));
+        swapped = swapped.saturating_add(taking.take_anywhere(swap_left(snapshot, rooms)));
     }
-    let had = needed - taking.left;
-    let short = taking.left > needed - request.size_bytes;
+    let had = needed.saturating_sub(taking.left);
+    let short = taking.left > needed.saturating_sub(request.size_bytes);
     if short {
         short_of_memory(request, rooms, had, notes);
     }
@@ -129,14 +129,14 @@ pub(super) fn ordinary(
 impl Taking<'_> {
     fn take_anywhere(&mut self, bytes: u64) -> u64 {
         let part = bytes.min(self.left);
-        self.left -= part;
+        self.left = self.left.saturating_sub(part);
         part
     }
 }
 
 fn swap_left(snapshot: &Snapshot, rooms: &[Room]) -> u64 {
     let free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
-    let others: u64 = rooms.iter().map(|room| room.swappable).sum();
+    let others = derived::total(rooms.iter().map(|room| room.swappable));
     free.saturating_sub(others)
 }
 

@@ -34,13 +34,13 @@ pub(super) fn plan(
         notes.obstacle(true, what, Some(request.size_bytes), Some(0), lift);
         return Plan { taken: vec![0; rooms.len()], pool_free: Some(free), ..Plan::default() };
     };
-    let in_reach: u64 =
-        rooms.iter().zip(&free).filter(|(room, _)| room.eligible).map(|(_, free)| free).sum();
-    let available = pool.available_pages().min(in_reach / page_bytes);
+    let reached = rooms.iter().zip(&free).filter(|(room, _)| room.eligible);
+    let in_reach = derived::total(reached.map(|(_, free)| *free));
+    let available = pool.available_pages().min(pages(in_reach, page_bytes));
     let beyond = could_be_made(snapshot, request, &pool, rooms);
     let made = asked.saturating_sub(available).min(beyond);
-    let had = (available + made).saturating_mul(page_bytes);
-    if available + beyond < asked {
+    let had = available.saturating_add(made).saturating_mul(page_bytes);
+    if available.saturating_add(beyond) < asked {
         short(request, &pool, asked, had, notes);
     } else if made > 0 {
         let bytes = made.saturating_mul(page_bytes);
@@ -50,7 +50,7 @@ pub(super) fn plan(
     let mut left = asked.min(available).saturating_mul(page_bytes);
     let taken = rooms.iter().zip(&free).map(|(room, free)| {
         let part = if room.eligible { (*free).min(left) } else { 0 };
-        left -= part;
+        left = left.saturating_sub(part);
         part
     });
     Plan {
@@ -108,9 +108,14 @@ fn could_be_made(snapshot: &Snapshot, request: &Request, pool: &HugePool, rooms:
     let Some(buddyinfo) = snapshot.sample.buddyinfo.seen() else { return allowed };
     let asked = |node: u32| request.node.is_none_or(|asked| asked == node);
     let zones = buddyinfo.zones.iter().filter(|zone| asked(zone.node));
-    let base: u64 = zones.map(|zone| fragmentation::free_pages_from_order(zone, order)).sum();
-    let put_off: u64 = rooms.iter().filter(|room| room.eligible).map(|room| room.put_off).sum();
-    allowed.min((base >> order) + put_off / pool.page_bytes)
+    let base = derived::total(zones.map(|zone| fragmentation::free_pages_from_order(zone, order)));
+    let put_off = derived::total(rooms.iter().filter(|r| r.eligible).map(|r| r.put_off));
+    allowed.min((base >> order).saturating_add(pages(put_off, pool.page_bytes)))
+}
+
+/// Whole pages in so many bytes.
+fn pages(bytes: u64, page_bytes: u64) -> u64 {
+    bytes.checked_div(page_bytes).unwrap_or(0)
 }
 
 fn sizes(snapshot: &Snapshot) -> String {
@@ -125,7 +130,7 @@ fn sizes(snapshot: &Snapshot) -> String {
 fn short(request: &Request, pool: &HugePool, asked: u64, had: u64, notes: &mut Notes) {
     let page = format_bytes(pool.page_bytes);
     let place = request.node.map_or(String::new(), |node| format!(" on node {node}"));
-    let missing = asked.saturating_sub(had / pool.page_bytes);
+    let missing = asked.saturating_sub(pages(had, pool.page_bytes));
     let total = pool.total_pages.saturating_add(missing);
     let kib = pool.page_bytes >> 10;
     let file = match request.node {

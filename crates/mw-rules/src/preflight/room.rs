@@ -1,7 +1,7 @@
 //! Each node's memory as an allocation sees it, from zoneinfo and meminfo.
 
 use super::{Notes, holders};
-use mw_model::{Missing, Request, Share, Snapshot};
+use mw_model::{Missing, Request, Share, Snapshot, derived};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
 
@@ -60,7 +60,7 @@ pub(super) fn rooms(
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (room, (_, meminfo)) in rooms.iter_mut().zip(&per_node) {
         room.swappable = anon_lists(meminfo).min(swap);
-        swap -= room.swappable;
+        swap = swap.saturating_sub(room.swappable);
         room.eligible = is_eligible(snapshot, request, room.node);
         room.unreclaimable = holders::of(snapshot, room, meminfo, per_node.len() == 1);
     }
@@ -96,9 +96,9 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
             Err(missing) => notes.unseen(&missing),
         }
     }
-    if seen.len() == 1 {
+    if let [(node, _)] = seen[..] {
         // A single node has the machine's memory; the machine's file says more.
-        return vec![(seen[0].0, *machine)];
+        return vec![(node, *machine)];
     }
     if seen.is_empty() {
         if let Err(missing) = snapshot.nodes.need() {
@@ -111,24 +111,24 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
 
 fn room(node: u32, meminfo: &Meminfo, zones: &[Zone], page: u64) -> Room {
     let own = || zones.iter().filter(|zone| zone.node == node && zone.is_populated());
-    let sum = |f: &dyn Fn(&Zone) -> u64| own().map(f).sum::<u64>().saturating_mul(page);
+    let sum = |f: &dyn Fn(&Zone) -> u64| derived::total(own().map(f)).saturating_mul(page);
     let known = own().next().is_some();
     let all_free = meminfo.mem_free_bytes.unwrap_or(0);
     let low = sum(&|zone| zone.low_pages);
     let file = file_lists(meminfo);
     let slab = meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0);
-    let unwritten = unwritten(meminfo);
-    let cautious = |bytes: u64| bytes - (bytes / 2).min(low.max(bytes / 64));
+    let unwritten = derived::unwritten_bytes(meminfo);
+    let cautious = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
     let last = if known { sum(&free_above_min) } else { all_free };
     Room {
         node,
         total,
-        free: if known { sum(&free_above_high) } else { all_free - all_free / 16 },
-        free_to_the_last: last + total / PER_CPU_SHARE,
-        watermark: sum(&|zone| zone.high_pages + reserve(zone)).min(all_free),
-        clean: cautious(file).saturating_sub(unwritten) + cautious(slab),
-        clean_to_the_last: file.saturating_sub(unwritten) + slab,
+        free: if known { sum(&free_above_high) } else { all_free.saturating_sub(all_free / 16) },
+        free_to_the_last: last.saturating_add(total / PER_CPU_SHARE),
+        watermark: sum(&|zone| zone.high_pages.saturating_add(reserve(zone))).min(all_free),
+        clean: cautious(file).saturating_sub(unwritten).saturating_add(cautious(slab)),
+        clean_to_the_last: file.saturating_sub(unwritten).saturating_add(slab),
         dirty: unwritten.min(file),
         ..Room::default()
     }
@@ -155,42 +155,34 @@ fn file_lists(meminfo: &Meminfo) -> u64 {
             let cached = meminfo.cached_bytes.or(meminfo.file_pages_bytes).unwrap_or(0);
             cached.saturating_sub(meminfo.shmem_bytes.unwrap_or(0))
         }
-        (active, inactive) => active.unwrap_or(0) + inactive.unwrap_or(0),
+        _ => derived::file_cache_bytes(meminfo),
     }
 }
 
 fn anon_lists(meminfo: &Meminfo) -> u64 {
     match (meminfo.active_anon_bytes, meminfo.inactive_anon_bytes) {
         (None, None) => meminfo.anon_pages_bytes.unwrap_or(0),
-        (active, inactive) => active.unwrap_or(0) + inactive.unwrap_or(0),
+        (active, inactive) => derived::total([active, inactive].into_iter().flatten()),
     }
-}
-
-fn unwritten(meminfo: &Meminfo) -> u64 {
-    [meminfo.dirty_bytes, meminfo.writeback_bytes, meminfo.nfs_unstable_bytes]
-        .into_iter()
-        .flatten()
-        .sum()
 }
 
 /// Adds free memory that is in no zone's lists yet to the nodes whose zones have pages that the
 /// allocator does not manage yet.
 fn add_put_off(rooms: &mut [Room], machine: &Meminfo, zones: &[Zone], page: u64) {
-    let listed: u64 = zones.iter().map(|zone| zone.free_pages).sum::<u64>().saturating_mul(page);
+    let listed = derived::total(zones.iter().map(|zone| zone.free_pages)).saturating_mul(page);
     let free = machine.mem_free_bytes.unwrap_or(0);
     let put_off = free.saturating_sub(listed);
     if zones.is_empty() || put_off < PUT_OFF_LEAST_BYTES {
         return;
     }
     let unmanaged =
-        |zone: &Zone| zone.present_pages - zone.managed_or_present_pages().min(zone.present_pages);
-    let all: u64 = zones.iter().map(unmanaged).sum();
+        |zone: &Zone| zone.present_pages.saturating_sub(zone.managed_or_present_pages());
+    let all = derived::total(zones.iter().map(unmanaged));
     for room in rooms {
-        let own: u64 = zones.iter().filter(|z| z.node == room.node).map(unmanaged).sum();
-        let share = u128::from(put_off) * u128::from(own) / u128::from(all.max(1));
-        let share = u64::try_from(share).unwrap_or(0);
+        let own = derived::total(zones.iter().filter(|z| z.node == room.node).map(unmanaged));
+        let share = (put_off as f64 * (own as f64 / all.max(1) as f64)) as u64;
         room.put_off = share;
-        room.free += share;
-        room.free_to_the_last += share;
+        room.free = room.free.saturating_add(share);
+        room.free_to_the_last = room.free_to_the_last.saturating_add(share);
     }
 }

@@ -33,7 +33,10 @@ pub(super) fn look(
     }
     let had = match free_blocks_bytes(snapshot, request) {
         // Memory that is not set up yet is in no list, and all of one piece.
-        Ok(bytes) => bytes + rooms.iter().filter(|r| r.eligible).map(|r| r.put_off).sum::<u64>(),
+        Ok(bytes) => {
+            let put_off = rooms.iter().filter(|room| room.eligible).map(|room| room.put_off);
+            derived::total(put_off.chain([bytes]))
+        }
         Err(missing) => {
             notes.unseen(&missing);
             return 0;
@@ -65,6 +68,7 @@ fn free_blocks_bytes(snapshot: &Snapshot, request: &Request) -> Result<u64, mw_m
     let order = derived::order_of(derived::huge_page_bytes(snapshot), page_bytes);
     let asked = |node: u32| request.node.is_none_or(|asked| asked == node);
     let zones = || buddyinfo.zones.iter().filter(|zone| asked(zone.node));
-    let free: u64 = zones().map(|zone| fragmentation::free_pages_from_order(zone, order)).sum();
+    let free =
+        derived::total(zones().map(|zone| fragmentation::free_pages_from_order(zone, order)));
     Ok(free.saturating_mul(page_bytes))
 }

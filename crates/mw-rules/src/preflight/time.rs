@@ -102,8 +102,8 @@ struct Unbacked {
     deep: bool,
 }
 
-/// Base pages come from small free blocks first: those were in use before, so they are backed, and
-/// they are too small to be reported free. For large blocks the sample speaks.
+/// Base pages come from small free blocks first: most of those were in use before, so they are
+/// backed, and they are too small to be given back. For large blocks the sample speaks.
 fn unbacked(
     snapshot: &Snapshot,
     request: &Request,
@@ -121,13 +121,15 @@ fn unbacked(
     let size = request.size_bytes;
     let large = size.saturating_sub(small).saturating_sub(plan.put_off);
     let share = backing.unbacked_share.unwrap_or(0.0);
-    let likely = plan.put_off.min(size) + (large as f64 * share) as u64;
+    let likely = plan.put_off.min(size).saturating_add((large as f64 * share) as u64);
     let believed = if backing.gives_back { BELIEVED_IF_GIVEN_BACK } else { BELIEVED };
-    let deep = large > believed.saturating_mul(calibration.measured_bytes);
-    let unsure = share > 0.0 || deep;
+    let deep = size > believed.saturating_mul(calibration.measured_bytes);
+    // A block that went back to the host stays so when it is split for a smaller request.
+    let backed = if backing.gives_back { 0 } else { small };
+    let most = if share > 0.0 || deep { size.saturating_sub(backed).max(likely) } else { likely };
     Unbacked {
         likely_bytes: likely,
-        most_bytes: if unsure { size.saturating_sub(small).max(likely) } else { likely },
+        most_bytes: most,
         deep: deep && share == 0.0 && backing.gives_back,
     }
 }
@@ -136,20 +138,22 @@ fn unbacked(
 const BELIEVED: u64 = 64;
 /// The same where the host takes free memory back: the free lists begin with what was freed last,
 /// and what lies deeper is gone.
-const BELIEVED_IF_GIVEN_BACK: u64 = 8;
+const BELIEVED_IF_GIVEN_BACK: u64 = 2;
 
 fn small_blocks_bytes(snapshot: &Snapshot) -> u64 {
     let Some(buddyinfo) = snapshot.sample.buddyinfo.seen() else { return 0 };
     let page = snapshot.origin.page_bytes;
     let order = derived::order_of(derived::huge_page_bytes(snapshot), page);
-    let small =
-        |zone| fragmentation::free_pages(zone) - fragmentation::free_pages_from_order(zone, order);
-    buddyinfo.zones.iter().map(small).sum::<u64>().saturating_mul(page)
+    let small = |zone| {
+        let huge = fragmentation::free_pages_from_order(zone, order);
+        fragmentation::free_pages(zone).saturating_sub(huge)
+    };
+    derived::total(buddyinfo.zones.iter().map(small)).saturating_mul(page)
 }
 
 fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate: f64) -> f64 {
     let disk_ns = 1e9 / disk_bytes_per_s(snapshot);
-    let written = (plan.dirty + plan.swapped + plan.scraped) as f64 * disk_ns;
+    let written = derived::total([plan.dirty, plan.swapped, plan.scraped]) as f64 * disk_ns;
     let scanned = plan.zone_reclaimed as f64 * populate * (ZONE_RECLAIM_FACTOR - 1.0);
     let compacted = if compacts(snapshot) {
         plan.not_huge_bytes as f64 * populate * (COMPACTION_FACTOR - 1.0)

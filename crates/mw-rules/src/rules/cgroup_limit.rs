@@ -29,7 +29,8 @@
 
 use crate::share::percent;
 use mw_model::{
-    Cgroup, CgroupVersion, Finding, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes,
+    Cgroup, CgroupVersion, Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived,
+    format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -51,9 +52,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 /// Charged memory that the group cannot give back by itself.
 fn hard_bytes(group: &Cgroup) -> Option<u64> {
     let stat = &group.stat;
-    let file = stat.inactive_file_bytes.unwrap_or(0) + stat.active_file_bytes.unwrap_or(0);
-    let soft = file.saturating_add(stat.slab_reclaimable_bytes.unwrap_or(0));
-    Some(group.current_bytes?.saturating_sub(soft))
+    let soft = [stat.inactive_file_bytes, stat.active_file_bytes, stat.slab_reclaimable_bytes];
+    Some(group.current_bytes?.saturating_sub(derived::total(soft.into_iter().flatten())))
 }
 
 fn finding(group: &Cgroup, version: CgroupVersion) -> Option<Finding> {

@@ -33,7 +33,7 @@
 
 use crate::share::{field, percent};
 use mw_model::{
-    Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window,
+    Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window, derived,
     format_bytes,
 };
 use mw_proc::vmstat::Counter;
@@ -111,8 +111,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
     let sysctl = snapshot.sysctl.need()?;
     let meminfo = snapshot.sample.meminfo.need()?;
-    let file = meminfo.active_file_bytes.unwrap_or(0) + meminfo.inactive_file_bytes.unwrap_or(0);
-    let dirtyable = field(meminfo.mem_free_bytes, "MemFree")?.saturating_add(file);
+    let free = field(meminfo.mem_free_bytes, "MemFree")?;
+    let dirtyable = free.saturating_add(derived::file_cache_bytes(meminfo));
     let in_bytes = sysctl.number("vm.dirty_bytes").unwrap_or(0);
     let threshold = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::NrDirtyThreshold));
     let bytes = match threshold {
@@ -136,13 +136,13 @@ fn drain(disk: &Disk, limit_bytes: u64) -> Option<Drain<'_>> {
         && bytes_per_s != UNMEASURED_BYTES_PER_S
         && bytes_per_s > 0;
     let share = disk.max_ratio.unwrap_or(100).min(100);
-    let seconds = (limit_bytes / 100 * share) as f64 / bytes_per_s as f64;
+    let seconds = (limit_bytes / 100).saturating_mul(share) as f64 / bytes_per_s as f64;
     measured.then_some(Drain { disk, bytes_per_s, seconds })
 }
 
 fn remedy(limit: &Limit, slow: Option<&Drain<'_>>) -> Remedy {
     let by_speed = slow.map_or(u64::MAX, |d| d.bytes_per_s.saturating_mul(GOOD_DRAIN_S));
-    let by_share = limit.dirtyable / 100 * DEFAULT_RATIO;
+    let by_share = (limit.dirtyable / 100).saturating_mul(DEFAULT_RATIO);
     let target = by_share.min(by_speed).min(limit.bytes);
     let (setting, background, value) = if limit.in_bytes {
         ("vm.dirty_bytes", "vm.dirty_background_bytes", target.max(1 << 20))

@@ -41,7 +41,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let vmstat = snapshot.sample.vmstat.need()?;
     let limit = counter(vmstat, Counter::NrDirtyThreshold)?;
     let background = counter(vmstat, Counter::NrDirtyBackgroundThreshold)?;
-    let unwritten = counter(vmstat, Counter::NrDirty)? + counter(vmstat, Counter::NrWriteback)?;
+    let unwritten =
+        counter(vmstat, Counter::NrDirty)?.saturating_add(counter(vmstat, Counter::NrWriteback)?);
     let free_run = (limit / 2).saturating_add(background / 2);
     if limit == 0 || unwritten <= free_run {
         return Ok(Vec::new());

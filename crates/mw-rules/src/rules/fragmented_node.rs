@@ -125,7 +125,8 @@ fn floor_bytes(snapshot: &Snapshot, zone: &BuddyZone) -> u64 {
     let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |z| z.zones.as_slice());
     let known = zones.iter().find(|z| z.node == zone.node && z.name == zone.name);
     let share = known.map_or(0, |z| {
-        z.managed_or_present_pages().saturating_mul(snapshot.origin.page_bytes) / 100 * MIN_PERCENT
+        let bytes = z.managed_or_present_pages().saturating_mul(snapshot.origin.page_bytes);
+        (bytes / 100).saturating_mul(MIN_PERCENT)
     });
     share.max(MIN_BYTES)
 }

@@ -45,7 +45,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let pages = setting("pages_to_scan")?;
     let sleep_ms = setting("scan_sleep_millisecs")?;
     let alloc_sleep_ms = setting("alloc_sleep_millisecs")?;
-    let pages_per_s = pages.saturating_mul(1000) / sleep_ms.max(1);
+    let pages_per_s = pages.saturating_mul(1000).checked_div(sleep_ms.max(1)).unwrap_or(u64::MAX);
     let off = thp.enabled.selected() == Some("never");
     let too_fast = pages_per_s > MAX_PAGES_PER_S;
     if off || (!too_fast && alloc_sleep_ms >= MIN_ALLOC_SLEEP_MS) {

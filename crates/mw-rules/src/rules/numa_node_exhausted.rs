@@ -29,7 +29,7 @@
 //! Linux, Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8), migratepages(8).
 
 use crate::share::{nodes_of, percent};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes};
 use mw_proc::meminfo::Meminfo;
 
 const EXHAUSTED_PERCENT: f64 = 5.0;
@@ -63,9 +63,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 /// What a node can give without writing or swapping.
 fn room((node, meminfo): (u32, &Meminfo)) -> Option<Room> {
     let total = meminfo.mem_total_bytes.filter(|total| *total > 0)?;
-    let file = meminfo.active_file_bytes? + meminfo.inactive_file_bytes?;
-    let dirty = meminfo.dirty_bytes.unwrap_or(0) + meminfo.writeback_bytes.unwrap_or(0);
-    let bytes = meminfo.mem_free_bytes? + file.saturating_sub(dirty);
+    let clean =
+        derived::file_cache_bytes(meminfo).saturating_sub(derived::unwritten_bytes(meminfo));
+    let bytes = meminfo.mem_free_bytes?.saturating_add(clean);
     Some(Room { node, bytes, share: percent(bytes, total) })
 }
 

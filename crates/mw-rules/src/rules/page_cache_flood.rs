@@ -31,8 +31,7 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst.
 
 use crate::share::{field, high_watermark_bytes, percent};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes};
-use mw_proc::meminfo::Meminfo;
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes};
 use mw_proc::vmstat::Counter;
 
 const DIRTY_PERCENT: f64 = 10.0;
@@ -43,9 +42,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let meminfo = window.now.sample.meminfo.need()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let free = field(meminfo.mem_free_bytes, "MemFree")?;
-    let unwritten = unwritten_bytes(meminfo)?;
+    let unwritten = derived::unwritten_bytes(meminfo);
     let high = high_watermark_bytes(&window.now)?;
-    let cache = meminfo.active_file_bytes.unwrap_or(0) + meminfo.inactive_file_bytes.unwrap_or(0);
+    let cache = derived::file_cache_bytes(meminfo);
     let scan = window.rate(Counter::PgscanFile).unwrap_or(0.0);
     let dirty_flood = percent(unwritten, total) >= DIRTY_PERCENT && free <= high.saturating_mul(2);
     let scan_flood = scan >= SCAN_PAGES_PER_S && percent(cache, total) >= CACHE_PERCENT;
@@ -81,9 +80,4 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         ],
     );
     Ok(vec![finding.mended_by(remedy)])
-}
-
-fn unwritten_bytes(meminfo: &Meminfo) -> Result<u64, Missing> {
-    let dirty = field(meminfo.dirty_bytes, "Dirty")?;
-    Ok(dirty + meminfo.writeback_bytes.unwrap_or(0) + meminfo.nfs_unstable_bytes.unwrap_or(0))
 }

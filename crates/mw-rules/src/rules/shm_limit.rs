@@ -44,7 +44,7 @@ const USED_PERCENT: f64 = 90.0;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let sysctl = snapshot.sysctl.need()?;
-    let half = derived::memory_bytes(&snapshot.sample)? / 100 * MEMORY_PERCENT;
+    let half = (derived::memory_bytes(&snapshot.sample)? / 100).saturating_mul(MEMORY_PERCENT);
     let shmmax = sysctl.number(SHMMAX)?;
     let shmall = sysctl.number(SHMALL)?.saturating_mul(snapshot.origin.page_bytes);
     let limits = [(SHMMAX, shmmax, "one segment"), (SHMALL, shmall, "all segments together")];

@@ -34,7 +34,7 @@
 use crate::share::{nodes_of, percent};
 use mw_model::{
     Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
-    format_bytes,
+    derived, format_bytes,
 };
 use mw_proc::meminfo::Meminfo;
 
@@ -62,8 +62,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let of_node = |(node, meminfo): (u32, &Meminfo)| {
         let total = meminfo.mem_total_bytes?;
-        let bytes = portion(held.tmpfs_pinned, meminfo.shmem_bytes, machine.shmem_bytes)
-            + portion(held.ramfs, not_locked(meminfo), not_locked(machine));
+        let tmpfs = portion(held.tmpfs_pinned, meminfo.shmem_bytes, machine.shmem_bytes);
+        let ramfs = portion(held.ramfs, not_locked(meminfo), not_locked(machine));
+        let bytes = tmpfs.saturating_add(ramfs);
         let share = percent(bytes, total);
         (share >= WARNING_PERCENT).then(|| finding(snapshot, filesystems, node, bytes, share))
     };
@@ -72,10 +73,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 fn held(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> Held {
     let of_tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs");
-    let tmpfs: u64 = of_tmpfs.filter_map(|f| f.used_bytes).sum();
-    let locked_segments: u64 = snapshot.shm.seen().map_or(0, |segments| {
-        segments.iter().filter(|s| s.is_locked()).filter_map(|s| s.rss_bytes).sum()
-    });
+    let tmpfs = derived::total(of_tmpfs.filter_map(|f| f.used_bytes));
+    let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
+    let locked_segments =
+        derived::total(segments.iter().filter(|s| s.is_locked()).filter_map(|s| s.rss_bytes));
     let has_ramfs = filesystems.iter().any(|f| f.fstype == "ramfs");
     let ramfs = not_locked(machine).unwrap_or(0).saturating_sub(locked_segments);
     Held {
