@@ -23,6 +23,10 @@ const STEPS: &[Step] = &[
     }),
     ("build", || cargo(&["build", "--locked", "--workspace"])),
     ("test", || cargo(&["test", "--locked", "--workspace"])),
+    ("preflight's answers", || {
+        let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
+        cargo(&[&bench[..], &["preflight_accuracy", "--", "--answers", "--assert"]].concat())
+    }),
     ("documentation", || docs::run(true)),
     ("promises", promises::run),
     ("architecture", arch::run),

@@ -39,6 +39,9 @@ fn create_under(root: &Path, name: &str) -> anyhow::Result<()> {
         "    rule!(\"",
         &format!("    rule!(\"{name}\", {module}),"),
     )?;
+    let expected = format!("warning {name}: SUBJECT\n");
+    write(&root.join(format!("fixtures/{name}/firing/expect.txt")), &expected)?;
+    write(&root.join(format!("fixtures/{name}/quiet/expect.txt")), "")?;
     write(&root.join(format!("lab/{name}/case.toml")), &case(name))?;
     write(&root.join(format!("lab/{name}/make.sh")), MAKE)
 }
@@ -134,7 +137,12 @@ mod tests {
             read(&rules.join("registry.rs")).unwrap(),
             "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa),\n    rule!(\"mm-nn\", mm_nn),\n];\n"
         );
-        for part in ["lab/mm-nn/case.toml", "lab/mm-nn/make.sh"] {
+        for part in [
+            "fixtures/mm-nn/firing/expect.txt",
+            "fixtures/mm-nn/quiet/expect.txt",
+            "lab/mm-nn/case.toml",
+            "lab/mm-nn/make.sh",
+        ] {
             assert!(dir.path().join(part).is_file(), "{part}");
         }
         assert!(create_under(dir.path(), "mm-nn").is_err());

@@ -10,6 +10,8 @@ pub(crate) struct Pool {
     before: u64,
     /// Pages in the pool now.
     pub(crate) pages: u64,
+    /// Whoever changes the machine in a test or bench locks this folder.
+    _alone: fs::File,
 }
 
 impl Pool {
@@ -17,8 +19,10 @@ impl Pool {
     pub(crate) fn grow(page_bytes: u64, pages: u64) -> Result<Self, Failure> {
         let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10);
         let file = Path::new(&dir).join("nr_hugepages");
+        let alone = fs::File::open("/proc/sys/vm")?;
+        rustix::fs::flock(&alone, rustix::fs::FlockOperation::LockExclusive)?;
         let before = number(&file)?;
-        let mut pool = Self { file, before, pages: before };
+        let mut pool = Self { file, before, pages: before, _alone: alone };
         fs::write(&pool.file, (before + pages).to_string())?;
         pool.pages = number(&pool.file)?;
         Ok(pool)

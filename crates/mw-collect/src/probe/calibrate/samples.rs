@@ -7,7 +7,7 @@ pub(super) struct Samples {
     pub(super) ns_per_byte: f64,
     /// The same for a request far larger than the sample, of base pages: they are handed out from
     /// the smallest free blocks first, which costs more than the larger blocks that follow. The
-    /// lower quartile, averaged with memory that was populated again.
+    /// mean, averaged with that of memory that was populated again.
     pub(super) settled_ns_per_byte: f64,
     /// Of memory that the host had not backed.
     pub(super) unbacked_ns_per_byte: Option<f64>,
@@ -35,12 +35,12 @@ pub(super) fn sort_out(fresh: &[f64], again: &[f64], virtual_machine: bool) -> O
     let chance = share < CHANCE_SHARE;
     // With too few backed chunks among the fresh ones, what was populated again stands for them.
     let backed = if backed.len() * 4 >= fresh.len() || again.is_empty() { &backed } else { again };
-    let quartile = sorted(backed).get(backed.len() / 4).copied()?;
+    let mean = mean_without_outliers(backed)?;
     Some(Samples {
-        ns_per_byte: mean_without_outliers(backed)?,
+        ns_per_byte: mean,
         settled_ns_per_byte: match mean_without_outliers(again) {
-            Some(again) => f64::midpoint(quartile, again),
-            None => quartile,
+            Some(again) => f64::midpoint(mean, again),
+            None => mean,
         },
         unbacked_ns_per_byte: if chance { None } else { mean_without_outliers(&unbacked) },
         unbacked_share: if chance { 0.0 } else { share },
@@ -82,7 +82,7 @@ mod tests {
         let fresh = [0.3, 0.32, 0.31, 2.8, 2.6, 3.0];
         let samples = sort_out(&fresh, &[0.25, 0.26, 0.25], true).unwrap();
         assert!((samples.ns_per_byte - 0.31).abs() < 1e-9);
-        assert!((samples.settled_ns_per_byte - (0.3 + 0.76 / 3.0) / 2.0).abs() < 1e-9);
+        assert!((samples.settled_ns_per_byte - (0.31 + 0.76 / 3.0) / 2.0).abs() < 1e-9);
         assert!((samples.unbacked_ns_per_byte.unwrap() - 2.8).abs() < 1e-9);
         assert!((samples.unbacked_share - 0.5).abs() < 1e-9);
     }
