@@ -16,6 +16,9 @@ _memwright() {
             ",$1")
                 cmd="memwright"
                 ;;
+            memwright,bench)
+                cmd="memwright__subcmd__bench"
+                ;;
             memwright,capture)
                 cmd="memwright__subcmd__capture"
                 ;;
@@ -36,6 +39,9 @@ _memwright() {
                 ;;
             memwright,undo)
                 cmd="memwright__subcmd__undo"
+                ;;
+            memwright__subcmd__help,bench)
+                cmd="memwright__subcmd__help__subcmd__bench"
                 ;;
             memwright__subcmd__help,capture)
                 cmd="memwright__subcmd__help__subcmd__capture"
@@ -65,12 +71,50 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check capture explain fix undo changes help"
+            opts="-h -V --config --help --version check capture explain fix undo changes bench help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__bench)
+            opts="-h -V --size --kind --threads --page --rounds --reserve --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --page)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -205,8 +249,22 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check capture explain fix undo changes help"
+            opts="check capture explain fix undo changes bench help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__bench)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

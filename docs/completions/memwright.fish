@@ -33,6 +33,7 @@ complete -c memwright -n "__fish_memwright_needs_command" -f -a "explain" -d 'Sh
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "undo" -d 'Take changes back, byte for byte'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "changes" -d 'List what was changed, and what has become of it'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as sosreport lays it out), or a file written by capture' -r -F
@@ -75,10 +76,21 @@ complete -c memwright -n "__fish_memwright_using_subcommand changes" -l all -d '
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -l json -d 'Output as JSON'
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "undo" -d 'Take changes back, byte for byte'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "changes" -d 'List what was changed, and what has become of it'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l size -d 'How large a segment [default: 4G, or less where memory is short]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l kind -d 'What it is made of: ism, dism, memfd, anon or hugetlb' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l threads -d 'How many threads [default: 1, 2, 4 and so on to the number of processors, 16 at most]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l page -d 'Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l rounds -d 'How often each way is measured' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end (as root)'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "undo" -d 'Take changes back, byte for byte'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "changes" -d 'List what was changed, and what has become of it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -16,8 +16,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-rules", &["mw-model", "mw-proc"]),
     ("mw-remedy", &["mw-model", "mw-sys"]),
     ("mw-render", &["mw-model"]),
+    ("mw-segment", &["mw-proc", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
-    ("mw-cli", &["mw-collect", "mw-model", "mw-remedy", "mw-render", "mw-rules"]),
+    (
+        "mw-cli",
+        &[
+            "mw-collect",
+            "mw-model",
+            "mw-proc",
+            "mw-remedy",
+            "mw-render",
+            "mw-rules",
+            "mw-segment",
+            "mw-sys",
+        ],
+    ),
     ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-rules"]),
 ];
 

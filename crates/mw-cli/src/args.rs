@@ -2,6 +2,7 @@
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_model::{Request, Severity};
+use mw_segment::{Kind, Page};
 use std::path::PathBuf;
 
 /// Big memory on Linux, allocated fast, and never a stall.
@@ -40,6 +41,8 @@ pub enum Command {
     Undo(UndoArgs),
     /// List what was changed, and what has become of it
     Changes(ChangesArgs),
+    /// Measure what it costs here to create, lock and destroy large memory, before and after
+    Bench(BenchArgs),
 }
 
 /// Arguments of `check`.
@@ -171,6 +174,58 @@ pub struct ChangesArgs {
     /// Where the journal of changes is [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct BenchArgs {
+    /// How large a segment [default: 4G, or less where memory is short]
+    #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
+    pub size: Option<u64>,
+    /// What it is made of: ism, dism, memfd, anon or hugetlb
+    #[arg(long, value_name = "KIND", default_value = "memfd", value_parser = bench_kind)]
+    pub kind: Kind,
+    /// How many threads [default: 1, 2, 4 and so on to the number of processors, 16 at most]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = thread_count)]
+    pub threads: Vec<usize>,
+    /// Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = bench_page)]
+    pub page: Vec<Page>,
+    /// How often each way is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = round_count)]
+    pub rounds: usize,
+    /// Reserve the huge pages that are missing, and give them back at the end (as root)
+    #[arg(long)]
+    pub reserve: bool,
+    /// Output as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn bench_kind(text: &str) -> Result<Kind, String> {
+    match text.parse() {
+        Ok(Kind::Posix) => Err("a posix segment costs what a memfd of one stripe does".to_owned()),
+        other => other.map_err(|error: mw_segment::UnknownName| error.to_string()),
+    }
+}
+
+fn bench_page(text: &str) -> Result<Page, String> {
+    match text.parse() {
+        Ok(Page::Auto) => Err("name the sizes: 4k, thp, 2M, 1G".to_owned()),
+        other => other.map_err(|error: mw_segment::UnknownName| error.to_string()),
+    }
+}
+
+/// The most threads and rounds that can be asked for.
+const MAX_COUNT: usize = 1024;
+
+fn thread_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX_COUNT).contains(count));
+    count.ok_or_else(|| format!("write a number from 1 to {MAX_COUNT}"))
+}
+
+fn round_count(text: &str) -> Result<usize, String> {
+    thread_count(text)
 }
 
 /// The whole command line, for man pages and completions.

@@ -5,18 +5,29 @@
 //!   sound it checks or owns.
 //! - **No policy.** A call does one thing and returns the kernel's error; retries, fallbacks to
 //!   other kinds of memory and messages for people are the caller's.
-//! - **Nothing is exposed by reference.** Memory of a [`Mapping`] is locked, populated and
-//!   discarded here but never lent out, so discarding it can break no borrow.
+//! - **Nothing is exposed by reference.** Memory of a [`Mapping`] or a [`Region`] is locked,
+//!   populated and discarded here but never lent out, so discarding it can break no borrow. A
+//!   `Region` says where it is; whoever turns that into references answers for them.
 
 mod child;
 mod mapping;
+mod pagemap;
 mod policy;
 mod privilege;
+mod region;
+mod signals;
+mod sysv;
+mod touch;
 
 pub use child::{Usage, wait_with_usage};
 pub use mapping::{Mapping, Pages, Sharing, populate_is_native};
-pub use policy::{AffinityGuard, PolicyGuard, bind_thread_to_node, pin_thread_to_cpus};
+pub use policy::{
+    AffinityGuard, PolicyGuard, RangePolicy, bind_thread_to_node, pin_thread_to_cpus,
+};
 pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
     set_memlock_limit_bytes, thread_time, under_hypervisor,
 };
+pub use region::{Huge, Region};
+pub use signals::SignalsBlocked;
+pub use sysv::SysvSegment;

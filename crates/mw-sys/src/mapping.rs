@@ -279,10 +279,17 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     const MIB: usize = 1 << 20;
+
+    /// Tests that populate private memory take turns with those that count it for the process.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn base(bytes: usize) -> Mapping {
         Mapping::anonymous(bytes, Pages::Base, Sharing::Private).unwrap()
@@ -296,6 +303,7 @@ mod tests {
 
     #[test]
     fn memory_is_populated_locked_and_given_back() {
+        let _alone = alone();
         let mapping = base(16 * MIB);
         let before = resident_kib();
         mapping.populate(0..16 * MIB).unwrap();
@@ -308,6 +316,7 @@ mod tests {
 
     #[test]
     fn touching_populates_as_well() {
+        let _alone = alone();
         let mapping = base(4 * MIB);
         let before = resident_kib();
         mapping.touch(0..4 * MIB).unwrap();
@@ -316,6 +325,7 @@ mod tests {
 
     #[test]
     fn a_transparent_mapping_is_aligned() {
+        let _alone = alone();
         let mapping =
             Mapping::anonymous(3 * MIB, Pages::Transparent(2 * MIB), Sharing::Private).unwrap();
         assert_eq!(mapping.start.as_ptr().align_offset(2 * MIB), 0);

@@ -18,10 +18,16 @@ impl NodeMask {
     const MAXNODE: c_ulong = MAX_NODES as c_ulong + 1;
 
     fn of(node: u32) -> io::Result<Self> {
+        Self::of_all(&[node])
+    }
+
+    fn of_all(nodes: &[u32]) -> io::Result<Self> {
         let mut mask = Self::EMPTY;
-        let node = node as usize;
-        let word = mask.0.get_mut(node / WORD_BITS);
-        *word.ok_or(io::ErrorKind::InvalidInput)? = 1 << (node % WORD_BITS);
+        for node in nodes {
+            let node = *node as usize;
+            let word = mask.0.get_mut(node / WORD_BITS);
+            *word.ok_or(io::ErrorKind::InvalidInput)? |= 1 << (node % WORD_BITS);
+        }
         Ok(mask)
     }
 }
@@ -78,9 +84,31 @@ impl Drop for PolicyGuard {
     }
 }
 
+/// Where the pages of a range come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangePolicy<'a> {
+    /// From these nodes alone (`MPOL_BIND`).
+    Bind(&'a [u32]),
+    /// From these nodes in turn (`MPOL_INTERLEAVE`).
+    Interleave(&'a [u32]),
+}
+
 /// mbind(2) with `MPOL_BIND` on a range that the caller owns.
 pub(crate) fn bind_range(start: *mut c_void, bytes: usize, node: u32) -> io::Result<()> {
-    let mask = NodeMask::of(node)?;
+    place_range(start, bytes, RangePolicy::Bind(&[node]))
+}
+
+/// mbind(2) on a range that the caller owns.
+pub(crate) fn place_range(
+    start: *mut c_void,
+    bytes: usize,
+    policy: RangePolicy<'_>,
+) -> io::Result<()> {
+    let (mode, nodes) = match policy {
+        RangePolicy::Bind(nodes) => (libc::MPOL_BIND, nodes),
+        RangePolicy::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes),
+    };
+    let mask = NodeMask::of_all(nodes)?;
     // SAFETY: `mask` is readable and as long as MAXNODE says; the call changes where pages come
     // from and no content (mbind(2)), and a range that is not mapped is EFAULT.
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
@@ -89,7 +117,7 @@ pub(crate) fn bind_range(start: *mut c_void, bytes: usize, node: u32) -> io::Res
             libc::SYS_mbind,
             start,
             bytes,
-            libc::MPOL_BIND as c_long,
+            mode as c_long,
             mask.0.as_ptr(),
             NodeMask::MAXNODE,
             0 as c_long,

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod changes;
 pub(crate) mod check;

@@ -1,0 +1,78 @@
+//! The machine's ceiling: zeroing memory that is there already, in parallel. Creating pages
+//! includes zeroing them, so that nothing creates them faster.
+
+use super::report::Spread;
+use super::ways::ms_per_gib;
+use mw_sys::{Huge, Region};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Enough to leave the caches behind.
+const MOST_BYTES: usize = 1 << 30;
+/// What a thread zeroes at a time.
+const CHUNK_BYTES: usize = 2 << 20;
+
+/// Measurements of the ceiling.
+#[derive(Debug)]
+pub(crate) struct Ceiling {
+    threads: usize,
+    samples: Vec<f64>,
+    by_page: Vec<f64>,
+}
+
+impl Ceiling {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { threads, samples: Vec::new(), by_page: Vec::new() }
+    }
+
+    /// Measures once; a machine without memory for it has one sample less.
+    pub(crate) fn measure(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(MOST_BYTES).min(MOST_BYTES);
+        let Ok(region) = resident(bytes) else { return };
+        self.samples.extend(zero(&region, self.threads, CHUNK_BYTES).ok());
+        self.by_page.extend(zero(&region, self.threads, mw_sys::page_bytes()).ok());
+    }
+
+    pub(crate) fn by_page(&self) -> Option<Spread> {
+        Spread::of(&self.by_page)
+    }
+
+    pub(crate) fn spread(&self) -> Option<Spread> {
+        Spread::of(&self.samples)
+    }
+}
+
+fn resident(bytes: usize) -> io::Result<Region> {
+    let region = Region::reserve(bytes, mw_sys::page_bytes(), CHUNK_BYTES)?;
+    region.map_anonymous(0..bytes, false)?;
+    let _ = region.choose(Huge::Wanted);
+    region.populate(0..bytes)?;
+    Ok(region)
+}
+
+/// Zeroes all of it, `step` bytes at a time; milliseconds for each GiB.
+fn zero(region: &Region, threads: usize, step: usize) -> io::Result<f64> {
+    let bytes = region.bytes();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let start = next.fetch_add(CHUNK_BYTES, Ordering::Relaxed);
+            if start >= bytes {
+                return Ok(());
+            }
+            let end = (start + CHUNK_BYTES).min(bytes);
+            for at in (start..end).step_by(step) {
+                region.zero(at..(at + step).min(end))?;
+            }
+        }
+    };
+    let start = Instant::now();
+    std::thread::scope(|scope| -> io::Result<()> {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work()
+    })?;
+    Ok(ms_per_gib(start.elapsed(), bytes))
+}

@@ -1,0 +1,44 @@
+//! How much of the processors others used while the bench ran: what is measured on a busy machine
+//! says less.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// The start of a measurement.
+#[derive(Debug)]
+pub(crate) struct Others {
+    start: Instant,
+    busy: Option<Duration>,
+    own: Duration,
+}
+
+impl Others {
+    pub(crate) fn start() -> Self {
+        Self { start: Instant::now(), busy: busy(), own: own() }
+    }
+
+    /// Processors that others kept busy since, on average; none where the kernel does not say.
+    pub(crate) fn processors(&self) -> Option<f64> {
+        let busy = busy()?.checked_sub(self.busy?)?;
+        let others = busy.saturating_sub(own().saturating_sub(self.own));
+        Some(others.as_secs_f64() / self.start.elapsed().as_secs_f64())
+    }
+}
+
+/// Time that all processors were not idle: the first line of /proc/stat, in hundredths of a second
+/// (proc_stat(5)).
+fn busy() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+    let (idle, iowait) = (fields.get(3)?, fields.get(4)?);
+    // Of the ten fields, guests' time is in user's as well.
+    let all: u64 = fields.iter().take(8).sum();
+    Some(Duration::from_millis(all.saturating_sub(idle + iowait) * 10))
+}
+
+fn own() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}

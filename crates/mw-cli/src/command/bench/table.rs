@@ -1,0 +1,104 @@
+//! The report for people: the verdict in one line, the table, the figures.
+
+use super::report::{Report, Spread};
+use mw_model::format_bytes;
+use std::fmt::Write;
+
+/// Processors that others may keep busy without a word of it.
+const BUSY: f64 = 0.15;
+
+/// A report as text.
+pub(crate) fn text(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut out, report);
+    out
+}
+
+fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    verdict(out, report)?;
+    rows(out, report)?;
+    for absent in &report.absent {
+        writeln!(out, "  {} was left out: {}", absent.way, absent.why)?;
+    }
+    writeln!(out)?;
+    for figure in &report.figures {
+        writeln!(out, "  {:<46} {:>7.1}{}", figure.name, figure.value, figure.unit)?;
+    }
+    for latency in &report.mmap_beside {
+        writeln!(
+            out,
+            "  another thread's mmap beside {:<17} {:>7.2} ms at the 99.9th percentile of {} \
+             ({:.2} at most)",
+            latency.way, latency.p99_9_ms, latency.calls, latency.max_ms
+        )?;
+    }
+    if let Some(others) = report.others_processors.filter(|others| *others > BUSY) {
+        writeln!(
+            out,
+            "\nOthers kept {others:.1} of the processors busy meanwhile: on a quiet machine it is \
+             faster, and more so with helpers."
+        )?;
+    }
+    let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
+    writeln!(
+        out,
+        "\n{} processors{hypervisor}, kernel {}, {} rounds of {}; median (fastest to slowest)",
+        report.processors,
+        report.kernel,
+        report.rounds,
+        format_bytes(report.size_bytes)
+    )
+}
+
+fn verdict(out: &mut String, report: &Report) -> std::fmt::Result {
+    let size = format_bytes(report.size_bytes);
+    let Some(best) = report.best() else {
+        return writeln!(out, "Nothing could be measured.\n");
+    };
+    writeln!(
+        out,
+        "{size} of {}: {:.1} times as fast on {} pages with {} threads: {:.0} ms/GiB to create, \
+         lock and destroy.\n",
+        report.kind,
+        best.speedup.unwrap_or(1.0),
+        best.page,
+        best.threads,
+        best.total_ms_per_gib.median,
+    )
+}
+
+fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
+    let width = report.rows.iter().map(|row| row.way.len()).max().unwrap_or(0);
+    writeln!(
+        out,
+        "  {:<width$} {:>7} {:>8} {:>6} {:>8} {:>20} {:>8}",
+        "ms/GiB", "threads", "create", "lock", "destroy", "together", "speed-up"
+    )?;
+    for row in &report.rows {
+        writeln!(
+            out,
+            "  {:<width$} {:>7} {:>8.1} {:>6.1} {:>8.1} {:>20} {:>7.1}x",
+            row.way,
+            row.threads,
+            row.create_ms_per_gib.median,
+            row.lock_ms_per_gib.median,
+            row.destroy_ms_per_gib.median,
+            spread(&row.total_ms_per_gib),
+            row.speedup.unwrap_or(1.0),
+        )?;
+    }
+    let ceilings = [
+        ("ceiling: zeroing alone", report.ceiling_ms_per_gib),
+        ("the same 4 KiB at a time", report.ceiling_by_page_ms_per_gib),
+    ];
+    for (name, ceiling) in ceilings {
+        let Some(ceiling) = ceiling else { continue };
+        writeln!(out, "  {name:<width$} {:>16.1} {:>36}", ceiling.median, spread(&ceiling))?;
+    }
+    Ok(())
+}
+
+fn spread(spread: &Spread) -> String {
+    format!("{:.0} ({:.0}-{:.0})", spread.median, spread.min, spread.max)
+}

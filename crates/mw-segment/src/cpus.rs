@@ -1,0 +1,85 @@
+//! Which processors helpers may use.
+
+use mw_sys::AffinityGuard;
+use rustix::thread::CpuSet;
+
+/// The processors that an operation's helpers run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cpus {
+    /// At least one.
+    usable: Vec<u32>,
+    /// What the quota of the cgroups leaves of them, at least one.
+    count: usize,
+    /// Whether helpers have to be kept on them: they are fewer than the caller may use.
+    pinned: bool,
+}
+
+impl Cpus {
+    /// What the caller's affinity (and so its cpuset) and the quota of its cgroups allow.
+    pub(crate) fn allowed() -> Self {
+        let quota = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut usable = affinity();
+        if usable.is_empty() {
+            // More processors than the call knows: their numbers are only used to share them.
+            usable = (0..u32::try_from(quota).unwrap_or(1)).collect();
+        }
+        let count = quota.min(usable.len()).max(1);
+        Self { usable, count, pinned: false }
+    }
+
+    /// Those of them that belong to `nodes`; all, where none does.
+    pub(crate) fn of_nodes(self, nodes: &[u32]) -> Self {
+        let near: Vec<u32> =
+            nodes.iter().flat_map(|node| crate::machine::node_cpus(*node)).collect();
+        let usable: Vec<u32> =
+            self.usable.iter().copied().filter(|cpu| near.contains(cpu)).collect();
+        if usable.is_empty() || usable.len() == self.usable.len() {
+            return self;
+        }
+        let count = self.count.min(usable.len());
+        Self { usable, count, pinned: true }
+    }
+
+    pub(crate) fn usable(&self) -> &[u32] {
+        &self.usable
+    }
+
+    /// How many can work at once.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Keeps this thread on them until the guard is dropped; where the kernel refuses, it works
+    /// from where it is.
+    pub(crate) fn pin(&self) -> Option<AffinityGuard> {
+        if self.pinned { mw_sys::pin_thread_to_cpus(&self.usable).ok() } else { None }
+    }
+}
+
+/// Empty where the kernel has more processors than the call can say.
+fn affinity() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    numbers.filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_limits_the_helpers() {
+        let all = Cpus::allowed();
+        assert!(all.count() >= 1);
+        let first = all.usable()[0];
+        let _guard = mw_sys::pin_thread_to_cpus(&[first]).unwrap();
+        let one = Cpus::allowed();
+        assert_eq!((one.usable(), one.count()), (&[first][..], 1));
+    }
+
+    #[test]
+    fn a_node_without_usable_processors_changes_nothing() {
+        assert_eq!(Cpus::allowed().of_nodes(&[999]), Cpus::allowed());
+        assert_eq!(Cpus::allowed().of_nodes(&[]), Cpus::allowed());
+    }
+}

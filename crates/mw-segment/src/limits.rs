@@ -1,0 +1,197 @@
+//! Limits: looked at before memory is taken, while it is taken, and when a call has failed.
+
+use crate::backing::file_limit;
+use crate::cgroup::Groups;
+use crate::error::{Error, Limit, Shortage};
+use crate::kind::{Kind, Placement};
+use crate::machine;
+use crate::plan::{Lock, Plan};
+use mw_sys::Capability;
+use std::io;
+
+/// What page tables and the index of a file take beside the pages: an eight-thousandth of huge
+/// pages, a two-hundredth of base pages.
+const OVERHEAD_SHARE: u64 = 200;
+
+/// Errors that no constant of std names.
+const ENOMEM: i32 = 12;
+const EAGAIN: i32 = 11;
+const EFAULT: i32 = 14;
+const EPERM: i32 = 1;
+const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
+const EHWPOISON: i32 = 133;
+
+/// Whether everything that can be known beforehand leaves room for the segment.
+pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
+    memlock(plan)?;
+    if plan.page.hugetlb_bytes().is_some() {
+        return Ok(huge_pages(plan)?);
+    }
+    if plan.kind.is_sysv() {
+        sysv(plan)?;
+    }
+    if plan.kind == Kind::Posix {
+        dev_shm(plan)?;
+    }
+    room(plan, groups, asked(plan), asked(plan))?;
+    Ok(nodes(plan)?)
+}
+
+fn asked(plan: &Plan) -> u64 {
+    plan.layout.bytes() as u64
+}
+
+fn short(limit: Limit, asked: u64, had: u64, remedy: impl Into<String>) -> Result<(), Shortage> {
+    if asked <= had {
+        return Ok(());
+    }
+    Err(Shortage { limit, asked_bytes: asked, had_bytes: had, remedy: remedy.into() })
+}
+
+fn memlock(plan: &Plan) -> Result<(), Shortage> {
+    if plan.lock == Lock::None || mw_sys::has_capability(Capability::IpcLock) {
+        return Ok(());
+    }
+    let Some(limit) = mw_sys::memlock_limit_bytes() else { return Ok(()) };
+    let had = limit.saturating_sub(machine::locked_bytes());
+    let remedy = "raise it (ulimit -l, LimitMEMLOCK= of a service) or grant CAP_IPC_LOCK";
+    short(Limit::Memlock, asked(plan), had, remedy)
+}
+
+fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
+    let had = machine::pool_bytes(plan.granule).unwrap_or(0);
+    short(Limit::HugePages(plan.granule), asked(plan), had, grow_pool(plan, had))
+}
+
+fn grow_pool(plan: &Plan, had: u64) -> String {
+    let pages = asked(plan).saturating_sub(had).div_ceil(plan.granule as u64).max(1);
+    format!(
+        "add {pages} to /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
+        plan.granule >> 10
+    )
+}
+
+fn sysv(plan: &Plan) -> Result<(), Shortage> {
+    let limit =
+        |file: &str| machine::number(format!("/proc/sys/kernel/{file}")).unwrap_or(u64::MAX);
+    short(Limit::ShmMax, asked(plan), limit("shmmax"), "raise sysctl kernel.shmmax")?;
+    let all = limit("shmall").saturating_mul(mw_sys::page_bytes() as u64);
+    short(Limit::ShmAll, asked(plan), all, "raise sysctl kernel.shmall")
+}
+
+fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
+    let Ok(fs) = rustix::fs::statvfs("/dev/shm") else { return Ok(()) };
+    // A tmpfs without a limit says 0 blocks.
+    let had = if fs.f_blocks == 0 { u64::MAX } else { fs.f_bavail.saturating_mul(fs.f_frsize) };
+    short(Limit::DevShm, asked(plan), had, "mount -o remount,size=SIZE /dev/shm")
+}
+
+/// What the machine and the cgroups have left for `bytes` more of a segment of `asked`: the kernel
+/// would rather kill a process than refuse, so it is not asked.
+pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Result<(), Shortage> {
+    let needed = bytes.saturating_add(bytes / OVERHEAD_SHARE);
+    let done = asked.saturating_sub(bytes);
+    if plan.page.hugetlb_bytes().is_some() {
+        return Ok(());
+    }
+    if let Some(had) = machine::meminfo().and_then(|info| info.mem_available_bytes)
+        && had < needed
+    {
+        let remedy = "ask for less, or have memory freed; `memwright check` says who holds it";
+        short(Limit::Memory, asked.max(done + needed), done + had, remedy)?;
+    }
+    if let Some((group, had)) = groups.tightest()
+        && had < needed
+    {
+        let remedy = format!("raise {}", group.limit_file.display());
+        let limit = Limit::Cgroup(group.path.clone());
+        short(limit, asked.max(done + needed), done + had, remedy)?;
+    }
+    Ok(())
+}
+
+fn nodes(plan: &Plan) -> Result<(), Shortage> {
+    let Placement::Bind(nodes) = &plan.placement else { return Ok(()) };
+    let Some(had) = machine::nodes_bytes(nodes) else { return Ok(()) };
+    short(Limit::NodeMemory, asked(plan), had, "bind to more nodes, or interleave")
+}
+
+/// The limit that made a call fail, as far as the machine tells.
+pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Error {
+    let asked = asked(plan);
+    let code = error.raw_os_error().unwrap_or(0);
+    let hugetlb = plan.page.hugetlb_bytes().is_some();
+    let limit = |limit, had: u64, remedy: String| {
+        Error::from(Shortage {
+            limit,
+            asked_bytes: asked,
+            had_bytes: had.min(asked.saturating_sub(1)),
+            remedy,
+        })
+    };
+    match (call, code) {
+        ("mmap" | "shmget" | "shmat" | "populate", ENOMEM | EFAULT | ENOSPC) if hugetlb => {
+            let had = machine::pool_bytes(plan.granule).unwrap_or(0);
+            limit(Limit::HugePages(plan.granule), had, grow_pool(plan, had))
+        }
+        ("shmget", EINVAL) => limit(Limit::ShmMax, 0, "raise sysctl kernel.shmmax".to_owned()),
+        ("shmget", ENOSPC) => {
+            limit(Limit::ShmAll, 0, "raise sysctl kernel.shmall or kernel.shmmni".to_owned())
+        }
+        ("mmap" | "shmget" | "shmat", ENOMEM) => commit(asked),
+        ("mlock2" | "shmctl(SHM_LOCK)", ENOMEM | EPERM | EAGAIN) => {
+            let locked = machine::locked_bytes();
+            let had = mw_sys::memlock_limit_bytes().unwrap_or(0).saturating_sub(locked);
+            let remedy = "raise it (ulimit -l, LimitMEMLOCK=) or grant CAP_IPC_LOCK";
+            limit(Limit::Memlock, had, remedy.to_owned())
+        }
+        ("populate", EFAULT | ENOSPC) if plan.kind == Kind::Posix => {
+            dev_shm(plan).err().map_or_else(
+                || limit(file_limit(plan.kind), 0, "free files of /dev/shm".to_owned()),
+                Error::from,
+            )
+        }
+        ("populate", ENOMEM | EFAULT | EAGAIN) => no_memory(plan, limit),
+        _ => Error::System { call, source: error },
+    }
+}
+
+fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Error {
+    let remedy = "free memory, or look at the kernel log for what refused it".to_owned();
+    match &plan.placement {
+        Placement::Bind(nodes) => {
+            limit(Limit::NodeMemory, machine::nodes_bytes(nodes).unwrap_or(0), remedy)
+        }
+        _ => {
+            let had = machine::meminfo().and_then(|info| info.mem_available_bytes);
+            limit(Limit::Memory, had.unwrap_or(0), remedy)
+        }
+    }
+}
+
+/// The kernel refused addresses: by what it may promise under strict overcommit, or by a limit of
+/// the process.
+fn commit(asked: u64) -> Error {
+    let strict = machine::number("/proc/sys/vm/overcommit_memory") == Some(2);
+    let info = machine::meminfo().unwrap_or_default();
+    let (limit, had, remedy) = if strict {
+        let limit = info.commit_limit_bytes.unwrap_or(0);
+        let had = limit.saturating_sub(info.committed_as_bytes.unwrap_or(0));
+        (Limit::Commit, had, "raise sysctl vm.overcommit_ratio, or set vm.overcommit_memory=0")
+    } else {
+        (Limit::AddressSpace, 0, "raise RLIMIT_AS (ulimit -v), or ask for less")
+    };
+    Shortage {
+        limit,
+        asked_bytes: asked,
+        had_bytes: had.min(asked.saturating_sub(1)),
+        remedy: remedy.to_owned(),
+    }
+    .into()
+}
+
+/// Whether the hardware lost the page.
+pub(crate) fn is_poison(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EHWPOISON)
+}

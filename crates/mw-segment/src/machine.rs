@@ -1,0 +1,93 @@
+//! What the machine says of itself: read when an operation begins, never while it runs, but for
+//! available memory.
+
+use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::choice::Choice;
+use mw_proc::meminfo::Meminfo;
+use std::fs;
+use std::path::Path;
+
+const NODES: &str = "/sys/devices/system/node";
+const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// The size of a transparent huge page in bytes; none on a kernel without them.
+pub(crate) fn thp_bytes() -> Option<usize> {
+    usize::try_from(number(format!("{THP}/hpage_pmd_size"))?).ok()
+}
+
+/// Whether private memory may ask for transparent huge pages, and shared memory.
+pub(crate) fn thp_is_offered(shared: bool) -> Option<bool> {
+    let file = if shared { "shmem_enabled" } else { "enabled" };
+    let choice = Choice::parse(&fs::read(format!("{THP}/{file}")).ok()?).ok()?;
+    Some(!matches!(choice.selected()?, "never" | "deny"))
+}
+
+/// Bytes in free blocks of at least `block_bytes`; none where the kernel does not say.
+pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
+    let page = mw_sys::page_bytes();
+    let order = (block_bytes / page).checked_ilog2()? as usize;
+    let mut info = Buddyinfo::default();
+    info.parse_into(&fs::read("/proc/buddyinfo").ok()?).ok()?;
+    let bytes = |(order, blocks): (usize, &u64)| blocks.saturating_mul((page as u64) << order);
+    Some(
+        info.zones
+            .iter()
+            .flat_map(|zone| zone.values().iter().enumerate().skip(order))
+            .map(bytes)
+            .sum(),
+    )
+}
+
+/// What the pool of huge pages of this size can still promise, in bytes; none without such pages.
+pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
+    let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10);
+    let read = |file: &str| number(format!("{dir}/{file}"));
+    let free = read("free_hugepages")?.saturating_sub(read("resv_hugepages").unwrap_or(0));
+    let surplus = read("nr_overcommit_hugepages")
+        .unwrap_or(0)
+        .saturating_sub(read("surplus_hugepages").unwrap_or(0));
+    Some(free.saturating_add(surplus).saturating_mul(page_bytes as u64))
+}
+
+/// `/proc/meminfo`.
+pub(crate) fn meminfo() -> Option<Meminfo> {
+    Meminfo::parse(&fs::read("/proc/meminfo").ok()?).ok()
+}
+
+/// What nodes have free or could free without swapping, roughly: free pages and those of files.
+pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
+    let of = |node: &u32| {
+        let info = Meminfo::parse(&fs::read(format!("{NODES}/node{node}/meminfo")).ok()?).ok()?;
+        let files = info.active_file_bytes.unwrap_or(0) + info.inactive_file_bytes.unwrap_or(0);
+        Some(info.mem_free_bytes? + files + info.sreclaimable_bytes.unwrap_or(0))
+    };
+    nodes.iter().map(of).sum()
+}
+
+/// The processors of a node; none of one that does not exist.
+pub(crate) fn node_cpus(node: u32) -> Vec<u32> {
+    let text = fs::read(format!("{NODES}/node{node}/cpulist")).unwrap_or_default();
+    mw_proc::cpulist::parse(&text).unwrap_or_default()
+}
+
+/// The node of a processor, where the machine has several.
+pub(crate) fn own_node() -> Option<u32> {
+    let online = mw_proc::cpulist::parse(&fs::read(format!("{NODES}/online")).ok()?).ok()?;
+    if online.len() < 2 {
+        return None;
+    }
+    let cpu = u32::try_from(rustix::thread::sched_getcpu()).ok()?;
+    online.into_iter().find(|node| node_cpus(*node).contains(&cpu))
+}
+
+/// Locked memory of this process, in bytes.
+pub(crate) fn locked_bytes() -> u64 {
+    let status = fs::read("/proc/self/status").ok();
+    let status = status.and_then(|text| mw_proc::status::Status::parse(&text).ok());
+    status.and_then(|status| status.vm_lck_bytes).unwrap_or(0)
+}
+
+/// The number in a file.
+pub(crate) fn number(path: impl AsRef<Path>) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}

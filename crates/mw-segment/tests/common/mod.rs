@@ -1,0 +1,153 @@
+//! What the tests of segments have in common.
+
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use mw_segment::{Kind, Options, Page};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use std::fs;
+use std::os::fd::OwnedFd;
+
+pub(crate) const MIB: usize = 1 << 20;
+
+/// What the kernel would keep of a program: shared memory, huge pages, System V segments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    /// Who changes the pool does not always take turns with us.
+    pub(crate) huge_total_2m: u64,
+    pub(crate) huge_free_2m: u64,
+    pub(crate) huge_reserved_2m: u64,
+    pub(crate) sysv: usize,
+    pub(crate) names: usize,
+}
+
+/// Tests that look at the whole machine take turns, with those of other crates.
+pub(crate) fn alone() -> OwnedFd {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
+pub(crate) fn held() -> Held {
+    let pool = |file| number(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{file}"));
+    Held {
+        huge_total_2m: pool("nr_hugepages"),
+        huge_free_2m: pool("free_hugepages"),
+        huge_reserved_2m: pool("resv_hugepages"),
+        sysv: fs::read_to_string("/proc/sysvipc/shm").unwrap().lines().count() - 1,
+        names: fs::read_dir("/dev/shm").unwrap().count(),
+    }
+}
+
+/// Waits until everything is given back: the kernel takes a dead process apart when its last
+/// thread is gone, which may be after wait(2), and others use the machine as well.
+pub(crate) fn assert_held(before: Held, what: &str) {
+    let same = |now: Held| {
+        let pool = now.huge_total_2m != before.huge_total_2m
+            || (now.huge_free_2m, now.huge_reserved_2m)
+                == (before.huge_free_2m, before.huge_reserved_2m);
+        pool && now.sysv == before.sysv && now.names == before.names
+    };
+    for _ in 0..300 {
+        if same(held()) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{what}: {before:?} before, {:?} now", held());
+}
+
+pub(crate) fn number(path: &str) -> u64 {
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// A field of a file like /proc/meminfo, in bytes.
+pub(crate) fn field(path: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap();
+    let line = text.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Memory that nobody can have taken meanwhile is not to be seen in a machine-wide counter; what
+/// leaked would stay there, so waits for it to come back, within `slack_bytes`.
+pub(crate) fn assert_shmem_returns(before: u64, slack_bytes: u64) {
+    for _ in 0..100 {
+        if field("/proc/meminfo", "Shmem") <= before + slack_bytes {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("shared memory was {before}, is {}", field("/proc/meminfo", "Shmem"));
+}
+
+/// Huge pages that are taken away again, also when a test fails. As many are taken as were added,
+/// whatever others did to the pool meanwhile.
+pub(crate) struct Pool {
+    path: String,
+    added: u64,
+}
+
+impl Pool {
+    /// Adds pages to a pool; none where the machine cannot give them.
+    pub(crate) fn add(page: Page, pages: u64) -> Option<Self> {
+        let kib = page.hugetlb_bytes()? >> 10;
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
+        let before = number(&path);
+        fs::write(&path, (before + pages).to_string()).ok()?;
+        let pool = Self { added: number(&path).saturating_sub(before), path };
+        (pool.added >= pages).then_some(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let left = number(&self.path).saturating_sub(self.added);
+        let _ = fs::write(&self.path, left.to_string());
+    }
+}
+
+/// A small segment of this kind; posix ones have a name of their own.
+pub(crate) fn options(kind: Kind, page: Page, bytes: usize) -> Options {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let options = Options::new(bytes).kind(kind).page(page);
+    if kind == Kind::Posix {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        options.name(format!("mw-test-{}-{number}", std::process::id()))
+    } else {
+        options
+    }
+}
+
+/// Runs the ignored test `name` of this program in a process of its own, with `value` for it.
+pub(crate) fn child(name: &str, value: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env("MW_TEST_VALUE", value);
+    command
+}
+
+/// What the child was started with; none when a person runs ignored tests.
+pub(crate) fn value() -> Option<String> {
+    std::env::var("MW_TEST_VALUE").ok()
+}
+
+/// A random number generator: xorshift64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn new() -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let seed = now.as_nanos() as u64 | 1;
+        eprintln!("seed {seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}

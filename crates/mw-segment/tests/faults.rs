@@ -1,0 +1,126 @@
+//! Random faults: cancelled calls and killed programs leave nothing behind.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{
+    MIB, Pool, Random, alone, assert_held, assert_shmem_returns, child, field, held, options, value,
+};
+use mw_segment::{Cancel, Error, Experiment, Kind, Page, Split};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// As many rounds as fit, up to a thousand.
+const ROUNDS: usize = 1_000;
+const BUDGET: Duration = Duration::from_secs(12);
+
+/// What a process has that a failed call could have left.
+#[derive(Debug, PartialEq, Eq)]
+struct Own {
+    files: usize,
+    threads: u64,
+    locked: u64,
+    address_mib: u64,
+}
+
+fn own() -> Own {
+    Own {
+        files: fs::read_dir("/proc/self/fd").unwrap().count(),
+        threads: fs::read_dir("/proc/self/task").unwrap().count() as u64,
+        locked: field("/proc/self/status", "VmLck"),
+        // The allocator keeps arenas for threads; a segment would be more than that.
+        address_mib: field("/proc/self/status", "RssAnon") >> 24,
+    }
+}
+
+fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
+    from[random.below(from.len() as u64) as usize]
+}
+
+#[test]
+fn cancelled_at_any_moment_everything_is_given_back() {
+    let _alone = alone();
+    let _pool = Pool::add(Page::Huge2M, 64);
+    let (mut random, start) = (Random::new(), Instant::now());
+    let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
+    drop(options(Kind::Anon, Page::Base, 8 * MIB).create().unwrap());
+    let own_before = own();
+    let (mut cancelled, mut made) = (0, 0);
+    for _ in 0..ROUNDS {
+        if start.elapsed() > BUDGET {
+            break;
+        }
+        let cancel = Cancel::new();
+        let kind = pick(&mut random, &Kind::ALL);
+        let page =
+            pick(&mut random, &[Page::Base, Page::Base, Page::Thp, Page::Huge2M, Page::Auto]);
+        let split = pick(&mut random, &[Split::Chunks, Split::Chunks, Split::EqualShare]);
+        let bytes = (1 + random.below(128) as usize) * MIB;
+        let options = options(kind, page, bytes)
+            .locked(random.below(2) == 0)
+            .helpers(1 + random.below(6) as usize)
+            .experiment(Experiment { split, slowed: 0 })
+            .cancel(&cancel);
+        let after = Duration::from_micros(random.below(40_000));
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(after);
+                cancel.cancel();
+            });
+            options.create()
+        });
+        match result {
+            Ok(_) => made += 1,
+            Err(Error::Cancelled { .. }) => cancelled += 1,
+            Err(Error::NoSuchPages { .. } | Error::Invalid(_) | Error::Fragmented { .. }) => {}
+            Err(Error::Short(_)) if page == Page::Huge2M => {}
+            Err(error) => panic!("{kind} {page}: {error}"),
+        }
+    }
+    eprintln!("{cancelled} cancelled, {made} made");
+    assert!(cancelled > 20, "{cancelled} of {made}");
+    assert_held(before, "cancelled");
+    let own_after = own();
+    assert_eq!((own_after.files, own_after.locked), (own_before.files, own_before.locked));
+    assert!(own_after.threads <= own_before.threads, "{own_after:?}");
+    assert!(own_after.address_mib <= own_before.address_mib + 1, "{own_after:?}");
+    assert_shmem_returns(shmem, 64 << 20);
+}
+
+#[test]
+fn killed_at_any_moment_a_program_leaves_nothing() {
+    let _alone = alone();
+    let _pool = Pool::add(Page::Huge2M, 64);
+    let (mut random, start) = (Random::new(), Instant::now());
+    let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
+    let mut kills = 0;
+    while start.elapsed() < BUDGET {
+        let kinds = [Kind::Ism, Kind::Dism, Kind::Memfd, Kind::Hugetlb, Kind::Anon];
+        let kind = pick(&mut random, &kinds);
+        let mut child = child("killed_child", kind.name())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(5_000 + random.below(60_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        assert_held(before, kind.name());
+    }
+    eprintln!("{kills} kills");
+    assert!(kills > 20);
+    assert_shmem_returns(shmem, 64 << 20);
+}
+
+#[test]
+#[ignore = "run by killed_at_any_moment_a_program_leaves_nothing"]
+fn killed_child() {
+    let Some(kind) = value() else { return };
+    let kind: Kind = kind.parse().unwrap();
+    let page = if kind == Kind::Hugetlb { Page::Huge2M } else { Page::Base };
+    loop {
+        drop(options(kind, page, 96 * MIB).locked(true).create());
+    }
+}

@@ -1,0 +1,143 @@
+//! Every kind with every page size that this machine has.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, Pool, alone, assert_held, assert_shmem_returns, field, held, options};
+use mw_segment::{Error, Experiment, Kind, Limit, Page, Phase, Placement, Split};
+
+#[test]
+fn every_kind_and_page_size_is_populated_and_given_back() {
+    let _alone = alone();
+    let pool = Pool::add(Page::Huge2M, 64);
+    let giant = Pool::add(Page::Huge1G, 1);
+    let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
+    let mut seen = Vec::new();
+    for kind in Kind::ALL {
+        for page in Page::ALL {
+            let bytes = if page == Page::Huge1G { 1024 * MIB } else { 128 * MIB };
+            for locked in [false, true] {
+                let options = options(kind, page, bytes).locked(locked);
+                match options.create() {
+                    Ok(segment) => {
+                        assert_eq!((segment.kind(), segment.page()), (kind, page));
+                        assert_eq!(segment.bytes(), bytes);
+                        if page != Page::Base
+                            && let Some(huge) = segment.huge_bytes()
+                        {
+                            assert_eq!(huge, bytes, "{kind} {page}");
+                        }
+                        seen.push(format!("{kind} {page}"));
+                    }
+                    Err(Error::NoSuchPages { .. } | Error::Fragmented { .. }) => {}
+                    Err(Error::Invalid(_)) if kind == Kind::Hugetlb => {}
+                    Err(Error::Short(short)) if matches!(short.limit, Limit::HugePages(_)) => {
+                        assert!(if page == Page::Huge1G {
+                            giant.is_none()
+                        } else {
+                            pool.is_none()
+                        });
+                    }
+                    Err(error) => panic!("{kind} {page}: {error}"),
+                }
+                assert_held(before, kind.name());
+            }
+        }
+    }
+    assert_shmem_returns(shmem, 64 << 20);
+    seen.dedup();
+    eprintln!("made: {}", seen.join(", "));
+    assert!(seen.len() >= 5, "{seen:?}");
+}
+
+#[test]
+fn locked_memory_is_locked_and_resident() {
+    let _alone = alone();
+    for kind in [Kind::Anon, Kind::Memfd, Kind::Dism] {
+        let segment = options(kind, Page::Base, 64 * MIB).locked(true).create().unwrap();
+        assert!(field("/proc/self/status", "VmLck") >= 64 << 20);
+        assert!(segment.is_locked());
+        assert!(segment.times().confirm.as_nanos() > 0);
+        drop(segment);
+        assert_eq!(field("/proc/self/status", "VmLck"), 0);
+    }
+}
+
+#[test]
+fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
+    let _alone = alone();
+    let pool = Pool::add(Page::Huge2M, 64);
+    let segment = options(Kind::Memfd, Page::Auto, 64 * MIB).create().unwrap();
+    if pool.is_some() {
+        assert_eq!(segment.page(), Page::Huge2M);
+    }
+    drop(segment);
+    drop(pool);
+    let free = common::held().huge_free_2m * 2;
+    let more = usize::try_from(free).unwrap() * MIB + 64 * MIB;
+    let lenient = options(Kind::Memfd, Page::Huge2M, more).lenient(true).create().unwrap();
+    assert_ne!(lenient.page(), Page::Huge2M);
+    let error = options(Kind::Memfd, Page::Huge2M, more).create().unwrap_err();
+    let short = error.shortage().unwrap_or_else(|| panic!("{error}"));
+    assert_eq!(short.limit, Limit::HugePages(2 * MIB));
+    assert_eq!(short.missing_bytes(), 64 << 20);
+    assert!(short.remedy.contains("add 32 to"), "{short}");
+}
+
+#[test]
+fn memory_can_be_placed() {
+    let _alone = alone();
+    for placement in [Placement::Bind(vec![0]), Placement::Interleave(vec![0])] {
+        let placed = options(Kind::Memfd, Page::Base, 16 * MIB).placement(placement).create();
+        // ENOSYS on a kernel without NUMA.
+        assert!(matches!(placed, Ok(_) | Err(Error::Invalid(_))), "{placed:?}");
+    }
+    let nowhere = options(Kind::Anon, Page::Base, 16 * MIB).placement(Placement::Bind(vec![900]));
+    assert!(nowhere.create().is_err());
+}
+
+#[test]
+fn other_splits_make_the_same() {
+    let _alone = alone();
+    for split in [Split::EqualShare, Split::PageByPage] {
+        for kind in [Kind::Memfd, Kind::Anon] {
+            let experiment = Experiment { split, slowed: 2 };
+            let options = options(kind, Page::Base, 96 * MIB).experiment(experiment);
+            let segment = options.helpers(3).create().unwrap();
+            drop(segment);
+        }
+    }
+}
+
+#[test]
+fn progress_is_told_in_order() {
+    let _alone = alone();
+    let mut last = (Phase::Create, 0);
+    let options = options(Kind::Anon, Page::Base, 512 * MIB);
+    let mut calls = 0;
+    let segment = options
+        .create_with(&mut |now| {
+            calls += 1;
+            assert!(now.done_bytes >= last.1 && now.done_bytes <= now.total_bytes);
+            last = (now.phase, now.done_bytes);
+        })
+        .unwrap();
+    assert!(calls >= 1 || segment.times().populate.as_millis() < 100);
+}
+
+#[test]
+fn a_kept_name_stays_and_another_goes() {
+    let _alone = alone();
+    let name = format!("mw-test-kept-{}", std::process::id());
+    let path = format!("/dev/shm/{name}");
+    let options = options(Kind::Posix, Page::Base, MIB).name(&name);
+    let segment = options.create().unwrap();
+    assert!(options.create().is_err(), "the name is taken");
+    assert!(std::fs::exists(&path).unwrap(), "and the failure left it alone");
+    drop(segment);
+    assert!(!std::fs::exists(&path).unwrap());
+    drop(options.kept(true).create().unwrap());
+    assert_eq!(std::fs::read(&path).unwrap().len(), MIB);
+    std::fs::remove_file(&path).unwrap();
+}

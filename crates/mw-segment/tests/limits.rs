@@ -1,0 +1,177 @@
+//! Limits: each is met in a process of its own, is named, and leaves nothing behind.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, alone, assert_held, child, field, held, options, value};
+use mw_segment::{Error, Kind, Limit, Page, Shortage};
+use mw_sys::Capability;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::fs;
+use std::path::PathBuf;
+
+const KINDS: [Kind; 4] = [Kind::Anon, Kind::Memfd, Kind::Ism, Kind::Dism];
+
+fn shortage(kind: Kind, page: Page, bytes: usize, locked: bool) -> Shortage {
+    let made = options(kind, page, bytes).locked(locked).create();
+    match made {
+        Err(Error::Short(short)) => *short,
+        other => panic!("{kind} {page}: {other:?}"),
+    }
+}
+
+/// Runs a child, and sees that it succeeded and left nothing.
+fn run(name: &str, value: &str) {
+    let before = held();
+    let status = child(name, value).status().unwrap();
+    assert!(status.success(), "{name}: {status}");
+    assert_held(before, name);
+}
+
+/// A cgroup for one child, removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    /// None where the controller's version 1 hierarchy is not there, or not ours to change.
+    fn make(controller: &str) -> Option<Self> {
+        let name = format!("mw-test-{}", std::process::id());
+        let path = PathBuf::from(format!("/sys/fs/cgroup/{controller}/{name}"));
+        fs::create_dir(&path).ok()?;
+        Some(Self(path))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn more_than_is_available_is_refused_before_anything_is_taken() {
+    let _alone = alone();
+    let resident = field("/proc/self/status", "VmHWM");
+    for kind in KINDS {
+        let available = usize::try_from(field("/proc/meminfo", "MemAvailable")).unwrap();
+        let short = shortage(kind, Page::Base, available + 1024 * MIB, false);
+        assert!(matches!(short.limit, Limit::Memory | Limit::Cgroup(_)), "{short}");
+        assert!(short.missing_bytes() >= 512 << 20 && !short.remedy.is_empty(), "{short}");
+    }
+    assert!(field("/proc/self/status", "VmHWM") < resident + (64 << 20));
+}
+
+#[test]
+fn dev_shm_and_huge_pages_are_limits() {
+    let _alone = alone();
+    let shm = rustix::fs::statvfs("/dev/shm").unwrap();
+    let more = usize::try_from(shm.f_bavail * shm.f_frsize).unwrap() + MIB;
+    assert_eq!(shortage(Kind::Posix, Page::Base, more, false).limit, Limit::DevShm);
+    for kind in [Kind::Hugetlb, Kind::Anon, Kind::Ism, Kind::Dism] {
+        let short = shortage(kind, Page::Huge2M, 1 << 42, false);
+        assert_eq!(short.limit, Limit::HugePages(2 * MIB), "{kind}");
+    }
+}
+
+#[test]
+fn memlock_is_a_limit() {
+    let _alone = alone();
+    run("memlock_child", "8");
+}
+
+#[test]
+#[ignore = "run by memlock_is_a_limit"]
+fn memlock_child() {
+    let Some(mib) = value() else { return };
+    let limit = mib.parse::<u64>().unwrap() << 20;
+    mw_sys::set_memlock_limit_bytes(limit).unwrap();
+    mw_sys::drop_capability(Capability::IpcLock).unwrap();
+    for kind in KINDS {
+        let locked = kind != Kind::Ism;
+        let short = shortage(kind, Page::Base, 64 * MIB, locked);
+        assert_eq!((&short.limit, short.had_bytes), (&Limit::Memlock, limit), "{kind}");
+        assert_eq!(short.missing_bytes(), (64 << 20) - limit);
+        assert_eq!(field("/proc/self/status", "VmLck"), 0);
+        drop(options(kind, Page::Base, 4 * MIB).locked(true).create().unwrap());
+    }
+}
+
+#[test]
+fn addresses_are_a_limit() {
+    let _alone = alone();
+    run("address_child", "256");
+}
+
+#[test]
+#[ignore = "run by addresses_are_a_limit"]
+fn address_child() {
+    let Some(mib) = value() else { return };
+    let bytes = Some(mib.parse::<u64>().unwrap() << 20);
+    setrlimit(Resource::As, Rlimit { current: bytes, maximum: bytes }).unwrap();
+    for kind in KINDS {
+        assert_eq!(shortage(kind, Page::Base, 512 * MIB, false).limit, Limit::AddressSpace);
+        drop(options(kind, Page::Base, 16 * MIB).create().unwrap());
+    }
+}
+
+#[test]
+fn a_memory_cgroup_is_a_limit_and_nobody_is_killed() {
+    let _alone = alone();
+    let Some(group) = Group::make("memory") else {
+        eprintln!("skipped: no memory cgroup of version 1 that can be changed");
+        return;
+    };
+    fs::write(group.0.join("memory.limit_in_bytes"), "134217728").unwrap();
+    run("cgroup_child", group.0.to_str().unwrap());
+    let oom = fs::read_to_string(group.0.join("memory.oom_control")).unwrap();
+    assert!(oom.contains("oom_kill 0") || !oom.contains("oom_kill "), "{oom}");
+}
+
+#[test]
+#[ignore = "run by a_memory_cgroup_is_a_limit_and_nobody_is_killed"]
+fn cgroup_child() {
+    let Some(group) = value() else { return };
+    fs::write(format!("{group}/cgroup.procs"), std::process::id().to_string()).unwrap();
+    for kind in KINDS {
+        let short = shortage(kind, Page::Base, 256 * MIB, false);
+        assert!(matches!(&short.limit, Limit::Cgroup(path) if group.ends_with(path)), "{short}");
+        assert!(short.had_bytes <= 128 << 20 && short.remedy.contains("limit_in_bytes"), "{short}");
+        // Charged to us, whoever of the helpers touched it, and given back.
+        let segment = options(kind, Page::Base, 64 * MIB).create().unwrap();
+        assert!(common::number(&format!("{group}/memory.usage_in_bytes")) >= 64 << 20);
+        drop(segment);
+    }
+    // What others take meanwhile counts: two at once that fit one by one.
+    let one = options(Kind::Memfd, Page::Base, 80 * MIB).create().unwrap();
+    let short = shortage(Kind::Memfd, Page::Base, 80 * MIB, false);
+    assert!(matches!(short.limit, Limit::Cgroup(_)), "{short}");
+    drop(one);
+    drop(options(Kind::Memfd, Page::Base, 80 * MIB).create().unwrap());
+}
+
+#[test]
+fn without_threads_the_caller_works_alone() {
+    let _alone = alone();
+    let Some(group) = Group::make("pids") else {
+        eprintln!("skipped: no pids cgroup of version 1 that can be changed");
+        return;
+    };
+    run("threadless_child", group.0.to_str().unwrap());
+}
+
+#[test]
+#[ignore = "run by without_threads_the_caller_works_alone"]
+fn threadless_child() {
+    let Some(group) = value() else { return };
+    fs::write(format!("{group}/cgroup.procs"), std::process::id().to_string()).unwrap();
+    fs::write(format!("{group}/pids.max"), "1").unwrap();
+    for kind in KINDS {
+        let segment = options(kind, Page::Base, 64 * MIB).create().unwrap();
+        assert_eq!(segment.times().helpers, 1, "{kind}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What a range's page tables say (ioctl_pagemap_scan(2)).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`, kernel 6.7.
+const PAGEMAP_SCAN: libc::c_ulong = 0xC060_6610;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_HUGE: u64 = 1 << 6;
+
+/// Ranges that one call can answer with.
+const REGIONS: usize = 64;
+
+/// `struct pm_scan_arg` (linux/fs.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region` (linux/fs.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Found {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// How many bytes from `start` on are mapped by huge pages, transparent or hugetlb.
+pub(crate) fn huge_bytes(start: usize, bytes: usize) -> io::Result<usize> {
+    count(start, bytes, Scan { category_mask: PAGE_IS_HUGE, ..Scan::default() })
+}
+
+/// How many bytes from `start` on have no page in the page tables.
+pub(crate) fn absent_bytes(start: usize, bytes: usize) -> io::Result<usize> {
+    let absent = Scan {
+        category_mask: PAGE_IS_PRESENT,
+        category_inverted: PAGE_IS_PRESENT,
+        ..Scan::default()
+    };
+    count(start, bytes, absent)
+}
+
+/// How many bytes match the categories of `scan`.
+fn count(start: usize, bytes: usize, scan: Scan) -> io::Result<usize> {
+    let pagemap = File::open("/proc/self/pagemap")?;
+    let end = start.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)? as u64;
+    let (mut at, mut matching) = (start as u64, 0);
+    while at < end {
+        let mut found = [Found::default(); REGIONS];
+        let mut scan = Scan {
+            size: size_of::<Scan>() as u64,
+            start: at,
+            end,
+            vec: found.as_mut_ptr().expose_provenance() as u64,
+            vec_len: REGIONS as u64,
+            return_mask: scan.category_mask,
+            ..scan
+        };
+        // SAFETY: `scan` is as the kernel defines it and says its size; `vec` points to as many
+        // regions as `vec_len` says, alive over the call; the scan changes no page
+        // (ioctl_pagemap_scan(2)).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        matching += found.iter().take(count).map(|found| found.end - found.start).sum::<u64>();
+        if scan.walk_end <= at {
+            break;
+        }
+        at = scan.walk_end;
+    }
+    usize::try_from(matching).map_err(io::Error::other)
+}

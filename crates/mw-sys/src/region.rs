@@ -1,0 +1,424 @@
+//! A range of addresses that mappings of several kinds are laid into, side by side.
+
+use crate::policy::{RangePolicy, place_range};
+use crate::sysv::SysvSegment;
+use crate::touch::touch;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
+use std::ffi::c_void;
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+
+/// `MADV_DONTNEED_LOCKED` (kernel 5.18), which rustix does not know.
+const DONTNEED_LOCKED: i32 = 24;
+
+/// What a range is told of transparent huge pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Huge {
+    /// Wanted (`MADV_HUGEPAGE`).
+    Wanted,
+    /// Declined (`MADV_NOHUGEPAGE`).
+    Declined,
+}
+
+/// A range of addresses, unmapped when it is dropped with all that is mapped in it.
+///
+/// Ranges are offsets in bytes from its start and of whole granules. It lends no references.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<c_void>,
+    bytes: usize,
+    /// What a range must be a multiple of: the size of its pages.
+    granule: usize,
+}
+
+// SAFETY: the region is owned and lends no references, and the kernel serialises the calls that
+// are made on it (madvise(2), mlock(2)), from whichever thread they come.
+#[allow(unsafe_code, reason = "a raw pointer to memory that this type owns")]
+unsafe impl Send for Region {}
+
+// SAFETY: as for Send; the accesses to its memory are the kernel's, or in assembly (`zero`).
+#[allow(unsafe_code, reason = "a raw pointer to memory that this type owns")]
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Reserves addresses: nothing can be read or written there until something is mapped.
+    /// `granule` is the size of the pages, `align` what the start is a multiple of.
+    ///
+    /// # Errors
+    /// `InvalidInput` unless the sizes are powers of two from the base page on and `bytes` is a
+    /// multiple of the granule above 0; else mmap(2)'s: `ENOMEM` without address space.
+    pub fn reserve(bytes: usize, granule: usize, align: usize) -> io::Result<Self> {
+        let base = rustix::param::page_size();
+        let sizes = [granule, align].iter().all(|size| size.is_power_of_two() && *size >= base);
+        if !sizes || bytes == 0 || !bytes.is_multiple_of(granule) {
+            return Err(invalid());
+        }
+        // mmap(2) aligns to base pages: for more than that, map more and give back what lies
+        // outside.
+        let spare = if align > base { align } else { 0 };
+        let more = bytes.checked_add(spare).ok_or_else(invalid)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing uses (mmap(2)).
+        #[allow(unsafe_code, reason = "reserves addresses")]
+        let whole = unsafe {
+            rustix::mm::mmap_anonymous(ptr::null_mut(), more, ProtFlags::empty(), flags)
+        }?;
+        let skip = whole.align_offset(align).min(spare);
+        let start = whole.wrapping_byte_add(skip);
+        unmap(whole, skip);
+        unmap(start.wrapping_byte_add(bytes), spare - skip);
+        Ok(Self { start: NonNull::new(start).ok_or_else(invalid)?, bytes, granule })
+    }
+
+    /// How many bytes it spans.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where it starts. Whoever makes references from it answers for them: they must not outlive
+    /// the region, nor stay while a range under them is discarded or removed.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.start.cast()
+    }
+
+    /// Maps private anonymous memory, of hugetlb pages of the region's granule if `hugetlb`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range; mmap(2)'s: `ENOMEM` without commit or free huge pages,
+    /// `EAGAIN` beyond a limit of locked memory.
+    pub fn map_anonymous(&self, range: Range<usize>, hugetlb: bool) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        let mut flags = MapFlags::PRIVATE | MapFlags::FIXED;
+        if hugetlb {
+            // mmap(2): the base-2 logarithm of the size, in the six bits from 26 on.
+            let size = self.granule.trailing_zeros() << 26;
+            flags |= MapFlags::HUGETLB | MapFlags::from_bits_retain(size);
+        }
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the range is this region's, which lends no references, so that MAP_FIXED
+        // replaces nothing that anybody uses (mmap(2)).
+        #[allow(unsafe_code, reason = "maps into addresses that this type owns")]
+        let mapped = unsafe { rustix::mm::mmap_anonymous(start.cast(), bytes, prot, flags) };
+        mapped.map(drop).map_err(io::Error::from)
+    }
+
+    /// Maps a file, shared, from `offset` on.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range; mmap(2)'s: `ENOMEM` without free huge pages for a hugetlb
+    /// file, `EACCES`, `ENODEV`.
+    pub fn map_file(&self, range: Range<usize>, fd: BorrowedFd<'_>, offset: u64) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: as in `map_anonymous`; the file may change or shrink under the mapping, which no
+        // reference of ours can see (mmap(2)).
+        #[allow(unsafe_code, reason = "maps into addresses that this type owns")]
+        let mapped = unsafe { rustix::mm::mmap(start.cast(), bytes, prot, flags, fd, offset) };
+        mapped.map(drop).map_err(io::Error::from)
+    }
+
+    /// Attaches a System V segment at the start of the region, which must be large enough for it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a segment larger than the region; shmat(2)'s: `EACCES`, `EIDRM`,
+    /// `EINVAL`, `ENOMEM`.
+    pub fn attach(&self, segment: SysvSegment) -> io::Result<()> {
+        let bytes = segment.bytes()?.checked_next_multiple_of(self.granule);
+        if bytes.is_none_or(|bytes| bytes > self.bytes) {
+            return Err(invalid());
+        }
+        // SAFETY: SHM_REMAP replaces what is mapped from the start on for the segment's length,
+        // which was checked to lie within this region, which lends no references (shmat(2)). A
+        // segment's length never changes.
+        #[allow(unsafe_code, reason = "maps into addresses that this type owns")]
+        let at = unsafe { libc::shmat(segment.id(), self.start.as_ptr(), libc::SHM_REMAP) };
+        if at.addr() == usize::MAX { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Says what is wanted of transparent huge pages in the whole region.
+    ///
+    /// # Errors
+    /// madvise(2)'s: `EINVAL` on a kernel without them.
+    pub fn choose(&self, huge: Huge) -> io::Result<()> {
+        let advice = match huge {
+            Huge::Wanted => Advice::LinuxHugepage,
+            Huge::Declined => Advice::LinuxNoHugepage,
+        };
+        self.advise(0..self.bytes, advice)
+    }
+
+    /// Has pages in `range` that are populated from now on come from these nodes (mbind(2)).
+    ///
+    /// # Errors
+    /// `EINVAL` for nodes that do not exist or have no memory, `ENOSYS` without NUMA.
+    pub fn place(&self, range: Range<usize>, policy: RangePolicy<'_>) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        place_range(start.cast(), bytes, policy)
+    }
+
+    /// Populates pages in `range` for writing, with `MADV_POPULATE_WRITE` where the kernel has it
+    /// (5.14). Pages that are there stay as they are.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range, else madvise(2)'s: `ENOMEM`; `EFAULT` where a store would
+    /// raise SIGBUS; `EHWPOISON` for a page that the hardware lost.
+    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        match self.advise(range.clone(), Advice::LinuxPopulateWrite) {
+            Err(error) if is(&error, Errno::INVAL) => self.touch(range),
+            other => other,
+        }
+    }
+
+    /// Populates by an atomic read-modify-write of every page, as [`Region::populate`] does on
+    /// kernels before 5.14. Raises no signal.
+    ///
+    /// # Errors
+    /// As [`Region::populate`].
+    pub fn touch(&self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        touch(start, bytes, self.granule)
+    }
+
+    /// Locks pages in `range`, populating what is not (mlock(2)).
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range; `EPERM` or `ENOMEM` beyond `RLIMIT_MEMLOCK`; `ENOMEM` or
+    /// `EAGAIN` when pages cannot be had.
+    pub fn lock(&self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        // SAFETY: the range lies within this region; locking it changes no content (mlock(2)).
+        #[allow(unsafe_code, reason = "locks memory that this type owns")]
+        let done = unsafe { rustix::mm::mlock(start.cast(), bytes) };
+        Ok(done?)
+    }
+
+    /// Has pages in `range` locked as they are populated (mlock2(2), kernel 4.4).
+    ///
+    /// # Errors
+    /// As [`Region::lock`]; `ENOSYS` on older kernels.
+    pub fn lock_on_fault(&self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        // SAFETY: as in `lock` (mlock2(2)).
+        #[allow(unsafe_code, reason = "locks memory that this type owns")]
+        let done = unsafe { rustix::mm::mlock_with(start.cast(), bytes, MlockFlags::ONFAULT) };
+        Ok(done?)
+    }
+
+    /// Takes this process's hands off the pages in `range`, locked or not (`MADV_DONTNEED`,
+    /// `MADV_DONTNEED_LOCKED` from 5.18 on): private memory goes back to the kernel, shared memory
+    /// stays with its file.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range; `EINVAL` for locked pages on an older kernel.
+    pub fn discard(&self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        // SAFETY: the range lies within this region, which lends no references; what is read there
+        // afterwards is zero or the file's (madvise(2)).
+        #[allow(unsafe_code, reason = "rustix does not know this advice")]
+        let done = unsafe { libc::madvise(start.cast(), bytes, DONTNEED_LOCKED) };
+        if done == 0 { Ok(()) } else { self.advise(range, Advice::LinuxDontNeed) }
+    }
+
+    /// How many bytes in `range` are mapped by huge pages now, transparent or hugetlb.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range; `ENOTTY` on kernels before 6.7, which cannot say.
+    pub fn huge_bytes(&self, range: Range<usize>) -> io::Result<usize> {
+        let (start, bytes) = self.part(&range)?;
+        crate::pagemap::huge_bytes(start.addr(), bytes)
+    }
+
+    /// How many bytes in `range` have no page in the page tables now: not populated, or swapped
+    /// out, or on their way from one place to another.
+    ///
+    /// # Errors
+    /// As [`Region::huge_bytes`].
+    pub fn absent_bytes(&self, range: Range<usize>) -> io::Result<usize> {
+        let (start, bytes) = self.part(&range)?;
+        crate::pagemap::absent_bytes(start.addr(), bytes)
+    }
+
+    /// Writes zeros, at the processor's speed: what populating costs at the very least.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range.
+    pub fn zero(&self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        zero(start, bytes);
+        Ok(())
+    }
+
+    fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
+        let (start, bytes) = self.part(&range)?;
+        // SAFETY: the range lies within this region. Advice that discards content is sound since
+        // the region lends no references and what is read afterwards is zero (madvise(2)).
+        #[allow(unsafe_code, reason = "advises on memory that this type owns")]
+        let done = unsafe { rustix::mm::madvise(start.cast(), bytes, advice) };
+        Ok(done?)
+    }
+
+    /// The range's address and length, when it lies within the region and is of whole granules.
+    fn part(&self, range: &Range<usize>) -> io::Result<(*mut u8, usize)> {
+        let whole =
+            range.start.is_multiple_of(self.granule) && range.end.is_multiple_of(self.granule);
+        if !whole || range.start >= range.end || range.end > self.bytes {
+            return Err(invalid());
+        }
+        let start = self.start.as_ptr().cast::<u8>().wrapping_add(range.start);
+        Ok((start, range.end - range.start))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        unmap(self.start.as_ptr(), self.bytes);
+    }
+}
+
+/// Unmapping what was mapped fails only when it would exceed the number of mappings by splitting
+/// one, which the whole of a region does not.
+fn unmap(start: *mut c_void, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: every caller owns the range and uses it no more; a System V segment is detached
+        // by it as by shmdt (munmap(2), shmdt(2)).
+        #[allow(unsafe_code, reason = "unmaps memory that the caller owns")]
+        let _ = unsafe { rustix::mm::munmap(start, bytes) };
+    }
+}
+
+/// Zeroes as the kernel clears a page, with string stores.
+#[cfg(target_arch = "x86_64")]
+fn zero(start: *mut u8, bytes: usize) {
+    // SAFETY: the caller checked that the range is its own; where nothing is mapped the store
+    // raises SIGSEGV and breaks no memory. `rep stosb` writes rcx bytes at rdi upwards, the
+    // direction flag is clear by the ABI (Intel SDM volume 2, STOS).
+    #[allow(unsafe_code, reason = "memory that may be written by others at the same time")]
+    unsafe {
+        std::arch::asm!(
+            "rep stosb",
+            inout("rcx") bytes => _,
+            inout("rdi") start => _,
+            in("al") 0_u8,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn zero(start: *mut u8, bytes: usize) {
+    // SAFETY: as above; the range is of whole pages.
+    #[allow(unsafe_code, reason = "memory that this type owns")]
+    unsafe {
+        std::ptr::write_bytes(start, 0, bytes)
+    };
+}
+
+fn invalid() -> io::Error {
+    Errno::INVAL.into()
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::os::fd::AsFd;
+
+    const MIB: usize = 1 << 20;
+
+    fn region(mib: usize) -> Region {
+        Region::reserve(mib * MIB, 4096, 2 * MIB).unwrap()
+    }
+
+    #[test]
+    fn kinds_lie_side_by_side() {
+        let _alone = crate::mapping::tests::alone();
+        let region = region(4);
+        assert_eq!(region.as_ptr().as_ptr().align_offset(2 * MIB), 0);
+        let fd = memfd_create("mw-sys-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, MIB as u64).unwrap();
+        region.map_anonymous(0..MIB, false).unwrap();
+        region.map_file(MIB..2 * MIB, fd.as_fd(), 0).unwrap();
+        region.populate(0..2 * MIB).unwrap();
+        region.zero(0..2 * MIB).unwrap();
+        region.touch(0..2 * MIB).unwrap();
+        region.lock_on_fault(0..8192).unwrap();
+        region.lock(0..8192).unwrap();
+        region.discard(0..2 * MIB).unwrap();
+        assert!(region.populate(2 * MIB..3 * MIB).is_err(), "nothing is mapped there");
+    }
+
+    #[test]
+    fn a_shrunken_file_is_an_error_and_no_signal() {
+        let region = region(1);
+        let fd = memfd_create("mw-sys-test", MemfdFlags::CLOEXEC).unwrap();
+        region.map_file(0..MIB, fd.as_fd(), 0).unwrap();
+        for populated in [region.populate(0..MIB), region.touch(0..MIB)] {
+            assert_eq!(populated.unwrap_err().raw_os_error(), Some(libc::EFAULT));
+        }
+    }
+
+    #[test]
+    fn a_segment_goes_with_its_region() {
+        let segment = SysvSegment::create(0, MIB, None).unwrap();
+        assert!(Region::reserve(4096, 4096, 4096).unwrap().attach(segment).is_err());
+        let region = region(1);
+        region.attach(segment).unwrap();
+        segment.remove().unwrap();
+        region.populate(0..MIB).unwrap();
+        assert_eq!(segment.attached().unwrap(), 1);
+        drop(region);
+        assert!(segment.attached().is_err());
+    }
+
+    #[test]
+    fn huge_pages_are_counted() {
+        let _alone = crate::mapping::tests::alone();
+        let region = region(4);
+        region.map_anonymous(0..4 * MIB, false).unwrap();
+        region.choose(Huge::Declined).unwrap();
+        region.populate(0..2 * MIB).unwrap();
+        // ENOTTY before kernel 6.7.
+        if let Ok(bytes) = region.huge_bytes(0..4 * MIB) {
+            assert_eq!(bytes, 0);
+            region.choose(Huge::Wanted).unwrap();
+            region.populate(2 * MIB..4 * MIB).unwrap();
+            assert!([0, 2 * MIB].contains(&region.huge_bytes(0..4 * MIB).unwrap()));
+        }
+    }
+
+    #[test]
+    fn absent_pages_are_counted() {
+        let region = region(4);
+        let fd = memfd_create("mw-sys-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, 4 * MIB as u64).unwrap();
+        region.map_file(0..4 * MIB, fd.as_fd(), 0).unwrap();
+        // ENOTTY before kernel 6.7.
+        if let Ok(bytes) = region.absent_bytes(0..4 * MIB) {
+            assert_eq!(bytes, 4 * MIB);
+            region.populate(MIB..3 * MIB).unwrap();
+            assert_eq!(region.absent_bytes(0..4 * MIB).unwrap(), 2 * MIB);
+            assert_eq!(region.absent_bytes(MIB..3 * MIB).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn bad_sizes_and_ranges_are_refused() {
+        for (bytes, granule, align) in
+            [(0, 4096, 4096), (MIB, 3, 4096), (MIB, 4096, 100), (4097, 4096, 4096)]
+        {
+            assert!(Region::reserve(bytes, granule, align).is_err());
+        }
+        let region = region(1);
+        for range in [0..0, 1..4096, 0..MIB + 4096] {
+            assert!(region.map_anonymous(range, false).is_err());
+        }
+    }
+}

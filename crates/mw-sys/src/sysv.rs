@@ -1,0 +1,102 @@
+//! System V shared memory segments (shmget(2), shmctl(2)).
+
+use std::io;
+
+/// A System V segment. Dropping it does nothing: it lives until it is removed and nobody has it
+/// attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SysvSegment {
+    id: i32,
+}
+
+impl SysvSegment {
+    /// Makes a segment that only this user may attach. `key` 0 is a new one without a name
+    /// (`IPC_PRIVATE`); another key must not exist. `huge_page_bytes` has it made of hugetlb pages
+    /// of that size, which are reserved here.
+    ///
+    /// # Errors
+    /// shmget(2)'s: `EINVAL` beyond SHMMAX, `ENOSPC` beyond SHMMNI or SHMALL, `ENOMEM` without
+    /// memory, commit or huge pages, `EPERM` for huge pages without the privilege, `EEXIST`.
+    pub fn create(key: i32, bytes: usize, huge_page_bytes: Option<usize>) -> io::Result<Self> {
+        let huge = match huge_page_bytes {
+            None => 0,
+            // The base-2 logarithm of the size, in the six bits from SHM_HUGE_SHIFT (26) on.
+            Some(size) => libc::SHM_HUGETLB | ((size.trailing_zeros() as i32) << 26),
+        };
+        let flags = libc::IPC_CREAT | libc::IPC_EXCL | huge | 0o600;
+        // SAFETY: makes a segment and touches no memory of ours (shmget(2)).
+        #[allow(unsafe_code, reason = "no safe wrapper of shmget(2)")]
+        let id = unsafe { libc::shmget(key, bytes, flags) };
+        if id < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { id }) }
+    }
+
+    /// The segment's number.
+    pub fn id(self) -> i32 {
+        self.id
+    }
+
+    /// Has the segment destroyed when nobody has it attached any more (`IPC_RMID`): what is
+    /// attached stays usable.
+    ///
+    /// # Errors
+    /// shmctl(2)'s: `EINVAL`, `EIDRM` when it is gone, `EPERM`.
+    pub fn remove(self) -> io::Result<()> {
+        self.control(libc::IPC_RMID)
+    }
+
+    /// Locks the segment in memory, for all who attach it, now and later (`SHM_LOCK`). Nothing is
+    /// populated; what is populated later is locked from the start.
+    ///
+    /// # Errors
+    /// shmctl(2)'s: `EPERM` without privilege and limit, `ENOMEM` beyond `RLIMIT_MEMLOCK`.
+    pub fn lock(self) -> io::Result<()> {
+        self.control(libc::SHM_LOCK)
+    }
+
+    /// How many mappings there are of it, in all processes.
+    ///
+    /// # Errors
+    /// shmctl(2)'s.
+    pub fn attached(self) -> io::Result<u64> {
+        self.status().map(|status| status.shm_nattch)
+    }
+
+    /// How many bytes were asked for.
+    ///
+    /// # Errors
+    /// shmctl(2)'s.
+    pub fn bytes(self) -> io::Result<usize> {
+        self.status().map(|status| status.shm_segsz)
+    }
+
+    fn status(self) -> io::Result<libc::shmid_ds> {
+        // SAFETY: shmid_ds is plain numbers, for which all bits zero is a value.
+        #[allow(unsafe_code, reason = "filled by the next call")]
+        let mut status: libc::shmid_ds = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a live shmid_ds, which IPC_STAT fills (shmctl(2)).
+        #[allow(unsafe_code, reason = "no safe wrapper of shmctl(2)")]
+        let done = unsafe { libc::shmctl(self.id, libc::IPC_STAT, &raw mut status) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
+    }
+
+    fn control(self, command: i32) -> io::Result<()> {
+        // SAFETY: these commands take no buffer (shmctl(2)).
+        #[allow(unsafe_code, reason = "no safe wrapper of shmctl(2)")]
+        let done = unsafe { libc::shmctl(self.id, command, std::ptr::null_mut()) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_made_and_removed() {
+        let segment = SysvSegment::create(0, 1 << 20, None).unwrap();
+        assert_eq!(segment.attached().unwrap(), 0);
+        segment.remove().unwrap();
+        assert!(segment.attached().is_err());
+        assert!(segment.remove().is_err());
+    }
+}
