@@ -5,12 +5,12 @@
 //!   sound it checks or owns.
 //! - **No policy.** A call does one thing and returns the kernel's error; retries, fallbacks to
 //!   other kinds of memory and messages for people are the caller's.
-//! - **Nothing is exposed by reference.** Memory of a [`Mapping`] or a [`Region`] is locked,
-//!   populated and discarded here but never lent out, so discarding it can break no borrow. A
-//!   `Region` says where it is; whoever turns that into references answers for them.
+//! - **Nothing is exposed by reference.** Memory of a [`Region`] is locked, populated and discarded
+//!   here but never lent out, so discarding it can break no borrow. A `Region` says where it is;
+//!   whoever turns that into references answers for them.
 
+mod anonymous;
 mod child;
-mod mapping;
 mod pagemap;
 mod policy;
 mod privilege;
@@ -19,8 +19,8 @@ mod signals;
 mod sysv;
 mod touch;
 
+pub use anonymous::Pages;
 pub use child::{Usage, wait_with_usage};
-pub use mapping::{Mapping, Pages, Sharing, populate_is_native};
 pub use policy::{
     AffinityGuard, PolicyGuard, RangePolicy, bind_thread_to_node, pin_thread_to_cpus,
 };

@@ -93,11 +93,6 @@ pub enum RangePolicy<'a> {
     Interleave(&'a [u32]),
 }
 
-/// mbind(2) with `MPOL_BIND` on a range that the caller owns.
-pub(crate) fn bind_range(start: *mut c_void, bytes: usize, node: u32) -> io::Result<()> {
-    place_range(start, bytes, RangePolicy::Bind(&[node]))
-}
-
 /// mbind(2) on a range that the caller owns.
 pub(crate) fn place_range(
     start: *mut c_void,

@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn kinds_lie_side_by_side() {
-        let _alone = crate::mapping::tests::alone();
+        let _alone = crate::anonymous::tests::alone();
         let region = region(4);
         assert_eq!(region.as_ptr().as_ptr().align_offset(2 * MIB), 0);
         let fd = memfd_create("mw-sys-test", MemfdFlags::CLOEXEC).unwrap();
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn huge_pages_are_counted() {
-        let _alone = crate::mapping::tests::alone();
+        let _alone = crate::anonymous::tests::alone();
         let region = region(4);
         region.map_anonymous(0..4 * MIB, false).unwrap();
         region.choose(Huge::Declined).unwrap();

@@ -3,7 +3,7 @@
 use crate::guard::Pool;
 use crate::{Failure, ask};
 use mw_model::{Answer, Calibration, PageKind, Preflight, Request, format_bytes};
-use mw_sys::{Mapping, Pages, Sharing};
+use mw_sys::{Pages, RangePolicy, Region};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -165,9 +165,9 @@ pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
         PageKind::Hugetlb(page) => Pages::Hugetlb(usize::try_from(page)?),
     };
     let (start, used) = (Instant::now(), mw_sys::thread_time());
-    let mapping = Mapping::anonymous(bytes, pages, Sharing::Private)?;
+    let mapping = Region::anonymous(bytes, pages)?;
     if let Some(node) = request.node {
-        mapping.bind(node)?;
+        mapping.place(0..mapping.bytes(), RangePolicy::Bind(&[node]))?;
     }
     mapping.populate(0..mapping.bytes())?;
     if request.lock {
@@ -195,7 +195,7 @@ fn warm(bytes: u64, page: PageKind) -> Result<(), Failure> {
 }
 
 fn touch(bytes: u64, pages: Pages) -> Result<(), Failure> {
-    let mapping = Mapping::anonymous(usize::try_from(bytes)?, pages, Sharing::Private)?;
+    let mapping = Region::anonymous(usize::try_from(bytes)?, pages)?;
     Ok(mapping.populate(0..mapping.bytes())?)
 }
 

@@ -16,7 +16,7 @@
 //! the whole measurement, for it goes by turns of several milliseconds.
 
 use mw_model::{Backing, Calibration, Missing, PageKind, Request, Snapshot};
-use mw_sys::{Mapping, Pages, Sharing};
+use mw_sys::{Pages, RangePolicy, Region};
 use std::time::{Duration, Instant};
 
 mod allowance;
@@ -87,7 +87,7 @@ struct Speed {
 }
 
 impl Run<'_> {
-    fn measure(&self, out: &mut Calibration, held: &mut Vec<Mapping>) -> std::io::Result<()> {
+    fn measure(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         match self.request.page {
             PageKind::Base => self.base(out, held),
             PageKind::Thp => self.thp(out, held),
@@ -106,7 +106,7 @@ impl Run<'_> {
         }
     }
 
-    fn base(&self, out: &mut Calibration, held: &mut Vec<Mapping>) -> std::io::Result<()> {
+    fn base(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         let sampled = if out.backing.virtual_machine { self.large_blocks(held) } else { None };
         let speed = self.kind(Pages::Base, self.allowance.base_bytes, BASE_CHUNK, out, held)?;
         out.base_ns_per_byte = Some(speed.populate_ns_per_byte);
@@ -123,14 +123,14 @@ impl Run<'_> {
     }
 
     /// A look at the large free blocks; none where there are none or huge pages are off.
-    fn large_blocks(&self, held: &mut Vec<Mapping>) -> Option<Samples> {
+    fn large_blocks(&self, held: &mut Vec<Region>) -> Option<Samples> {
         let page = self.allowance.huge_page_bytes;
         let bytes = self.allowance.thp_bytes.min(LARGE_BLOCKS * page);
         if bytes < page {
             return None;
         }
         let pages = Pages::Transparent(page);
-        let mapping = Mapping::anonymous(bytes, pages, Sharing::Private).ok()?;
+        let mapping = Region::anonymous(bytes, pages).ok()?;
         self.place(&mapping).ok()?;
         let fresh = self.populate(&mapping, page, 0..bytes, LARGE_BLOCKS_UNTIL).ok()?;
         let again = self.again(&mapping, page, fresh.len()).ok()?;
@@ -138,7 +138,7 @@ impl Run<'_> {
         sort_out(&fresh, &again, true)
     }
 
-    fn thp(&self, out: &mut Calibration, held: &mut Vec<Mapping>) -> std::io::Result<()> {
+    fn thp(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         let page = self.allowance.huge_page_bytes;
         if self.allowance.thp_bytes < page {
             // Without free blocks, or with huge pages off, the request gets base pages.
@@ -158,9 +158,9 @@ impl Run<'_> {
         bytes: usize,
         chunk: usize,
         out: &mut Calibration,
-        held: &mut Vec<Mapping>,
+        held: &mut Vec<Region>,
     ) -> std::io::Result<Speed> {
-        let mapping = Mapping::anonymous(bytes, pages, Sharing::Private)?;
+        let mapping = Region::anonymous(bytes, pages)?;
         self.place(&mapping)?;
         let fresh = self.populate(&mapping, chunk, 0..bytes, FRESH_UNTIL)?;
         let vm = out.backing.virtual_machine;
@@ -184,14 +184,16 @@ impl Run<'_> {
         Ok(Speed { populate_ns_per_byte, lock_ns_per_byte })
     }
 
-    fn place(&self, mapping: &Mapping) -> std::io::Result<()> {
-        self.request.node.map_or(Ok(()), |node| mapping.bind(node))
+    fn place(&self, mapping: &Region) -> std::io::Result<()> {
+        self.request
+            .node
+            .map_or(Ok(()), |node| mapping.place(0..mapping.bytes(), RangePolicy::Bind(&[node])))
     }
 
     /// Populates chunk by chunk until `until`, at least one; nanoseconds a byte of each.
     fn populate(
         &self,
-        mapping: &Mapping,
+        mapping: &Region,
         chunk: usize,
         range: std::ops::Range<usize>,
         until: Duration,
@@ -209,7 +211,7 @@ impl Run<'_> {
     }
 
     /// Gives a few chunks back and populates them again, before anybody else gets their pages.
-    fn again(&self, mapping: &Mapping, chunk: usize, fresh: usize) -> std::io::Result<Vec<f64>> {
+    fn again(&self, mapping: &Region, chunk: usize, fresh: usize) -> std::io::Result<Vec<f64>> {
         let bytes = fresh.min(AGAIN_CHUNKS) * chunk;
         if bytes == 0 {
             return Ok(Vec::new());
@@ -221,7 +223,7 @@ impl Run<'_> {
     /// How many times its processor time a thread takes. On a busy machine it goes on until all of
     /// the time is used: the first milliseconds of a thread that woke up are a present of the
     /// scheduler. That a single turn is long must not say more than that there are others.
-    fn crowding(&self, mapping: Option<&Mapping>, used: Duration) -> std::io::Result<f64> {
+    fn crowding(&self, mapping: Option<&Region>, used: Duration) -> std::io::Result<f64> {
         let others = running();
         let (Some(mapping), true) = (mapping, others > processors()) else { return Ok(1.0) };
         // Populating what is populated takes processor time and no memory.
@@ -234,7 +236,7 @@ impl Run<'_> {
     }
 
     /// Nanoseconds a byte of locking; absent when a limit forbids it.
-    fn lock(&self, mapping: &Mapping, chunk: usize, populated: usize) -> Option<f64> {
+    fn lock(&self, mapping: &Region, chunk: usize, populated: usize) -> Option<f64> {
         let step = LOCK_CHUNK.max(chunk);
         let populated = populated.min(self.allowance.lock_bytes);
         let mut times = Vec::new();

@@ -1,0 +1,131 @@
+//! Private anonymous memory in one call: a [`Region`] that is mapped throughout.
+
+use crate::region::{Huge, Region};
+use rustix::io::Errno;
+use std::io;
+
+/// Which pages anonymous memory is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Base pages alone: transparent huge pages are declined (`MADV_NOHUGEPAGE`).
+    Base,
+    /// Transparent huge pages of this size in bytes where the kernel has them
+    /// (`MADV_HUGEPAGE`); the memory starts at a multiple of it.
+    Transparent(usize),
+    /// Pages of the hugetlb pool of this size in bytes (`MAP_HUGETLB`).
+    Hugetlb(usize),
+}
+
+impl Region {
+    /// Maps at least `bytes` of private memory, rounded up to whole pages. Nothing is populated.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero bytes or a page size that is no power of two, else mmap(2)'s:
+    /// `ENOMEM` without address space, commit or free pages of the pool.
+    pub fn anonymous(bytes: usize, pages: Pages) -> io::Result<Self> {
+        let base = rustix::param::page_size();
+        let (granule, align) = match pages {
+            Pages::Base => (base, base),
+            Pages::Transparent(size) => (base, size),
+            Pages::Hugetlb(size) => (size, size),
+        };
+        let invalid = || io::Error::from(Errno::INVAL);
+        if !granule.is_power_of_two() {
+            return Err(invalid());
+        }
+        let bytes = bytes.checked_next_multiple_of(granule).ok_or_else(invalid)?;
+        let region = Self::reserve(bytes, granule, align)?;
+        region.map_anonymous(0..bytes, matches!(pages, Pages::Hugetlb(_)))?;
+        match pages {
+            Pages::Hugetlb(_) => {}
+            Pages::Transparent(_) => region.choose(Huge::Wanted)?,
+            // A kernel without transparent huge pages has nothing to decline.
+            Pages::Base => region.choose(Huge::Declined).or_else(|error| {
+                let none = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
+                if none { Ok(()) } else { Err(error) }
+            })?,
+        }
+        Ok(region)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    const MIB: usize = 1 << 20;
+
+    /// Tests that populate private memory take turns with those that count it for the process.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn base(bytes: usize) -> Region {
+        Region::anonymous(bytes, Pages::Base).unwrap()
+    }
+
+    fn resident_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn memory_is_populated_and_given_back() {
+        let _alone = alone();
+        let mapping = base(16 * MIB);
+        let before = resident_kib();
+        mapping.populate(0..16 * MIB).unwrap();
+        assert!(resident_kib() >= before + 15 * 1024);
+        mapping.discard(0..16 * MIB).unwrap();
+        assert!(resident_kib() < before + 8 * 1024);
+    }
+
+    #[test]
+    fn touching_populates_as_well() {
+        let _alone = alone();
+        let mapping = base(4 * MIB);
+        let before = resident_kib();
+        mapping.touch(0..4 * MIB).unwrap();
+        assert!(resident_kib() >= before + 3 * 1024);
+    }
+
+    #[test]
+    fn a_transparent_mapping_is_aligned() {
+        let _alone = alone();
+        let mapping = Region::anonymous(3 * MIB, Pages::Transparent(2 * MIB)).unwrap();
+        assert_eq!(mapping.as_ptr().as_ptr().align_offset(2 * MIB), 0);
+        assert_eq!(mapping.bytes(), 3 * MIB);
+        mapping.populate(0..3 * MIB).unwrap();
+    }
+
+    #[test]
+    fn bad_ranges_are_refused() {
+        let mapping = base(MIB);
+        for range in [0..0, 1..4096, 0..MIB + 4096, 0..100, MIB..MIB] {
+            assert_eq!(mapping.populate(range).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+        let nowhere = crate::RangePolicy::Bind(&[9_999]);
+        assert!(mapping.place(0..MIB, nowhere).is_err());
+    }
+
+    #[test]
+    fn impossible_mappings_are_refused() {
+        for (bytes, pages) in [
+            (0, Pages::Base),
+            (usize::MAX, Pages::Base),
+            (MIB, Pages::Transparent(3)),
+            (MIB, Pages::Hugetlb(1 << 40)),
+        ] {
+            assert!(Region::anonymous(bytes, pages).is_err(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn more_huge_pages_than_there_are_is_an_error_and_no_signal() {
+        let request = Region::anonymous(1 << 40, Pages::Hugetlb(2 * MIB));
+        assert!(request.is_err());
+    }
+}
