@@ -82,7 +82,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l threads -d
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l page -d 'Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l rounds -d 'How often each way is measured' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end (as root)'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end or when interrupted (as root; a kill -9 leaves them reserved)'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'

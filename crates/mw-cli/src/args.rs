@@ -194,7 +194,8 @@ pub struct BenchArgs {
     /// How often each way is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = round_count)]
     pub rounds: usize,
-    /// Reserve the huge pages that are missing, and give them back at the end (as root)
+    /// Reserve the huge pages that are missing, and give them back at the end or when interrupted
+    /// (as root; a kill -9 leaves them reserved)
     #[arg(long)]
     pub reserve: bool,
     /// Output as JSON
