@@ -9,8 +9,10 @@ use std::time::Instant;
 const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
     ("busybox-static", "/bin/busybox"),
+    ("binutils", "/usr/bin/strip"),
+    ("gcc", "/usr/bin/gcc"),
+    ("libc6-dev", "/usr/include/stdio.h"),
     ("zstd", "/usr/bin/zstd"),
-    ("man-db", "/usr/bin/man"),
 ];
 
 /// A step: its name and what it does.
