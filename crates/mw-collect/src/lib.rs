@@ -16,12 +16,10 @@ mod source;
 pub use sampler::Sampler;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
-use collector::{
-    block, cgroup, hugepages, limits, mounts, node, processes, sysctl, sysvipc_shm,
-    transparent_hugepage,
-};
-use mw_model::{Look, Origin, OriginKind, Sample, Snapshot, Window, derived};
+use collector::{block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage};
+use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
 use mw_proc::extfrag::Extfrag;
+use mw_proc::limits::Limits;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
 use std::time::Duration;
@@ -32,22 +30,16 @@ pub const MIN_WINDOW: Duration = Duration::from_millis(10);
 
 /// Looks at everything once.
 pub fn snapshot(source: &Source) -> Snapshot {
-    let (mut sampler, mut snapshot) = begin(source);
-    sampler.sample(&mut snapshot.sample);
-    fill(source, &mut snapshot);
-    snapshot
+    look(source).1
 }
 
 /// Looks at everything, and at the fast counters twice: at least [`MIN_WINDOW`] apart on the
 /// running machine, as far apart as the capture was in a tree.
 pub fn window(source: &Source) -> Window {
-    let (mut sampler, mut snapshot) = begin(source);
-    let mut first = Sample::default();
-    sampler.sample(&mut first);
-    snapshot.sample = first.clone();
-    fill(source, &mut snapshot);
+    let (mut sampler, mut snapshot) = look(source);
     let earlier = match source.kind() {
         OriginKind::Live => {
+            let first = snapshot.sample.clone();
             let span = MIN_WINDOW.saturating_sub(sampler.since(&first));
             std::thread::sleep(span);
             sampler.sample(&mut snapshot.sample);
@@ -58,23 +50,28 @@ pub fn window(source: &Source) -> Window {
     Window { earlier: earlier.into_iter().collect(), now: snapshot }
 }
 
-fn begin(source: &Source) -> (Sampler, Snapshot) {
+/// A whole look, and the sampler for another look at the fast counters.
+fn look(source: &Source) -> (Sampler, Snapshot) {
     let nodes = node::collect(source);
     let ids: Vec<u32> = nodes.iter().flatten().map(|node| node.id).collect();
-    let snapshot = Snapshot { origin: origin(source), nodes: nodes.into(), ..Snapshot::default() };
-    (Sampler::open(source, &ids), snapshot)
+    let mut snapshot =
+        Snapshot { origin: origin(source), nodes: nodes.into(), ..Snapshot::default() };
+    let mut sampler = Sampler::open(source, &ids);
+    sampler.sample(&mut snapshot.sample);
+    fill(source, &mut snapshot);
+    (sampler, snapshot)
 }
 
 fn fill(source: &Source, snapshot: &mut Snapshot) {
-    snapshot.sysctl = Look::Seen(sysctl::collect(source));
+    snapshot.sysctl = sysctl::collect(source);
     snapshot.thp = transparent_hugepage::collect(source).into();
     snapshot.hugepages = hugepages::collect(source).into();
     let page_bytes = derived::default_pool_page_bytes(snapshot);
     snapshot.hugepages_wanted = hugepages::wanted(source, page_bytes).into();
     snapshot.swaps = source.look("/proc/swaps", mw_proc::swaps::parse);
     snapshot.filesystems = mounts::collect(source).into();
-    snapshot.shm = sysvipc_shm::collect(source).into();
-    snapshot.limits = limits::collect(source).into();
+    snapshot.shm = source.look("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
+    snapshot.limits = source.look("/proc/self/limits", Limits::parse);
     snapshot.processes = processes::collect(source).into();
     snapshot.slabs = source.look("/proc/slabinfo", mw_proc::slabinfo::parse);
     snapshot.cgroups = cgroup::collect(source).into();

@@ -25,7 +25,7 @@ pub struct Snapshot {
     /// NUMA nodes, at least one.
     pub nodes: Look<Vec<Node>>,
     /// Settings below /proc/sys/vm and the kernel.shm* ones.
-    pub sysctl: Look<Sysctl>,
+    pub sysctl: Sysctl,
     /// Transparent huge pages.
     pub thp: Look<Thp>,
     /// Huge page pools, one a size.

@@ -31,13 +31,8 @@ fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     if matches!(request.page, PageKind::Hugetlb(_)) {
         return;
     }
-    let (Some(meminfo), sysctl) = (snapshot.sample.meminfo.seen(), snapshot.sysctl.need()) else {
-        return;
-    };
-    let sysctl = match sysctl {
-        Ok(sysctl) => sysctl,
-        Err(missing) => return notes.unseen(&missing),
-    };
+    let Some(meminfo) = snapshot.sample.meminfo.seen() else { return };
+    let sysctl = &snapshot.sysctl;
     match sysctl.number("vm.overcommit_memory") {
         Ok(0) => heuristic(snapshot, request, meminfo, notes),
         Ok(2) => strict(snapshot, request, meminfo, sysctl, notes),
@@ -188,7 +183,7 @@ fn memlock(snapshot: &Snapshot, request: &Request, had: u64, notes: &mut Notes) 
 
 /// The request does not say that it is a SysV segment; if it is, these limits refuse it.
 fn shared_memory(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
-    let Some(sysctl) = snapshot.sysctl.seen() else { return };
+    let sysctl = &snapshot.sysctl;
     if let Some(max) = sysctl.number("kernel.shmmax").ok().filter(|max| *max < request.size_bytes) {
         let lift = "raise kernel.shmmax; only a SysV segment (shmget) is refused";
         notes.obstacle(false, "kernel.shmmax", Some(request.size_bytes), Some(max), lift);

@@ -160,8 +160,7 @@ fn zone_reclaim(
     set_up: u64,
     notes: &mut Notes,
 ) -> u64 {
-    let sysctl = snapshot.sysctl.seen();
-    let mode = sysctl.and_then(|s| s.number("vm.zone_reclaim_mode").ok()).unwrap_or(0);
+    let mode = snapshot.sysctl.number("vm.zone_reclaim_mode").unwrap_or(0);
     let smallest = rooms.iter().filter(|room| room.eligible).map(|room| room.free).min();
     let local = smallest.unwrap_or(0);
     let beyond = request.size_bytes.min(set_up).saturating_sub(local);

@@ -109,7 +109,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
-    let sysctl = snapshot.sysctl.need()?;
+    let sysctl = &snapshot.sysctl;
     let meminfo = snapshot.sample.meminfo.need()?;
     let free = field(meminfo.mem_free_bytes, "MemFree")?;
     let dirtyable = free.saturating_add(derived::file_cache_bytes(meminfo));

@@ -42,7 +42,7 @@ const DEFAULT_SCALE_FACTOR: u64 = 10;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let sysctl = snapshot.sysctl.need()?;
+    let sysctl = &snapshot.sysctl;
     let total = derived::memory_bytes(&snapshot.sample)?;
     let min_free = sysctl.number(MIN_FREE)?.saturating_mul(1024);
     let high = high_watermark_bytes(snapshot).unwrap_or(min_free);

@@ -30,7 +30,7 @@ use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Windo
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let set_kib = snapshot.sysctl.need()?.number(MIN_FREE)?;
+    let set_kib = snapshot.sysctl.number(MIN_FREE)?;
     let choice_kib = kernel_choice_kib(snapshot)?;
     if set_kib >= choice_kib / 2 {
         return Ok(Vec::new());

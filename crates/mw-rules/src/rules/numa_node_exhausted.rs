@@ -52,10 +52,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let has_cpus = |id: u32| nodes.iter().any(|node| node.id == id && !node.cpus.is_empty());
-    let reclaims_first = snapshot
-        .sysctl
-        .seen()
-        .is_some_and(|s| s.number("vm.zone_reclaim_mode").is_ok_and(|mode| mode != 0));
+    let reclaims_first = snapshot.sysctl.number("vm.zone_reclaim_mode").is_ok_and(|mode| mode != 0);
     let exhausted = rooms.iter().filter(|r| r.share < EXHAUSTED_PERCENT && has_cpus(r.node));
     Ok(exhausted.map(|room| finding(room, roomiest, reclaims_first)).collect())
 }

@@ -40,7 +40,7 @@ const CRITICAL_PERCENT: f64 = 90.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let sysctl = snapshot.sysctl.need()?;
+    let sysctl = &snapshot.sysctl;
     if sysctl.number(MODE)? != STRICT {
         return Ok(Vec::new());
     }

@@ -98,10 +98,8 @@ fn look(window: &Window) -> Result<Storm, Missing> {
 }
 
 fn remedy(window: &Window) -> Remedy {
-    let sysctl = window.now.sysctl.seen();
-    let factor = sysctl.and_then(|s| s.number(SCALE_FACTOR).ok());
-    match factor {
-        Some(factor) if factor < WIDER_SCALE_FACTOR => Remedy::named(
+    match window.now.sysctl.number(SCALE_FACTOR) {
+        Ok(factor) if factor < WIDER_SCALE_FACTOR => Remedy::named(
             format!("set {SCALE_FACTOR} to {WIDER_SCALE_FACTOR}, so that kswapd starts earlier"),
             vec![Step::write(Sysctl::path(SCALE_FACTOR), WIDER_SCALE_FACTOR)],
         ),

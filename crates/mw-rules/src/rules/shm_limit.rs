@@ -43,7 +43,7 @@ const USED_PERCENT: f64 = 90.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let sysctl = snapshot.sysctl.need()?;
+    let sysctl = &snapshot.sysctl;
     let half = (derived::memory_bytes(&snapshot.sample)? / 100).saturating_mul(MEMORY_PERCENT);
     let shmmax = sysctl.number(SHMMAX)?;
     let shmall = sysctl.number(SHMALL)?.saturating_mul(snapshot.origin.page_bytes);

@@ -44,7 +44,7 @@ const VAIN_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let mode = snapshot.sysctl.need()?.number(SETTING)?;
+    let mode = snapshot.sysctl.number(SETTING)?;
     if mode == 0 {
         return Ok(Vec::new());
     }

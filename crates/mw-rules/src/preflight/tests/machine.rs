@@ -85,9 +85,7 @@ impl Machine {
     }
 
     pub(super) fn sysctl(mut self, name: &str, value: &str) -> Self {
-        let mut sysctl = self.snapshot.sysctl.seen().cloned().unwrap_or_default();
-        set(&mut sysctl, name, value);
-        self.snapshot.sysctl = Look::Seen(sysctl);
+        set(&mut self.snapshot.sysctl, name, value);
         self
     }
 
