@@ -3,9 +3,9 @@
 use crate::cancel::Cancel;
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
-use crate::cursor::Cursor;
 use crate::ledger::{Entry, Ledger};
 use crate::progress::{Phase, Progress};
+use crate::team::{Queues, Team};
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,6 +66,8 @@ pub(crate) enum Stopped {
 #[derive(Debug, Clone)]
 pub(crate) struct Crew {
     pub(crate) cpus: Cpus,
+    /// Where each node has its own; empty where all do everything.
+    pub(crate) teams: Vec<Team>,
     pub(crate) helpers: usize,
     pub(crate) page_bytes: usize,
     pub(crate) experiment: Experiment,
@@ -78,7 +80,7 @@ struct Shared<'a> {
     layout: &'a Layout,
     work: &'a Work<'a>,
     entry: Entry<'a>,
-    cursor: Cursor,
+    queues: Queues,
     /// How many work, known once all threads are made.
     workers: AtomicUsize,
     done_bytes: AtomicUsize,
@@ -100,7 +102,7 @@ impl Crew {
     ) -> Result<usize, Stopped> {
         let entry = LEDGER.enter(std::process::id(), self.cpus.usable());
         let shared = Shared::new(self, layout, work, entry);
-        let _pinned = self.cpus.pin();
+        let _pinned = self.cpus_of(0).pin();
         let report = Report { phase, shared: &shared, start: Instant::now(), last: Instant::now() };
         let workers = thread::scope(|scope| {
             // A panic in `tell` must not wait for the whole operation. At the usual end all
@@ -113,20 +115,21 @@ impl Crew {
         });
         shared.outcome(workers)
     }
+
+    fn cpus_of(&self, helper: usize) -> &Cpus {
+        let team = self.teams.get(helper % self.teams.len().max(1));
+        team.map_or(&self.cpus, |team| &team.cpus)
+    }
 }
 
 impl<'a> Shared<'a> {
     fn new(crew: &'a Crew, layout: &'a Layout, work: &'a Work<'a>, entry: Entry<'a>) -> Self {
-        let units = match crew.experiment.split {
-            Split::Chunks | Split::PageByPage => layout.chunks(),
-            Split::EqualShare => usize::MAX / 2,
-        };
         Self {
             crew,
             layout,
             work,
             entry,
-            cursor: Cursor::new(units),
+            queues: Queues::new(layout, &crew.teams),
             workers: AtomicUsize::new(1),
             done_bytes: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -146,7 +149,7 @@ impl<'a> Shared<'a> {
                 thread::Builder::new().name(format!("mw-helper-{helper}")).stack_size(STACK_BYTES);
             let started = builder.spawn_scoped(scope, move || {
                 self.wait_until_open();
-                let _pinned = self.crew.cpus.pin();
+                let _pinned = self.crew.cpus_of(helper).pin();
                 self.serve(helper, None);
             });
             if started.is_err() {
@@ -175,11 +178,11 @@ impl<'a> Shared<'a> {
             return;
         }
         while !self.is_over() {
-            if helper > 0 && helper >= self.entry.share() && !self.cursor.is_exhausted() {
+            if helper > 0 && helper >= self.entry.share() && !self.queues.are_exhausted() {
                 thread::sleep(SIT_DOWN);
                 continue;
             }
-            let Some(number) = self.cursor.take() else { break };
+            let Some(number) = self.queues.take(helper) else { break };
             self.unit(helper, self.layout.chunk(number));
             if let Some((report, tell)) = &mut report
                 && report.tell(*tell).is_break()
@@ -304,7 +307,8 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn crew(helpers: usize, experiment: Experiment) -> Crew {
-        Crew { cpus: Cpus::allowed(), helpers, page_bytes: 4096, experiment, cancel: Cancel::new() }
+        let (cpus, cancel) = (Cpus::allowed(), Cancel::new());
+        Crew { cpus, teams: Vec::new(), helpers, page_bytes: 4096, experiment, cancel }
     }
 
     fn quiet(_: &Progress) -> ControlFlow<()> {

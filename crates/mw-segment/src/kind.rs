@@ -1,6 +1,8 @@
 //! What a segment is made of.
 
+use mw_sys::RangePolicy;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// Kinds of segments.
@@ -100,13 +102,22 @@ pub enum Placement {
     Bind(Vec<u32>),
     /// From these nodes in turn, page by page.
     Interleave(Vec<u32>),
+    /// Each range, in bytes from the segment's start, from its nodes alone; the rest as
+    /// [`Local`](Self::Local). Ranges are of whole pages and do not overlap.
+    Ranges(Vec<(Range<usize>, Vec<u32>)>),
 }
 
 impl Placement {
-    pub(crate) fn nodes(&self) -> &[u32] {
+    /// What the kernel is to be told of a segment of so many bytes.
+    pub(crate) fn policies(&self, bytes: usize) -> Vec<(Range<usize>, RangePolicy<'_>)> {
         match self {
-            Self::Local => &[],
-            Self::Bind(nodes) | Self::Interleave(nodes) => nodes,
+            Self::Local => Vec::new(),
+            Self::Bind(nodes) => vec![(0..bytes, RangePolicy::Bind(nodes))],
+            Self::Interleave(nodes) => vec![(0..bytes, RangePolicy::Interleave(nodes))],
+            Self::Ranges(ranges) => ranges
+                .iter()
+                .map(|(range, nodes)| (range.clone(), RangePolicy::Bind(nodes)))
+                .collect(),
         }
     }
 }

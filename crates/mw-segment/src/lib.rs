@@ -46,6 +46,7 @@ mod plan;
 mod progress;
 mod segment;
 mod sync;
+mod team;
 
 pub use cancel::Cancel;
 pub use crew::{Experiment, Split};

@@ -112,9 +112,21 @@ pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Resu
 }
 
 fn nodes(plan: &Plan) -> Result<(), Shortage> {
-    let Placement::Bind(nodes) = &plan.placement else { return Ok(()) };
-    let Some(had) = machine::nodes_bytes(nodes) else { return Ok(()) };
-    short(Limit::NodeMemory, asked(plan), had, "bind to more nodes, or interleave")
+    let all = plan.layout.bytes();
+    let bound: Vec<(usize, &[u32])> = match &plan.placement {
+        Placement::Local | Placement::Interleave(_) => Vec::new(),
+        Placement::Bind(nodes) => vec![(all, nodes)],
+        Placement::Ranges(ranges) => {
+            ranges.iter().map(|(range, nodes)| (range.len(), nodes.as_slice())).collect()
+        }
+    };
+    for (_, nodes) in &bound {
+        let Some(had) = machine::nodes_bytes(nodes) else { continue };
+        let same = bound.iter().filter(|(_, others)| others == nodes);
+        let asked: u64 = same.map(|(bytes, _)| *bytes as u64).sum();
+        short(Limit::NodeMemory, asked, had, "bind to more nodes, or interleave")?;
+    }
+    Ok(())
 }
 
 /// The limit that made a call fail, as far as the machine tells.

@@ -7,10 +7,14 @@ use crate::error::Error;
 use crate::kind::{Kind, Page, Placement};
 use crate::machine;
 use crate::options::Options;
+use crate::team::{self, Team};
 
 /// What a helper takes at a time: populating holds the mmap lock for it, half a millisecond each.
 const BASE_CHUNK_BYTES: usize = 1 << 20;
 const HUGE_CHUNK_BYTES: usize = 4 << 20;
+/// Of what is given back through a file, for which no other call waits: fewer rounds of telling all
+/// processors to forget the addresses.
+const GIVE_BACK_CHUNK_BYTES: usize = 16 << 20;
 /// Of page tables, which are read 100 times as fast.
 const CONFIRM_CHUNK_BYTES: usize = 64 << 20;
 
@@ -42,6 +46,9 @@ pub(crate) struct Plan {
     pub(crate) align: usize,
     pub(crate) layout: Layout,
     pub(crate) confirm_layout: Layout,
+    pub(crate) destroy_layout: Layout,
+    /// The size of its huge pages, transparent or of the pool.
+    pub(crate) huge_page_bytes: Option<usize>,
     pub(crate) lock: Lock,
     pub(crate) placement: Placement,
     pub(crate) crew: Crew,
@@ -56,9 +63,11 @@ impl Plan {
         let granule = page.hugetlb_bytes().unwrap_or(base);
         let too_large = || Error::Invalid(format!("{} bytes are too many", options.bytes));
         let bytes = options.bytes.checked_next_multiple_of(granule).ok_or_else(too_large)?;
-        let cpus = place(options);
+        whole_pages(&options.placement, bytes, granule)?;
+        let (cpus, teams) = place(options, bytes);
         let helpers = options.helpers.min(cpus.count());
         let chunk = if page == Page::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
+        let give_back = if options.kind == Kind::Memfd { GIVE_BACK_CHUNK_BYTES } else { chunk };
         let stripe = stripe_bytes(options.kind, bytes, helpers);
         let layout = |chunk: usize| Layout::new(bytes, stripe, chunk.max(granule));
         Ok(Self {
@@ -68,10 +77,16 @@ impl Plan {
             align: machine::thp_bytes().unwrap_or(base).max(granule),
             layout: layout(chunk),
             confirm_layout: layout(CONFIRM_CHUNK_BYTES),
+            destroy_layout: layout(give_back.max(chunk)),
+            huge_page_bytes: match page {
+                Page::Thp => machine::thp_bytes(),
+                _ => page.hugetlb_bytes(),
+            },
             lock: lock(options, page),
             placement: options.placement.clone(),
             crew: Crew {
                 cpus,
+                teams,
                 helpers,
                 page_bytes: granule,
                 experiment: options.experiment,
@@ -110,16 +125,41 @@ fn lock(options: &Options, page: Page) -> Lock {
 }
 
 /// Helpers run where the memory is: on the nodes that it is bound to, or on the caller's own.
-fn place(options: &Options) -> Cpus {
+fn place(options: &Options, bytes: usize) -> (Cpus, Vec<Team>) {
     let allowed = Cpus::allowed();
+    let local = || match machine::own_node() {
+        Some(node) => allowed.clone().of_nodes(&[node]),
+        None => allowed.clone(),
+    };
     match &options.placement {
-        Placement::Local => match machine::own_node() {
-            Some(node) => allowed.of_nodes(&[node]),
-            None => allowed,
-        },
-        Placement::Bind(nodes) => allowed.of_nodes(nodes),
-        Placement::Interleave(_) => allowed,
+        Placement::Local => (local(), Vec::new()),
+        Placement::Bind(nodes) => (allowed.of_nodes(nodes), Vec::new()),
+        Placement::Interleave(_) => (allowed, Vec::new()),
+        Placement::Ranges(ranges) => {
+            let near = |nodes: &[u32]| allowed.clone().of_nodes(nodes);
+            let teams = team::of_ranges(ranges, bytes, near, local());
+            (allowed, teams)
+        }
     }
+}
+
+/// Whether ranges are of whole pages, inside the segment, and apart.
+fn whole_pages(placement: &Placement, bytes: usize, granule: usize) -> Result<(), Error> {
+    let Placement::Ranges(ranges) = placement else { return Ok(()) };
+    let mut sorted: Vec<_> = ranges.iter().map(|(range, _)| range.clone()).collect();
+    sorted.sort_by_key(|range| range.start);
+    let mut end = 0;
+    for range in sorted {
+        let whole = [range.start, range.end].iter().all(|at| at.is_multiple_of(granule));
+        if !whole || range.start >= range.end || range.start < end || range.end > bytes {
+            return Err(Error::Invalid(format!(
+                "the range {range:?} cannot be placed: ranges are of whole pages of {granule} \
+                 bytes, do not overlap, and end at {bytes} at most"
+            )));
+        }
+        end = range.end;
+    }
+    Ok(())
 }
 
 fn stripe_bytes(kind: Kind, bytes: usize, helpers: usize) -> usize {

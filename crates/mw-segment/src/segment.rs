@@ -5,16 +5,22 @@ use crate::cancel::Cancel;
 use crate::cgroup::Groups;
 use crate::crew::{Crew, Experiment, Split, Stopped};
 use crate::error::{Error, Shortage};
-use crate::kind::{Kind, Page, Placement};
+use crate::kind::{Kind, Page};
 use crate::limits;
 use crate::options::Options;
 use crate::plan::{Lock, Plan};
 use crate::progress::{Phase, Progress};
-use mw_sys::{Huge, RangePolicy, Region};
+use mw_sys::{Huge, Region};
+use std::collections::BTreeMap;
+use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
+
+/// Pages that are asked for their node, and what scatters them: the golden ratio of 2^64.
+const NODE_SAMPLES: usize = 4096;
+const SCATTER: usize = 0x9E37_79B9_7F4A_7C15;
 
 /// How long each part of a creation took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,15 +97,12 @@ impl Segment {
             Page::Huge2M | Page::Huge1G | Page::Auto => Ok(()),
         };
         chosen.map_err(Error::system("madvise"))?;
-        let policy = match &self.plan.placement {
-            Placement::Local => return Ok(()),
-            Placement::Bind(nodes) => RangePolicy::Bind(nodes),
-            Placement::Interleave(nodes) => RangePolicy::Interleave(nodes),
-        };
-        let nodes = self.plan.placement.nodes();
-        self.region.place(self.all(), policy).map_err(|error| {
-            Error::Invalid(format!("nodes {nodes:?}: {error}; /sys/devices/system/node has them"))
-        })
+        for (range, policy) in self.plan.placement.policies(self.bytes()) {
+            self.region.place(range, policy).map_err(|error| {
+                Error::Invalid(format!("{policy:?}: {error}; /sys/devices/system/node has them"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Locked before it is populated, memory is locked page by page as it comes; locking it
@@ -134,7 +137,11 @@ impl Segment {
                 }
             }
         };
-        let work = |range: Range<usize>| self.region.populate(range);
+        let chunks = self.plan.crew.experiment.split == Split::Chunks;
+        let work = |range: Range<usize>| match chunks {
+            true => self.backing.populate(&self.plan, &self.region, range),
+            false => self.region.populate(range),
+        };
         let run = self.plan.crew.run(Phase::Create, &self.plan.layout, &work, &mut tell);
         let helpers = match (run, shortage) {
             (Ok(helpers), _) => helpers,
@@ -191,6 +198,26 @@ impl Segment {
         self.region.huge_bytes(self.all()).ok()
     }
 
+    /// The share of each node in its memory, from at most 4,096 pages; the pages that are nowhere
+    /// yet count for none.
+    ///
+    /// # Errors
+    /// move_pages(2)'s: `ENOSYS` on a kernel without NUMA.
+    pub fn node_shares(&self) -> io::Result<BTreeMap<u32, f64>> {
+        let pages = self.bytes() / mw_sys::page_bytes();
+        let samples = pages.min(NODE_SAMPLES);
+        // Steps of a constant size would meet the same node again and again where pages are
+        // interleaved.
+        let page = |sample: usize| sample.wrapping_mul(SCATTER) % pages;
+        let offsets: Vec<usize> =
+            (0..samples).map(|sample| page(sample) * mw_sys::page_bytes()).collect();
+        let mut shares = BTreeMap::new();
+        for node in self.region.nodes(&offsets)?.into_iter().flatten() {
+            *shares.entry(node).or_insert(0.0) += 1.0 / samples as f64;
+        }
+        Ok(shares)
+    }
+
     fn failed(&self, phase: Phase, stopped: Stopped) -> Error {
         match stopped {
             Stopped::Cancelled { done_bytes } => Error::Cancelled { phase, done_bytes },
@@ -230,7 +257,7 @@ impl Segment {
             ControlFlow::Continue(())
         };
         let work = |range: Range<usize>| self.backing.give_back(&self.plan, &self.region, range);
-        drop(crew.run(Phase::Destroy, &self.plan.layout, &work, &mut tell));
+        drop(crew.run(Phase::Destroy, &self.plan.destroy_layout, &work, &mut tell));
     }
 
     /// Where it starts. What is read there is zero until something is written. References made

@@ -88,10 +88,21 @@ fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
 #[test]
 fn memory_can_be_placed() {
     let _alone = alone();
-    for placement in [Placement::Bind(vec![0]), Placement::Interleave(vec![0])] {
+    let halves = vec![(0..8 * MIB, vec![0]), (8 * MIB..12 * MIB, vec![0])];
+    for placement in
+        [Placement::Bind(vec![0]), Placement::Interleave(vec![0]), Placement::Ranges(halves)]
+    {
         let placed = options(Kind::Memfd, Page::Base, 16 * MIB).placement(placement).create();
-        // ENOSYS on a kernel without NUMA.
-        assert!(matches!(placed, Ok(_) | Err(Error::Invalid(_))), "{placed:?}");
+        match placed {
+            Ok(segment) => assert!(segment.node_shares().unwrap()[&0] > 0.99),
+            // ENOSYS on a kernel without NUMA.
+            Err(error) => assert!(matches!(error, Error::Invalid(_)), "{error}"),
+        }
+    }
+    for bad in [vec![(0..5000, vec![0])], vec![(0..32 * MIB, vec![0])]] {
+        let placement = Placement::Ranges(bad);
+        let error = options(Kind::Memfd, Page::Base, 16 * MIB).placement(placement).create();
+        assert!(error.unwrap_err().to_string().contains("cannot be placed"));
     }
     let nowhere = options(Kind::Anon, Page::Base, 16 * MIB).placement(Placement::Bind(vec![900]));
     assert!(nowhere.create().is_err());

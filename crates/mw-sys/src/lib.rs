@@ -13,11 +13,13 @@ mod anonymous;
 mod child;
 mod pagemap;
 mod policy;
+mod populate;
 mod privilege;
 mod region;
 mod signals;
 mod sysv;
 mod touch;
+mod zero;
 
 pub use anonymous::Pages;
 pub use child::{Usage, wait_with_usage};

@@ -1,5 +1,6 @@
 //! Where a thread runs and where its memory comes from.
 
+use crate::region::Region;
 use rustix::thread::CpuSet;
 use std::ffi::{c_long, c_ulong, c_void};
 use std::io;
@@ -119,6 +120,39 @@ pub(crate) fn place_range(
         )
     };
     check(bound)
+}
+
+impl Region {
+    /// The nodes that the pages at these offsets are on now (move_pages(2)); none for one that is
+    /// not there.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an offset outside of the region; `ENOSYS` on a kernel without NUMA.
+    pub fn nodes(&self, offsets: &[usize]) -> io::Result<Vec<Option<u32>>> {
+        if offsets.iter().any(|offset| *offset >= self.bytes()) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let start = self.as_ptr().as_ptr();
+        let pages: Vec<*mut u8> =
+            offsets.iter().map(|offset| start.wrapping_add(*offset)).collect();
+        let mut status = vec![-1_i32; pages.len()];
+        // SAFETY: both arrays are as long as the count says and alive over the call; without target
+        // nodes nothing is moved (move_pages(2)).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        let asked = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0 as c_long,
+                pages.len(),
+                pages.as_ptr(),
+                std::ptr::null::<c_void>(),
+                status.as_mut_ptr(),
+                0 as c_long,
+            )
+        };
+        check(asked)?;
+        Ok(status.into_iter().map(|node| u32::try_from(node).ok()).collect())
+    }
 }
 
 fn check(result: c_long) -> io::Result<()> {

@@ -2,7 +2,6 @@
 
 use crate::policy::{RangePolicy, place_range};
 use crate::sysv::SysvSegment;
-use crate::touch::touch;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::ffi::c_void;
@@ -31,7 +30,7 @@ pub struct Region {
     start: NonNull<c_void>,
     bytes: usize,
     /// What a range must be a multiple of: the size of its pages.
-    granule: usize,
+    pub(crate) granule: usize,
 }
 
 // SAFETY: the region is owned and lends no references, and the kernel serialises the calls that
@@ -160,29 +159,6 @@ impl Region {
         place_range(start.cast(), bytes, policy)
     }
 
-    /// Populates pages in `range` for writing, with `MADV_POPULATE_WRITE` where the kernel has it
-    /// (5.14). Pages that are there stay as they are.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a bad range, else madvise(2)'s: `ENOMEM`; `EFAULT` where a store would
-    /// raise SIGBUS; `EHWPOISON` for a page that the hardware lost.
-    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
-        match self.advise(range.clone(), Advice::LinuxPopulateWrite) {
-            Err(error) if is(&error, Errno::INVAL) => self.touch(range),
-            other => other,
-        }
-    }
-
-    /// Populates by an atomic read-modify-write of every page, as [`Region::populate`] does on
-    /// kernels before 5.14. Raises no signal.
-    ///
-    /// # Errors
-    /// As [`Region::populate`].
-    pub fn touch(&self, range: Range<usize>) -> io::Result<()> {
-        let (start, bytes) = self.part(&range)?;
-        touch(start, bytes, self.granule)
-    }
-
     /// Locks pages in `range`, populating what is not (mlock(2)).
     ///
     /// # Errors
@@ -242,27 +218,13 @@ impl Region {
         crate::pagemap::absent_bytes(start.addr(), bytes)
     }
 
-    /// Writes zeros, at the processor's speed: what populating costs at the very least.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a bad range.
-    pub fn zero(&self, range: Range<usize>) -> io::Result<()> {
+    pub(crate) fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
         let (start, bytes) = self.part(&range)?;
-        zero(start, bytes);
-        Ok(())
-    }
-
-    fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
-        let (start, bytes) = self.part(&range)?;
-        // SAFETY: the range lies within this region. Advice that discards content is sound since
-        // the region lends no references and what is read afterwards is zero (madvise(2)).
-        #[allow(unsafe_code, reason = "advises on memory that this type owns")]
-        let done = unsafe { rustix::mm::madvise(start.cast(), bytes, advice) };
-        Ok(done?)
+        advise(start, bytes, advice)
     }
 
     /// The range's address and length, when it lies within the region and is of whole granules.
-    fn part(&self, range: &Range<usize>) -> io::Result<(*mut u8, usize)> {
+    pub(crate) fn part(&self, range: &Range<usize>) -> io::Result<(*mut u8, usize)> {
         let whole =
             range.start.is_multiple_of(self.granule) && range.end.is_multiple_of(self.granule);
         if !whole || range.start >= range.end || range.end > self.bytes {
@@ -279,6 +241,15 @@ impl Drop for Region {
     }
 }
 
+/// Advises on a range that lies within a region.
+pub(crate) fn advise(start: *mut u8, bytes: usize, advice: Advice) -> io::Result<()> {
+    // SAFETY: every caller owns the range. Advice that discards content is sound since a region
+    // lends no references and what is read afterwards is zero (madvise(2)).
+    #[allow(unsafe_code, reason = "advises on memory that the caller owns")]
+    let done = unsafe { rustix::mm::madvise(start.cast(), bytes, advice) };
+    Ok(done?)
+}
+
 /// Unmapping what was mapped fails only when it would exceed the number of mappings by splitting
 /// one, which the whole of a region does not.
 fn unmap(start: *mut c_void, bytes: usize) {
@@ -290,39 +261,8 @@ fn unmap(start: *mut c_void, bytes: usize) {
     }
 }
 
-/// Zeroes as the kernel clears a page, with string stores.
-#[cfg(target_arch = "x86_64")]
-fn zero(start: *mut u8, bytes: usize) {
-    // SAFETY: the caller checked that the range is its own; where nothing is mapped the store
-    // raises SIGSEGV and breaks no memory. `rep stosb` writes rcx bytes at rdi upwards, the
-    // direction flag is clear by the ABI (Intel SDM volume 2, STOS).
-    #[allow(unsafe_code, reason = "memory that may be written by others at the same time")]
-    unsafe {
-        std::arch::asm!(
-            "rep stosb",
-            inout("rcx") bytes => _,
-            inout("rdi") start => _,
-            in("al") 0_u8,
-            options(nostack, preserves_flags)
-        );
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn zero(start: *mut u8, bytes: usize) {
-    // SAFETY: as above; the range is of whole pages.
-    #[allow(unsafe_code, reason = "memory that this type owns")]
-    unsafe {
-        std::ptr::write_bytes(start, 0, bytes)
-    };
-}
-
 fn invalid() -> io::Error {
     Errno::INVAL.into()
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 #[cfg(test)]

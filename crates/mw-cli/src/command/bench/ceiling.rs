@@ -1,10 +1,12 @@
 //! The machine's ceiling: zeroing memory that is there already, in parallel. Creating pages
-//! includes zeroing them, so that nothing creates them faster.
+//! includes zeroing them, which the kernel does with the same instructions, so that nothing creates
+//! them faster.
 
 use super::report::Spread;
 use super::ways::ms_per_gib;
 use mw_sys::{Huge, Region};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -18,24 +20,24 @@ const CHUNK_BYTES: usize = 2 << 20;
 pub(crate) struct Ceiling {
     threads: usize,
     samples: Vec<f64>,
-    by_page: Vec<f64>,
+    uncached: Vec<f64>,
 }
 
 impl Ceiling {
     pub(crate) fn new(threads: usize) -> Self {
-        Self { threads, samples: Vec::new(), by_page: Vec::new() }
+        Self { threads, samples: Vec::new(), uncached: Vec::new() }
     }
 
     /// Measures once; a machine without memory for it has one sample less.
     pub(crate) fn measure(&mut self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(MOST_BYTES).min(MOST_BYTES);
         let Ok(region) = resident(bytes) else { return };
-        self.samples.extend(zero(&region, self.threads, CHUNK_BYTES).ok());
-        self.by_page.extend(zero(&region, self.threads, mw_sys::page_bytes()).ok());
+        self.samples.extend(zero(&region, self.threads, Region::zero).ok());
+        self.uncached.extend(zero(&region, self.threads, Region::zero_uncached).ok());
     }
 
-    pub(crate) fn by_page(&self) -> Option<Spread> {
-        Spread::of(&self.by_page)
+    pub(crate) fn uncached(&self) -> Option<Spread> {
+        Spread::of(&self.uncached)
     }
 
     pub(crate) fn spread(&self) -> Option<Spread> {
@@ -51,8 +53,11 @@ fn resident(bytes: usize) -> io::Result<Region> {
     Ok(region)
 }
 
-/// Zeroes all of it, `step` bytes at a time; milliseconds for each GiB.
-fn zero(region: &Region, threads: usize, step: usize) -> io::Result<f64> {
+/// One way to zero a range.
+type Zero = fn(&Region, Range<usize>) -> io::Result<()>;
+
+/// Zeroes all of it; milliseconds for each GiB.
+fn zero(region: &Region, threads: usize, zero: Zero) -> io::Result<f64> {
     let bytes = region.bytes();
     let next = AtomicUsize::new(0);
     let work = || {
@@ -61,10 +66,7 @@ fn zero(region: &Region, threads: usize, step: usize) -> io::Result<f64> {
             if start >= bytes {
                 return Ok(());
             }
-            let end = (start + CHUNK_BYTES).min(bytes);
-            for at in (start..end).step_by(step) {
-                region.zero(at..(at + step).min(end))?;
-            }
+            zero(region, start..(start + CHUNK_BYTES).min(bytes))?;
         }
     };
     let start = Instant::now();

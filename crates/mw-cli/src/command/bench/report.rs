@@ -116,8 +116,8 @@ pub(crate) struct Report {
     pub(crate) absent: Vec<Absent>,
     /// Zeroing memory that is there already, with as many threads as the fastest of ours.
     pub(crate) ceiling_ms_per_gib: Option<Spread>,
-    /// The same in steps of a base page, as the kernel clears huge pages (up to 6.18 at least).
-    pub(crate) ceiling_by_page_ms_per_gib: Option<Spread>,
+    /// The same with stores that bypass the caches, which the kernel does not clear pages with.
+    pub(crate) ceiling_uncached_ms_per_gib: Option<Spread>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) mmap_beside: Vec<Latency>,
 }
@@ -150,7 +150,7 @@ impl Report {
             absent: absent_once(rows.iter().filter_map(absent)),
             rows: rows.iter().filter_map(|row| row.result(before)).collect(),
             ceiling_ms_per_gib,
-            ceiling_by_page_ms_per_gib: ceiling.by_page(),
+            ceiling_uncached_ms_per_gib: ceiling.uncached(),
             mmap_beside,
         }
     }

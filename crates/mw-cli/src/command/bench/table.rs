@@ -90,7 +90,7 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
     }
     let ceilings = [
         ("ceiling: zeroing alone", report.ceiling_ms_per_gib),
-        ("the same 4 KiB at a time", report.ceiling_by_page_ms_per_gib),
+        ("the same past the caches", report.ceiling_uncached_ms_per_gib),
     ];
     for (name, ceiling) in ceilings {
         let Some(ceiling) = ceiling else { continue };
