@@ -89,7 +89,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__bench)
-            opts="-h -V --size --kind --threads --page --rounds --reserve --json --config --help --version"
+            opts="-h -V --size --kind --threads --page --place --svg --rounds --reserve --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -108,6 +108,14 @@ _memwright() {
                     return 0
                     ;;
                 --page)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --place)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --svg)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

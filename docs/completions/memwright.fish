@@ -80,10 +80,12 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l size -d 'H
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l kind -d 'What it is made of: ism, dism, memfd, anon or hugetlb' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l threads -d 'How many threads [default: 1, 2, 4 and so on to the number of processors, 16 at most]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l page -d 'Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l place -d 'Where its pages come from: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from each; NODES as in 0-1,3' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l svg -d 'Draw the table into this file' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l rounds -d 'How often each way is measured' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end or when interrupted (as root; a kill -9 leaves them reserved)'
-complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON, described in docs/schema'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'

@@ -4,7 +4,6 @@
 use crate::{read, root};
 use anyhow::Context;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 /// What each crate may use of the others, tests and benches aside.
@@ -17,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-remedy", &["mw-model", "mw-sys"]),
     ("mw-render", &["mw-model"]),
     ("mw-segment", &["mw-proc", "mw-sys"]),
+    ("mw-capi", &["mw-segment"]),
     ("mw-lab", &["mw-model"]),
     (
         "mw-cli",
@@ -34,8 +34,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-rules"]),
 ];
 
-/// Crates that may have unsafe code.
-const MAY_BE_UNSAFE: &[&str] = &["mw-sys"];
+/// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.
+const MAY_BE_UNSAFE: &[&str] = &["mw-sys", "mw-capi"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut problems = Vec::new();
@@ -49,9 +49,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         problems.extend(extra.map(|dependency| format!("{name} may not use {dependency}")));
     }
     for name in uses.keys().filter(|name| name.starts_with("mw-")) {
-        if !MAY_BE_UNSAFE.contains(&name.as_str()) {
-            check_lints(&root().join("crates").join(name), &mut problems)?;
-        }
+        check_lints(name, &mut problems)?;
     }
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
@@ -82,11 +80,16 @@ fn uses() -> anyhow::Result<BTreeMap<String, Vec<String>>> {
         .collect())
 }
 
-/// A crate takes the workspace's lints, which forbid unsafe code.
-fn check_lints(dir: &Path, problems: &mut Vec<String>) -> anyhow::Result<()> {
-    let manifest = read(&dir.join("Cargo.toml"))?;
-    if !manifest.contains("[lints]\nworkspace = true") {
-        problems.push(format!("{}: does not take the workspace's lints", dir.display()));
-    }
+/// A crate takes the workspace's lints, which forbid unsafe code, or denies what it does not allow
+/// and explain.
+fn check_lints(name: &str, problems: &mut Vec<String>) -> anyhow::Result<()> {
+    let manifest = read(&root().join("crates").join(name).join("Cargo.toml"))?;
+    let wanted: &[&str] = if MAY_BE_UNSAFE.contains(&name) {
+        &["unsafe_code = \"deny\"", "undocumented_unsafe_blocks = \"warn\""]
+    } else {
+        &["[lints]\nworkspace = true"]
+    };
+    let missing = wanted.iter().filter(|lint| !manifest.contains(**lint));
+    problems.extend(missing.map(|lint| format!("{name}: its manifest lacks {lint:?}")));
     Ok(())
 }

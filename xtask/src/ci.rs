@@ -12,6 +12,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("binutils", "/usr/bin/strip"),
     ("gcc", "/usr/bin/gcc"),
     ("libc6-dev", "/usr/include/stdio.h"),
+    ("make", "/usr/bin/make"),
+    ("pkg-config", "/usr/bin/pkg-config"),
     ("zstd", "/usr/bin/zstd"),
 ];
 

@@ -1,6 +1,6 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
-use crate::root;
+use crate::{header, root};
 use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{Report, SCHEMA_VERSION};
@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold generated files and nothing else.
-const FOLDERS: [&str; 4] = ["docs/rules", "docs/man", "docs/completions", "docs/schema"];
+const FOLDERS: [&str; 5] =
+    ["docs/rules", "docs/man", "docs/completions", "docs/schema", "crates/mw-capi/include"];
 
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let wanted = all()?;
@@ -49,6 +50,10 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     completions(&mut files)?;
     let schema = serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n";
     files.insert(format!("docs/schema/report-v{SCHEMA_VERSION}.json").into(), schema.into());
+    let (version, schema) = mw_cli::bench_schema();
+    let schema = serde_json::to_string_pretty(&schema)? + "\n";
+    files.insert(format!("docs/schema/bench-v{version}.json").into(), schema.into());
+    files.insert("crates/mw-capi/include/memwright.h".into(), header::text()?);
     Ok(files)
 }
 

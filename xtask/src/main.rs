@@ -4,6 +4,7 @@ mod arch;
 mod ci;
 mod docs;
 mod fixtures;
+mod header;
 mod new_rule;
 mod promises;
 
@@ -23,7 +24,8 @@ struct Args {
 enum Chore {
     /// Install what the tests need, then run everything that has to pass
     Ci,
-    /// Write the generated documentation: rule pages, man pages, completions, JSON schema
+    /// Write the generated documentation: rule pages, man pages, completions, JSON schema,
+    /// C header
     Docs {
         /// Write nothing; fail where something is out of date
         #[arg(long)]

@@ -4,6 +4,7 @@ use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_model::{Request, Severity};
 use mw_segment::{Kind, Page};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Big memory on Linux, allocated fast, and never a stall.
 #[derive(Debug, Parser)]
@@ -191,6 +192,13 @@ pub struct BenchArgs {
     /// Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = bench_page)]
     pub page: Vec<Page>,
+    /// Where its pages come from: local, bind:NODES, interleave:NODES, or split:NODES for an equal
+    /// part from each; NODES as in 0-1,3
+    #[arg(long, value_name = "POLICY", default_value = "local")]
+    pub place: Place,
+    /// Draw the table into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// How often each way is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = round_count)]
     pub rounds: usize,
@@ -198,9 +206,44 @@ pub struct BenchArgs {
     /// (as root; a kill -9 leaves them reserved)
     #[arg(long)]
     pub reserve: bool,
-    /// Output as JSON
+    /// Output as JSON, described in docs/schema
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where the pages of a segment that is measured come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// From the node that the program runs on.
+    Local,
+    /// From these nodes alone.
+    Bind(Vec<u32>),
+    /// From these nodes in turn.
+    Interleave(Vec<u32>),
+    /// An equal part from each of these nodes.
+    Split(Vec<u32>),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write local, bind:NODES, interleave:NODES or split:NODES".to_owned();
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        let (policy, nodes) = text.split_once(':').ok_or_else(wrong)?;
+        let nodes = mw_proc::cpulist::parse(nodes.as_bytes())
+            .ok()
+            .filter(|nodes| !nodes.is_empty())
+            .ok_or_else(|| format!("'{nodes}' is no list of nodes: write 0-1,3"))?;
+        match policy {
+            "bind" => Ok(Self::Bind(nodes)),
+            "interleave" => Ok(Self::Interleave(nodes)),
+            "split" => Ok(Self::Split(nodes)),
+            _ => Err(wrong()),
+        }
+    }
 }
 
 fn bench_kind(text: &str) -> Result<Kind, String> {

@@ -13,6 +13,13 @@ pub use exit::{Exit, Failure};
 use args::{Args, Command};
 use config::Config;
 
+/// What `bench --json` prints: the version of the format, and its JSON schema.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn bench_schema() -> (u32, schemars::Schema) {
+    command::bench::schema()
+}
+
 /// Runs one command.
 ///
 /// # Errors

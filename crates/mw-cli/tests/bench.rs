@@ -11,10 +11,17 @@ fn bench(args: &[&str]) -> Command {
     command
 }
 
+/// What `--json` prints, which is what its schema says.
 fn report(args: &[&str]) -> Value {
     let output = bench(args).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = include_str!("../../../docs/schema/bench-v1.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&report).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    report
 }
 
 #[test]
@@ -42,6 +49,39 @@ fn the_verdict_comes_first() {
 }
 
 #[test]
+fn pages_come_from_where_they_are_wanted() {
+    for place in ["bind:0", "interleave:0", "split:0"] {
+        let report = report(&["--place", place, "--size", "64M", "--rounds", "1", "--page", "4k"]);
+        let rows = report["rows"].as_array().unwrap();
+        let ours = rows.iter().find(|row| row["way"] == "memwright 4k");
+        // A kernel without NUMA places nothing, and says so.
+        match ours {
+            Some(ours) => assert!(ours["node_shares"]["0"].as_f64().unwrap() > 0.99, "{ours}"),
+            None => assert!(report["absent"].to_string().contains("Bind"), "{report}"),
+        }
+    }
+    let report = report(&["--place", "bind:900", "--size", "64M", "--rounds", "1"]);
+    assert!(report["absent"].to_string().contains("/sys/devices/system/node"), "{report}");
+}
+
+#[test]
+fn the_table_is_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bench.svg");
+    let path = file.to_str().unwrap();
+    let args = ["--size", "64M", "--rounds", "1", "--page", "4k,1G", "--svg", path];
+    assert!(bench(&args).output().unwrap().status.success());
+    let drawn = std::fs::read_to_string(&file).unwrap();
+    for text in ["<svg", "64 MiB of memfd", "plain calls 4k, 1 thread", "memwright 1G", "ceiling"] {
+        assert!(drawn.contains(text), "{text} in {drawn}");
+    }
+    let nowhere = bench(&["--size", "64M", "--rounds", "1", "--svg", "/no/such/dir.svg"]);
+    let output = { nowhere }.output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/no/such/dir.svg"));
+}
+
+#[test]
 fn more_than_the_machine_can_spare_is_refused() {
     let output = bench(&["--size", "1000T"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -54,7 +94,14 @@ fn more_than_the_machine_can_spare_is_refused() {
 
 #[test]
 fn wrong_words_are_usage() {
-    for args in [["--kind", "shmem"], ["--page", "3M"], ["--threads", "0"], ["--rounds", "x"]] {
+    for args in [
+        ["--kind", "shmem"],
+        ["--place", "split"],
+        ["--place", "bind:x"],
+        ["--page", "3M"],
+        ["--threads", "0"],
+        ["--rounds", "x"],
+    ] {
         assert_eq!(bench(&args).output().unwrap().status.code(), Some(2), "{args:?}");
     }
 }

@@ -5,4 +5,5 @@
 
 pub mod json;
 pub mod nagios;
+pub mod plot;
 pub mod text;

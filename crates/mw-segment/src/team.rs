@@ -65,12 +65,18 @@ impl Queues {
         if teams.len() < 2 {
             return Self(vec![Queue { cursor: Cursor::new(chunks), numbers: None }]);
         }
+        // Together, teams have all of the segment, so that a range ends where the next begins.
+        let of_team = |(number, team): (usize, &'_ Team)| {
+            team.ranges.iter().map(|range| (range.start, number)).collect::<Vec<_>>()
+        };
+        let mut starts: Vec<_> = teams.iter().enumerate().flat_map(of_team).collect();
+        starts.sort_unstable();
         let mut numbers = vec![Vec::new(); teams.len()];
         for number in 0..chunks {
-            let start = layout.chunk(number).start;
-            let has = |team: &Team| team.ranges.iter().any(|range| range.contains(&start));
-            let team = teams.iter().position(has).unwrap_or(0);
-            if let Some(numbers) = numbers.get_mut(team) {
+            let at = layout.chunk(number).start;
+            let after = starts.partition_point(|(start, _)| *start <= at);
+            let team = after.checked_sub(1).and_then(|before| starts.get(before));
+            if let Some(numbers) = team.and_then(|(_, team)| numbers.get_mut(*team)) {
                 numbers.push(number);
             }
         }
@@ -112,10 +118,12 @@ mod tests {
 
     #[test]
     fn a_set_of_nodes_is_a_team_and_the_rest_another() {
-        let placed = [(40..60, vec![1]), (0..20, vec![0]), (80..90, vec![0])];
-        let ranges: Vec<_> = teams(&placed, 100).into_iter().map(|team| team.ranges).collect();
-        assert_eq!(ranges, [vec![40..60], vec![0..20, 80..90], vec![20..40, 60..80, 90..100]]);
-        assert_eq!(teams(&[(0..100, vec![0])], 100).len(), 1);
+        let placed = [(40..60, vec![1]), (0..20, vec![0]), (80..90, vec![0]), (95..99, vec![1])];
+        let teams = teams(&placed, 100);
+        let ranges: Vec<_> = teams.into_iter().map(|team| team.ranges).collect();
+        let [one, zero, rest] = ranges.as_slice() else { panic!("{ranges:?}") };
+        assert_eq!((one, zero), (&vec![40..60, 95..99], &vec![0..20, 80..90]));
+        assert_eq!(rest, &[20..40, 60..80, 90..95, 99..100]);
     }
 
     #[test]

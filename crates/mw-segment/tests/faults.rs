@@ -11,9 +11,14 @@ use mw_segment::{Cancel, Error, Experiment, Kind, Page, Split};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// As many rounds as fit, up to a thousand.
+/// As many rounds as fit, up to a thousand; `MW_FAULT_SECONDS=600` makes room for all.
 const ROUNDS: usize = 1_000;
-const BUDGET: Duration = Duration::from_secs(12);
+const BUDGET_SECONDS: u64 = 12;
+
+fn budget() -> Duration {
+    let given = std::env::var("MW_FAULT_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(given.unwrap_or(BUDGET_SECONDS))
+}
 
 /// What a process has that a failed call could have left.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +53,7 @@ fn cancelled_at_any_moment_everything_is_given_back() {
     let own_before = own();
     let (mut cancelled, mut made) = (0, 0);
     for _ in 0..ROUNDS {
-        if start.elapsed() > BUDGET {
+        if start.elapsed() > budget() {
             break;
         }
         let cancel = Cancel::new();
@@ -95,10 +100,11 @@ fn killed_at_any_moment_a_program_leaves_nothing() {
     let (mut random, start) = (Random::new(), Instant::now());
     let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
     let mut kills = 0;
-    while start.elapsed() < BUDGET {
+    while kills < ROUNDS && start.elapsed() < budget() {
         let kinds = [Kind::Ism, Kind::Dism, Kind::Memfd, Kind::Hugetlb, Kind::Anon];
         let kind = pick(&mut random, &kinds);
-        let mut child = child("killed_child", kind.name())
+        let limit_mib = pick(&mut random, &[8, 64, 1 << 20]);
+        let mut child = child("killed_child", &format!("{kind} {limit_mib}"))
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
@@ -117,10 +123,14 @@ fn killed_at_any_moment_a_program_leaves_nothing() {
 #[test]
 #[ignore = "run by killed_at_any_moment_a_program_leaves_nothing"]
 fn killed_child() {
-    let Some(kind) = value() else { return };
+    let Some(value) = value() else { return };
+    let (kind, limit_mib) = value.split_once(' ').unwrap();
     let kind: Kind = kind.parse().unwrap();
     let page = if kind == Kind::Hugetlb { Page::Huge2M } else { Page::Base };
+    mw_sys::drop_capability(mw_sys::Capability::IpcLock).unwrap();
+    mw_sys::set_memlock_limit_bytes(limit_mib.parse::<u64>().unwrap() << 20).unwrap();
     loop {
         drop(options(kind, page, 96 * MIB).locked(true).create());
+        drop(options(kind, page, 16 * MIB).locked(true).create());
     }
 }

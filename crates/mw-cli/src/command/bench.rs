@@ -2,6 +2,7 @@
 //! plain way and ours, in one run.
 
 mod ceiling;
+mod drawing;
 mod latency;
 mod others;
 mod pool;
@@ -30,7 +31,14 @@ const USUAL_SHARE: f64 = 0.4;
 /// What is left to the machine whatever is asked for.
 const ROOM_BYTES: u64 = 2 * GIB;
 
+/// What `--json` prints: its version and its JSON schema.
+#[cfg(feature = "schema")]
+pub(crate) fn schema() -> (u32, schemars::Schema) {
+    (report::SCHEMA, schemars::schema_for!(Report))
+}
+
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
+    args.svg.as_deref().map_or(Ok(()), drawing::check)?;
     let pages = pages(args);
     let bytes = size(args, &pages)?;
     preflight(bytes)?;
@@ -42,6 +50,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     drop(pools);
     drop(signals);
     let report = measured?;
+    if let Some(path) = &args.svg {
+        drawing::write(&report, path)?;
+    }
     if args.json {
         super::print_json(&report)?;
     } else {
@@ -120,7 +131,9 @@ fn reserve(args: &BenchArgs, pages: &[Page], bytes: u64) -> Result<Vec<Pool>, Fa
 fn ways(args: &BenchArgs, pages: &[Page]) -> Vec<Way> {
     let threads = threads(args);
     let most = threads.iter().copied().max().unwrap_or(1);
-    let way = |how, page, threads, slowed| Way { how, kind: args.kind, page, threads, slowed };
+    let (kind, place) = (args.kind, &args.place);
+    let way =
+        |how, page, threads, slowed| Way { how, kind, page, threads, slowed, place: place.clone() };
     let mut ways = vec![way(How::Before, Page::Base, 1, 1)];
     for page in pages {
         ways.extend(threads.iter().map(|threads| way(How::Ours, *page, *threads, 1)));

@@ -11,6 +11,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// How long a small mmap(2) took while a segment was created.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Latency {
     /// Who created it.
     pub(crate) way: &'static str,

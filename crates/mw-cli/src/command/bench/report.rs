@@ -6,12 +6,14 @@ use super::ways::{How, Sample, Way};
 use crate::args::BenchArgs;
 use mw_segment::Page;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The version of what `--json` prints.
-const VERSION: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// The middle and the ends of some measurements.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
@@ -62,6 +64,7 @@ impl Row {
             destroy_ms_per_gib: self.spread(|sample| sample.destroy)?,
             total_ms_per_gib: self.spread(Sample::total)?,
             speedup: before.and_then(|before| speedup(before, self)),
+            node_shares: self.samples.last()?.nodes.clone(),
         })
     }
 }
@@ -73,6 +76,7 @@ fn speedup(before: &Row, row: &Row) -> Option<f64> {
 
 /// A way, measured.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Measured {
     pub(crate) way: String,
     pub(crate) page: &'static str,
@@ -83,10 +87,13 @@ pub(crate) struct Measured {
     pub(crate) destroy_ms_per_gib: Spread,
     pub(crate) total_ms_per_gib: Spread,
     pub(crate) speedup: Option<f64>,
+    /// The share of each node in the last round's memory.
+    pub(crate) node_shares: Option<BTreeMap<u32, f64>>,
 }
 
 /// A way that this machine cannot do.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Absent {
     pub(crate) way: String,
     pub(crate) why: String,
@@ -94,6 +101,7 @@ pub(crate) struct Absent {
 
 /// A ratio that is worth knowing.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
@@ -102,12 +110,16 @@ pub(crate) struct Figure {
 
 /// All of it.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Report {
-    pub(crate) version: u32,
+    /// The version of this format.
+    pub(crate) schema: u32,
     pub(crate) kind: &'static str,
     pub(crate) size_bytes: u64,
     pub(crate) rounds: usize,
     pub(crate) processors: usize,
+    /// NUMA nodes that are online.
+    pub(crate) nodes: usize,
     pub(crate) kernel: String,
     pub(crate) hypervisor: Option<bool>,
     /// Processors that others kept busy meanwhile, on average.
@@ -138,11 +150,12 @@ impl Report {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let ceiling_ms_per_gib = ceiling.spread();
         Self {
-            version: VERSION,
+            schema: SCHEMA,
             kind: args.kind.name(),
             size_bytes: bytes,
             rounds: args.rounds,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
+            nodes: nodes(),
             kernel: kernel.trim().to_owned(),
             hypervisor: mw_sys::under_hypervisor(),
             others_processors: None,
@@ -161,6 +174,11 @@ impl Report {
         ours.filter(|row| row.speedup.is_some())
             .max_by(|a, b| f64::total_cmp(&a.speedup.unwrap_or(0.0), &b.speedup.unwrap_or(0.0)))
     }
+}
+
+fn nodes() -> usize {
+    let online = std::fs::read("/sys/devices/system/node/online").unwrap_or_default();
+    mw_proc::cpulist::parse(&online).map_or(1, |nodes| nodes.len().max(1))
 }
 
 /// Each way once, however many threads it was to be tried with.

@@ -1,6 +1,6 @@
 //! The report for people: the verdict in one line, the table, the figures.
 
-use super::report::{Report, Spread};
+use super::report::{Measured, Report, Spread};
 use mw_model::format_bytes;
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(crate) fn text(report: &Report) -> String {
 }
 
 fn write(out: &mut String, report: &Report) -> std::fmt::Result {
-    verdict(out, report)?;
+    writeln!(out, "{}\n", verdict(report))?;
     rows(out, report)?;
     for absent in &report.absent {
         writeln!(out, "  {} was left out: {}", absent.way, absent.why)?;
@@ -24,6 +24,9 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out)?;
     for figure in &report.figures {
         writeln!(out, "  {:<46} {:>7.1}{}", figure.name, figure.value, figure.unit)?;
+    }
+    for (way, shares) in placed(report) {
+        writeln!(out, "  where the pages of {way:<26} {shares}")?;
     }
     for latency in &report.mmap_beside {
         writeln!(
@@ -40,10 +43,14 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
              faster, and more so with helpers."
         )?;
     }
+    writeln!(out, "\n{}; median (fastest to slowest)", machine(report))
+}
+
+/// What was measured where.
+pub(crate) fn machine(report: &Report) -> String {
     let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
-    writeln!(
-        out,
-        "\n{} processors{hypervisor}, kernel {}, {} rounds of {}; median (fastest to slowest)",
+    format!(
+        "{} processors{hypervisor}, kernel {}, {} rounds of {}",
         report.processors,
         report.kernel,
         report.rounds,
@@ -51,15 +58,13 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     )
 }
 
-fn verdict(out: &mut String, report: &Report) -> std::fmt::Result {
+/// The answer, in a sentence.
+pub(crate) fn verdict(report: &Report) -> String {
     let size = format_bytes(report.size_bytes);
-    let Some(best) = report.best() else {
-        return writeln!(out, "Nothing could be measured.\n");
-    };
-    writeln!(
-        out,
+    let Some(best) = report.best() else { return "Nothing could be measured.".to_owned() };
+    format!(
         "{size} of {}: {:.1} times as fast on {} pages with {} threads: {:.0} ms/GiB to create, \
-         lock and destroy.\n",
+         lock and destroy.",
         report.kind,
         best.speedup.unwrap_or(1.0),
         best.page,
@@ -97,6 +102,17 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "  {name:<width$} {:>16.1} {:>36}", ceiling.median, spread(&ceiling))?;
     }
     Ok(())
+}
+
+/// Where pages came from, on a machine with several nodes.
+fn placed(report: &Report) -> Vec<(String, String)> {
+    let share = |(node, share): (&u32, &f64)| format!("{:.0}% on node {node}", share * 100.0);
+    let line = |row: &Measured| {
+        let shares: Vec<String> = row.node_shares.as_ref()?.iter().map(share).collect();
+        Some((format!("{} are", row.way), shares.join(", ")))
+    };
+    let several = report.nodes > 1;
+    report.rows.iter().filter(|row| several && row.slowed == 1).filter_map(line).collect()
 }
 
 fn spread(spread: &Spread) -> String {

@@ -1,8 +1,10 @@
 //! Ways to create, lock and destroy a segment.
 
-use mw_segment::{Cancel, Experiment, Kind, Options, Page, Split};
+use crate::args::Place;
+use mw_segment::{Cancel, Experiment, Kind, Options, Page, Placement, Split};
 use mw_sys::{Huge, Region, SysvSegment};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ pub(crate) enum How {
 }
 
 /// One way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Way {
     pub(crate) how: How,
     pub(crate) kind: Kind,
@@ -35,16 +37,19 @@ pub(crate) struct Way {
     pub(crate) threads: usize,
     /// How many times slower the last helper is; 1 is no slower.
     pub(crate) slowed: u32,
+    pub(crate) place: Place,
 }
 
 /// What one segment took, in milliseconds for each GiB.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub(crate) create: f64,
     pub(crate) lock: f64,
     pub(crate) destroy: f64,
     /// The threads that worked.
     pub(crate) threads: usize,
+    /// The share of each node in its memory, where the kernel can say.
+    pub(crate) nodes: Option<BTreeMap<u32, f64>>,
 }
 
 impl Sample {
@@ -86,17 +91,36 @@ impl Way {
             .page(self.page)
             .locked(true)
             .helpers(self.threads)
+            .placement(self.placement(bytes))
             .cancel(cancel)
             .experiment(Experiment { split, slowed: self.slowed });
         let segment = options.create_with(&mut |_| look()).map_err(|error| error.to_string())?;
         let (times, bytes) = (segment.times(), segment.bytes());
+        let nodes = segment.node_shares().ok();
         let destroy = segment.destroy();
         Ok(Sample {
             create: ms_per_gib(times.reserve + times.populate, bytes),
             lock: ms_per_gib(times.confirm, bytes),
             destroy: ms_per_gib(destroy, bytes),
             threads: times.helpers,
+            nodes,
         })
+    }
+
+    fn placement(&self, bytes: usize) -> Placement {
+        match &self.place {
+            Place::Local => Placement::Local,
+            Place::Bind(nodes) => Placement::Bind(nodes.clone()),
+            Place::Interleave(nodes) => Placement::Interleave(nodes.clone()),
+            Place::Split(nodes) => {
+                let page = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
+                let pages = bytes.div_ceil(page);
+                let at = |part: usize| pages * part / nodes.len() * page;
+                let part = |(part, node): (usize, &u32)| (at(part)..at(part + 1), vec![*node]);
+                let parts = nodes.iter().enumerate().map(part);
+                Placement::Ranges(parts.filter(|(range, _)| !range.is_empty()).collect())
+            }
+        }
     }
 }
 
@@ -124,6 +148,7 @@ fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
         lock: ms_per_gib(lock, bytes),
         destroy: ms_per_gib(start.elapsed(), bytes),
         threads: 1,
+        nodes: None,
     })
 }
 

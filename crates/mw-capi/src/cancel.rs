@@ -1,0 +1,71 @@
+//! Cancelling from elsewhere.
+
+use crate::raw::guard;
+use mw_segment::Cancel;
+
+/// Cancels the creation of segments from another thread or a signal handler. One token may serve
+/// many operations, and can be cancelled once; for the next operation make another.
+pub struct mw_cancel {
+    pub(crate) token: Cancel,
+}
+
+/// Makes a token that is not cancelled.
+///
+/// Returns: a token to be freed with mw_cancel_free(); NULL only after an internal error.
+/// Threads: may be called from any.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_cancel_new() -> Option<Box<mw_cancel>> {
+    guard(None, || Some(Box::new(mw_cancel { token: Cancel::new() })))
+}
+
+/// Cancels every operation whose options were given this token, at once and from now on: they give
+/// back what they have and return MW_CANCELLED, within one chunk of work: about a millisecond, or
+/// one page where pages are of 1 GiB.
+///
+/// cancel: a token; NULL is ignored.
+/// Threads: may be called from any, at any time, and from a signal handler.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_cancel_set(cancel: Option<&mw_cancel>) {
+    if let Some(cancel) = cancel {
+        cancel.token.cancel();
+    }
+}
+
+/// Whether a token is cancelled.
+///
+/// cancel: a token; NULL is not cancelled.
+/// Threads: as mw_cancel_set().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_cancel_is_set(cancel: Option<&mw_cancel>) -> bool {
+    cancel.is_some_and(|cancel| cancel.token.is_cancelled())
+}
+
+/// Frees a token. Options and operations that were given it keep what they need of it.
+///
+/// cancel: a token, which must not be used afterwards; NULL is ignored.
+/// Threads: may be called from any, while no other call uses this token.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_cancel_free(cancel: Option<Box<mw_cancel>>) {
+    guard((), || drop(cancel));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_cancelled_once_and_null_never() {
+        let cancel = mw_cancel_new();
+        assert!(!mw_cancel_is_set(cancel.as_deref()));
+        mw_cancel_set(cancel.as_deref());
+        assert!(mw_cancel_is_set(cancel.as_deref()));
+        mw_cancel_free(cancel);
+        mw_cancel_set(None);
+        assert!(!mw_cancel_is_set(None));
+        mw_cancel_free(None);
+    }
+}

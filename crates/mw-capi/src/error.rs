@@ -1,0 +1,261 @@
+//! Why a segment could not be made.
+
+use crate::raw::{c_string, guard};
+use crate::status::mw_status;
+use mw_segment::{Error, Limit, Shortage};
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+
+/// A limit.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum mw_limit {
+    /// One that has no number in this version; the error's text names it.
+    MW_LIMIT_OTHER = 0,
+    /// Memory that the machine has available (MemAvailable).
+    MW_LIMIT_MEMORY = 1,
+    /// Memory of the nodes that the segment is placed on.
+    MW_LIMIT_NODE_MEMORY = 2,
+    /// What may be committed under strict overcommit (CommitLimit).
+    MW_LIMIT_COMMIT = 3,
+    /// The size of the file system at /dev/shm.
+    MW_LIMIT_DEV_SHM = 4,
+    /// Free pages of the pool of huge pages of page_bytes.
+    MW_LIMIT_HUGE_PAGES = 5,
+    /// RLIMIT_MEMLOCK.
+    MW_LIMIT_MEMLOCK = 6,
+    /// The memory cgroup that cgroup names.
+    MW_LIMIT_CGROUP = 7,
+    /// kernel.shmmax.
+    MW_LIMIT_SHMMAX = 8,
+    /// kernel.shmall.
+    MW_LIMIT_SHMALL = 9,
+    /// RLIMIT_AS, or the processor's addresses.
+    MW_LIMIT_ADDRESS_SPACE = 10,
+}
+
+impl From<&Limit> for mw_limit {
+    fn from(limit: &Limit) -> Self {
+        match limit {
+            Limit::Memory => Self::MW_LIMIT_MEMORY,
+            Limit::NodeMemory => Self::MW_LIMIT_NODE_MEMORY,
+            Limit::Commit => Self::MW_LIMIT_COMMIT,
+            Limit::DevShm => Self::MW_LIMIT_DEV_SHM,
+            Limit::HugePages(_) => Self::MW_LIMIT_HUGE_PAGES,
+            Limit::Memlock => Self::MW_LIMIT_MEMLOCK,
+            Limit::Cgroup(_) => Self::MW_LIMIT_CGROUP,
+            Limit::ShmMax => Self::MW_LIMIT_SHMMAX,
+            Limit::ShmAll => Self::MW_LIMIT_SHMALL,
+            Limit::AddressSpace => Self::MW_LIMIT_ADDRESS_SPACE,
+            _ => Self::MW_LIMIT_OTHER,
+        }
+    }
+}
+
+/// How much a limit is short. It belongs to its error. Later versions may add members at the end.
+#[repr(C)]
+#[derive(Debug)]
+pub struct mw_shortage {
+    /// Which limit.
+    pub limit: mw_limit,
+    /// Bytes asked for.
+    pub asked_bytes: u64,
+    /// Bytes that can be had.
+    pub had_bytes: u64,
+    /// Bytes that are missing.
+    pub missing_bytes: u64,
+    /// The size of the huge pages that are missing; 0 for other limits.
+    pub page_bytes: u64,
+    /// The path of the memory cgroup; NULL for other limits.
+    pub cgroup: *const c_char,
+    /// What would lift it: a command, a setting or a limit to raise.
+    pub remedy: *const c_char,
+}
+
+/// Why a segment could not be made.
+pub struct mw_error {
+    status: mw_status,
+    text: CString,
+    errno: c_int,
+    /// Its texts are the two that follow.
+    shortage: Option<mw_shortage>,
+    cgroup: Option<CString>,
+    remedy: CString,
+}
+
+impl mw_error {
+    fn new(status: mw_status, text: &str) -> Box<Self> {
+        Box::new(Self {
+            status,
+            text: c_string(text),
+            errno: 0,
+            shortage: None,
+            cgroup: None,
+            remedy: CString::default(),
+        })
+    }
+
+    pub(crate) fn invalid(text: &str) -> Box<Self> {
+        Self::new(mw_status::MW_INVALID, text)
+    }
+
+    pub(crate) fn internal() -> Box<Self> {
+        let text = "a panic within the library, whose place is on standard error; please report it";
+        Self::new(mw_status::MW_INTERNAL, text)
+    }
+
+    pub(crate) fn status(&self) -> mw_status {
+        self.status
+    }
+
+    /// Done in the box, in which the texts stay where they are.
+    fn fill(&mut self, short: &Shortage) {
+        self.cgroup = match &short.limit {
+            Limit::Cgroup(path) => Some(c_string(path)),
+            _ => None,
+        };
+        self.remedy = c_string(&short.remedy);
+        self.shortage = Some(mw_shortage {
+            limit: (&short.limit).into(),
+            asked_bytes: short.asked_bytes,
+            had_bytes: short.had_bytes,
+            missing_bytes: short.missing_bytes(),
+            page_bytes: match short.limit {
+                Limit::HugePages(bytes) => bytes as u64,
+                _ => 0,
+            },
+            cgroup: self.cgroup.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
+            remedy: self.remedy.as_ptr(),
+        });
+    }
+}
+
+impl From<Error> for Box<mw_error> {
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::Short(_) => mw_status::MW_SHORT,
+            Error::Cancelled { .. } => mw_status::MW_CANCELLED,
+            Error::NoSuchPages { .. } => mw_status::MW_NO_SUCH_PAGES,
+            Error::Fragmented { .. } => mw_status::MW_FRAGMENTED,
+            Error::Invalid(_) => mw_status::MW_INVALID,
+            Error::Poisoned { .. } => mw_status::MW_POISONED,
+            Error::System { .. } => mw_status::MW_SYSTEM,
+            _ => mw_status::MW_INTERNAL,
+        };
+        let mut made = mw_error::new(status, &error.to_string());
+        if let Error::System { source, .. } = &error {
+            made.errno = source.raw_os_error().unwrap_or(0);
+        }
+        if let Some(short) = error.shortage() {
+            made.fill(short);
+        }
+        made
+    }
+}
+
+/// What kind of error it is.
+///
+/// error: an error; NULL is MW_OK.
+/// Threads: may be called from any, as the error does not change.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_error_status(error: Option<&mw_error>) -> mw_status {
+    error.map_or(mw_status::MW_OK, |error| error.status)
+}
+
+/// The error in words, on one line in UTF-8: what was asked for, what was found, what to do.
+///
+/// error: an error; NULL has the empty text.
+/// Returns: a text that belongs to the error and goes with it.
+/// Threads: as mw_error_status().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_error_text(error: Option<&mw_error>) -> *const c_char {
+    error.map_or(c"".as_ptr(), |error| error.text.as_ptr())
+}
+
+/// The kernel's error number, as in errno(3), of an error that is MW_SYSTEM.
+///
+/// error: an error, or NULL.
+/// Returns: the number; 0 for all other errors.
+/// Threads: as mw_error_status().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_error_errno(error: Option<&mw_error>) -> c_int {
+    error.map_or(0, |error| error.errno)
+}
+
+/// Which limit was met, and how much is missing, of an error that is MW_SHORT.
+///
+/// error: an error, or NULL.
+/// Returns: a shortage that belongs to the error and goes with it; NULL for all other errors.
+/// Threads: as mw_error_status().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_error_shortage(error: Option<&mw_error>) -> Option<&mw_shortage> {
+    error.and_then(|error| error.shortage.as_ref())
+}
+
+/// Frees an error with its texts and its shortage.
+///
+/// error: an error, which must not be used afterwards; NULL is ignored.
+/// Threads: may be called from any, while no other call uses this error.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_error_free(error: Option<Box<mw_error>>) {
+    guard((), || drop(error));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw;
+    use mw_segment::{Kind, Page, Phase};
+    use std::io;
+
+    /// SAFETY of each use: a text of an error that is still there.
+    #[allow(unsafe_code, reason = "reads what C would read")]
+    fn read<'a>(pointer: *const c_char) -> &'a str {
+        // SAFETY: as said above.
+        unsafe { raw::text(pointer) }.unwrap()
+    }
+
+    #[test]
+    fn a_shortage_says_what_is_missing() {
+        for (limit, number, page_bytes, cgroup) in [
+            (Limit::Memlock, mw_limit::MW_LIMIT_MEMLOCK, 0, None),
+            (Limit::HugePages(2 << 20), mw_limit::MW_LIMIT_HUGE_PAGES, 2 << 20, None),
+            (Limit::Cgroup("/a/b".into()), mw_limit::MW_LIMIT_CGROUP, 0, Some("/a/b")),
+        ] {
+            let remedy = "raise it".to_owned();
+            let short = Shortage { limit, asked_bytes: 70, had_bytes: 30, remedy };
+            let error: Box<mw_error> = Error::from(short).into();
+            assert_eq!(mw_error_status(Some(&error)), mw_status::MW_SHORT);
+            let seen = mw_error_shortage(Some(&error)).unwrap();
+            assert_eq!((seen.limit, seen.page_bytes), (number, page_bytes));
+            assert_eq!((seen.asked_bytes, seen.had_bytes, seen.missing_bytes), (70, 30, 40));
+            assert_eq!(read(seen.remedy), "raise it");
+            assert_eq!((!seen.cgroup.is_null()).then(|| read(seen.cgroup)), cgroup);
+            assert!(read(mw_error_text(Some(&error))).contains("40 missing"));
+        }
+    }
+
+    #[test]
+    fn every_error_has_a_status() {
+        let system = Error::System { call: "mmap", source: io::Error::from_raw_os_error(12) };
+        let pages = Error::NoSuchPages { kind: Kind::Anon, page: Page::Thp, why: String::new() };
+        for (error, status) in [
+            (Error::Cancelled { phase: Phase::Create, done_bytes: 1 }, mw_status::MW_CANCELLED),
+            (pages, mw_status::MW_NO_SUCH_PAGES),
+            (Error::Fragmented { asked_bytes: 2, had_bytes: 1 }, mw_status::MW_FRAGMENTED),
+            (Error::Invalid("no\0".into()), mw_status::MW_INVALID),
+            (Error::Poisoned { offset: 0 }, mw_status::MW_POISONED),
+            (system, mw_status::MW_SYSTEM),
+        ] {
+            let error: Box<mw_error> = error.into();
+            assert_eq!(error.status(), status);
+            assert_eq!(mw_error_errno(Some(&error)) == 12, status == mw_status::MW_SYSTEM);
+            assert!(mw_error_shortage(Some(&error)).is_none());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a segment is made of.
+
+use crate::raw::guard;
+use mw_segment::{Kind, Page};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+
+/// Kinds of segments.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum mw_kind {
+    /// No kind: what a segment that is NULL has.
+    MW_KIND_NONE = 0,
+    /// A System V segment, locked as a whole (SHM_LOCK) and populated when it is attached.
+    MW_KIND_ISM = 1,
+    /// A System V segment, locked by mlock(2) if at all.
+    MW_KIND_DISM = 2,
+    /// Several memfds mapped side by side; the default.
+    MW_KIND_MEMFD = 3,
+    /// Private anonymous memory.
+    MW_KIND_ANON = 4,
+    /// As MW_KIND_MEMFD, of huge pages of the pool: 2 MiB unless another size is asked for.
+    MW_KIND_HUGETLB = 5,
+    /// POSIX shared memory under a name (shm_open(3)).
+    MW_KIND_POSIX = 6,
+}
+
+use mw_kind::{
+    MW_KIND_ANON, MW_KIND_DISM, MW_KIND_HUGETLB, MW_KIND_ISM, MW_KIND_MEMFD, MW_KIND_POSIX,
+};
+
+const KINDS: [(mw_kind, Kind, &CStr); 6] = [
+    (MW_KIND_ISM, Kind::Ism, c"ism"),
+    (MW_KIND_DISM, Kind::Dism, c"dism"),
+    (MW_KIND_MEMFD, Kind::Memfd, c"memfd"),
+    (MW_KIND_ANON, Kind::Anon, c"anon"),
+    (MW_KIND_HUGETLB, Kind::Hugetlb, c"hugetlb"),
+    (MW_KIND_POSIX, Kind::Posix, c"posix"),
+];
+
+/// Sizes of pages.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum mw_page {
+    /// The largest that the machine can give at once, without compaction; the default. A segment
+    /// that is there has one of the others.
+    MW_PAGE_AUTO = 0,
+    /// The base page: 4 KiB on x86.
+    MW_PAGE_BASE = 1,
+    /// Transparent huge pages.
+    MW_PAGE_THP = 2,
+    /// Huge pages of the pool, 2 MiB.
+    MW_PAGE_2M = 3,
+    /// Huge pages of the pool, 1 GiB.
+    MW_PAGE_1G = 4,
+}
+
+use mw_page::{MW_PAGE_1G, MW_PAGE_2M, MW_PAGE_AUTO, MW_PAGE_BASE, MW_PAGE_THP};
+
+const PAGES: [(mw_page, Page, &CStr); 5] = [
+    (MW_PAGE_AUTO, Page::Auto, c"auto"),
+    (MW_PAGE_BASE, Page::Base, c"4k"),
+    (MW_PAGE_THP, Page::Thp, c"thp"),
+    (MW_PAGE_2M, Page::Huge2M, c"2M"),
+    (MW_PAGE_1G, Page::Huge1G, c"1G"),
+];
+
+/// What a number from C means.
+pub(crate) fn kind_of(number: c_int) -> Result<Kind, String> {
+    let found = KINDS.iter().find(|(kind, ..)| *kind as c_int == number);
+    let none = || format!("{number} is no mw_kind; they are 1 (MW_KIND_ISM) to 6 (MW_KIND_POSIX)");
+    found.map(|(_, kind, _)| *kind).ok_or_else(none)
+}
+
+/// What a number from C means.
+pub(crate) fn page_of(number: c_int) -> Result<Page, String> {
+    let found = PAGES.iter().find(|(page, ..)| *page as c_int == number);
+    let none = || format!("{number} is no mw_page; they are 0 (MW_PAGE_AUTO) to 4 (MW_PAGE_1G)");
+    found.map(|(_, page, _)| *page).ok_or_else(none)
+}
+
+impl From<Kind> for mw_kind {
+    fn from(kind: Kind) -> Self {
+        let found = KINDS.iter().find(|(_, known, _)| *known == kind);
+        found.map_or(Self::MW_KIND_NONE, |(number, ..)| *number)
+    }
+}
+
+impl From<Page> for mw_page {
+    fn from(page: Page) -> Self {
+        let found = PAGES.iter().find(|(_, known, _)| *known == page);
+        found.map_or(Self::MW_PAGE_AUTO, |(number, ..)| *number)
+    }
+}
+
+/// The name of a kind, as on memwright's command line: "ism", "memfd" and so on.
+///
+/// kind: an mw_kind.
+/// Returns: a text that lives as long as the program; NULL for a number that is none of a kind.
+/// Threads: may be called from any.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_kind_name(kind: c_int) -> *const c_char {
+    let found = || KINDS.iter().find(|(known, ..)| *known as c_int == kind);
+    guard(ptr::null(), || found().map_or(ptr::null(), |(.., name)| name.as_ptr()))
+}
+
+/// The name of a page size, as on memwright's command line: "auto", "4k", "thp", "2M", "1G".
+///
+/// page: an mw_page.
+/// Returns: a text that lives as long as the program; NULL for a number that is none of a page
+/// size.
+/// Threads: may be called from any.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_page_name(page: c_int) -> *const c_char {
+    let found = || PAGES.iter().find(|(known, ..)| *known as c_int == page);
+    guard(ptr::null(), || found().map_or(ptr::null(), |(.., name)| name.as_ptr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_and_page_size_has_its_number_and_name() {
+        for kind in Kind::ALL {
+            let number = mw_kind::from(kind);
+            assert_eq!(kind_of(number as c_int), Ok(kind));
+            assert!(KINDS.iter().any(|(.., name)| name.to_str() == Ok(kind.name())));
+        }
+        for page in Page::ALL.into_iter().chain([Page::Auto]) {
+            assert_eq!(page_of(mw_page::from(page) as c_int), Ok(page));
+            assert!(PAGES.iter().any(|(.., name)| name.to_str() == Ok(page.name())));
+        }
+    }
+
+    #[test]
+    fn other_numbers_have_none() {
+        for number in [-1, 0, 7, c_int::MIN, c_int::MAX] {
+            assert!(kind_of(number).is_err());
+            assert!(mw_kind_name(number).is_null());
+        }
+        for number in [-1, 5, c_int::MIN, c_int::MAX] {
+            assert!(page_of(number).is_err());
+            assert!(mw_page_name(number).is_null());
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! What is asked for.
+
+use crate::cancel::mw_cancel;
+use crate::kind::{kind_of, page_of};
+use crate::raw::{self, c_string, guard};
+use crate::status::mw_status;
+use mw_segment::{Cancel, Options, Placement};
+use std::ffi::{CString, c_char, c_int};
+use std::ops::Range;
+use std::ptr;
+
+/// The most ranges that are placed one by one: each is a mapping of its own, of which a process may
+/// have 65,530 (`vm.max_map_count`).
+const MAX_RANGES: usize = 4096;
+
+/// What a segment is to be like. Options can be used for any number of segments.
+///
+/// A function that sets an option returns MW_OK or MW_INVALID, and changes nothing in the second
+/// case. The options remember that they refused something, and make no segment then: a program may
+/// set all options without looking at what is returned, and look at mw_segment_create() alone.
+pub struct mw_options {
+    options: Options,
+    placement: Placement,
+    cancel: Option<Cancel>,
+    /// Why the first value that was refused was.
+    refusal: Option<CString>,
+}
+
+/// Options of one call, and what cancels it.
+pub(crate) struct Definite {
+    pub(crate) options: Options,
+    pub(crate) cancel: Cancel,
+}
+
+impl mw_options {
+    fn new(bytes: usize) -> Self {
+        Self {
+            options: Options::new(bytes),
+            placement: Placement::Local,
+            cancel: None,
+            refusal: None,
+        }
+    }
+
+    /// What a call works with, or why a value was refused.
+    pub(crate) fn definite(&self) -> Result<Definite, String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.to_string_lossy().into_owned());
+        }
+        let cancel = self.cancel.clone().unwrap_or_default();
+        let options = self.options.clone().placement(self.placement.clone()).cancel(&cancel);
+        Ok(Definite { options, cancel })
+    }
+
+    fn place_range(&mut self, range: Option<Range<usize>>, nodes: &[u32]) -> Result<(), String> {
+        let Some(range) = range.filter(|range| !range.is_empty()) else {
+            return Err("a range of 0 bytes, or beyond all addresses; give one inside".into());
+        };
+        match &mut self.placement {
+            Placement::Ranges(ranges) if ranges.len() >= MAX_RANGES => {
+                return Err(format!("more than {MAX_RANGES} ranges; give larger ones"));
+            }
+            Placement::Ranges(ranges) => ranges.push((range, nodes.to_vec())),
+            other => *other = Placement::Ranges(vec![(range, nodes.to_vec())]),
+        }
+        Ok(())
+    }
+}
+
+/// Changes options, which remember the first refusal.
+fn change(
+    options: Option<&mut mw_options>,
+    change: impl FnOnce(&mut mw_options) -> Result<(), String>,
+) -> mw_status {
+    guard(mw_status::MW_INTERNAL, || {
+        let Some(options) = options else { return mw_status::MW_INVALID };
+        let Err(why) = change(options) else { return mw_status::MW_OK };
+        options.refusal.get_or_insert_with(|| c_string(&why));
+        mw_status::MW_INVALID
+    })
+}
+
+fn set(
+    options: Option<&mut mw_options>,
+    to: impl FnOnce(Options) -> Result<Options, String>,
+) -> mw_status {
+    change(options, |options| {
+        options.options = to(options.options.clone())?;
+        Ok(())
+    })
+}
+
+/// Makes options of a memfd segment of the largest pages that the machine can give at once, not
+/// locked.
+///
+/// bytes: the size of the segment, rounded up to whole pages when it is made; 0 is refused then.
+/// Returns: options to be freed with mw_options_free(); NULL only after an internal error.
+/// Threads: may be called from any.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_new(bytes: usize) -> Option<Box<mw_options>> {
+    guard(None, || Some(Box::new(mw_options::new(bytes))))
+}
+
+/// Sets what the segment is made of.
+///
+/// options: what is changed.
+/// kind: an mw_kind.
+/// Returns: MW_OK; MW_INVALID for NULL or a number that is none of a kind.
+/// Threads: may be called from any, while no other call uses these options.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_kind(options: Option<&mut mw_options>, kind: c_int) -> mw_status {
+    set(options, |options| Ok(options.kind(kind_of(kind)?)))
+}
+
+/// Sets the size of the segment's pages. A size that cannot be had is an error when the segment is
+/// made, unless mw_options_set_lenient() was called.
+///
+/// options: what is changed.
+/// page: an mw_page.
+/// Returns: MW_OK; MW_INVALID for NULL or a number that is none of a page size.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_page(options: Option<&mut mw_options>, page: c_int) -> mw_status {
+    set(options, |options| Ok(options.page(page_of(page)?)))
+}
+
+/// Sets whether smaller pages will do where those asked for cannot be had; mw_segment_page() says
+/// what it came to. At first they will not.
+///
+/// options: what is changed.
+/// lenient: 0 for no, anything else for yes.
+/// Returns: MW_OK; MW_INVALID for NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_lenient(
+    options: Option<&mut mw_options>,
+    lenient: c_int,
+) -> mw_status {
+    set(options, |options| Ok(options.lenient(lenient != 0)))
+}
+
+/// Sets whether the segment is locked in memory. MW_KIND_ISM always is; pages of the pool need no
+/// lock. Locking is subject to RLIMIT_MEMLOCK.
+///
+/// options: what is changed.
+/// locked: 0 for no, anything else for yes.
+/// Returns: MW_OK; MW_INVALID for NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_locked(
+    options: Option<&mut mw_options>,
+    locked: c_int,
+) -> mw_status {
+    set(options, |options| Ok(options.locked(locked != 0)))
+}
+
+/// Sets the most threads that work on the segment, the caller's included: 16 at first. The
+/// processors that the caller may use limit it as well.
+///
+/// options: what is changed.
+/// helpers: a number of threads; 0 counts as 1.
+/// Returns: MW_OK; MW_INVALID for NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_helpers(
+    options: Option<&mut mw_options>,
+    helpers: usize,
+) -> mw_status {
+    set(options, |options| Ok(options.helpers(helpers)))
+}
+
+/// Sets the name of a segment of kind MW_KIND_POSIX, for others to find it by (shm_open(3)); it
+/// must not exist when the segment is made.
+///
+/// options: what is changed.
+/// name: a name in UTF-8, with or without the leading slash; it is copied.
+/// Returns: MW_OK; MW_INVALID for NULL or a name that is not UTF-8.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C, and a string from C")]
+#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+pub unsafe extern "C" fn mw_options_set_name(
+    options: Option<&mut mw_options>,
+    name: *const c_char,
+) -> mw_status {
+    set(options, |options| {
+        // SAFETY: the caller gives NULL or a string.
+        let name = unsafe { raw::text(name) };
+        Ok(options.name(name.map_err(|why| format!("name: {why}"))?))
+    })
+}
+
+/// Sets the key of a segment of kind MW_KIND_ISM or MW_KIND_DISM, for others to find it by
+/// (shmget(2)); it must not exist when the segment is made.
+///
+/// options: what is changed.
+/// key: a key as of ftok(3); 0 is none, as at first.
+/// Returns: MW_OK; MW_INVALID for NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_key(options: Option<&mut mw_options>, key: i32) -> mw_status {
+    set(options, |options| Ok(options.key(key)))
+}
+
+/// Sets whether a segment with a name or a key stays in memory when it is destroyed or the program
+/// ends: at first it does not.
+///
+/// options: what is changed.
+/// kept: 0 for no, anything else for yes.
+/// Returns: MW_OK; MW_INVALID for NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_kept(options: Option<&mut mw_options>, kept: c_int) -> mw_status {
+    set(options, |options| Ok(options.kept(kept != 0)))
+}
+
+/// Sets what cancels the creation of segments.
+///
+/// options: what is changed.
+/// cancel: a token, which may be freed at any time afterwards; NULL for none, as at first.
+/// Returns: MW_OK; MW_INVALID if options is NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_set_cancel(
+    options: Option<&mut mw_options>,
+    cancel: Option<&mw_cancel>,
+) -> mw_status {
+    change(options, |options| {
+        options.cancel = cancel.map(|cancel| cancel.token.clone());
+        Ok(())
+    })
+}
+
+/// Takes pages from the node that the caller of mw_segment_create() runs on, or as its memory
+/// policy says (set_mempolicy(2)): as it is at first. Replaces what was said of placing before.
+///
+/// options: what is changed.
+/// Returns: MW_OK; MW_INVALID for NULL.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_place_local(options: Option<&mut mw_options>) -> mw_status {
+    change(options, |options| {
+        options.placement = Placement::Local;
+        Ok(())
+    })
+}
+
+/// Takes pages from these NUMA nodes alone. Replaces what was said of placing before.
+///
+/// options: what is changed.
+/// nodes: numbers of nodes, as in /sys/devices/system/node; they are copied.
+/// count: how many numbers there are: 1 to 1024.
+/// Returns: MW_OK; MW_INVALID for NULL or another count. A node that the machine does not have is
+/// an error when the segment is made.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C, and an array from C")]
+#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+pub unsafe extern "C" fn mw_options_place_bind(
+    options: Option<&mut mw_options>,
+    nodes: *const u32,
+    count: usize,
+) -> mw_status {
+    change(options, |options| {
+        // SAFETY: the caller gives NULL or an array of this length.
+        let nodes = unsafe { raw::nodes(nodes, count) }?;
+        options.placement = Placement::Bind(nodes.to_vec());
+        Ok(())
+    })
+}
+
+/// Takes pages from these NUMA nodes in turn, page by page. Replaces what was said of placing
+/// before.
+///
+/// options, nodes, count, Returns, Threads: as mw_options_place_bind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C, and an array from C")]
+#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+pub unsafe extern "C" fn mw_options_place_interleave(
+    options: Option<&mut mw_options>,
+    nodes: *const u32,
+    count: usize,
+) -> mw_status {
+    change(options, |options| {
+        // SAFETY: the caller gives NULL or an array of this length.
+        let nodes = unsafe { raw::nodes(nodes, count) }?;
+        options.placement = Placement::Interleave(nodes.to_vec());
+        Ok(())
+    })
+}
+
+/// Takes the pages of a range of the segment from these NUMA nodes alone. Each call adds a range;
+/// what no range covers is placed as by mw_options_place_local(). Replaces what was said of placing
+/// by the other functions before.
+///
+/// options: what is changed.
+/// offset: where the range begins, in bytes from the segment's start.
+/// bytes: how long it is.
+/// nodes: numbers of nodes, as in /sys/devices/system/node; they are copied.
+/// count: how many numbers there are: 1 to 1024.
+/// Returns: MW_OK; MW_INVALID for NULL, another count, a range of 0 bytes or beyond SIZE_MAX, or
+/// more than 4096 ranges. A range that is not of whole pages, ends beyond the segment or overlaps
+/// another, and a node that the machine does not have, are errors when the segment is made.
+/// Threads: as mw_options_set_kind().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C, and an array from C")]
+#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+pub unsafe extern "C" fn mw_options_place_range(
+    options: Option<&mut mw_options>,
+    offset: usize,
+    bytes: usize,
+    nodes: *const u32,
+    count: usize,
+) -> mw_status {
+    change(options, |options| {
+        // SAFETY: the caller gives NULL or an array of this length.
+        let nodes = unsafe { raw::nodes(nodes, count) }?;
+        options.place_range(offset.checked_add(bytes).map(|end| offset..end), nodes)
+    })
+}
+
+/// Why these options make no segment: what the first value that was refused was, and which would
+/// not have been.
+///
+/// options: options, or NULL.
+/// Returns: a text that belongs to the options and goes with them; NULL if nothing was refused.
+/// Threads: may be called from any, while no other call changes these options.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_refusal(options: Option<&mw_options>) -> *const c_char {
+    let refusal = options.and_then(|options| options.refusal.as_ref());
+    refusal.map_or(ptr::null(), |refusal| refusal.as_ptr())
+}
+
+/// Frees options. Segments that were made with them stay.
+///
+/// options: options, which must not be used afterwards; NULL is ignored.
+/// Threads: may be called from any, while no other call uses these options.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_options_free(options: Option<Box<mw_options>>) {
+    guard((), || drop(options));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_refusal_stays() {
+        let mut options = mw_options::new(1 << 20);
+        assert!(mw_options_refusal(Some(&options)).is_null());
+        assert_eq!(mw_options_set_kind(Some(&mut options), 42), mw_status::MW_INVALID);
+        assert_eq!(mw_options_set_page(Some(&mut options), -1), mw_status::MW_INVALID);
+        assert_eq!(mw_options_set_kind(Some(&mut options), 3), mw_status::MW_OK);
+        assert!(options.definite().is_err_and(|why| why.starts_with("42 is no mw_kind")));
+        assert!(!mw_options_refusal(Some(&options)).is_null());
+    }
+
+    #[test]
+    fn ranges_add_up_to_a_limit_and_replace_other_placements() {
+        let mut options = mw_options::new(1 << 20);
+        options.placement = Placement::Bind(vec![3]);
+        for range in 0..MAX_RANGES {
+            assert_eq!(options.place_range(Some(range..range + 1), &[0, 1]), Ok(()));
+        }
+        assert!(matches!(&options.placement, Placement::Ranges(all) if all.len() == MAX_RANGES));
+        assert!(options.place_range(Some(0..1), &[0]).is_err());
+        assert!(options.place_range(Some(1..1), &[0]).is_err());
+        assert!(options.place_range(None, &[0]).is_err());
+        assert_eq!(mw_options_place_local(Some(&mut options)), mw_status::MW_OK);
+        assert_eq!(options.placement, Placement::Local);
+    }
+
+    #[test]
+    fn a_token_is_taken_and_given_back() {
+        let mut options = mw_options::new(1 << 20);
+        let cancel = mw_cancel { token: Cancel::new() };
+        mw_options_set_cancel(Some(&mut options), Some(&cancel));
+        cancel.token.cancel();
+        assert!(options.definite().is_ok_and(|call| call.cancel.is_cancelled()));
+        mw_options_set_cancel(Some(&mut options), None);
+        assert!(options.definite().is_ok_and(|call| !call.cancel.is_cancelled()));
+    }
+}

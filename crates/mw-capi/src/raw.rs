@@ -1,0 +1,77 @@
+//! The border: panics end here, and pointers become what Rust may hold.
+
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The most numbers of nodes that are read: the kernel's own limit (`MAX_NUMNODES`).
+const MAX_NODES: usize = 1024;
+
+/// What `body` returns, or `otherwise` if it panics. What it was changing may be half changed, but
+/// is memory-safe, and C can only free it.
+pub(crate) fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// A text for C, without zero bytes inside.
+pub(crate) fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+/// A text from C.
+///
+/// # Safety
+/// `text` is NULL, or ends with a zero byte and is not written to while the result is used.
+#[allow(unsafe_code, reason = "a string from C")]
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, String> {
+    if text.is_null() {
+        return Err("the text is NULL; give one, or do not call this function".to_owned());
+    }
+    // SAFETY: not NULL, and the caller answers for the rest.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| format!("{text:?} is not UTF-8; give a text in UTF-8"))
+}
+
+/// Numbers of nodes from C.
+///
+/// # Safety
+/// `nodes` is NULL, or aligned for uint32_t and points to `count` of them, which are not written
+/// to while the result is used.
+#[allow(unsafe_code, reason = "an array from C")]
+pub(crate) unsafe fn nodes<'a>(nodes: *const u32, count: usize) -> Result<&'a [u32], String> {
+    if nodes.is_null() || count == 0 {
+        return Err("no nodes are given; /sys/devices/system/node/online names those there".into());
+    }
+    if count > MAX_NODES {
+        return Err(format!("{count} nodes are given; give at most {MAX_NODES}"));
+    }
+    // SAFETY: not NULL, small, and the caller answers for the rest.
+    Ok(unsafe { std::slice::from_raw_parts(nodes, count) })
+}
+
+#[cfg(test)]
+#[allow(unsafe_code, reason = "calls what is tested")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_at_the_border() {
+        assert_eq!(guard(7, || panic!("expected by this test")), 7);
+        assert_eq!(guard(7, || 8), 8);
+    }
+
+    #[test]
+    fn null_and_nonsense_are_refused() {
+        // SAFETY: NULL, and texts that end with a zero byte.
+        let texts = [std::ptr::null(), c"\xff".as_ptr(), c"name".as_ptr()]
+            .map(|pointer| unsafe { text(pointer) });
+        assert!(texts[0].is_err() && texts[1].is_err());
+        assert_eq!(texts[2], Ok("name"));
+        let numbers = [3, 5];
+        // SAFETY: NULL, or two numbers; more than MAX_NODES are refused unread.
+        let lists = [(std::ptr::null(), 2), (numbers.as_ptr(), 0), (numbers.as_ptr(), 1 << 40)]
+            .map(|(pointer, count)| unsafe { nodes(pointer, count) });
+        assert!(lists.iter().all(Result::is_err), "{lists:?}");
+        // SAFETY: two numbers.
+        assert_eq!(unsafe { nodes(numbers.as_ptr(), 2) }, Ok(&numbers[..]));
+    }
+}

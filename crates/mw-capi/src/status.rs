@@ -1,0 +1,56 @@
+//! What a call came to.
+
+use std::ffi::{CStr, c_char, c_int};
+
+/// What a call came to.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum mw_status {
+    /// It was done.
+    MW_OK = 0,
+    /// An argument is NULL or has no meaning, or options contradict each other or the machine.
+    MW_INVALID = 1,
+    /// A limit is below what was asked for: see mw_error_shortage().
+    MW_SHORT = 2,
+    /// It was cancelled.
+    MW_CANCELLED = 3,
+    /// This machine or this kind has no such pages.
+    MW_NO_SUCH_PAGES = 4,
+    /// Fewer transparent huge pages than asked for were to be had: memory is fragmented.
+    MW_FRAGMENTED = 5,
+    /// A page that the kernel handed out is broken hardware (EHWPOISON).
+    MW_POISONED = 6,
+    /// A system call failed for a reason that no limit explains: see mw_error_errno().
+    MW_SYSTEM = 7,
+    /// An error within the library: please report it, with the error's text.
+    MW_INTERNAL = 8,
+}
+
+use mw_status::{
+    MW_CANCELLED, MW_FRAGMENTED, MW_INTERNAL, MW_INVALID, MW_NO_SUCH_PAGES, MW_OK, MW_POISONED,
+    MW_SHORT, MW_SYSTEM,
+};
+
+const TEXTS: [(mw_status, &CStr); 9] = [
+    (MW_OK, c"done"),
+    (MW_INVALID, c"an argument is not valid"),
+    (MW_SHORT, c"a limit is below what was asked for"),
+    (MW_CANCELLED, c"cancelled"),
+    (MW_NO_SUCH_PAGES, c"no such pages"),
+    (MW_FRAGMENTED, c"memory is fragmented"),
+    (MW_POISONED, c"memory is broken"),
+    (MW_SYSTEM, c"a system call failed"),
+    (MW_INTERNAL, c"an error within the library"),
+];
+
+/// A few words on a status. The text of an error (mw_error_text()) says more.
+///
+/// status: an mw_status.
+/// Returns: a text that lives as long as the program, for any number.
+/// Threads: may be called from any.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "a name for C")]
+pub extern "C" fn mw_status_text(status: c_int) -> *const c_char {
+    let found = TEXTS.iter().find(|(known, _)| *known as c_int == status);
+    found.map_or(c"no status of this version", |(_, text)| text).as_ptr()
+}

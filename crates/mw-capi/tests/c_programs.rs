@@ -1,0 +1,200 @@
+//! Programs in C, compiled and linked against the installed libraries as their users do it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+const WARNINGS: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Shared,
+    Static,
+}
+
+/// Programs that make segments take turns with the tests that look at those of the whole machine.
+fn alone() -> File {
+    let lock = File::open("/proc/sys/vm").unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    output
+}
+
+fn text(output: Output) -> String {
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The folder of the libraries: a library that Rust cannot link is not built for a test, which
+/// therefore does it, in the profile that is there already.
+fn built() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--package", "mw-capi", "--message-format", "json"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let messages = text(run(cargo.current_dir(HERE)));
+    let files = messages
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|message| message["target"]["name"] == "memwright")
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    let library = paths.find(|path| path.ends_with("libmemwright.so")).unwrap();
+    library.parent().unwrap().to_owned()
+}
+
+/// What `make install` leaves in a folder of its own, of one library or the other.
+fn installed(link: Link) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut make = Command::new("make");
+    make.args(["install", "-C", HERE]);
+    make.arg(format!("PREFIX={}", dir.path().display()));
+    run(make.arg(format!("BUILT={}", built().display())));
+    if link == Link::Static {
+        for entry in fs::read_dir(dir.path().join("lib")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.display().to_string().contains(".so") {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }
+    dir
+}
+
+fn flags(prefix: &Path, link: Link) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.args(["--cflags", "--libs", "memwright"]);
+    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    if link == Link::Static {
+        command.arg("--static");
+    }
+    text(run(&mut command)).split_whitespace().map(str::to_owned).collect()
+}
+
+/// A program from a source of this crate, ready to be run.
+fn program(source: &str, prefix: &Path, link: Link) -> Command {
+    let binary = prefix.join("program");
+    let mut cc = Command::new("cc");
+    cc.args(WARNINGS).arg(Path::new(HERE).join(source)).arg("-o").arg(&binary);
+    run(cc.args(flags(prefix, link)));
+    let mut program = Command::new(binary);
+    if link == Link::Shared {
+        program.env("LD_LIBRARY_PATH", prefix.join("lib"));
+    }
+    program
+}
+
+#[test]
+fn the_example_runs_with_either_library() {
+    for link in [Link::Shared, Link::Static] {
+        let prefix = installed(link);
+        let _alone = alone();
+        let example = || program("examples/segment.c", prefix.path(), link);
+        let output = text(run(example().args(["64M", "anon"])));
+        let lines: Vec<&str> = output.lines().collect();
+        assert!(lines[0].starts_with("64 MiB of kind anon in pages "), "{output}");
+        assert_eq!(lines[1], "written and read");
+        assert!(lines[2].starts_with("given back in "), "{output}");
+        let failed = example().arg("1000000G").output().unwrap();
+        let error = String::from_utf8(failed.stderr).unwrap();
+        assert_eq!(failed.status.code(), Some(1), "{error}");
+        for line in ["bytes asked", "  asked ", "  missing ", "  remedy "] {
+            assert!(error.contains(line), "{error}");
+        }
+        let nonsense = example().args(["1M", "nonsense"]).output().unwrap();
+        let error = String::from_utf8(nonsense.stderr).unwrap();
+        assert_eq!(nonsense.status.code(), Some(2), "{error}");
+        assert_eq!(error, "usage: segment [SIZE[K|M|G] [ism|dism|memfd|anon|hugetlb|posix]]\n");
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_told_and_leaves_nothing() {
+    for link in [Link::Shared, Link::Static] {
+        let prefix = installed(link);
+        let _alone = alone();
+        let output = text(run(&mut program("tests/c/errors.c", prefix.path(), link)));
+        assert_eq!(output, "all errors told, nothing left\n");
+    }
+}
+
+#[test]
+fn the_header_is_complete_and_is_c_and_cplusplus() {
+    let header = Path::new(HERE).join("include/memwright.h");
+    let check = |compiler: &str, options: &[&str]| {
+        let mut command = Command::new(compiler);
+        command.args(options).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+        run(command.arg(&header));
+    };
+    check("cc", &["-x", "c", "-std=c11"]);
+    if Command::new("g++").arg("--version").output().is_ok() {
+        check("g++", &["-x", "c++", "-std=c++11"]);
+    } else {
+        eprintln!("skipped: C++, for want of g++");
+    }
+}
+
+/// Names `mw_…` that are called or declared in a text.
+fn functions(text: &str) -> BTreeSet<String> {
+    let word = |part: &str| {
+        let start = part.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        part[start.map_or(0, |at| at + 1)..].to_owned()
+    };
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with(['*', '/']))
+        .flat_map(|line| line.split('(').map(word).collect::<Vec<_>>())
+        .filter(|name| name.starts_with("mw_"))
+        .collect()
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares_and_has_a_soname() {
+    let prefix = installed(Link::Shared);
+    let library = prefix.path().join("lib/libmemwright.so");
+    let header = fs::read_to_string(prefix.path().join("include/memwright.h")).unwrap();
+    let declared: BTreeSet<String> = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef"))
+        .flat_map(functions)
+        .collect();
+    let symbols = text(run(Command::new("nm").args(["-D", "--defined-only"]).arg(&library)));
+    let exported: BTreeSet<String> =
+        symbols.lines().filter_map(|line| line.rsplit(' ').next().map(str::to_owned)).collect();
+    assert_eq!(exported, declared);
+    let calls = fs::read_to_string(Path::new(HERE).join("tests/c/errors.c")).unwrap();
+    let called = functions(&calls);
+    let untested: Vec<_> = declared.difference(&called).collect();
+    assert!(untested.is_empty(), "tests/c/errors.c calls them all but {untested:?}");
+    let dynamic = text(run(Command::new("readelf").arg("-d").arg(&library)));
+    let soname = format!("soname: [libmemwright.so.{}]", env!("CARGO_PKG_VERSION_MAJOR"));
+    assert!(dynamic.contains(&soname), "{dynamic}");
+}
+
+#[test]
+fn a_package_is_staged_below_destdir() {
+    let stage = tempfile::tempdir().unwrap();
+    let mut make = Command::new("make");
+    make.args(["install", "-C", HERE, "PREFIX=/usr", "LIBDIR=/usr/lib64"]);
+    make.arg(format!("DESTDIR={}", stage.path().display()));
+    run(make.arg(format!("BUILT={}", built().display())));
+    let libraries = stage.path().join("usr/lib64");
+    let config = fs::read_to_string(libraries.join("pkgconfig/memwright.pc")).unwrap();
+    assert!(config.starts_with("prefix=/usr\nlibdir=/usr/lib64\nincludedir=/usr/include\n"));
+    assert!(config.contains(&format!("Version: {}\n", env!("CARGO_PKG_VERSION"))), "{config}");
+    assert!(!config.contains(['@']), "{config}");
+    let link = fs::read_link(libraries.join("libmemwright.so")).unwrap();
+    let file = fs::read_link(libraries.join(link)).unwrap();
+    assert!(file.ends_with(format!("libmemwright.so.{}", env!("CARGO_PKG_VERSION"))), "{file:?}");
+}

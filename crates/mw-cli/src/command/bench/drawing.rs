@@ -1,0 +1,60 @@
+//! The table as a drawing.
+
+use super::report::{Measured, Report, Spread};
+use super::table;
+use crate::{Exit, Failure};
+use mw_render::plot::{self, Bar, Bars, Mark, Outcome};
+use std::path::Path;
+
+/// Refuses a file that cannot be there, before anything is measured.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if dir.is_dir() && !path.is_dir() {
+        return Ok(());
+    }
+    Err(failure(path, &"not a file in a folder that is there"))
+}
+
+/// Draws a report into a file.
+pub(crate) fn write(report: &Report, path: &Path) -> Result<(), Failure> {
+    let drawn = plot::bars(&bars(report)).map_err(|error| failure(path, &error))?;
+    std::fs::write(path, drawn).map_err(|error| failure(path, &error))
+}
+
+fn failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::CouldNotLook, format!("{}: {error}", path.display()))
+}
+
+fn bars(report: &Report) -> Bars {
+    let measured = report.rows.iter().map(bar);
+    let absent = report.absent.iter().map(|absent| Bar {
+        name: absent.way.clone(),
+        outcome: Outcome::Missing(absent.why.clone()),
+    });
+    let ceiling = report
+        .ceiling_ms_per_gib
+        .map(|ceiling| Mark { name: "ceiling: zeroing alone".to_owned(), at: ceiling.median });
+    Bars {
+        title: table::verdict(report),
+        axis: "ms/GiB, median of the rounds; less is better".to_owned(),
+        parts: ["create", "lock", "destroy"].map(str::to_owned).to_vec(),
+        rows: measured.chain(absent).collect(),
+        marks: ceiling.into_iter().collect(),
+        footnote: vec![table::machine(report)],
+    }
+}
+
+fn bar(row: &Measured) -> Bar {
+    let threads = if row.threads == 1 { "thread" } else { "threads" };
+    let spread =
+        |spread: Spread| plot::Spread { median: spread.median, min: spread.min, max: spread.max };
+    let parts = [row.create_ms_per_gib, row.lock_ms_per_gib, row.destroy_ms_per_gib];
+    Bar {
+        name: format!("{}, {} {threads}", row.way, row.threads),
+        outcome: Outcome::Measured {
+            parts: parts.map(|part| part.median).to_vec(),
+            total: spread(row.total_ms_per_gib),
+            ratio: row.speedup,
+        },
+    }
+}

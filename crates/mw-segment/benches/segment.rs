@@ -1,0 +1,45 @@
+//! What the library costs beside the kernel: a segment of a mebibyte, in which all but a small part
+//! is the library's own looking, threads and calls; and what a gibibyte takes.
+
+use divan::Bencher;
+use divan::counter::BytesCount;
+use mw_segment::{Kind, Options, Page};
+
+const MIB: usize = 1 << 20;
+const KINDS: [Kind; 4] = [Kind::Anon, Kind::Memfd, Kind::Dism, Kind::Ism];
+
+fn main() {
+    divan::main();
+}
+
+/// Creation and destruction of so little that the kernel's part is small.
+#[divan::bench(args = KINDS)]
+fn one_mebibyte(bencher: Bencher, kind: Kind) {
+    let options = Options::new(MIB).kind(kind).page(Page::Base);
+    bencher.bench(|| drop(options.create()));
+}
+
+/// The same by the caller's thread alone.
+#[divan::bench(args = KINDS)]
+fn one_mebibyte_without_helpers(bencher: Bencher, kind: Kind) {
+    let options = Options::new(MIB).kind(kind).page(Page::Base).helpers(1);
+    bencher.bench(|| drop(options.create()));
+}
+
+#[divan::bench(args = KINDS, sample_count = 10, sample_size = 1)]
+fn create_half_a_gibibyte(bencher: Bencher, kind: Kind) {
+    let options = Options::new(512 * MIB).kind(kind).page(Page::Base).locked(true);
+    bencher.counter(BytesCount::new(512 * MIB)).bench(|| options.create());
+}
+
+#[divan::bench(args = KINDS, sample_count = 10, sample_size = 1)]
+fn destroy_half_a_gibibyte(bencher: Bencher, kind: Kind) {
+    let options = Options::new(512 * MIB).kind(kind).page(Page::Base);
+    bencher.counter(BytesCount::new(512 * MIB)).with_inputs(|| options.create()).bench_values(drop);
+}
+
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn create_half_a_gibibyte_of_huge_pages(bencher: Bencher) {
+    let options = Options::new(512 * MIB).kind(Kind::Anon).page(Page::Thp).lenient(true);
+    bencher.counter(BytesCount::new(512 * MIB)).bench(|| options.create());
+}
