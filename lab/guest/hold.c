@@ -28,6 +28,7 @@
  *   thp, nothp     MADV_HUGEPAGE, MADV_NOHUGEPAGE before writing
  *   late-thp       MADV_NOHUGEPAGE before writing, MADV_HUGEPAGE after: work for khugepaged
  *   every=N        for `fragment`: one page in N (default 24)
+ *   once           give the memory back as soon as it is there; the parent waits for that too
  *   name=TEXT      the process name that /proc/PID/status shows
  */
 #define _GNU_SOURCE
@@ -45,6 +46,7 @@
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE 4096UL
@@ -58,6 +60,7 @@ struct wish {
 	size_t size;
 	size_t every;
 	int lock;
+	int once;
 	int advice;
 	int late;
 };
@@ -107,6 +110,7 @@ static void become(int id)
 static void read_word(struct wish *wish, const char *word)
 {
 	if (!strcmp(word, "lock")) wish->lock = 1;
+	else if (!strcmp(word, "once")) wish->once = 1;
 	else if (!strcmp(word, "thp")) wish->advice = MADV_HUGEPAGE;
 	else if (!strcmp(word, "nothp")) wish->advice = MADV_NOHUGEPAGE;
 	else if (!strcmp(word, "late-thp")) wish->advice = MADV_NOHUGEPAGE, wish->late = 1;
@@ -140,9 +144,9 @@ static void write_pages(char *p, size_t size)
 		*(volatile size_t *)(p + at) = at + 1;
 }
 
-static char *shm_segment(size_t size)
+static char *shm_segment(const struct wish *wish)
 {
-	int id = shmget(IPC_PRIVATE, size, IPC_CREAT | 0600);
+	int id = shmget(IPC_PRIVATE, wish->size, IPC_CREAT | 0600);
 	char *p;
 
 	if (id < 0)
@@ -150,6 +154,8 @@ static char *shm_segment(size_t size)
 	p = shmat(id, NULL, 0);
 	if (p == (char *)-1)
 		die("shmat");
+	if (wish->once && shmctl(id, IPC_RMID, NULL))
+		die("shmctl");
 	return p;
 }
 
@@ -201,7 +207,7 @@ static void make(struct wish *wish, int ready)
 	char *p = NULL;
 
 	if (!strcmp(wish->kind, "messages")) send_messages(wish->size);
-	else if (!strcmp(wish->kind, "shm")) p = shm_segment(wish->size);
+	else if (!strcmp(wish->kind, "shm")) p = shm_segment(wish);
 	else if (!strcmp(wish->kind, "hugetlb")) p = map(wish, MAP_HUGETLB);
 	else p = map(wish, 0);
 
@@ -219,6 +225,8 @@ static void make(struct wish *wish, int ready)
 	if (!strcmp(wish->kind, "fragment"))
 		splice_pages(wish, p);
 	write(ready, "", 1);
+	if (wish->once)
+		_exit(0);
 	for (;;)
 		pause();
 }
@@ -249,5 +257,11 @@ int main(int argc, char **argv)
 		make(&wish, ends[1]);
 	}
 	close(ends[1]);
-	return read(ends[0], &done, 1) == 1 ? 0 : 1;
+	if (read(ends[0], &done, 1) != 1)
+		return 1;
+	for (int i = 3; i < argc; i++) {
+		if (!strcmp(argv[i], "once"))
+			wait(NULL);
+	}
+	return 0;
 }

@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "mw-cli",
         &[
             "mw-collect",
+            "mw-lab",
             "mw-model",
             "mw-proc",
             "mw-remedy",

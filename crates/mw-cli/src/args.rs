@@ -1,10 +1,16 @@
 //! The command line. Help, man pages and completions are made from it.
 
+#[cfg(feature = "lab")]
+mod lab;
+
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_model::{Request, Severity};
 use mw_segment::{Kind, Page};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+#[cfg(feature = "lab")]
+pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 
 /// Big memory on Linux, allocated fast, and never a stall.
 #[derive(Debug, Parser)]
@@ -44,6 +50,9 @@ pub enum Command {
     Changes(ChangesArgs),
     /// Measure what it costs here to create, lock and destroy large memory, before and after
     Bench(BenchArgs),
+    /// Play memory failures on real kernels in virtual machines: made, found, mended, taken back
+    #[cfg(feature = "lab")]
+    Lab(LabArgs),
 }
 
 /// Arguments of `check`.

@@ -34,5 +34,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Undo(args) => command::undo::run(&args, &config),
         Command::Changes(args) => command::changes::run(&args, &config),
         Command::Bench(args) => command::bench::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Lab(args) => command::lab::run(&args),
     }
 }

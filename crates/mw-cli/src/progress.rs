@@ -18,6 +18,14 @@ impl Spinner {
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
+
+    /// Says what is going on now.
+    #[cfg(feature = "lab")]
+    pub(crate) fn say(&self, what: &str) {
+        if self.0.message() != what {
+            self.0.set_message(what.to_owned());
+        }
+    }
 }
 
 impl Drop for Spinner {

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! description = "What the case is about"
+//! kind = "decoy"           # or "tale"; default "rule"
 //!
 //! [machine]                # what every variant runs on
 //! kernel = "6.1"           # or "6.12"
@@ -23,15 +24,30 @@
 //! [variant.quiet]
 //! how = "What is different"
 //! machine = { kernel = "6.12" }    # instead of what [machine] says
+//! expect = { absent = ["swap-thrash"] }    # instead of all of [expect]
+//!
+//! [expect]                 # what every variant promises that has no `expect` of its own
+//! found = ["swap-thrash"]  # rules that find something while the condition is in force
+//! absent = ["oom-kill"]    # rules that do not
+//! no_finding = true        # no rule finds anything from a warning on
+//! fix = ["swap-thrash"]    # rules that `memwright fix` mends
+//! stays = true             # undoing the fix does not bring the condition back
+//! looks = 5                # look so often, a second apart, for what comes in bursts; default 1
+//! log = ["Out of memory"]  # parts of lines of the kernel's log that are no surprise
+//! [expect.effect.create]   # a measurement that measure.sh prints as `create 2.31 s`
+//! during = { times_at_least = 3.0 }    # of what it was before
+//! fixed = { times_at_most = 1.5 }
+//! undone = { at_least = 5.0 }          # in its unit; also at_most
 //! ```
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::expect::Expect;
 use crate::machine::{Disk, DiskFormat, Machine};
 
 /// Which version of control groups a guest mounts.
@@ -55,24 +71,41 @@ impl Cgroup {
     }
 }
 
+/// What a case is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It re-enacts a field report.
+    Tale,
+    /// It shows that a rule of the catalogue finds what it says.
+    #[default]
+    Rule,
+    /// Something is wrong, and it is not memory.
+    Decoy,
+}
+
 /// A case: one memory condition, in variants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// The folder's name.
     pub name: String,
     /// What it is about.
     pub description: String,
+    /// What it is there for.
+    pub kind: Kind,
     /// The variants, by name.
     pub variants: Vec<Variant>,
 }
 
 /// One variant of a case, with everything that is needed to run it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// The case's name.
     pub case: String,
     /// The variant's name, which `make.sh` gets.
     pub name: String,
+    /// What the case is there for.
+    pub kind: Kind,
     /// The case's folder.
     pub dir: PathBuf,
     /// How the condition is made, for people.
@@ -87,6 +120,15 @@ pub struct Variant {
     pub programs: Vec<String>,
     /// Kernel modules to load before the case begins.
     pub modules: Vec<String>,
+    /// What it promises.
+    pub expect: Expect,
+}
+
+impl Variant {
+    /// `CASE/VARIANT`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.case, self.name)
+    }
 }
 
 impl Case {
@@ -104,15 +146,25 @@ impl Case {
             toml::from_str(text).map_err(|e| LabError::case(&path, e.to_string()))?;
         let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut variants = Vec::new();
+        let measures = dir.join("measure.sh").is_file();
+        for word in raw.variant.keys().chain([&name]) {
+            if !word.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
+                return Err(LabError::case(&path, format!("{word:?}: use letters, digits, -._")));
+            }
+        }
         for (variant, its) in raw.variant {
-            let settings = its.machine.or(&raw.machine);
-            let built = settings.build(&name, variant, dir, its.how);
+            let settings = its.machine.clone().or(&raw.machine);
+            let expect = its.expect.clone().or_else(|| raw.expect.clone()).unwrap_or_default();
+            let checked =
+                expect.check(measures).map_err(|why| format!("[variant.{variant}]: {why}"));
+            let of = Whose { case: &name, kind: raw.kind, dir, how: its.how, expect };
+            let built = checked.and_then(|()| settings.build(variant, of));
             variants.push(built.map_err(|detail| LabError::case(&path, detail))?);
         }
         if variants.is_empty() {
             return Err(LabError::case(&path, "no [variant.NAME]"));
         }
-        Ok(Case { name, description: raw.description, variants })
+        Ok(Case { name, description: raw.description, kind: raw.kind, variants })
     }
 }
 
@@ -121,7 +173,10 @@ impl Case {
 struct RawCase {
     description: String,
     #[serde(default)]
+    kind: Kind,
+    #[serde(default)]
     machine: Settings,
+    expect: Option<Expect>,
     #[serde(default)]
     variant: BTreeMap<String, RawVariant>,
 }
@@ -132,6 +187,16 @@ struct RawVariant {
     how: String,
     #[serde(default)]
     machine: Settings,
+    expect: Option<Expect>,
+}
+
+/// What a variant has besides its machine.
+struct Whose<'a> {
+    case: &'a str,
+    kind: Kind,
+    dir: &'a Path,
+    how: String,
+    expect: Expect,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -181,7 +246,7 @@ impl Settings {
         }
     }
 
-    fn build(self, case: &str, name: String, dir: &Path, how: String) -> Result<Variant, String> {
+    fn build(self, name: String, of: Whose<'_>) -> Result<Variant, String> {
         let missing = |field: &str| format!("[variant.{name}]: no `{field}` here or in [machine]");
         let kernel = self.kernel.ok_or_else(|| missing("kernel"))?;
         let memory = self.memory.ok_or_else(|| missing("memory"))?;
@@ -200,15 +265,17 @@ impl Settings {
             time_limit: Duration::from_secs(self.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S)),
         };
         Ok(Variant {
-            case: case.to_owned(),
+            case: of.case.to_owned(),
             name,
-            dir: dir.to_path_buf(),
-            how,
+            kind: of.kind,
+            dir: of.dir.to_path_buf(),
+            how: of.how,
             kernel,
             machine,
             cgroup: self.cgroup.unwrap_or_default(),
             programs: self.programs.unwrap_or_default(),
             modules: self.modules.unwrap_or_default(),
+            expect: of.expect,
         })
     }
 }
@@ -260,11 +327,14 @@ mod tests {
             size = "64M"
             format = "swap"
             write_bytes_per_s = 2000000
+            [expect]
+            found = ["swap-thrash"]
             [variant.firing]
             how = "h"
             machine = { kernel = "6.12", memory = "512M", cgroup = "v1", timeout_s = 5 }
             [variant.quiet]
             how = "q"
+            expect = { absent = ["swap-thrash"] }
             "#,
         )
         .unwrap();
@@ -278,6 +348,8 @@ mod tests {
         assert_eq!(quiet.machine.time_limit, Duration::from_secs(DEFAULT_TIMEOUT_S));
         assert_eq!(quiet.machine.disks[0].write_bytes_per_s, Some(2_000_000));
         assert_eq!(quiet.machine.disks[0].format, DiskFormat::Swap);
+        assert_eq!(firing.expect.found, ["swap-thrash"]);
+        assert_eq!((quiet.expect.found.len(), quiet.expect.absent.len()), (0, 1));
     }
 
     fn check_error(text: &str, want: &str) {
@@ -292,11 +364,15 @@ mod tests {
         check_error("description = 'd'\nvariants = 1", "variants");
         check_error(
             "description = 'd'\n[variant.firing]\nhow = 'h'",
-            "[variant.firing]: no `kernel` here or in [machine]",
+            "[variant.firing]: `expect` promises nothing",
         );
         let with = |machine: &str| {
-            format!("description = 'd'\n[variant.firing]\nhow = 'h'\nmachine = {{ {machine} }}")
+            format!(
+                "description = 'd'\n[expect]\nno_finding = true\n[variant.firing]\nhow = 'h'\n\
+                 machine = {{ {machine} }}"
+            )
         };
+        check_error(&with(""), "[variant.firing]: no `kernel` here or in [machine]");
         check_error(&with("kernel = '6.1'"), "no `memory`");
         check_error(&with("kernel = '6.1', memory = '1T'"), "\"1T\" is no size");
         check_error(&with("kernel = '6.1', memory = '1G', nodes = 9"), "9 nodes");

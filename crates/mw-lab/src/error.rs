@@ -29,6 +29,25 @@ pub enum LabError {
         /// What there is.
         known: String,
     },
+    /// A kernel that is not in the cache could not be downloaded.
+    #[error(
+        "kernel {wanted} is not in {cache} and cannot be downloaded ({detail}): put its unpacked \
+         package there, or name a kernel's file with --kernel"
+    )]
+    KernelUnavailable {
+        /// What was asked for.
+        wanted: String,
+        /// Where kernels are kept.
+        cache: PathBuf,
+        /// What stood in the way.
+        detail: String,
+    },
+    /// The file that was named as a kernel is none.
+    #[error("{path} is no x86 kernel image: name a file such as /boot/vmlinuz-6.1.0-18-amd64")]
+    NoKernel {
+        /// The file.
+        path: PathBuf,
+    },
     /// A kernel package was unpacked but holds no kernel.
     #[error("{path} has no boot/vmlinuz-*: remove it, so that it is downloaded again")]
     KernelBroken {
@@ -36,12 +55,22 @@ pub enum LabError {
         path: PathBuf,
     },
     /// A kernel module that a case names is not in the kernel's package.
-    #[error("kernel {kernel} has no module {module}.ko")]
+    #[error("kernel {kernel} has no module {module} in {folder}, which the case needs")]
     ModuleMissing {
         /// The kernel's release.
         kernel: String,
         /// The module's name.
         module: String,
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// No case is called so.
+    #[error("no case or variant is called {wanted:?} in {folder}: see memwright lab --list")]
+    CaseUnknown {
+        /// What was asked for.
+        wanted: String,
+        /// The folder of cases.
+        folder: PathBuf,
     },
     /// A case's description cannot be used.
     #[error("{path}: {detail}")]

@@ -1,18 +1,19 @@
 //! Makes `fixtures/CASE/VARIANT` from `lab/CASE`: the captured state of a machine in which the
 //! case's condition holds (`firing…`) or does not (`quiet…`, and all of `healthy`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
-use crate::case::{Case, Variant};
+use crate::accel::Accel;
+use crate::case::Variant;
+use crate::cases;
 use crate::error::LabError;
-use crate::guest::{self, output_of};
+use crate::guest::{self, Base, Role, output_of};
 use crate::kernel::Kernel;
-use crate::klog::Trouble;
-use crate::qemu::{self, Ended, Run};
-use crate::workdir;
+use crate::qemu::{self, Run};
+use crate::{verdict, workdir};
 
 /// What became of one fixture.
 #[derive(Debug, Clone)]
@@ -37,10 +38,12 @@ pub fn make(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Made>, LabError> {
     let mut all = Vec::new();
-    for variant in chosen(&root.join("lab"), names)? {
-        let name = format!("{}/{}", variant.case, variant.name);
+    let variants = cases::chosen(&root.join("lab"), names, &[])?;
+    let base = Base::new(binary)?;
+    for variant in variants {
+        let name = variant.full_name();
         progress(&format!("{name}: kernel {}", variant.kernel));
-        let made = make_one(root, &variant, binary, name)?;
+        let made = make_one(root, &variant, &base, name)?;
         let boot = made.boot.map_or(0.0, |d| d.as_secs_f64());
         let wall = made.wall.as_secs_f64();
         progress(&format!(
@@ -52,47 +55,13 @@ pub fn make(
     Ok(all)
 }
 
-/// The variants that `names` mean, in the order of the folders.
-pub fn chosen(lab: &Path, names: &[String]) -> Result<Vec<Variant>, LabError> {
-    let mut variants: Vec<Variant> = Vec::new();
-    for dir in case_dirs(lab)? {
-        variants.extend(Case::read(&dir)?.variants);
-    }
-    for name in names {
-        if !variants.iter().any(|v| is_called(v, name)) {
-            return Err(LabError::case(lab, format!("no case or variant is called {name:?}")));
-        }
-    }
-    variants.retain(|v| names.is_empty() || names.iter().any(|name| is_called(v, name)));
-    Ok(variants)
-}
-
-fn is_called(variant: &Variant, name: &str) -> bool {
-    match name.split_once('/') {
-        Some((case, one)) => case == variant.case && one == variant.name,
-        None => name == variant.case,
-    }
-}
-
-fn case_dirs(lab: &Path) -> Result<Vec<PathBuf>, LabError> {
-    let mut dirs = Vec::new();
-    for entry in lab.read_dir().map_err(LabError::io(lab))? {
-        let path = entry.map_err(LabError::io(lab))?.path();
-        if path.join("case.toml").is_file() {
-            dirs.push(path);
-        }
-    }
-    dirs.sort();
-    Ok(dirs)
-}
-
-fn make_one(root: &Path, variant: &Variant, binary: &Path, name: String) -> Result<Made, LabError> {
+fn make_one(root: &Path, variant: &Variant, base: &Base, name: String) -> Result<Made, LabError> {
     let started = Instant::now();
     let fixtures = root.join("fixtures");
     std::fs::create_dir_all(&fixtures).map_err(LabError::io(&fixtures))?;
     let work = workdir::new_in(&fixtures)?;
     let tree = work.path().join("tree");
-    let run = run_guest(root, variant, binary)?;
+    let run = run_guest(variant, base)?;
     let outcome = judge(&run);
     if outcome == Outcome::Passed {
         unpack(&run, &tree)?;
@@ -103,37 +72,21 @@ fn make_one(root: &Path, variant: &Variant, binary: &Path, name: String) -> Resu
     Ok(Made { name, outcome, boot: run.boot, wall: started.elapsed() })
 }
 
-fn run_guest(root: &Path, variant: &Variant, binary: &Path) -> Result<Run, LabError> {
+fn run_guest(variant: &Variant, base: &Base) -> Result<Run, LabError> {
     let kernel = Kernel::get(&variant.kernel)?;
-    let image = guest::image(&root.join("lab"), variant, &kernel, binary)?;
-    qemu::run(&variant.machine, &kernel.image, &image)
+    let image = guest::image(base, variant, &kernel, Role::Capture)?;
+    qemu::run(&variant.machine, Accel::Tcg, &kernel.image, &image, &mut |_| true)
 }
 
 /// The outcome of a run: what the guest said, unless its kernel broke or it never said anything.
-pub fn judge(run: &Run) -> Outcome {
-    if let Some(trouble) = run.troubles.iter().find(|t| Trouble::is_fatal(t)) {
-        let (before, _) = run.console.split_once(&trouble.line).unwrap_or((&run.console, ""));
-        return failed(&format!("the guest's kernel broke: {}", trouble.line), before);
+fn judge(run: &Run) -> Outcome {
+    match verdict::of_run(run) {
+        Outcome::Failed(why) => {
+            let tail = verdict::last_words(run).replace('\n', "\n  ");
+            Outcome::Failed(format!("{why}; the console's last lines:\n  {tail}"))
+        }
+        other => other,
     }
-    match run.ended {
-        Ended::Done => {}
-        Ended::TimedOut => return failed("its time was up", &run.console),
-        Ended::Stopped => return failed("the machine stopped", &run.console),
-    }
-    let said = run.frames.text("outcome").unwrap_or_default();
-    match said.split_once(": ") {
-        None if said == "passed" => Outcome::Passed,
-        Some(("skipped", why)) => Outcome::Skipped(why.to_owned()),
-        _ => failed(&said, &run.console),
-    }
-}
-
-const CONSOLE_LINES_SHOWN: usize = 20;
-
-fn failed(why: &str, console: &str) -> Outcome {
-    let lines: Vec<&str> = console.lines().collect();
-    let tail = lines[lines.len().saturating_sub(CONSOLE_LINES_SHOWN)..].join("\n  ");
-    Outcome::Failed(format!("{why}; the console's last lines:\n  {tail}"))
 }
 
 /// `tar` sees by itself how the archive is compressed.
@@ -190,40 +143,6 @@ fn keep_files(old: &Path, new: &Path) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{klog, serial};
-
-    fn run(ended: Ended, outcome: &str, console: &str) -> Run {
-        let mut frames = serial::Frames::default();
-        frames.files.insert("outcome".to_owned(), outcome.as_bytes().to_vec());
-        Run {
-            ended,
-            frames,
-            console: console.to_owned(),
-            troubles: klog::scan(console),
-            boot: None,
-            wall: Duration::ZERO,
-        }
-    }
-
-    #[test]
-    fn the_guest_is_believed_unless_its_kernel_broke() {
-        let of = |ended, said, log| judge(&run(ended, said, log));
-        assert_eq!(of(Ended::Done, "passed\n", ""), Outcome::Passed);
-        assert_eq!(of(Ended::Done, "skipped: no swap\n", ""), Outcome::Skipped("no swap".into()));
-        let fails = |ended, said, log, why: &str| match of(ended, said, log) {
-            Outcome::Failed(text) => assert!(text.starts_with(why), "{text}"),
-            other => panic!("{other}"),
-        };
-        fails(Ended::Done, "passed", "BUG: bad page state", "the guest's kernel broke: BUG");
-        fails(
-            Ended::TimedOut,
-            "passed",
-            "last words",
-            "its time was up; the console's last lines:\n  last words",
-        );
-        fails(Ended::Stopped, "", "", "the machine stopped");
-        fails(Ended::Done, "failed: make.sh firing ended with 1: why", "", "failed: make.sh");
-    }
 
     #[test]
     fn a_new_tree_keeps_what_lies_beside_the_old_one() {
@@ -240,34 +159,5 @@ mod tests {
         assert_eq!((text("origin.txt"), text("expect.txt")), ("new".into(), "mine".into()));
         assert!(target.join("proc/new").exists() && !target.join("proc/old").exists());
         assert!(!tree.exists());
-    }
-
-    fn lab(dir: &Path) {
-        for (case, variants) in [("healthy", vec!["quiet", "large"]), ("oom-kill", vec!["firing"])]
-        {
-            let mut text =
-                "description = 'd'\n[machine]\nkernel = '6.1'\nmemory = '1G'\n".to_owned();
-            for variant in variants {
-                text += &format!("[variant.{variant}]\nhow = 'h'\n");
-            }
-            std::fs::create_dir_all(dir.join(case)).unwrap();
-            std::fs::write(dir.join(case).join("case.toml"), text).unwrap();
-        }
-    }
-
-    #[test]
-    fn names_choose_variants() {
-        let dir = tempfile::tempdir().unwrap();
-        lab(dir.path());
-        let check = |names: &[&str], want: &[&str]| {
-            let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
-            let got = chosen(dir.path(), &names).unwrap();
-            let got: Vec<String> = got.iter().map(|v| format!("{}/{}", v.case, v.name)).collect();
-            assert_eq!(got, want);
-        };
-        check(&[], &["healthy/large", "healthy/quiet", "oom-kill/firing"]);
-        check(&["healthy"], &["healthy/large", "healthy/quiet"]);
-        check(&["healthy/large", "oom-kill"], &["healthy/large", "oom-kill/firing"]);
-        assert!(chosen(dir.path(), &["nothing".to_owned()]).is_err());
     }
 }

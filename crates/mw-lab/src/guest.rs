@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::case::Variant;
+use crate::cases::guest_file;
 use crate::error::LabError;
 use crate::initramfs::Initramfs;
 use crate::kernel::Kernel;
@@ -14,66 +15,140 @@ const BUSYBOX: &str = "/bin/busybox";
 /// Where programs that cases name are looked for.
 const PROGRAM_DIRS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// Builds the initial file system of a variant. `binary` is the `memwright` that captures.
+/// What a guest does when it is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Make the condition and capture it: `lab/guest/capture.sh`.
+    Capture,
+    /// Everything that the case promises: `lab/guest/play.sh`.
+    Play,
+}
+
+/// What every guest gets, made once.
+#[derive(Debug)]
+pub struct Base(Initramfs);
+
+impl Base {
+    /// With `binary` as the guest's `memwright`.
+    pub fn new(binary: &Path) -> Result<Base, LabError> {
+        let mut image = Initramfs::new();
+        if !Path::new(BUSYBOX).exists() {
+            return Err(missing("busybox", "busybox-static"));
+        }
+        image.add_program("busybox", Path::new(BUSYBOX))?;
+        image.add("init", 0o755, guest_file("init"));
+        for role in ["lab/guest/capture.sh", "lab/guest/play.sh"] {
+            image.add(role, 0o644, guest_file(role.trim_start_matches("lab/guest/")));
+        }
+        for tool in ["hold", "took"] {
+            let source = guest_file(&format!("{tool}.c"));
+            image.add(&format!("bin/{tool}"), 0o755, compile(source)?);
+        }
+        add_stripped(&mut image, binary)?;
+        Ok(Base(image))
+    }
+}
+
+/// The initial file system of a guest that plays or captures a variant.
 pub fn image(
-    lab: &Path,
+    base: &Base,
     variant: &Variant,
     kernel: &Kernel,
-    binary: &Path,
+    role: Role,
 ) -> Result<Vec<u8>, LabError> {
-    let mut image = Initramfs::new();
-    let guest = lab.join("guest");
-    if !Path::new(BUSYBOX).exists() {
-        return Err(missing("busybox", "busybox-static"));
-    }
-    image.add_program("busybox", Path::new(BUSYBOX))?;
-    image.add_file("init", 0o755, &guest.join("init"))?;
-    image.add("bin/hold", 0o755, compile(&guest.join("hold.c"))?);
+    let mut image = base.0.clone();
     for name in &variant.programs {
         image.add_program(name, &find_program(name)?)?;
     }
-    add_stripped(&mut image, binary)?;
-    let modules = add_modules(&mut image, kernel, &variant.modules)?;
+    let modules = add_modules(&mut image, kernel, variant)?;
     add_case_files(&mut image, &variant.dir)?;
-    image.add("lab/env", 0o644, environment(variant, &modules));
+    image.add("lab/env", 0o644, environment(variant, &modules, role));
     image.to_bytes()
 }
 
-/// The variables that `init` and `make.sh` see.
-fn environment(variant: &Variant, modules: &[String]) -> String {
-    let disks = variant.machine.disks.len();
-    format!(
-        "export CASE={} VARIANT={} CGROUP={} DISKS={disks}\nSWAPS='{}'\nMODULES='{}'\n",
-        variant.case,
-        variant.name,
-        variant.cgroup.name(),
-        variant.machine.swap_disks().join(" "),
-        modules.join(" "),
-    )
+/// A guest that only says that it is there.
+pub fn trial_image(base: &Base) -> Result<Vec<u8>, LabError> {
+    let mut image = base.0.clone();
+    image.add(
+        "init",
+        0o755,
+        *b"#!/bin/busybox sh
+/bin/busybox mkdir -p /dev
+/bin/busybox mount -t devtmpfs devtmpfs /dev
+echo '@@memwright done' >/dev/ttyS1
+/bin/busybox sleep 60
+",
+    );
+    image.to_bytes()
 }
 
+/// The variables that the guest's scripts see. What a case brings in is checked when it is read: no
+/// word here can end the quotes.
+fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
+    let expect = &variant.expect;
+    let role = match role {
+        Role::Capture => "capture",
+        Role::Play => "play",
+    };
+    let lines = [
+        ("export CASE", variant.case.clone()),
+        ("export VARIANT", variant.name.clone()),
+        ("export CGROUP", variant.cgroup.name().to_owned()),
+        ("export DISKS", variant.machine.disks.len().to_string()),
+        ("SWAPS", variant.machine.swap_disks().join(" ")),
+        ("MODULES", modules.join(" ")),
+        ("ROLE", role.to_owned()),
+        ("FIND", expect.found.join(" ")),
+        ("FIX", expect.fix.join(" ")),
+        ("STAYS", if expect.stays { "1" } else { "" }.to_owned()),
+        ("LOOKS", expect.looks.to_string()),
+    ];
+    lines.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()
+}
+
+/// The names of the files of the modules that the guest loads before the case begins.
 fn add_modules(
     image: &mut Initramfs,
     kernel: &Kernel,
-    names: &[String],
+    variant: &Variant,
 ) -> Result<Vec<String>, LabError> {
+    let mut names = variant.modules.clone();
+    let needed = variant.machine.drivers().into_iter().filter(|name| kernel.has_module(name));
+    names.extend(needed.map(str::to_owned));
     let mut files = Vec::new();
-    for name in names {
-        let path = kernel.module(name)?;
+    for path in kernel.modules(&names)? {
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        image.add_file(&format!("lab/modules/{file}"), 0o644, &path)?;
+        image.add(&format!("lab/modules/{file}"), 0o644, unpacked(&path)?);
         files.push(file);
     }
     Ok(files)
 }
 
-/// Everything in the case's folder but its description.
+/// A module's contents, uncompressed: the guest's tools know not every way of compression.
+fn unpacked(path: &Path) -> Result<Vec<u8>, LabError> {
+    let program = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("xz") => ("xz", "xz-utils"),
+        Some("zst") => ("zstd", "zstd"),
+        Some("gz") => ("gzip", "gzip"),
+        _ => return std::fs::read(path).map_err(LabError::io(path)),
+    };
+    bytes_of(Command::new(program.0).arg("-dc").arg(path), program.1)
+}
+
+/// Everything in the case's folder but its description; a program in C is compiled to `/bin`.
 fn add_case_files(image: &mut Initramfs, dir: &Path) -> Result<(), LabError> {
     for entry in dir.read_dir().map_err(LabError::io(dir))? {
-        let entry = entry.map_err(LabError::io(dir))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name != "case.toml" && entry.path().is_file() {
-            image.add_file(&format!("lab/{name}"), 0o755, &entry.path())?;
+        let path = entry.map_err(LabError::io(dir))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match name.strip_suffix(".c") {
+            Some(program) => {
+                let source = std::fs::read(&path).map_err(LabError::io(&path))?;
+                image.add(&format!("bin/{program}"), 0o755, compile(&source)?);
+            }
+            None if name != "case.toml" && path.is_file() => {
+                image.add_file(&format!("lab/{name}"), 0o755, &path)?;
+            }
+            None => {}
         }
     }
     Ok(())
@@ -87,11 +162,13 @@ fn add_stripped(image: &mut Initramfs, binary: &Path) -> Result<(), LabError> {
     image.add_program("memwright", &stripped)
 }
 
-fn compile(source: &Path) -> Result<Vec<u8>, LabError> {
+/// Statically, for the guest has no libraries but those of its programs.
+fn compile(source: &[u8]) -> Result<Vec<u8>, LabError> {
     let dir = workdir::new()?;
-    let program = dir.path().join("program");
+    let (text, program) = (dir.path().join("program.c"), dir.path().join("program"));
+    std::fs::write(&text, source).map_err(LabError::io(&text))?;
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-Wextra", "-static", "-o"]).arg(&program).arg(source);
+    gcc.args(["-O2", "-Wall", "-Wextra", "-static", "-pthread", "-o"]).arg(&program).arg(&text);
     output_of(&mut gcc, "gcc libc6-dev")?;
     std::fs::read(&program).map_err(LabError::io(&program))
 }
@@ -108,6 +185,10 @@ fn missing(program: &str, package: &str) -> LabError {
 /// Runs a program of the host and returns what it printed. `package` is what to install when it is
 /// not there.
 pub(crate) fn output_of(command: &mut Command, package: &str) -> Result<String, LabError> {
+    bytes_of(command, package).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn bytes_of(command: &mut Command, package: &str) -> Result<Vec<u8>, LabError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.output() {
         Ok(output) => output,
@@ -117,7 +198,7 @@ pub(crate) fn output_of(command: &mut Command, package: &str) -> Result<String, 
         Err(e) => return Err(LabError::io(Path::new(&program))(e)),
     };
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(output.stdout);
     }
     let said = [output.stderr, output.stdout].concat();
     let args: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();

@@ -3,18 +3,25 @@
 //!
 //! The cache is `$MEMWRIGHT_KERNELS`, or `$XDG_CACHE_HOME/memwright/kernels`, or
 //! `~/.cache/memwright/kernels`; in it each package has a folder of its own. A kernel that is in the
-//! cache is used without asking the network.
+//! cache is used without asking the network. A user's own kernel is used where it lies.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::LabError;
 use crate::guest::output_of;
-use crate::workdir;
+use crate::{vmlinuz, workdir};
 
 /// The series that cases may name, and the package that depends on the newest kernel of each.
 const SERIES: &[(&str, &str)] =
     &[("6.1", "linux-image-cloud-amd64"), ("6.12", "linux-image-6.12-cloud-amd64")];
+
+/// The series that there are packages of, oldest first.
+pub fn series() -> impl Iterator<Item = &'static str> {
+    SERIES.iter().map(|(series, _)| *series)
+}
 
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +43,25 @@ impl Kernel {
             Some(kernel) => Ok(kernel),
             None => download(&cache, series),
         }
+    }
+
+    /// The kernel that `wanted` means: a series, or the path of an image.
+    pub fn find(wanted: &str) -> Result<Kernel, LabError> {
+        if wanted.contains('/') { Kernel::of_image(Path::new(wanted)) } else { Kernel::get(wanted) }
+    }
+
+    /// The kernel in the file `image`. Its modules are where its package has put them: beside it, or
+    /// on this machine.
+    pub fn of_image(image: &Path) -> Result<Kernel, LabError> {
+        let mut head = Vec::new();
+        let file = File::open(image).map_err(LabError::io(image))?;
+        file.take(vmlinuz::HEAD_BYTES).read_to_end(&mut head).map_err(LabError::io(image))?;
+        let release = vmlinuz::release(&head)
+            .ok_or_else(|| LabError::NoKernel { path: image.to_path_buf() })?;
+        let of_root = |root: &Path| root.join("lib/modules").join(&release);
+        let beside = image.ancestors().nth(2).map(of_root).filter(|modules| modules.is_dir());
+        let modules = beside.unwrap_or_else(|| of_root(Path::new("/")));
+        Ok(Kernel { image: image.to_path_buf(), release, modules })
     }
 
     /// The newest kernel of `series` that is in `cache`.
@@ -73,12 +99,47 @@ impl Kernel {
         Err(broken())
     }
 
-    /// The file of the module `name`, which may be compressed.
-    pub fn module(&self, name: &str) -> Result<PathBuf, LabError> {
-        find_module(&self.modules, name).ok_or_else(|| LabError::ModuleMissing {
-            kernel: self.release.clone(),
-            module: name.to_owned(),
-        })
+    /// The files of the modules called `names` and of those that they need, in the order of loading.
+    /// What is built in needs none.
+    pub fn modules(&self, names: &[String]) -> Result<Vec<PathBuf>, LabError> {
+        let mut files = Vec::new();
+        for name in names.iter().filter(|name| !self.has_built_in(name)) {
+            let chain = self.chain(name).or_else(|| Some(vec![find_module(&self.modules, name)?]));
+            let chain = chain.ok_or_else(|| LabError::ModuleMissing {
+                kernel: self.release.clone(),
+                module: name.clone(),
+                folder: self.modules.clone(),
+            })?;
+            files.extend(chain);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        files.retain(|file| seen.insert(file.clone()));
+        Ok(files)
+    }
+
+    /// Whether the kernel's package has the module `name` as a file.
+    pub fn has_module(&self, name: &str) -> bool {
+        !self.has_built_in(name) && find_module(&self.modules, name).is_some()
+    }
+
+    fn has_built_in(&self, name: &str) -> bool {
+        let list = self.text("modules.builtin");
+        list.lines().any(|line| is_module(line.rsplit('/').next().unwrap_or(line), name))
+    }
+
+    /// A module with what it needs before it, as `modules.dep` says, where there is one.
+    fn chain(&self, name: &str) -> Option<Vec<PathBuf>> {
+        let list = self.text("modules.dep");
+        let (module, needs) = list.lines().find_map(|line| {
+            let (module, needs) = line.split_once(':')?;
+            is_module(module.rsplit('/').next()?, name).then_some((module, needs))
+        })?;
+        let files = needs.split_whitespace().rev().chain([module]);
+        Some(files.map(|file| self.modules.join(file)).collect())
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.modules.join(name)).unwrap_or_default()
     }
 }
 
@@ -99,6 +160,14 @@ fn download(cache: &Path, series: &str) -> Result<Kernel, LabError> {
         .iter()
         .find(|(s, _)| *s == series)
         .ok_or_else(|| LabError::KernelUnknown { wanted: series.to_owned(), known: known() })?;
+    download_as(cache, series, meta).map_err(|error| LabError::KernelUnavailable {
+        wanted: series.to_owned(),
+        cache: cache.to_path_buf(),
+        detail: error.to_string(),
+    })
+}
+
+fn download_as(cache: &Path, series: &str, meta: &str) -> Result<Kernel, LabError> {
     let depends = output_of(Command::new("apt-cache").args(["depends", meta]), "apt")?;
     let package = depends
         .lines()
@@ -106,10 +175,7 @@ fn download(cache: &Path, series: &str) -> Result<Kernel, LabError> {
         .filter(|package| package.strip_prefix("linux-image-").is_some_and(|p| is_of(p, series)))
         .ok_or_else(|| LabError::Command {
             command: format!("apt-cache depends {meta}"),
-            detail: format!(
-                "names no kernel {series}; run apt-get update, or put one into {}",
-                cache.display()
-            ),
+            detail: format!("names no kernel {series}; run apt-get update"),
         })?;
     std::fs::create_dir_all(cache).map_err(LabError::io(cache))?;
     let work = workdir::new_in(cache)?;
@@ -141,12 +207,18 @@ fn numbers(release: &str) -> Vec<u64> {
     release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
 }
 
+/// Whether a file's name is that of the module `name`, compressed or not.
+fn is_module(file: &str, name: &str) -> bool {
+    let rest = file.replace('-', "_");
+    let rest = rest.strip_prefix(&name.replace('-', "_"));
+    rest.is_some_and(|rest| matches!(rest, ".ko" | ".ko.xz" | ".ko.zst" | ".ko.gz"))
+}
+
 fn find_module(dir: &Path, name: &str) -> Option<PathBuf> {
     for entry in dir.read_dir().ok()?.flatten() {
         let path = entry.path();
         let file = entry.file_name().to_string_lossy().into_owned();
-        let is_it = file.strip_prefix(name).is_some_and(|rest| matches!(rest, ".ko" | ".ko.xz"));
-        if is_it {
+        if is_module(&file, name) {
             return Some(path);
         }
         if path.is_dir()
@@ -190,9 +262,38 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         package(cache.path(), "6.1.0");
         let kernel = Kernel::cached(cache.path(), "6.1").unwrap().unwrap();
-        assert!(kernel.module("virtio_blk").unwrap().ends_with("block/virtio_blk.ko.xz"));
-        let error = kernel.module("virtio").unwrap_err().to_string();
-        assert_eq!(error, "kernel 6.1.0 has no module virtio.ko");
+        let of = |name: &str| kernel.modules(&[name.to_owned()]);
+        assert!(of("virtio-blk").unwrap()[0].ends_with("block/virtio_blk.ko.xz"));
+        assert!(kernel.has_module("virtio_blk") && !kernel.has_module("virtio"));
+        let error = of("virtio").unwrap_err().to_string();
+        assert!(error.starts_with("kernel 6.1.0 has no module virtio"), "{error}");
+    }
+
+    #[test]
+    fn modules_come_after_what_they_need_and_once() {
+        let cache = tempfile::tempdir().unwrap();
+        package(cache.path(), "6.1.0");
+        let kernel = Kernel::cached(cache.path(), "6.1").unwrap().unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(kernel.modules.join(name), text).unwrap();
+        };
+        write("modules.builtin", "kernel/fs/ext4/ext4.ko\n");
+        write("modules.dep", "k/nvme.ko.xz: k/nvme-core.ko.xz k/crc.ko\nk/crc.ko:\n");
+        let names = ["ext4", "crc", "nvme"].map(str::to_owned);
+        let files = kernel.modules(&names).unwrap();
+        let names: Vec<_> = files.iter().filter_map(|f| f.file_name()?.to_str()).collect();
+        assert_eq!(names, ["crc.ko", "nvme-core.ko.xz", "nvme.ko.xz"]);
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_said_to_be_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("vmlinuz");
+        std::fs::write(&file, "text").unwrap();
+        let error = Kernel::find(file.to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("is no x86 kernel image"), "{error}");
+        let error = Kernel::find("/nowhere/vmlinuz").unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/vmlinuz: No such file"), "{error}");
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! What the guest's kernel log says about the kernel's own health.
 
 /// A kind of trouble, gravest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TroubleKind {
     /// The kernel gave up.
     Panic,
     /// The kernel caught itself in an error: `BUG`, `Oops`, a bad access.
     Oops,
+    /// A task made no progress for long.
+    HungTask,
+    /// The kernel killed a process for want of memory: its own right, but seldom what a case is about.
+    OutOfMemory,
     /// The kernel says that something is not as it should be.
     Warning,
-    /// A CPU or a task made no progress for long; on an emulated machine that need be no error.
+    /// A CPU made no progress for long; on an emulated machine that need be no error.
     Stuck,
 }
 
 /// A line of the log that tells of trouble.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Trouble {
     /// What kind.
     pub kind: TroubleKind,
@@ -27,6 +32,11 @@ impl Trouble {
     pub fn is_fatal(&self) -> bool {
         self.kind <= TroubleKind::Oops
     }
+
+    /// Whether a case that does not expect it has gone wrong.
+    pub fn is_grave(&self) -> bool {
+        self.kind <= TroubleKind::OutOfMemory
+    }
 }
 
 /// What the kernel prints, most specific first: the first pattern that a line has decides.
@@ -34,7 +44,8 @@ const PATTERNS: &[(&str, TroubleKind)] = &[
     ("Kernel panic - not syncing", TroubleKind::Panic),
     ("BUG: soft lockup", TroubleKind::Stuck),
     ("BUG: workqueue lockup", TroubleKind::Stuck),
-    ("blocked for more than", TroubleKind::Stuck),
+    ("blocked for more than", TroubleKind::HungTask),
+    ("ut of memory: Killed process", TroubleKind::OutOfMemory),
     ("self-detected stall", TroubleKind::Stuck),
     ("detected stalls on CPUs", TroubleKind::Stuck),
     ("BUG: ", TroubleKind::Oops),
@@ -71,13 +82,20 @@ mod tests {
         check("[ 1.0] Kernel panic - not syncing: Out of memory", Some(TroubleKind::Panic));
         check("[ 1.0] BUG: kernel NULL pointer dereference, address: 0", Some(TroubleKind::Oops));
         check("[ 1.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!", Some(TroubleKind::Stuck));
-        check("[ 1.0] INFO: task dd:77 blocked for more than 120 s", Some(TroubleKind::Stuck));
+        check("[ 1.0] INFO: task dd:77 blocked for more than 120 s", Some(TroubleKind::HungTask));
         check("[ 1.0] WARNING: CPU: 0 PID: 1 at mm/page_alloc.c:1", Some(TroubleKind::Warning));
     }
 
     #[test]
-    fn an_oom_kill_is_no_trouble_of_the_kernel() {
-        check("[ 9.0] Out of memory: Killed process 71 (hold) total-vm:1kB", None);
+    fn an_oom_kill_is_grave_but_does_not_break_the_kernel() {
+        for line in [
+            "[ 9.0] Out of memory: Killed process 71 (hold) total-vm:1kB",
+            "[ 9.0] Memory cgroup out of memory: Killed process 71 (hold)",
+        ] {
+            check(line, Some(TroubleKind::OutOfMemory));
+            assert!(scan(line).iter().all(|t| t.is_grave() && !t.is_fatal()));
+        }
+        assert!(!scan("WARNING: CPU: 0").iter().any(Trouble::is_grave));
     }
 
     #[test]

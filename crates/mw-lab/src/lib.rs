@@ -1,38 +1,63 @@
 //! The lab: small virtual machines with stock distribution kernels, in which a memory condition is
 //! made for real, and from which files are brought back.
 //!
-//! A *case* is a folder `lab/NAME` with `case.toml` (which machine, in which variants) and `make.sh`
-//! (run inside the guest as `make.sh VARIANT`; it makes the condition and leaves it in force).
+//! A *case* is a folder `lab/NAME`:
+//! - `case.toml`: which machine, in which variants, and what each promises (case.rs);
+//! - `make.sh`, run inside the guest as `make.sh VARIANT`: makes the condition and leaves it in force;
+//! - `measure.sh`, where there is an effect to be measured, run as `measure.sh VARIANT PHASE` in each
+//!   phase: prints lines `NAME VALUE UNIT`;
+//! - `setup.sh`, where something has to be there before the first measurement;
+//! - programs in C, compiled for the guest: `tick.c` is `tick` there. Every guest has busybox,
+//!   `memwright`, `hold`, which holds memory, and `took`, which times a command (lab/guest).
+//!
+//! A script says in /run/why what went wrong, and ends with 77 where the case cannot be tried on this
+//! kernel. What a case leaves in /run/keep comes back with the logs.
 //!
 //! The way of a run:
 //! ```text
 //! case.toml ─ Case ─ Machine ┐
-//! kernel package ─ Kernel ───┼→ QEMU → console, frames → Run → Outcome
-//! make.sh, programs ─ Image ─┘
+//! kernel package ─ Kernel ───┼→ QEMU → console, frames → Run ─┬→ judge → Play → report
+//! scripts, programs ─ Image ─┘                                └→ capture → fixture
 //! ```
+//! A guest either plays (before, make, during, fix, fixed, undo, undone) or captures; lab/guest/play.sh
+//! and capture.sh are its side of it. What it promises is judged here alone, by pure functions.
 //! Nothing outlives a run: the machine is killed when its handle is dropped or its time is up, and
 //! images live in a temporary folder.
 
+pub mod accel;
 pub mod case;
+pub mod cases;
 pub mod error;
+pub mod expect;
 pub mod fixtures;
 pub mod guest;
+pub mod host;
 pub mod initramfs;
+pub mod judge;
 pub mod kernel;
 pub mod klog;
+pub mod logs;
 pub mod machine;
+pub mod play;
+pub mod port;
 pub mod qemu;
+pub mod report;
 pub mod serial;
+pub mod transcript;
+pub mod verdict;
+mod vmlinuz;
 mod workdir;
 
-pub use case::{Case, Variant};
+pub use case::{Case, Kind, Variant};
 pub use error::LabError;
 pub use kernel::Kernel;
 pub use machine::{Disk, DiskFormat, Machine};
+pub use play::{Lab, Play};
 pub use qemu::Run;
 
 /// What became of a case.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "outcome", content = "why", rename_all = "lowercase")]
 pub enum Outcome {
     /// It did what it says.
     Passed,

@@ -1,10 +1,9 @@
 //! What a virtual machine is made of, and QEMU's words for it.
-//!
-//! The emulation is software (`-accel tcg`), so that a lab runs where there is no hardware
-//! virtualisation, or a broken one, and behaves alike everywhere.
 
 use std::path::Path;
 use std::time::Duration;
+
+use crate::accel::Accel;
 
 /// What a disk holds when the machine starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -72,10 +71,10 @@ const CPU_MODEL: &str = "max,la57=off";
 
 impl Machine {
     /// QEMU's arguments for one run.
-    pub fn qemu_arguments(&self, files: &Files<'_>) -> Vec<String> {
+    pub fn qemu_arguments(&self, accel: Accel, files: &Files<'_>) -> Vec<String> {
         let mut args: Vec<String> = Vec::new();
         let mut add = |name: &str, value: String| args.extend([name.to_owned(), value]);
-        add("-accel", "tcg".to_owned());
+        add("-accel", accel.name().to_owned());
         add("-cpu", CPU_MODEL.to_owned());
         add("-m", format!("{}M", self.memory_bytes >> 20));
         add("-smp", format!("{0},sockets={0}", self.cpus));
@@ -111,6 +110,14 @@ impl Machine {
             args.push(("-numa", format!("cpu,node-id={node},socket-id={cpu}")));
         }
         args
+    }
+
+    /// The kernel modules without which the guest does not see its disks; most kernels have them
+    /// built in.
+    pub fn drivers(&self) -> Vec<&'static str> {
+        let is_ext4 = |disk: &Disk| disk.format == DiskFormat::Ext4;
+        let nvme = (!self.disks.is_empty()).then_some("nvme");
+        nvme.into_iter().chain(self.disks.iter().any(is_ext4).then_some("ext4")).collect()
     }
 
     /// The kernel's names of the disks that hold swap space.
@@ -154,7 +161,7 @@ mod tests {
         let path = Path::new("/t/x");
         let files =
             Files { kernel: path, initramfs: path, disks: &disks, console: path, frames: path };
-        machine.qemu_arguments(&files).join(" ")
+        machine.qemu_arguments(Accel::Tcg, &files).join(" ")
     }
 
     #[test]

@@ -1,18 +1,25 @@
 //! One run of a machine: from the start of QEMU to its end, which always comes.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::accel::Accel;
 use crate::error::LabError;
 use crate::guest::output_of;
+use crate::host;
 use crate::klog::{self, Trouble};
 use crate::machine::{Disk, DiskFormat, Files, Machine};
+use crate::port::{Port, Step};
 use crate::serial::{self, Frames};
 use crate::workdir;
 
 const QEMU: &str = "qemu-system-x86_64";
 const POLL: Duration = Duration::from_millis(50);
+
+/// The most that a guest may say on either of its serial ports.
+const MAX_SAID_BYTES: u64 = 64 << 20;
 
 /// How a run came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +30,12 @@ pub enum Ended {
     TimedOut,
     /// The machine stopped by itself: a panic, or QEMU could not run it.
     Stopped,
+    /// The guest said more than anybody wants to read.
+    TooMuchSaid,
+    /// The guest's disks have nearly filled the host's.
+    DiskFull,
+    /// Whoever watched has had enough.
+    Interrupted,
 }
 
 /// What a run brought back.
@@ -36,25 +49,39 @@ pub struct Run {
     pub console: String,
     /// What the kernel's log says about the kernel's health.
     pub troubles: Vec<Trouble>,
+    /// What the guest did, in order.
+    pub steps: Vec<Step>,
     /// From the start of QEMU to the guest's first word; `None`: it never spoke.
     pub boot: Option<Duration>,
     /// From the start of QEMU to the end.
     pub wall: Duration,
 }
 
+/// Is told every moment which step the guest is at (`None`: it boots), and says whether to go on.
+pub type Watch<'a> = dyn FnMut(Option<&Step>) -> bool + 'a;
+
 /// A running machine; dropping it kills it.
-struct Guest(Child);
+struct Guest {
+    qemu: Child,
+    started: Instant,
+}
 
 impl Drop for Guest {
     fn drop(&mut self) {
         // It may have ended by itself; then there is nothing to kill.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
     }
 }
 
 /// Boots `machine` with `kernel` and the archive `initramfs`, and waits for its end.
-pub fn run(machine: &Machine, kernel: &Path, initramfs: &[u8]) -> Result<Run, LabError> {
+pub fn run(
+    machine: &Machine,
+    accel: Accel,
+    kernel: &Path,
+    initramfs: &[u8],
+    watch: &mut Watch<'_>,
+) -> Result<Run, LabError> {
     let dir = workdir::new()?;
     let image = dir.path().join("initramfs");
     std::fs::write(&image, initramfs).map_err(LabError::io(&image))?;
@@ -63,20 +90,26 @@ pub fn run(machine: &Machine, kernel: &Path, initramfs: &[u8]) -> Result<Run, La
     let files =
         Files { kernel, initramfs: &image, disks: &disks, console: &console, frames: &frames };
 
-    let started = Instant::now();
-    let mut guest = start(machine.qemu_arguments(&files), &dir.path().join("qemu"))?;
-    let (ended, boot) = wait(&mut guest, &frames, started, machine.time_limit)?;
+    let mut guest = start(machine.qemu_arguments(accel, &files), &dir.path().join("qemu"))?;
+    let mut port = Port::new(&frames);
+    let ended = wait(&mut guest, &mut port, &files, machine.time_limit, watch)?;
+    let wall = guest.started.elapsed();
     drop(guest);
 
     let mut text = read(&console)?;
     text.push_str(&read(&dir.path().join("qemu"))?);
+    let frames = match serial::parse(&read(&frames)?) {
+        Err(_) if ended != Ended::Done => Frames::default(),
+        frames => frames?,
+    };
     Ok(Run {
         ended,
-        frames: serial::parse(&read(&frames)?)?,
+        frames,
         troubles: klog::scan(&text),
         console: text,
-        boot,
-        wall: started.elapsed(),
+        steps: port.steps,
+        boot: port.boot,
+        wall,
     })
 }
 
@@ -91,44 +124,53 @@ fn start(arguments: Vec<String>, said: &Path) -> Result<Guest, LabError> {
         .stdout(Stdio::null())
         .stderr(said)
         .spawn();
-    child.map(Guest).map_err(|_| LabError::ProgramMissing {
+    let qemu = child.map_err(|_| LabError::ProgramMissing {
         program: "setpriv".to_owned(),
         package: "util-linux".to_owned(),
-    })
+    })?;
+    Ok(Guest { qemu, started: Instant::now() })
 }
 
 fn wait(
     guest: &mut Guest,
-    frames: &Path,
-    started: Instant,
+    port: &mut Port,
+    files: &Files<'_>,
     limit: Duration,
-) -> Result<(Ended, Option<Duration>), LabError> {
-    let mut boot = None;
+    watch: &mut Watch<'_>,
+) -> Result<Ended, LabError> {
+    let is_flood = |path| size(path) > MAX_SAID_BYTES;
     loop {
-        let stopped = guest.0.try_wait().map_err(LabError::io(Path::new(QEMU)))?.is_some();
-        let port = std::fs::read(frames).unwrap_or_default();
-        if boot.is_none() && !port.is_empty() {
-            boot = Some(started.elapsed());
+        let stopped = guest.qemu.try_wait().map_err(LabError::io(Path::new(QEMU)))?.is_some();
+        if is_flood(files.frames) || is_flood(files.console) {
+            return Ok(Ended::TooMuchSaid);
         }
-        if serial::is_done(&port) {
-            return Ok((Ended::Done, boot));
+        let now = guest.started.elapsed();
+        port.follow(now)?;
+        let goes_on = watch(port.steps.last());
+        match () {
+            () if port.is_done => return Ok(Ended::Done),
+            () if !goes_on => return Ok(Ended::Interrupted),
+            () if stopped => return Ok(Ended::Stopped),
+            () if now > limit => return Ok(Ended::TimedOut),
+            () if host::is_nearly_full(files.console) => return Ok(Ended::DiskFull),
+            () => std::thread::sleep(POLL),
         }
-        if stopped {
-            return Ok((Ended::Stopped, boot));
-        }
-        if started.elapsed() > limit {
-            return Ok((Ended::TimedOut, boot));
-        }
-        std::thread::sleep(POLL);
     }
 }
 
+fn size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// No more than a guest may say; a file that is not there is empty.
 fn read(path: &Path) -> Result<String, LabError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(e) => Err(LabError::io(path)(e)),
-    }
+    let file = match std::fs::File::open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+        file => file.map_err(LabError::io(path))?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_SAID_BYTES).read_to_end(&mut bytes).map_err(LabError::io(path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Sparse images: they take no more room than what the guest writes.

@@ -1,17 +1,15 @@
 //! The guest's way to hand files to the host: frames on the second serial port.
 //!
 //! A frame is a line `@@memwright begin NAME`, the contents in base64 on any number of lines, and a
-//! line `@@memwright end NAME`. The line `@@memwright done` says that no frame follows. The kernel's
-//! log has a serial port of its own, so nothing comes between a frame's lines.
+//! line `@@memwright end NAME`. Between frames `@@memwright at STEP` says what the guest begins with,
+//! and `@@memwright done` that no frame follows. The kernel's log has a serial port of its own, so
+//! nothing comes between a frame's lines.
 
 use std::collections::BTreeMap;
 
 use crate::error::LabError;
 
 const MARK: &str = "@@memwright ";
-
-/// The line after which the guest sends nothing more.
-pub const DONE: &str = "@@memwright done";
 
 /// The frames of a guest, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,9 +28,9 @@ impl Frames {
     }
 }
 
-/// Whether the guest has said that it is done.
-pub fn is_done(port: &[u8]) -> bool {
-    port.split(|&b| b == b'\n').any(|line| line.trim_ascii_end() == DONE.as_bytes())
+/// What a line says that is no part of a frame's contents.
+pub(crate) fn mark(line: &str) -> Option<&str> {
+    line.strip_prefix(MARK)
 }
 
 /// Reads what came over the port. A frame that has begun but not ended is left out.
@@ -40,8 +38,9 @@ pub fn parse(port: &str) -> Result<Frames, LabError> {
     let mut frames = Frames::default();
     let mut open: Option<(String, String)> = None;
     for line in port.lines().map(str::trim_end) {
-        match (line.strip_prefix(MARK), &mut open) {
+        match (mark(line), &mut open) {
             (Some("done"), None) => frames.done = true,
+            (Some(mark), None) if mark.starts_with("at ") => {}
             (Some(mark), None) => {
                 let name = mark.strip_prefix("begin ").ok_or_else(|| stray(line))?;
                 open = Some((name.to_owned(), String::new()));
@@ -107,14 +106,13 @@ mod tests {
         let got: Vec<_> = frames.files.iter().map(|(n, b)| (n.as_str(), b.as_slice())).collect();
         assert_eq!(got, want);
         assert_eq!(frames.done, done);
-        assert_eq!(is_done(port.as_bytes()), done);
     }
 
     #[test]
     fn frames_are_read() {
         check("", &[], false);
         check(
-            "@@memwright begin a\r\nbWVtd3Jp\r\nZ2h0\r\n@@memwright end a\r\n@@memwright done\r\n",
+            "@@memwright at make\r\n@@memwright begin a\r\nbWVtd3Jp\r\nZ2h0\r\n@@memwright end a\r\n@@memwright done\r\n",
             &[("a", b"memwright")],
             true,
         );

@@ -6,6 +6,8 @@ pub(crate) mod changes;
 pub(crate) mod check;
 pub(crate) mod explain;
 pub(crate) mod fix;
+#[cfg(feature = "lab")]
+pub(crate) mod lab;
 pub(crate) mod undo;
 
 use crate::{Exit, Failure};

@@ -1,0 +1,76 @@
+//! Arguments of `lab`.
+
+use clap::{Args as ClapArgs, ValueEnum};
+use std::path::PathBuf;
+
+/// Arguments of `lab`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct LabArgs {
+    /// The cases to play, or single variants of them [default: all]
+    #[arg(value_name = "CASE[/VARIANT]")]
+    pub names: Vec<String>,
+    /// The kernels to play on, 6.1 or 6.12 or the path of a kernel image, which has a slash in it
+    /// [default: the one that each case names]
+    #[arg(long, value_name = "KERNEL", value_delimiter = ',')]
+    pub kernel: Vec<String>,
+    /// Play on every kernel that there is a package of
+    #[arg(long, conflicts_with = "kernel")]
+    pub all_kernels: bool,
+    /// Only cases of this kind
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub kind: Vec<CaseKind>,
+    /// A folder with cases of one's own instead of those that come with memwright
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+    /// How the guest's instructions are carried out
+    #[arg(long, value_enum, default_value_t = Acceleration::Auto)]
+    pub accel: Acceleration,
+    /// List the cases and play none
+    #[arg(long)]
+    pub list: bool,
+    /// Exit with 1 also where a case was skipped
+    #[arg(long)]
+    pub strict: bool,
+    /// Keep each guest's console, and what it sent, in this folder
+    #[arg(long, value_name = "DIR")]
+    pub keep_logs: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = LabFormat::Text)]
+    pub format: LabFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// Output formats of `lab`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LabFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// For a page like docs/lab.md
+    Markdown,
+}
+
+/// What a case is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CaseKind {
+    /// A field report, re-enacted
+    Tale,
+    /// What a rule of the catalogue finds
+    Rule,
+    /// Something is wrong, and memory is not to blame
+    Decoy,
+}
+
+/// How the guest's instructions are carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Acceleration {
+    /// Hardware virtualisation where a small guest comes up on it, or else software
+    Auto,
+    /// Software, which works everywhere
+    Tcg,
+    /// Hardware virtualisation; nothing is played where it does not work
+    Kvm,
+}

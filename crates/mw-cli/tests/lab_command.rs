@@ -1,0 +1,248 @@
+//! `memwright lab` as a user meets it: a case that goes as it should, and everything that can be wrong
+//! with a machine, a kernel, a guest or a case. Nothing may be left running or lying about.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What the lab needs of the host; without it these tests say that they were skipped.
+const TOOLS: [&str; 6] = ["qemu-system-x86_64", "busybox", "gcc", "ldd", "strip", "setpriv"];
+const BOOT_LIMIT_S: f64 = 8.0;
+
+/// Two guests at once would slow each other down.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A place to run in, where whatever is left behind is seen.
+struct Place {
+    temp: TempDir,
+    cases: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    /// `None`: this host has no lab.
+    fn new() -> Option<Place> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let missing = TOOLS.iter().find(|tool| find(tool).is_none());
+        if let Some(tool) = missing {
+            println!("skipped: {tool} is not here");
+            return None;
+        }
+        let dir = || tempfile::tempdir().unwrap();
+        Some(Place { temp: dir(), cases: dir(), _turn: turn })
+    }
+
+    fn case(&self, name: &str, machine: &str, make: &str) {
+        let dir = self.cases.path().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        let text = format!(
+            "description = 'd'\n[machine]\nkernel = '6.1'\n{machine}\n[expect]\nno_finding = true\n\
+             [variant.only]\nhow = 'h'\n"
+        );
+        fs::write(dir.join("case.toml"), text).unwrap();
+        fs::write(dir.join("make.sh"), make).unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        command.args(["lab", "--accel", "tcg"]).args(args).env("TMPDIR", self.temp.path());
+        command
+    }
+
+    fn own(&self, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.arg("--cases").arg(self.cases.path());
+        command
+    }
+
+    fn assert_clean(&self) {
+        let left: Vec<_> = fs::read_dir(self.temp.path()).unwrap().flatten().collect();
+        assert!(left.is_empty(), "left lying about: {left:?}");
+        assert_eq!(guests_of(self.temp.path()), 0, "a guest still runs");
+    }
+}
+
+fn find(program: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file())
+}
+
+/// Virtual machines whose files are in `temp`.
+fn guests_of(temp: &Path) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let text = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    let is_ours =
+        |line: &String| line.contains("qemu-system") && line.contains(&temp.display().to_string());
+    text.filter(is_ours).count()
+}
+
+/// Exit code, standard output, standard error.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_case_is_made_found_mended_and_taken_back() {
+    let Some(place) = Place::new() else { return };
+    let (code, said, error) =
+        run(place.command(&["zone-reclaim/firing", "--json"]).stdin(Stdio::null()));
+    assert_eq!(code, 0, "{said}{error}");
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["answer"], "1 of 1 cases did what they say on kernel 6.1");
+    let play = &report["plays"][0];
+    let rules = |phase: &str| -> Vec<String> {
+        let findings = play["checks"][phase]["findings"].as_array().unwrap();
+        findings.iter().map(|f| f["rule"].as_str().unwrap().to_owned()).collect()
+    };
+    let has = |phase: &str| rules(phase).contains(&"zone-reclaim".to_owned());
+    assert!(has("during") && !has("fixed") && has("undone"), "{said}");
+    let values = &play["measured"][0]["values"];
+    let value = |phase: &str| values[phase].as_f64().unwrap();
+    assert!(value("during") > 2.0 * value("fixed"), "{values}");
+    let first_step = play["first_step_s"].as_f64().unwrap();
+    assert!(first_step <= BOOT_LIMIT_S, "{first_step} s from power on to the case's first step");
+    place.assert_clean();
+}
+
+fn check_bad_guest(machine: &str, make: &str, code: i32, want: &str) {
+    let Some(place) = Place::new() else { return };
+    place.case("bad", machine, make);
+    let (got, said, error) = run(&mut place.own(&[]));
+    assert_eq!(got, code, "{said}{error}");
+    assert!(said.contains(want), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn a_guest_that_hangs_is_ended_and_says_where() {
+    let limits = "memory = '256M'\ntimeout_s = 12";
+    check_bad_guest(limits, "sleep 1000", 1, "its time was up; the guest was at make");
+}
+
+#[test]
+fn a_guest_that_panics_is_told_from_one_that_fails() {
+    let panics = "echo c >/proc/sysrq-trigger";
+    check_bad_guest("memory = '256M'", panics, 1, "the guest's kernel broke: ");
+    let fails = "echo no such thing >/run/why; exit 1";
+    check_bad_guest("memory = '256M'", fails, 1, "make.sh only ended with 1: no such thing");
+}
+
+#[test]
+fn a_guest_that_floods_the_console_is_ended() {
+    let flood = "while :; do cat /bin/busybox; done >/dev/ttyS1";
+    let limits = "memory = '256M'\ntimeout_s = 15";
+    check_bad_guest(limits, flood, 1, "bad/only on 6.1 failed: ");
+}
+
+#[test]
+fn a_case_that_does_not_suit_this_machine_is_skipped_with_the_reason() {
+    check_bad_guest("memory = '9999G'", "", 3, "MiB of memory");
+    let why = "echo no such driver >/run/why; exit 77";
+    check_bad_guest("memory = '256M'", why, 3, "bad/only on 6.1 skipped: no such driver");
+    let missing = "memory = '256M'\nprograms = ['no-such-program']";
+    check_bad_guest(missing, "", 3, "`no-such-program` is not installed");
+    let module = "memory = '256M'\nmodules = ['no_such_module']";
+    check_bad_guest(module, "", 3, "has no module no_such_module");
+}
+
+#[test]
+fn a_host_without_qemu_says_what_to_install() {
+    let empty = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    let (code, said, error) = run(command.args(["lab", "zone-reclaim"]).env("PATH", empty.path()));
+    assert_eq!((code, said.as_str()), (3, ""), "{error}");
+    assert!(error.contains("apt-get install qemu-system-x86 busybox-static"), "{error}");
+}
+
+#[test]
+fn a_kernel_that_cannot_be_had_is_said_with_what_to_do() {
+    let Some(place) = Place::new() else { return };
+    let check = |command: &mut Command, want: &str| {
+        let (code, said, error) = run(command);
+        assert_eq!(code, 3, "{said}{error}");
+        assert!(said.starts_with("no case could be played"), "{said}");
+        assert!(said.contains(want), "{said}");
+    };
+    let with = |kernel: &str| place.command(&["zone-reclaim/firing", "--kernel", kernel]);
+    check(&mut with("/nowhere/vmlinuz"), "/nowhere/vmlinuz: No such file");
+    check(&mut with("/bin/busybox"), "/bin/busybox is no x86 kernel image");
+    check(&mut with("5.99"), "kernel \"5.99\" is not known: use one of 6.1, 6.12");
+
+    let (tools, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for tool in TOOLS.iter().chain(&["sh", "as", "ld", "bash"]) {
+        let Some(program) = find(tool) else { continue };
+        std::os::unix::fs::symlink(program, tools.path().join(tool)).unwrap();
+    }
+    let mut offline = with("6.1");
+    offline.env("PATH", tools.path()).env("MEMWRIGHT_KERNELS", cache.path());
+    check(&mut offline, "name a kernel's file with --kernel");
+    place.assert_clean();
+}
+
+#[test]
+fn mistakes_on_the_command_line_and_in_cases_are_usage() {
+    let Some(place) = Place::new() else { return };
+    let (code, _, error) = run(&mut place.command(&["no-such-case"]));
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("no case or variant is called \"no-such-case\""), "{error}");
+    place.case("bad", "memory = 'much'", "");
+    let (code, _, error) = run(&mut place.own(&[]));
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("bad/case.toml: \"much\" is no size"), "{error}");
+    let (code, said, _) = run(&mut place.command(&["--list", "--kind", "decoy,rule"]));
+    assert_eq!(code, 0);
+    assert!(said.contains("zone-reclaim/firing"), "{said}");
+    place.assert_clean();
+}
+
+/// Starts a case that never ends, and waits until its guest runs.
+fn start_endless(place: &Place) -> std::process::Child {
+    place.case("endless", "memory = '256M'", "sleep 1000");
+    let child = place.own(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the guest to run", || guests_of(place.temp.path()) > 0);
+    child
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(30), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &std::process::Child, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn interrupted_it_leaves_nothing_behind() {
+    let Some(place) = Place::new() else { return };
+    let mut child = start_endless(&place);
+    signal(&child, "INT");
+    let status = child.wait().unwrap();
+    assert!(!status.success());
+    place.assert_clean();
+}
+
+#[test]
+fn killed_it_takes_its_guest_along_and_the_next_one_cleans_up() {
+    let Some(place) = Place::new() else { return };
+    let mut child = start_endless(&place);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    wait_for("the guest to die", || guests_of(place.temp.path()) == 0);
+    place.case("endless", "memory = '9999G'", "");
+    run(&mut place.own(&[]));
+    place.assert_clean();
+}

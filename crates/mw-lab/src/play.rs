@@ -1,0 +1,154 @@
+//! Plays cases: boots a guest, lets it go through everything that the case promises, and judges what
+//! comes back.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::accel::Accel;
+use crate::case::{Kind, Variant};
+use crate::error::LabError;
+use crate::guest::{self, Base, Role};
+use crate::judge::{self, Measured};
+use crate::kernel::Kernel;
+use crate::klog::Trouble;
+use crate::port::Step;
+use crate::qemu::{self, Ended, Run, Watch};
+use crate::transcript::{Change, Check, Phase};
+use crate::{host, verdict};
+use std::collections::BTreeMap;
+
+/// What became of one case on one kernel.
+#[derive(Debug, Clone, Serialize)]
+pub struct Play {
+    /// The case.
+    pub case: String,
+    /// Its variant.
+    pub variant: String,
+    /// What the case is there for.
+    pub kind: Kind,
+    /// The kernel's series, or its release where it was named by a file.
+    pub kernel: String,
+    /// The outcome.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The console's last lines, where it failed.
+    pub last_words: Option<String>,
+    /// What was measured.
+    pub measured: Vec<Measured>,
+    /// What memwright found.
+    pub checks: BTreeMap<Phase, Check>,
+    /// What `memwright fix` changed.
+    pub changes: Vec<Change>,
+    /// What the guest's kernel said about its health.
+    pub troubles: Vec<Trouble>,
+    /// What the guest did, and when.
+    pub steps: Vec<Step>,
+    /// From the start of the machine to the case's first step, in seconds.
+    pub first_step_s: Option<f64>,
+    /// From the start of the machine to its end, in seconds.
+    pub wall_s: f64,
+}
+
+impl Play {
+    /// `CASE/VARIANT`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.case, self.variant)
+    }
+
+    /// A case that could not be tried.
+    pub fn skipped(variant: &Variant, kernel: &str, why: String) -> Play {
+        Play {
+            case: variant.case.clone(),
+            variant: variant.name.clone(),
+            kind: variant.kind,
+            kernel: kernel.to_owned(),
+            outcome: Outcome::Skipped(why),
+            last_words: None,
+            measured: Vec::new(),
+            checks: BTreeMap::new(),
+            changes: Vec::new(),
+            troubles: Vec::new(),
+            steps: Vec::new(),
+            first_step_s: None,
+            wall_s: 0.0,
+        }
+    }
+}
+
+/// Where cases are played.
+#[derive(Debug)]
+pub struct Lab {
+    base: Base,
+    accel: Accel,
+}
+
+impl Lab {
+    /// With `binary` as the `memwright` of the guests.
+    pub fn new(binary: &Path) -> Result<Lab, LabError> {
+        host::require_tools()?;
+        Ok(Lab { base: Base::new(binary)?, accel: Accel::Tcg })
+    }
+
+    /// Uses hardware virtualisation from now on if a guest with `kernel` comes up on it.
+    pub fn try_kvm(&mut self, kernel: &Kernel) -> Result<Accel, LabError> {
+        self.accel = Accel::best(&self.base, kernel)?;
+        Ok(self.accel)
+    }
+
+    /// Plays one case; `called` is what the kernel is called in the report. The run is returned for
+    /// its logs, if there was one.
+    pub fn play(
+        &self,
+        variant: &Variant,
+        kernel: &Kernel,
+        called: &str,
+        watch: &mut Watch<'_>,
+    ) -> (Play, Option<Run>) {
+        let skipped = |why| (Play::skipped(variant, called, why), None);
+        if let Some(why) = host::lacks(&variant.machine) {
+            return skipped(why);
+        }
+        let image = match guest::image(&self.base, variant, kernel, Role::Play) {
+            Ok(image) => image,
+            Err(error) => return skipped(error.to_string()),
+        };
+        match qemu::run(&variant.machine, self.accel, &kernel.image, &image, watch) {
+            Ok(run) => (judged(variant, called, &run), Some(run)),
+            Err(error @ LabError::Protocol(_)) => {
+                let outcome = Outcome::Failed(error.to_string());
+                (Play { outcome, ..Play::skipped(variant, called, String::new()) }, None)
+            }
+            Err(error) => skipped(error.to_string()),
+        }
+    }
+}
+
+fn judged(variant: &Variant, called: &str, run: &Run) -> Play {
+    let judged = judge::judge(&variant.expect, run);
+    // What the host lacks is no failure of the case.
+    let outcome = match (judged.outcome, run.ended) {
+        (Outcome::Failed(why), Ended::DiskFull) => Outcome::Skipped(why),
+        (outcome, _) => outcome,
+    };
+    let failed = matches!(outcome, Outcome::Failed(_));
+    Play {
+        outcome,
+        last_words: failed.then(|| verdict::last_words(run)),
+        measured: judge::measured(&judged.transcript),
+        checks: judged.transcript.checks,
+        changes: judged.transcript.changes,
+        troubles: run.troubles.clone(),
+        first_step_s: run.steps.first().map(|step| seconds(step.at)),
+        steps: run.steps.clone(),
+        wall_s: seconds(run.wall),
+        ..Play::skipped(variant, called, String::new())
+    }
+}
+
+/// To the millisecond.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}
