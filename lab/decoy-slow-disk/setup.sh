@@ -1,0 +1,1 @@
+mount -t ext4 /dev/disk0 /mnt

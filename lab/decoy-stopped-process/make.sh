@@ -1,0 +1,1 @@
+kill -STOP "$(cat /run/server)"
