@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, promises};
+use crate::{arch, cargo, docs, lab, promises};
 use anyhow::Context;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[
         let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
         cargo(&[&bench[..], &["preflight_accuracy", "--", "--answers", "--assert"]].concat())
     }),
+    ("lab: field reports and decoys", lab::ci),
     ("documentation", || docs::run(true)),
     ("promises", promises::run),
     ("architecture", arch::run),

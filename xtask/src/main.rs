@@ -5,6 +5,7 @@ mod ci;
 mod docs;
 mod fixtures;
 mod header;
+mod lab;
 mod new_rule;
 mod promises;
 
@@ -41,6 +42,17 @@ enum Chore {
         /// Cases under lab/
         names: Vec<String>,
     },
+    /// Play the lab's cases in virtual machines (all of them, or those named)
+    Lab {
+        /// Cases under lab/, or single variants of them
+        names: Vec<String>,
+        /// On every kernel that there is a package of
+        #[arg(long)]
+        all_kernels: bool,
+        /// Play everything on every kernel and write docs/lab.md
+        #[arg(long, conflicts_with_all = ["names", "all_kernels"])]
+        write: bool,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,12 +61,18 @@ fn main() -> anyhow::Result<()> {
         Chore::Docs { check } => docs::run(check),
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
+        Chore::Lab { names, all_kernels, write } => lab::run(&names, all_kernels, write),
     }
 }
 
 /// The repository's root.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Where cargo puts what it builds.
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 
 /// Runs cargo in the repository and fails when it fails.

@@ -101,11 +101,15 @@ fn case(name: &str) -> String {
 kernel = "6.1"
 memory = "1G"
 
+[expect]
+found = ["{name}"]
+
 [variant.firing]
 how = "How the condition was made."
 
 [variant.quiet]
 how = "The same machine without it."
+expect = {{ absent = ["{name}"] }}
 "#
     )
 }

@@ -1,0 +1,60 @@
+//! Plays the lab's cases with the program as it is built here, and writes docs/lab.md.
+
+use crate::{cargo, root, target_dir};
+use anyhow::Context;
+use std::path::Path;
+use std::process::Command;
+
+const PAGE: &str = "docs/lab.md";
+const PAGE_HEAD: &str = "\
+# The lab: every case on every kernel
+
+Made by `cargo xtask lab --write`: each case was played by `memwright lab` in a virtual machine with a
+stock Debian kernel. Of what a case measures, the value before its condition was made comes first, then
+while it was in force, after `memwright fix` and after `memwright undo`, each with how many times the
+first value it is. Guests are emulated in software, so that times tell of ratios, not of speeds.
+
+";
+
+/// What CI plays: the field reports and the decoys, each on its own kernel. The program is the one that
+/// the build before has made.
+pub(crate) fn ci() -> anyhow::Result<()> {
+    let args = ["--kind", "tale,decoy", "--strict"];
+    play(&target_dir().join("debug/memwright"), &args)
+}
+
+/// Plays the cases called `names` (none: all), on both kernels where `all_kernels`; `write` is for all
+/// of them, and keeps the result.
+pub(crate) fn run(names: &[String], all_kernels: bool, write: bool) -> anyhow::Result<()> {
+    cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "lab"])?;
+    let binary = target_dir().join("release/memwright");
+    if write {
+        return write_page(&binary);
+    }
+    let mut args: Vec<&str> = names.iter().map(String::as_str).collect();
+    args.extend(all_kernels.then_some("--all-kernels"));
+    play(&binary, &args)
+}
+
+fn play(binary: &Path, args: &[&str]) -> anyhow::Result<()> {
+    let status = Command::new(binary).arg("lab").args(args).status().context("memwright lab")?;
+    anyhow::ensure!(status.success(), "memwright lab {}: not every case passed", args.join(" "));
+    Ok(())
+}
+
+/// A page with failures is written too: it is what was seen.
+fn write_page(binary: &Path) -> anyhow::Result<()> {
+    let args = ["lab", "--all-kernels", "--format", "markdown"];
+    let output = Command::new(binary)
+        .args(args)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("memwright lab")?;
+    let table = String::from_utf8(output.stdout)?;
+    anyhow::ensure!(!table.is_empty(), "memwright lab has said nothing");
+    let page = root().join(PAGE);
+    std::fs::write(&page, format!("{PAGE_HEAD}{table}")).context(PAGE)?;
+    println!("wrote {PAGE}");
+    anyhow::ensure!(output.status.success(), "not every case passed, see {PAGE}");
+    Ok(())
+}
