@@ -37,6 +37,9 @@ _memwright() {
             memwright,help)
                 cmd="memwright__subcmd__help"
                 ;;
+            memwright,lab)
+                cmd="memwright__subcmd__lab"
+                ;;
             memwright,undo)
                 cmd="memwright__subcmd__undo"
                 ;;
@@ -61,6 +64,9 @@ _memwright() {
             memwright__subcmd__help,help)
                 cmd="memwright__subcmd__help__subcmd__help"
                 ;;
+            memwright__subcmd__help,lab)
+                cmd="memwright__subcmd__help__subcmd__lab"
+                ;;
             memwright__subcmd__help,undo)
                 cmd="memwright__subcmd__help__subcmd__undo"
                 ;;
@@ -71,7 +77,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check capture explain fix undo changes bench help"
+            opts="-h -V --config --help --version check capture explain fix undo changes bench lab help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -257,7 +263,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check capture explain fix undo changes bench help"
+            opts="check capture explain fix undo changes bench lab help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -368,6 +374,20 @@ _memwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        memwright__subcmd__help__subcmd__lab)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         memwright__subcmd__help__subcmd__undo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -375,6 +395,48 @@ _memwright() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__lab)
+            opts="-h -V --kernel --all-kernels --kind --cases --accel --list --strict --keep-logs --format --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kernel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kind)
+                    COMPREPLY=($(compgen -W "tale rule decoy" -- "${cur}"))
+                    return 0
+                    ;;
+                --cases)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --accel)
+                    COMPREPLY=($(compgen -W "auto tcg kvm" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep-logs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -34,6 +34,7 @@ complete -c memwright -n "__fish_memwright_needs_command" -f -a "fix" -d 'Mend w
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "undo" -d 'Take changes back, byte for byte'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "changes" -d 'List what was changed, and what has become of it'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "lab" -d 'Play memory failures on real kernels in virtual machines: made, found, mended, taken back'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as sosreport lays it out), or a file written by capture' -r -F
@@ -88,11 +89,31 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON, described in docs/schema'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "undo" -d 'Take changes back, byte for byte'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "changes" -d 'List what was changed, and what has become of it'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l kernel -d 'The kernels to play on, 6.1 or 6.12 or the path of a kernel image, which has a slash in it [default: the one that each case names]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l kind -d 'Only cases of this kind' -r -f -a "tale\t'A field report, re-enacted'
+rule\t'What a rule of the catalogue finds'
+decoy\t'Something is wrong, and memory is not to blame'"
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l cases -d 'A folder with cases of one\'s own instead of those that come with memwright' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l accel -d 'How the guest\'s instructions are carried out' -r -f -a "auto\t'Hardware virtualisation where a small guest comes up on it, or else software'
+tcg\t'Software, which works everywhere'
+kvm\t'Hardware virtualisation; nothing is played where it does not work'"
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l keep-logs -d 'Keep each guest\'s console, and what it sent, in this folder' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'
+markdown\t'For a page like docs/lab.md'"
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l all-kernels -d 'Play on every kernel that there is a package of'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l list -d 'List the cases and play none'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l strict -d 'Exit with 1 also where a case was skipped'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "undo" -d 'Take changes back, byte for byte'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "changes" -d 'List what was changed, and what has become of it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "lab" -d 'Play memory failures on real kernels in virtual machines: made, found, mended, taken back'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -77,6 +77,7 @@ impl Report {
     /// For docs/lab.md: a table of cases and kernels for each kind of case.
     pub fn markdown(&self) -> String {
         let mut out = format!("{}.\n", self.answer);
+        out += &first_steps(&self.plays);
         let kinds = [
             (Kind::Tale, "The field reports, re-enacted"),
             (Kind::Rule, "The rules of the catalogue"),
@@ -115,6 +116,17 @@ fn answer(plays: &[Play]) -> String {
         line += &format!("; {} skipped", tally.skipped);
     }
     line
+}
+
+/// How long it takes from power-on to a case's first step.
+fn first_steps(plays: &[Play]) -> String {
+    let mut all: Vec<f64> = plays.iter().filter_map(|play| play.first_step_s).collect();
+    all.sort_by(f64::total_cmp);
+    let (middle, last) = (all.get(all.len() / 2), all.last());
+    let Some((middle, last)) = middle.zip(last) else { return String::new() };
+    format!(
+        "\nFrom power-on to a case's first step: {middle:.1} s in the middle, {last:.1} s at most.\n"
+    )
 }
 
 fn and(words: BTreeSet<&str>) -> String {
@@ -313,6 +325,7 @@ b/firing on 6.1 failed: too slow
         let skipped = play("a", "6.12", Outcome::Skipped("x|y".to_owned()));
         let text = Report::new("0", vec![measured, skipped]).markdown();
         assert!(text.contains("| case | 6.1 | 6.12 |\n|---|---|---|\n"), "{text}");
+        assert!(text.contains("first step: 3.1 s in the middle, 3.1 s at most"), "{text}");
         assert!(
             text.contains(
                 "| `a/firing` | passed in 12 s<br>create 2 s, during 14.0 (x7.02), fixed 2.10 (x1.05) \
