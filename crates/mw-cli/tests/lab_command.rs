@@ -170,6 +170,31 @@ fn a_guest_that_floods_the_console_is_ended() {
     check_bad_guest(limits, flood, 1, "bad/only on 6.1 failed: ");
 }
 
+/// In a mount namespace of its own the folder for temporary files is a small one.
+#[test]
+fn a_guest_that_fills_the_hosts_disk_is_ended() {
+    let Some(place) = Place::new() else { return };
+    let disk = "memory = '256M'\ndisks = [{ size = '1G', format = 'ext4' }]";
+    let fill = "mount -t ext4 /dev/disk0 /mnt && dd if=/dev/zero of=/mnt/data bs=1M conv=fsync";
+    place.case("bad", disk, fill);
+    let small = "mount -t tmpfs -o size=600M tmpfs \"$TMPDIR\" 2>/dev/null || exit 99; exec \"$@\"";
+    let inner = place.own(&[]);
+    let mut outer = Command::new("unshare");
+    outer
+        .args(["--mount", "sh", "-c", small, "sh"])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    outer.env("TMPDIR", place.temp.path());
+    let (code, said, error) = run(&mut outer);
+    if code == 99 || error.starts_with("unshare") {
+        println!("skipped: mounting is not permitted here");
+        return;
+    }
+    assert_eq!(code, 3, "{said}{error}");
+    assert!(said.contains("the guest's disks had nearly filled the host's"), "{said}");
+    place.assert_clean();
+}
+
 #[test]
 fn a_case_that_does_not_suit_this_machine_is_skipped_with_the_reason() {
     check_bad_guest("memory = '9999G'", "", 3, "MiB of memory");

@@ -247,6 +247,6 @@ mod tests {
         check_error(&files, "before/measure: more than 100");
         let deep = r#"{"findings":[],"skipped":[],"x":"#.to_owned() + &"[".repeat(10_000);
         let files = [("during/check", deep.as_str()), ("during/check.exit", "0")];
-        check_error(&files, "during/check: recursion limit");
+        check_error(&files, "during/check: EOF while parsing");
     }
 }
