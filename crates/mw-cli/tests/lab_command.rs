@@ -216,6 +216,20 @@ fn a_host_without_qemu_says_what_to_install() {
 }
 
 #[test]
+fn a_kernel_of_ones_own_is_played_on_by_its_release() {
+    let Some(place) = Place::new() else { return };
+    let disk = "memory = '256M'\ndisks = [{ size = '64M', format = 'ext4' }]";
+    place.case("quick", disk, "mount -t ext4 /dev/disk0 /mnt");
+    let kernel = mw_lab::Kernel::get("6.1").unwrap();
+    let image = kernel.image.display().to_string();
+    let (code, said, error) = run(&mut place.own(&["--kernel", &image]));
+    assert_eq!(code, 0, "{said}{error}");
+    let answer = format!("1 of 1 cases did what they say on kernel {}\n", kernel.release);
+    assert!(said.starts_with(&answer), "{said}");
+    place.assert_clean();
+}
+
+#[test]
 fn a_kernel_that_cannot_be_had_is_said_with_what_to_do() {
     let Some(place) = Place::new() else { return };
     let check = |command: &mut Command, want: &str| {

@@ -213,6 +213,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_guests_scripts_see_what_the_case_says() {
+        let text = "description = 'd'\n[machine]\nkernel = '6.1'\nmemory = '1G'\n\
+                    disks = [{ size = '1G', format = 'swap' }]\n[variant.firing]\nhow = 'h'\n\
+                    expect = { found = ['a', 'b'], fix = ['a'], stays = true, looks = 3 }";
+        let case = crate::Case::parse(Path::new("/lab/some"), text).unwrap();
+        let got = environment(&case.variants[0], &["nvme.ko".to_owned()], Role::Play);
+        let want = "export CASE='some'\nexport VARIANT='firing'\nexport CGROUP='v2'\n\
+                    export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='play'\n\
+                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\n";
+        assert_eq!(got, want);
+    }
+
+    #[test]
     fn a_missing_program_says_what_to_install() {
         let error = output_of(&mut Command::new("no-such-program"), "some-package").unwrap_err();
         assert_eq!(
