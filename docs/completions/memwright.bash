@@ -95,7 +95,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__bench)
-            opts="-h -V --size --kind --threads --page --place --svg --rounds --reserve --json --config --help --version"
+            opts="-h -V --size --kind --threads --page --place --svg --rounds --reserve --state-dir --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -126,6 +126,10 @@ _memwright() {
                     return 0
                     ;;
                 --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -84,8 +84,9 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l page -d 'P
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l place -d 'Where its pages come from: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from each; NODES as in 0-1,3' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l svg -d 'Draw the table into this file' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l rounds -d 'How often each way is measured' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l state-dir -d 'Where the journal of changes is, for --reserve [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end or when interrupted (as root; a kill -9 leaves them reserved)'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end or when interrupted; after a kill -9, \'memwright undo\' gives them back (as root)'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON, described in docs/schema'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'

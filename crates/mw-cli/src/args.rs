@@ -211,10 +211,13 @@ pub struct BenchArgs {
     /// How often each way is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = round_count)]
     pub rounds: usize,
-    /// Reserve the huge pages that are missing, and give them back at the end or when interrupted
-    /// (as root; a kill -9 leaves them reserved)
+    /// Reserve the huge pages that are missing, and give them back at the end or when interrupted;
+    /// after a kill -9, 'memwright undo' gives them back (as root)
     #[arg(long)]
     pub reserve: bool,
+    /// Where the journal of changes is, for --reserve [default: /var/lib/memwright]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
     /// Output as JSON, described in docs/schema
     #[arg(long)]
     pub json: bool,

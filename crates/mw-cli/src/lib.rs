@@ -33,7 +33,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Fix(args) => command::fix::run(&args, &config),
         Command::Undo(args) => command::undo::run(&args, &config),
         Command::Changes(args) => command::changes::run(&args, &config),
-        Command::Bench(args) => command::bench::run(&args),
+        Command::Bench(args) => command::bench::run(&args, &config),
         #[cfg(feature = "lab")]
         Command::Lab(args) => command::lab::run(&args),
     }

@@ -65,6 +65,46 @@ fn pages_come_from_where_they_are_wanted() {
 }
 
 #[test]
+fn what_a_killed_bench_has_reserved_undo_gives_back() {
+    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+    let pages = || std::fs::read_to_string(POOL).ok()?.trim().parse::<u64>().ok();
+    if !rustix::process::geteuid().is_root() || pages().is_none() {
+        println!("skipped: needs root and huge pages");
+        return;
+    }
+    let others = std::fs::File::open("/proc/sys/vm").unwrap();
+    rustix::fs::flock(&others, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let before = pages();
+    let state = tempfile::tempdir().unwrap();
+    let state_dir = ["--state-dir", state.path().to_str().unwrap()];
+    let args = ["bench", "--size", "64M", "--page", "2M", "--reserve", "--rounds", "1000"];
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_memwright"))
+        .args(args)
+        .args(state_dir)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    for _ in 0..500 {
+        if pages() > before {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let reserved = pages();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut undo = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    let undone = undo.arg("undo").args(state_dir).output().unwrap();
+    assert!(reserved > before, "nothing was reserved");
+    assert_eq!(undone.status.code(), Some(0), "{undone:?}");
+    assert_eq!(pages(), before);
+    // One that comes to its end gives it back by itself.
+    let args = ["--size", "64M", "--page", "2M", "--reserve", "--rounds", "1"];
+    assert!(bench(&[&args[..], &state_dir].concat()).output().unwrap().status.success());
+    assert_eq!(pages(), before);
+}
+
+#[test]
 fn the_table_is_drawn() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bench.svg");

@@ -132,6 +132,16 @@ impl Plan {
         Ok(plan)
     }
 
+    /// What one step would change, for `rule`, or whoever wants it.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn of_step(kernel: &Kernel, rule: &str, step: &Step) -> Result<Self, PlanError> {
+        let mut plan = Self::default();
+        plan.take(kernel, rule, step)?;
+        Ok(plan)
+    }
+
     /// Whether there is nothing for memwright to write.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

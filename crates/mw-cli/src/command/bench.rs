@@ -11,6 +11,7 @@ mod table;
 mod ways;
 
 use crate::args::BenchArgs;
+use crate::config::Config;
 use crate::{Exit, Failure};
 use indicatif::{ProgressBar, ProgressStyle};
 use mw_collect::Source;
@@ -37,14 +38,14 @@ pub(crate) fn schema() -> (u32, schemars::Schema) {
     (report::SCHEMA, schemars::schema_for!(Report))
 }
 
-pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
     args.svg.as_deref().map_or(Ok(()), drawing::check)?;
     let pages = pages(args);
     let bytes = size(args, &pages)?;
     preflight(bytes)?;
     // A bench that is interrupted gives back what it holds, then ends by the signal.
     let signals = SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
-    let pools = reserve(args, &pages, bytes)?;
+    let pools = reserve(args, config, &pages, bytes)?;
     let ways = ways(args, &pages);
     let measured = measure(args, bytes, ways, &signals);
     drop(pools);
@@ -118,12 +119,18 @@ fn preflight(bytes: u64) -> Result<(), Failure> {
     }
 }
 
-fn reserve(args: &BenchArgs, pages: &[Page], bytes: u64) -> Result<Vec<Pool>, Failure> {
+fn reserve(
+    args: &BenchArgs,
+    config: &Config,
+    pages: &[Page],
+    bytes: u64,
+) -> Result<Vec<Pool>, Failure> {
     if !args.reserve {
         return Ok(Vec::new());
     }
     let sizes = pages.iter().filter_map(|page| page.hugetlb_bytes());
-    sizes.map(|size| Pool::reserve(size as u64, bytes)).collect()
+    let state_dir = config.state_dir(args.state_dir.as_deref());
+    sizes.map(|size| Pool::reserve(size as u64, bytes, &state_dir)).collect()
 }
 
 /// What is measured: the plain way, ours in every page size and number of threads, and the ways of

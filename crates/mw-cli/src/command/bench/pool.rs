@@ -1,45 +1,75 @@
-//! Huge pages that are reserved for the bench and given back at its end.
+//! Huge pages that are reserved for the bench and given back at its end. The reservation stands in
+//! the journal like any other change, so that `memwright undo` gives back what a bench that was
+//! killed has left.
 
+use crate::command::fix::{journal_exit, lock};
 use crate::{Exit, Failure};
+use mw_model::Step;
+use mw_remedy::{Kernel, Plan, Which, apply, nobody, undo};
 use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Pages that were added to a pool. As many are taken away when it is dropped, whatever others did
-/// to the pool meanwhile.
+/// Pages that were added to a pool; taken away again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    file: String,
-    added: u64,
+    state_dir: PathBuf,
+    /// The change's number in the journal; none where the pool was large enough.
+    change: Option<u64>,
 }
 
 impl Pool {
     /// Has the pool of this page size hold `bytes` more than it has promised.
-    pub(crate) fn reserve(page_bytes: u64, bytes: u64) -> Result<Self, Failure> {
+    pub(crate) fn reserve(page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<Self, Failure> {
         let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10);
-        let file = format!("{dir}/nr_hugepages");
-        let refused = |why: String| Failure::new(Exit::Refused, format!("{file}: {why}"));
+        let path = format!("{dir}/nr_hugepages");
         let read = |name: &str| number(&format!("{dir}/{name}"));
-        let before = read("nr_hugepages").ok_or_else(|| refused("not there".to_owned()))?;
         let promised = read("resv_hugepages").unwrap_or(0);
         let free = read("free_hugepages").unwrap_or(0).saturating_sub(promised);
-        let wanted = bytes.div_ceil(page_bytes).saturating_sub(free);
-        fs::write(&file, (before + wanted).to_string()).map_err(|e| refused(e.to_string()))?;
-        let added = number(&file).unwrap_or(0).saturating_sub(before);
-        // From here on the guard gives back what was reached.
-        let pool = Self { file, added };
-        if added < wanted {
-            return Err(Failure::new(
-                Exit::Refused,
-                format!("{}: only {added} of {wanted} pages could be had", pool.file),
-            ));
+        let missing = bytes.div_ceil(page_bytes).saturating_sub(free);
+        let mut pool = Self { state_dir: state_dir.to_owned(), change: None };
+        if missing > 0 {
+            let value = (read("nr_hugepages").unwrap_or(0) + missing).to_string();
+            pool.change = set(&path, value, state_dir)?;
         }
         Ok(pool)
     }
 }
 
+/// Writes a setting as a change of the journal, and says which.
+fn set(path: &str, value: String, state_dir: &Path) -> Result<Option<u64>, Failure> {
+    let refused = |error: &dyn std::fmt::Display| {
+        let line = format!("huge pages cannot be reserved as --reserve wants: {error}");
+        Failure::new(Exit::Refused, line)
+    };
+    let kernel = Kernel::live();
+    let step = Step::Write { path: path.to_owned(), value };
+    let plan = Plan::of_step(&kernel, "bench", &step).map_err(|error| refused(&error))?;
+    if !plan.absent.is_empty() {
+        return Err(refused(&format!("{path} is not there: this kernel has no such pages")));
+    }
+    let mut journal = lock(state_dir).map_err(|error| Failure::new(journal_exit(&error), error))?;
+    let applied = apply(&kernel, &mut journal, &plan, false, &mut nobody);
+    let applied = applied.map_err(|error| refused(&error))?;
+    Ok(applied.changes.first().map(|change| change.id))
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
-        let left = number(&self.file).unwrap_or(self.added).saturating_sub(self.added);
-        let _ = fs::write(&self.file, left.to_string());
+        let Some(id) = self.change else { return };
+        let left = |why: &dyn std::fmt::Display| {
+            eprintln!("memwright: huge pages stay reserved: {why}; see 'memwright changes'");
+        };
+        let mut journal = match lock(&self.state_dir) {
+            Ok(journal) => journal,
+            Err(error) => return left(&error),
+        };
+        match undo(&Kernel::live(), &mut journal, &Which::Ids(vec![id]), false, &mut nobody) {
+            Ok(undone) => {
+                let kept = undone.iter().filter(|change| !change.outcome.is_gone());
+                kept.for_each(|change| left(&format!("{} {}", change.path, change.outcome)));
+            }
+            Err(error) => left(&error),
+        }
     }
 }
 
