@@ -12,6 +12,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The largest file that is read: the largest real one, zoneinfo of a 1,024-CPU machine with eight
 /// nodes, is below 1 MiB.
@@ -81,6 +82,12 @@ impl Source {
     /// Live machine or captured tree.
     pub fn kind(&self) -> OriginKind {
         self.kind
+    }
+
+    /// How long a look may take that may take `live` on a running machine: nobody waits for the
+    /// files of a captured tree.
+    pub(crate) fn budget(&self, live: Duration) -> Duration {
+        if self.kind == OriginKind::Live { live } else { live * 1000 }
     }
 
     /// The root folder.

@@ -142,8 +142,27 @@ pub struct MemoryFilesystem {
 pub struct Processes {
     /// How many processes there were.
     pub present: usize,
-    /// Those that were looked at.
+    /// How many of them were not looked at: beyond the bound, or for want of time.
+    pub unseen: usize,
+    /// Those that were looked at and have memory.
     pub list: Vec<Process>,
+}
+
+impl Processes {
+    /// Whether all were looked at: a rule that finds nothing in a part has not looked.
+    ///
+    /// # Errors
+    /// How many were not.
+    pub fn whole(&self) -> Result<(), Missing> {
+        if self.unseen == 0 {
+            return Ok(());
+        }
+        let why = format!(
+            "{} of {} processes were not looked at: a look takes little time, and may not last",
+            self.unseen, self.present
+        );
+        Err(Missing::skipped("/proc/PID/status", why))
+    }
 }
 
 /// One process.
@@ -164,8 +183,22 @@ pub struct Cgroups {
     pub own: Vec<Cgroup>,
     /// Groups with a limit: a bounded number.
     pub limited: Vec<Cgroup>,
-    /// Whether there were more groups than the bound.
+    /// Whether some groups were not looked at: beyond the bound, or for want of time.
     pub truncated: bool,
+}
+
+impl Cgroups {
+    /// Whether all were looked at: a rule that finds nothing in a part has not looked.
+    ///
+    /// # Errors
+    /// That they were not.
+    pub fn whole(&self) -> Result<(), Missing> {
+        if !self.truncated {
+            return Ok(());
+        }
+        let why = "some groups were not looked at: a look takes little time, and may not last";
+        Err(Missing::skipped("/sys/fs/cgroup", why))
+    }
 }
 
 /// Which cgroup hierarchy has the memory controller.

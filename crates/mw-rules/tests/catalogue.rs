@@ -1,5 +1,6 @@
 //! Guards the catalogue: every rule is named well, registered and documented.
 
+use mw_model::{Cgroups, Look, Processes, Snapshot, Window};
 use mw_rules::RULES;
 use std::collections::BTreeSet;
 use std::fs;
@@ -65,5 +66,19 @@ fn every_rule_has_a_lab_case() {
         let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab").join(rule.id);
         assert!(case.join("case.toml").is_file(), "{}", case.display());
         assert!(case.join("make.sh").is_file(), "{}", case.display());
+    }
+}
+
+#[test]
+fn nothing_found_in_a_part_is_not_nothing_found() {
+    let snapshot = Snapshot {
+        processes: Look::Seen(Processes { present: 9, unseen: 3, list: Vec::new() }),
+        cgroups: Look::Seen(Cgroups { truncated: true, ..Cgroups::default() }),
+        ..Snapshot::default()
+    };
+    let report = mw_rules::check(&Window::of(snapshot), None);
+    for rule in ["memlock-limit", "cgroup-limit"] {
+        let skipped = report.skipped.iter().find(|skipped| skipped.rule == rule).unwrap();
+        assert!(skipped.missing.why.contains("not looked at"), "{skipped:?}");
     }
 }

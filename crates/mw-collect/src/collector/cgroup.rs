@@ -31,7 +31,7 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
     let mut walk = Walk {
         source,
         hierarchy: &hierarchy,
-        deadline: Instant::now() + BUDGET,
+        deadline: Instant::now() + source.budget(BUDGET),
         left: MAX_GROUPS,
         limited: Vec::new(),
     };

@@ -13,19 +13,24 @@ pub(crate) const MAX_PROCESSES: usize = 4096;
 const BUDGET: Duration = Duration::from_millis(8);
 
 pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
-    let pids: Vec<u32> =
+    let mut pids: Vec<u32> =
         source.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     if pids.is_empty() {
         return Err(Missing::absent("/proc/PID", "no process in it"));
     }
-    let deadline = Instant::now() + BUDGET;
-    let list = pids
+    // The newest first: the oldest are the kernel's own threads.
+    pids.sort_unstable_by(|a, b| b.cmp(a));
+    let deadline = Instant::now() + source.budget(BUDGET);
+    let mut seen = 0;
+    let mut list: Vec<Process> = pids
         .iter()
         .take(MAX_PROCESSES)
         .take_while(|_| Instant::now() < deadline)
+        .inspect(|_| seen += 1)
         .filter_map(|pid| process(source, *pid))
         .collect();
-    Ok(Processes { present: pids.len(), list })
+    list.reverse();
+    Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
 
 /// One process that has memory; kernel threads have none, and a process may be gone.

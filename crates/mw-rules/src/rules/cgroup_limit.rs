@@ -40,13 +40,17 @@ const CRITICAL_PERCENT: f64 = 97.0;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let cgroups = window.now.cgroups.need()?;
     let mut seen = BTreeSet::new();
-    Ok(cgroups
+    let found: Vec<Finding> = cgroups
         .own
         .iter()
         .chain(&cgroups.limited)
         .filter(|group| seen.insert(group.path.as_str()))
         .filter_map(|group| finding(group, cgroups.version))
-        .collect())
+        .collect();
+    if found.is_empty() {
+        cgroups.whole()?;
+    }
+    Ok(found)
 }
 
 /// Charged memory that the group cannot give back by itself.

@@ -39,7 +39,11 @@ const MAX_SHOWN: usize = 5;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let processes = window.now.processes.need()?;
-    Ok(processes.list.iter().filter_map(finding).take(MAX_SHOWN).collect())
+    let found: Vec<Finding> = processes.list.iter().filter_map(finding).take(MAX_SHOWN).collect();
+    if found.is_empty() {
+        processes.whole()?;
+    }
+    Ok(found)
 }
 
 fn finding(process: &Process) -> Option<Finding> {
