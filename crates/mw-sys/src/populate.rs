@@ -27,11 +27,15 @@ impl Region {
     /// zeroed from the last byte to the first, which takes 2.5 times as long as touched at its end.
     ///
     /// # Errors
-    /// As [`Region::populate`].
+    /// As [`Region::populate`]; `InvalidInput` for a page size that is no power of two from the base
+    /// page on.
     pub fn populate_huge(&self, range: Range<usize>, page: usize) -> io::Result<()> {
         let (start, bytes) = self.part(&range)?;
         let base = rustix::param::page_size();
-        for end in (page..=bytes).step_by(page.max(base)) {
+        if !page.is_power_of_two() || page < base {
+            return Err(Errno::INVAL.into());
+        }
+        for end in (page..=bytes).step_by(page) {
             let last = start.wrapping_add(end - base);
             match advise(last, base, Advice::LinuxPopulateWrite) {
                 Err(error) if is_unknown(&error) => touch(last, base, base)?,
@@ -91,6 +95,9 @@ mod tests {
             assert_eq!(bytes, 0);
         }
         assert!(region.populate_huge(0..8 * MIB, 2 * MIB).is_err());
+        for page in [0, 1, 3 * MIB] {
+            assert!(region.populate_huge(0..4 * MIB, page).is_err());
+        }
     }
 
     #[test]
