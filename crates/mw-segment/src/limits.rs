@@ -13,6 +13,8 @@ use std::io;
 /// pages, a two-hundredth of base pages.
 const OVERHEAD_SHARE: u64 = 200;
 
+const MORE_NODES: &str = "bind to more nodes, or interleave";
+
 /// Errors that no constant of std names.
 const ENOMEM: i32 = 12;
 const EAGAIN: i32 = 11;
@@ -38,6 +40,29 @@ pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
     Ok(nodes(plan)?)
 }
 
+/// What a segment takes beside its pages included.
+fn with_overhead(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / OVERHEAD_SHARE)
+}
+
+/// The different sets of nodes that parts of the segment are bound to, and how much of it.
+fn bound(plan: &Plan) -> Vec<(&[u32], u64)> {
+    let mut sets: Vec<(&[u32], u64)> = Vec::new();
+    match &plan.placement {
+        Placement::Local | Placement::Interleave(_) => {}
+        Placement::Bind(nodes) => sets.push((nodes, asked(plan))),
+        Placement::Ranges(ranges) => {
+            for (range, nodes) in ranges {
+                match sets.iter_mut().find(|(known, _)| known == nodes) {
+                    Some((_, bytes)) => *bytes += range.len() as u64,
+                    None => sets.push((nodes, range.len() as u64)),
+                }
+            }
+        }
+    }
+    sets
+}
+
 fn asked(plan: &Plan) -> u64 {
     plan.layout.bytes() as u64
 }
@@ -61,7 +86,8 @@ fn memlock(plan: &Plan) -> Result<(), Shortage> {
 
 fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
     let had = machine::pool_bytes(plan.granule).unwrap_or(0);
-    short(Limit::HugePages(plan.granule), asked(plan), had, grow_pool(plan, had))
+    short(Limit::HugePages(plan.granule), asked(plan), had, grow_pool(plan, had))?;
+    node_pools(plan)
 }
 
 fn grow_pool(plan: &Plan, had: u64) -> String {
@@ -70,6 +96,19 @@ fn grow_pool(plan: &Plan, had: u64) -> String {
         "add {pages} to /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
         plan.granule >> 10
     )
+}
+
+/// The kernel promises huge pages of any node, and ends who touches one that its own nodes have not.
+fn node_pools(plan: &Plan) -> Result<(), Shortage> {
+    for (nodes, asked) in bound(plan) {
+        let free = nodes.iter().map(|node| machine::node_pool_bytes(*node, plan.granule));
+        let (Some(had), Some(first)) = (free.sum::<Option<u64>>(), nodes.first()) else { continue };
+        let pages = asked.saturating_sub(had).div_ceil(plan.granule as u64);
+        let pool = machine::node_pool(*first, plan.granule);
+        let remedy = format!("add {pages} to {pool}/nr_hugepages");
+        short(Limit::HugePages(plan.granule), asked, had, remedy)?;
+    }
+    Ok(())
 }
 
 fn sysv(plan: &Plan) -> Result<(), Shortage> {
@@ -90,7 +129,7 @@ fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
 /// What the machine and the cgroups have left for `bytes` more of a segment of `asked`: the kernel
 /// would rather kill a process than refuse, so it is not asked.
 pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Result<(), Shortage> {
-    let needed = bytes.saturating_add(bytes / OVERHEAD_SHARE);
+    let needed = with_overhead(bytes);
     let done = asked.saturating_sub(bytes);
     if plan.page.hugetlb_bytes().is_some() {
         return Ok(());
@@ -108,23 +147,20 @@ pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Resu
         let limit = Limit::Cgroup(group.path.clone());
         short(limit, asked.max(done + needed), done + had, remedy)?;
     }
+    // Of ranges it is not known here which are done.
+    if let Placement::Bind(nodes) = &plan.placement
+        && let Some(had) = machine::nodes_bytes(nodes)
+        && had < needed
+    {
+        short(Limit::NodeMemory, asked.max(done + needed), done + had, MORE_NODES)?;
+    }
     Ok(())
 }
 
 fn nodes(plan: &Plan) -> Result<(), Shortage> {
-    let all = plan.layout.bytes();
-    let bound: Vec<(usize, &[u32])> = match &plan.placement {
-        Placement::Local | Placement::Interleave(_) => Vec::new(),
-        Placement::Bind(nodes) => vec![(all, nodes)],
-        Placement::Ranges(ranges) => {
-            ranges.iter().map(|(range, nodes)| (range.len(), nodes.as_slice())).collect()
-        }
-    };
-    for (_, nodes) in &bound {
+    for (nodes, asked) in bound(plan) {
         let Some(had) = machine::nodes_bytes(nodes) else { continue };
-        let same = bound.iter().filter(|(_, others)| others == nodes);
-        let asked: u64 = same.map(|(bytes, _)| *bytes as u64).sum();
-        short(Limit::NodeMemory, asked, had, "bind to more nodes, or interleave")?;
+        short(Limit::NodeMemory, with_overhead(asked), had, MORE_NODES)?;
     }
     Ok(())
 }
@@ -171,11 +207,10 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
 
 fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Error {
     let remedy = "free memory, or look at the kernel log for what refused it".to_owned();
-    match &plan.placement {
-        Placement::Bind(nodes) => {
-            limit(Limit::NodeMemory, machine::nodes_bytes(nodes).unwrap_or(0), remedy)
-        }
-        _ => {
+    let least = bound(plan).into_iter().map(|(nodes, _)| machine::nodes_bytes(nodes)).min();
+    match least {
+        Some(had) => limit(Limit::NodeMemory, had.unwrap_or(0), remedy),
+        None => {
             let had = machine::meminfo().and_then(|info| info.mem_available_bytes);
             limit(Limit::Memory, had.unwrap_or(0), remedy)
         }

@@ -4,6 +4,7 @@
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::zoneinfo::{Zone, Zoneinfo};
 use std::fs;
 use std::path::Path;
 
@@ -54,14 +55,37 @@ pub(crate) fn meminfo() -> Option<Meminfo> {
     Meminfo::parse(&fs::read("/proc/meminfo").ok()?).ok()
 }
 
-/// What nodes have free or could free without swapping, roughly: free pages and those of files.
+/// What nodes have free or could free without swapping, roughly; none where one of them is none.
+/// Who is bound to a node and asks it for more is not refused but killed.
 pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
-    let of = |node: &u32| {
-        let info = Meminfo::parse(&fs::read(format!("{NODES}/node{node}/meminfo")).ok()?).ok()?;
-        let files = info.active_file_bytes.unwrap_or(0) + info.inactive_file_bytes.unwrap_or(0);
-        Some(info.mem_free_bytes? + files + info.sreclaimable_bytes.unwrap_or(0))
+    let mut info = Zoneinfo::default();
+    info.parse_into(&fs::read("/proc/zoneinfo").ok()?).ok()?;
+    Some(nodes_pages(&info, nodes)? * mw_sys::page_bytes() as u64)
+}
+
+/// Free pages above what the kernel keeps for itself, and those of files: MemAvailable of nodes.
+fn nodes_pages(info: &Zoneinfo, nodes: &[u32]) -> Option<u64> {
+    let of_zone = |zone: &Zone| {
+        let kept = zone.high_pages + zone.protection().iter().max().unwrap_or(&0);
+        let files = zone.active_file_pages.unwrap_or(0) + zone.inactive_file_pages.unwrap_or(0);
+        zone.free_pages.saturating_sub(kept) + files
     };
-    nodes.iter().map(of).sum()
+    let of_node = |node: &u32| {
+        let zones: Vec<&Zone> = info.zones.iter().filter(|zone| zone.node == *node).collect();
+        (!zones.is_empty()).then(|| zones.into_iter().map(of_zone).sum::<u64>())
+    };
+    nodes.iter().map(of_node).sum()
+}
+
+/// What a node's pool of huge pages of this size has free, in bytes.
+pub(crate) fn node_pool_bytes(node: u32, page_bytes: usize) -> Option<u64> {
+    let free = number(format!("{}/free_hugepages", node_pool(node, page_bytes)))?;
+    Some(free.saturating_mul(page_bytes as u64))
+}
+
+/// Where a node's pool of huge pages of this size is.
+pub(crate) fn node_pool(node: u32, page_bytes: usize) -> String {
+    format!("{NODES}/node{node}/hugepages/hugepages-{}kB", page_bytes >> 10)
 }
 
 /// The processors of a node; none of one that does not exist.
@@ -90,4 +114,24 @@ pub(crate) fn locked_bytes() -> u64 {
 /// The number in a file.
 pub(crate) fn number(path: impl AsRef<Path>) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_keeps_its_watermarks_and_gives_files() {
+        let zone = |node, free_pages| {
+            let (high_pages, protection_len) = (100, 2);
+            let mut zone = Zone { node, free_pages, high_pages, protection_len, ..Zone::default() };
+            zone.protection_pages[1] = 50;
+            zone
+        };
+        let files = Zone { active_file_pages: Some(3), inactive_file_pages: Some(4), ..zone(0, 0) };
+        let info = Zoneinfo { zones: vec![zone(0, 1000), files, zone(1, 400)] };
+        assert_eq!(nodes_pages(&info, &[0]), Some(857));
+        assert_eq!(nodes_pages(&info, &[0, 1]), Some(1107));
+        assert_eq!(nodes_pages(&info, &[0, 7]), None);
+    }
 }
