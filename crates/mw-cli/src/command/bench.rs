@@ -130,7 +130,9 @@ fn reserve(
     }
     let sizes = pages.iter().filter_map(|page| page.hugetlb_bytes());
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    sizes.map(|size| Pool::reserve(size as u64, bytes, &state_dir)).collect()
+    let pools: Result<Vec<Vec<Pool>>, Failure> =
+        sizes.map(|size| Pool::reserve_for(&args.place, size as u64, bytes, &state_dir)).collect();
+    pools.map(|pools| pools.into_iter().flatten().collect())
 }
 
 /// What is measured: the plain way, ours in every page size and number of threads, and the ways of

@@ -2,6 +2,7 @@
 //! the journal like any other change, so that `memwright undo` gives back what a bench that was
 //! killed has left.
 
+use crate::args::Place;
 use crate::command::fix::{journal_exit, lock};
 use crate::{Exit, Failure};
 use mw_model::Step;
@@ -18,9 +19,25 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Has the pool of this page size hold `bytes` more than it has promised.
-    pub(crate) fn reserve(page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<Self, Failure> {
-        let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10);
+    /// Has the pools of this page size hold `bytes` more than they have promised: an equal part on
+    /// each of the nodes that the memory is to come from.
+    pub(crate) fn reserve_for(
+        place: &Place,
+        page_bytes: u64,
+        bytes: u64,
+        state_dir: &Path,
+    ) -> Result<Vec<Self>, Failure> {
+        let pool = format!("hugepages/hugepages-{}kB", page_bytes >> 10);
+        let reserve = |dir: String, bytes| Self::reserve(&dir, page_bytes, bytes, state_dir);
+        let (Place::Bind(nodes) | Place::Interleave(nodes) | Place::Split(nodes)) = place else {
+            return Ok(vec![reserve(format!("/sys/kernel/mm/{pool}"), bytes)?]);
+        };
+        let part = bytes.div_ceil(page_bytes).div_ceil(nodes.len() as u64) * page_bytes;
+        let dir = |node: &u32| format!("/sys/devices/system/node/node{node}/{pool}");
+        nodes.iter().map(|node| reserve(dir(node), part)).collect()
+    }
+
+    fn reserve(dir: &str, page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<Self, Failure> {
         let path = format!("{dir}/nr_hugepages");
         let read = |name: &str| number(&format!("{dir}/{name}"));
         let promised = read("resv_hugepages").unwrap_or(0);
