@@ -8,7 +8,7 @@
 //! kernel = "6.1"           # or "6.12"
 //! memory = "1G"
 //! cpus = 2                 # default 2
-//! nodes = 2                # default 1
+//! nodes = 2                # default 1; with fewer cpus than that the last have none
 //! cgroup = "v1"            # default "v2"
 //! append = "psi=1"         # further kernel parameters
 //! timeout_s = 120
@@ -29,7 +29,7 @@
 //! [expect]                 # what every variant promises that has no `expect` of its own
 //! found = ["swap-thrash"]  # rules that find something while the condition is in force
 //! absent = ["oom-kill"]    # rules that do not
-//! no_finding = true        # no rule finds anything from a warning on
+//! no_finding = true        # no rule that is not in `found` finds anything from a warning on
 //! fix = ["swap-thrash"]    # rules that `memwright fix` mends
 //! stays = true             # undoing the fix does not bring the condition back
 //! looks = 5                # look so often, a second apart, for what comes in bursts; default 1
@@ -251,7 +251,7 @@ impl Settings {
         let kernel = self.kernel.ok_or_else(|| missing("kernel"))?;
         let memory = self.memory.ok_or_else(|| missing("memory"))?;
         let (cpus, nodes) = (self.cpus.unwrap_or(DEFAULT_CPUS), self.nodes.unwrap_or(1));
-        if nodes == 0 || nodes > MAX_NODES || cpus < nodes {
+        if nodes == 0 || nodes > MAX_NODES || cpus == 0 {
             return Err(format!("[variant.{name}]: {nodes} nodes with {cpus} cpus"));
         }
         let disks: Result<Vec<Disk>, String> =
@@ -376,7 +376,7 @@ mod tests {
         check_error(&with("kernel = '6.1'"), "no `memory`");
         check_error(&with("kernel = '6.1', memory = '1T'"), "\"1T\" is no size");
         check_error(&with("kernel = '6.1', memory = '1G', nodes = 9"), "9 nodes");
-        check_error(&with("kernel = '6.1', memory = '1G', cpus = 1, nodes = 2"), "1 cpus");
+        check_error(&with("kernel = '6.1', memory = '1G', cpus = 0, nodes = 2"), "0 cpus");
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub struct Expect {
     pub found: Vec<String>,
     /// Rules that must not.
     pub absent: Vec<String>,
-    /// No rule at all may find anything from a warning on: memory is not to blame.
+    /// No rule that is not in `found` may find anything from a warning on; without `found`, memory is
+    /// not to blame.
     pub no_finding: bool,
     /// Rules whose findings `memwright fix` mends.
     pub fix: Vec<String>,
@@ -112,9 +113,6 @@ impl Expect {
         if let Some(name) = self.fix.iter().find(|name| !self.found.contains(name)) {
             return Err(format!("`fix` names {name:?}, which is not in `found`"));
         }
-        if self.no_finding && !self.found.is_empty() {
-            return Err("`no_finding` beside `found`".to_owned());
-        }
         if self.stays && self.fix.is_empty() {
             return Err("`stays` without `fix`".to_owned());
         }
@@ -183,7 +181,6 @@ mod tests {
         check_mistake("found = ['a b']", "\"a b\" is no rule's name");
         check_mistake("absent = ['x; reboot']", "no rule's name");
         check_mistake("found = ['a']\nfix = ['b']", "`fix` names \"b\"");
-        check_mistake("found = ['a']\nno_finding = true", "`no_finding` beside");
         check_mistake("found = ['a']\nstays = true", "`stays` without");
         check_mistake("found = ['a']\nlooks = 0", "`looks` is not");
         check_mistake("effect.x.during.at_most = 1.0", "no measure.sh");

@@ -121,8 +121,9 @@ fn diagnosis(expect: &Expect, check: &Check) -> Vec<String> {
     }
     if expect.no_finding {
         let blames = check.findings.iter().filter(|found| found.severity != NOTE);
-        problems.extend(blames.map(|found| {
-            format!("memory is not to blame, but {} was found: {}", found.rule, found.headline)
+        let surplus = blames.filter(|found| !expect.found.contains(&found.rule));
+        problems.extend(surplus.map(|found| {
+            format!("{} is not to blame, but was found: {}", found.rule, found.headline)
         }));
     }
     problems

@@ -89,7 +89,11 @@ fn wrong_findings_fail() {
         "b was found and should not be: h",
     );
     check_failure("absent = ['blind']", &good(), "blind could not look");
-    check_failure("no_finding = true", &good(), "memory is not to blame, but a was found: h");
+    check_failure("no_finding = true", &good(), "a is not to blame, but was found: h");
+    let beside = with("during/check", &report(&[("a", "critical"), ("c", "warning")]));
+    let alone = "found = ['a']\nno_finding = true";
+    check_failure(alone, &beside, "c is not to blame, but was found: h");
+    assert_eq!(outcome(alone, &good()), Outcome::Passed);
     let noted = with("during/check", &report(&[("a", "note")]));
     assert_eq!(outcome("no_finding = true", &noted), Outcome::Passed);
     let mut blind = good();

@@ -36,7 +36,7 @@ pub struct Disk {
 pub struct Machine {
     /// All of its memory.
     pub memory_bytes: u64,
-    /// Its CPUs, shared evenly among the nodes.
+    /// Its CPUs, shared evenly among the nodes; where they are fewer, the last nodes have none.
     pub cpus: u32,
     /// Its NUMA nodes, of equal memory; 1 is a machine without NUMA.
     pub nodes: u32,
@@ -106,7 +106,7 @@ impl Machine {
             args.push(("-numa", format!("node,nodeid={node},memdev=m{node}")));
         }
         for cpu in 0..self.cpus {
-            let node = cpu * self.nodes / self.cpus;
+            let node = if self.cpus < self.nodes { cpu } else { cpu * self.nodes / self.cpus };
             args.push(("-numa", format!("cpu,node-id={node},socket-id={cpu}")));
         }
         args
@@ -182,6 +182,13 @@ mod tests {
         ] {
             assert!(args.contains(want), "{args}");
         }
+    }
+
+    #[test]
+    fn a_node_may_have_no_cpu() {
+        let args = arguments(&Machine { nodes: 3, ..machine() });
+        assert!(args.contains("nodeid=2,memdev=m2"), "{args}");
+        assert!(args.contains("cpu,node-id=1,socket-id=1") && !args.contains("cpu,node-id=2"));
     }
 
     #[test]
