@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-sys",
         ],
     ),
-    ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-rules"]),
+    ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-render", "mw-rules"]),
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.

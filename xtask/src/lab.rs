@@ -1,6 +1,7 @@
-//! Plays the lab's cases with the program as it is built here, and writes docs/lab.md.
+//! Plays the lab's cases with the program as it is built here, and writes docs/lab.md and the
+//! drawings in docs/lab.
 
-use crate::{cargo, root, target_dir};
+use crate::{cargo, plots, root, target_dir};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,9 +49,10 @@ fn play(binary: &Path, args: &[&str]) -> anyhow::Result<()> {
 
 /// A page with failures is written too: it is what was seen.
 fn write_page(binary: &Path) -> anyhow::Result<()> {
-    let args = ["lab", "--all-kernels", "--format", "markdown"];
+    let logs = tempfile::tempdir()?;
     let output = Command::new(binary)
-        .args(args)
+        .args(["lab", "--all-kernels", "--format", "markdown", "--keep-logs"])
+        .arg(logs.path())
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("memwright lab")?;
@@ -59,6 +61,7 @@ fn write_page(binary: &Path) -> anyhow::Result<()> {
     let page = root().join(PAGE);
     std::fs::write(&page, format!("{PAGE_HEAD}{table}")).context(PAGE)?;
     println!("wrote {PAGE}");
+    plots::run(logs.path())?;
     anyhow::ensure!(output.status.success(), "not every case passed, see {PAGE}");
     Ok(())
 }

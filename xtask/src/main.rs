@@ -7,6 +7,7 @@ mod fixtures;
 mod header;
 mod lab;
 mod new_rule;
+mod plots;
 mod promises;
 
 use anyhow::Context;
@@ -49,9 +50,14 @@ enum Chore {
         /// On every kernel that there is a package of
         #[arg(long)]
         all_kernels: bool,
-        /// Play everything on every kernel and write docs/lab.md
+        /// Play everything on every kernel and write docs/lab.md and docs/lab/
         #[arg(long, conflicts_with_all = ["names", "all_kernels"])]
         write: bool,
+    },
+    /// Draw docs/lab/ from the logs that `memwright lab --keep-logs` has kept
+    LabPlots {
+        /// The folder
+        logs: PathBuf,
     },
 }
 
@@ -62,6 +68,7 @@ fn main() -> anyhow::Result<()> {
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
         Chore::Lab { names, all_kernels, write } => lab::run(&names, all_kernels, write),
+        Chore::LabPlots { logs } => plots::run(&logs),
     }
 }
 
