@@ -3,7 +3,8 @@
 # the host.
 #
 # $FIND what the case wants found, $FIX what `fix` is to mend, $STAYS set where undoing the fix does
-# not bring the condition back, $LOOKS how often to look for what comes in bursts.
+# not bring the condition back, $LOOKS how often to look for what comes in bursts. With $MEASURED_ONLY
+# the condition is made and measured, and that is all.
 FRAME_BYTES_MAX=1000000
 # A task that makes no progress for so long is reported by the kernel.
 HUNG_TASK_S=30
@@ -62,10 +63,10 @@ settings() {
 echo $HUNG_TASK_S >/proc/sys/kernel/hung_task_timeout_secs
 mark "at setup"
 [ -f setup.sh ] && script setup.sh
-measure before
+[ -n "$MEASURED_ONLY" ] || measure before
 mark "at make"
 script make.sh
-step during/check check found $FIND
+[ -n "$MEASURED_ONLY" ] || step during/check check found $FIND
 measure during
 if [ -n "$FIX" ]; then
 	step fix memwright fix $FIX --json

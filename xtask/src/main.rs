@@ -3,6 +3,7 @@
 mod arch;
 mod ci;
 mod docs;
+mod evaluate;
 mod fixtures;
 mod header;
 mod lab;
@@ -59,6 +60,17 @@ enum Chore {
         /// The folder
         logs: PathBuf,
     },
+    /// Measure the options of the lab's evaluations against each other, and write docs/evaluations
+    Evaluate {
+        /// Evaluations under lab/ (all of them, or those named)
+        names: Vec<String>,
+        /// How often each option is measured
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Measure nothing; write the pages from what was measured before
+        #[arg(long, conflicts_with = "rounds")]
+        redraw: bool,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -69,6 +81,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Fixtures { names } => fixtures::run(&names),
         Chore::Lab { names, all_kernels, write } => lab::run(&names, all_kernels, write),
         Chore::LabPlots { logs } => plots::run(&logs),
+        Chore::Evaluate { names, rounds, redraw } => evaluate::run(&names, rounds, redraw),
     }
 }
 

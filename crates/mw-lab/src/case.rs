@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! description = "What the case is about"
-//! kind = "decoy"           # or "tale"; default "rule"
+//! kind = "decoy"           # or "tale", or "evaluation" (see evaluation.rs); default "rule"
 //!
 //! [machine]                # what every variant runs on
 //! kernel = "6.1"           # or "6.12"
@@ -47,6 +47,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::evaluation::{self, Evaluation};
 use crate::expect::Expect;
 use crate::machine::{Disk, DiskFormat, Machine};
 
@@ -82,6 +83,8 @@ pub enum Kind {
     Rule,
     /// Something is wrong, and it is not memory.
     Decoy,
+    /// Its variants are options that are measured against each other.
+    Evaluation,
 }
 
 /// A case: one memory condition, in variants.
@@ -93,6 +96,8 @@ pub struct Case {
     pub description: String,
     /// What it is there for.
     pub kind: Kind,
+    /// What is measured against what, in an evaluation.
+    pub evaluation: Option<Evaluation>,
     /// The variants, by name.
     pub variants: Vec<Variant>,
 }
@@ -154,9 +159,13 @@ impl Case {
         }
         for (variant, its) in raw.variant {
             let settings = its.machine.clone().or(&raw.machine);
-            let expect = its.expect.clone().or_else(|| raw.expect.clone()).unwrap_or_default();
-            let checked =
-                expect.check(measures).map_err(|why| format!("[variant.{variant}]: {why}"));
+            let mut expect = its.expect.clone().or_else(|| raw.expect.clone()).unwrap_or_default();
+            expect.measured_only = raw.kind == Kind::Evaluation;
+            let checked = match raw.kind {
+                Kind::Evaluation => evaluation::check_expect(&expect, measures),
+                _ => expect.check(measures),
+            };
+            let checked = checked.map_err(|why| format!("[variant.{variant}]: {why}"));
             let of = Whose { case: &name, kind: raw.kind, dir, how: its.how, expect };
             let built = checked.and_then(|()| settings.build(variant, of));
             variants.push(built.map_err(|detail| LabError::case(&path, detail))?);
@@ -164,7 +173,24 @@ impl Case {
         if variants.is_empty() {
             return Err(LabError::case(&path, "no [variant.NAME]"));
         }
-        Ok(Case { name, description: raw.description, kind: raw.kind, variants })
+        check_evaluation(raw.kind, raw.evaluation.as_ref(), &variants)
+            .map_err(|detail| LabError::case(&path, detail))?;
+        let (description, kind, evaluation) = (raw.description, raw.kind, raw.evaluation);
+        Ok(Case { name, description, kind, evaluation, variants })
+    }
+}
+
+fn check_evaluation(
+    kind: Kind,
+    evaluation: Option<&Evaluation>,
+    variants: &[Variant],
+) -> Result<(), String> {
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    match (kind, evaluation) {
+        (Kind::Evaluation, Some(evaluation)) => evaluation.check(&names),
+        (Kind::Evaluation, None) => Err("an evaluation without [evaluation]".to_owned()),
+        (_, Some(_)) => Err("[evaluation] in a case of another kind".to_owned()),
+        (_, None) => Ok(()),
     }
 }
 
@@ -177,6 +203,7 @@ struct RawCase {
     #[serde(default)]
     machine: Settings,
     expect: Option<Expect>,
+    evaluation: Option<Evaluation>,
     #[serde(default)]
     variant: BTreeMap<String, RawVariant>,
 }
@@ -362,6 +389,8 @@ mod tests {
     fn mistakes_are_named() {
         check_error("description = 'd'", "no [variant.NAME]");
         check_error("description = 'd'\nvariants = 1", "variants");
+        let evaluation = "description = 'd'\nkind = 'evaluation'\n[variant.a]\nhow = 'h'";
+        check_error(evaluation, "an evaluation without measure.sh");
         check_error(
             "description = 'd'\n[variant.firing]\nhow = 'h'",
             "[variant.firing]: `expect` promises nothing",

@@ -32,7 +32,8 @@ pub(crate) fn guest_file(name: &str) -> &'static [u8] {
 }
 
 /// The variants in the folder `lab` that `names` mean (`CASE` or `CASE/VARIANT`), in the order of the
-/// folders. Without names it is all of them, or those of `kinds` where there are some.
+/// folders. Without names it is those of `kinds`, or all but the evaluations, which take long and prove
+/// nothing.
 pub fn chosen(lab: &Path, names: &[String], kinds: &[Kind]) -> Result<Vec<Variant>, LabError> {
     let mut variants: Vec<Variant> = Vec::new();
     for dir in case_dirs(lab)? {
@@ -43,7 +44,11 @@ pub fn chosen(lab: &Path, names: &[String], kinds: &[Kind]) -> Result<Vec<Varian
             return Err(LabError::CaseUnknown { wanted: name.clone(), folder: lab.to_path_buf() });
         }
     }
-    variants.retain(|v| kinds.is_empty() || kinds.contains(&v.kind));
+    let is_meant = |kind| match kinds {
+        [] => kind != Kind::Evaluation || !names.is_empty(),
+        _ => kinds.contains(&kind),
+    };
+    variants.retain(|v| is_meant(v.kind));
     variants.retain(|v| names.is_empty() || names.iter().any(|name| is_called(v, name)));
     Ok(variants)
 }
@@ -83,6 +88,12 @@ mod tests {
             std::fs::create_dir_all(dir.join(case)).unwrap();
             std::fs::write(dir.join(case).join("case.toml"), text).unwrap();
         }
+        let evaluation = dir.join("evaluate-x");
+        std::fs::create_dir_all(&evaluation).unwrap();
+        std::fs::write(evaluation.join("measure.sh"), "").unwrap();
+        let text = "description = 'd'\nkind = 'evaluation'\n[machine]\nkernel = '6.1'\n\
+                    memory = '1G'\n[evaluation]\nplot = ['x']\n[variant.a]\nhow = 'h'\n";
+        std::fs::write(evaluation.join("case.toml"), text).unwrap();
     }
 
     #[test]
@@ -97,9 +108,11 @@ mod tests {
         };
         check(&[], &["healthy/large", "healthy/quiet", "oom-kill/firing"]);
         check(&["healthy"], &["healthy/large", "healthy/quiet"]);
+        check(&["evaluate-x"], &["evaluate-x/a"]);
         check(&["healthy/large", "oom-kill"], &["healthy/large", "oom-kill/firing"]);
         assert!(chosen(dir.path(), &["nothing".to_owned()], &[]).is_err());
         assert!(chosen(dir.path(), &[], &[Kind::Tale]).unwrap().is_empty());
+        assert_eq!(chosen(dir.path(), &[], &[Kind::Evaluation]).unwrap().len(), 1);
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub struct Expect {
     pub log: Vec<String>,
     /// What measurements show, by the measurement's name.
     pub effect: BTreeMap<String, Effect>,
+    /// Nothing is promised, looked for or mended: the variant of an evaluation.
+    #[serde(skip)]
+    pub measured_only: bool,
 }
 
 impl Default for Expect {
@@ -42,6 +45,7 @@ impl Default for Expect {
             looks: 1,
             log: Vec::new(),
             effect: BTreeMap::new(),
+            measured_only: false,
         }
     }
 }

@@ -102,6 +102,7 @@ fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
         ("FIX", expect.fix.join(" ")),
         ("STAYS", if expect.stays { "1" } else { "" }.to_owned()),
         ("LOOKS", expect.looks.to_string()),
+        ("MEASURED_ONLY", if expect.measured_only { "1" } else { "" }.to_owned()),
     ];
     lines.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()
 }

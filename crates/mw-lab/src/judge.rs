@@ -83,6 +83,11 @@ fn surprises(troubles: &[Trouble], expected: &[String]) -> Vec<String> {
 /// What is not as promised.
 fn broken(expect: &Expect, transcript: &Transcript) -> Vec<String> {
     let mut problems = Vec::new();
+    if expect.measured_only {
+        let none = transcript.measured.get(&Phase::During).is_none_or(Vec::is_empty);
+        problems.extend(none.then(|| "measure.sh did not measure anything".to_owned()));
+        return problems;
+    }
     match transcript.checks.get(&Phase::During) {
         Some(check) => problems.extend(diagnosis(expect, check)),
         None => {

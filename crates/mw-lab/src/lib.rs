@@ -21,6 +21,8 @@
 //! ```
 //! A guest either plays (before, make, during, fix, fixed, undo, undone) or captures; lab/guest/play.sh
 //! and capture.sh are its side of it. What it promises is judged here alone, by pure functions.
+//! An *evaluation* is a case whose variants are options that are measured against each other, and that
+//! is played only when it is named (evaluation.rs).
 //! Nothing outlives a run: the machine is killed when its handle is dropped or its time is up, and
 //! images live in a temporary folder.
 
@@ -28,6 +30,7 @@ pub mod accel;
 pub mod case;
 pub mod cases;
 pub mod error;
+pub mod evaluation;
 pub mod expect;
 pub mod fixtures;
 pub mod guest;
@@ -50,6 +53,7 @@ mod workdir;
 
 pub use case::{Case, Kind, Variant};
 pub use error::LabError;
+pub use evaluation::{Claim, Evaluation};
 pub use kernel::Kernel;
 pub use machine::{Disk, DiskFormat, Machine};
 pub use play::{Lab, Play};

@@ -82,6 +82,7 @@ impl Report {
             (Kind::Tale, "The field reports, re-enacted"),
             (Kind::Rule, "The rules of the catalogue"),
             (Kind::Decoy, "Decoys, in which memory is not to blame"),
+            (Kind::Evaluation, "Options, measured against each other"),
         ];
         for (kind, title) in kinds {
             let plays: Vec<&Play> = self.plays.iter().filter(|play| play.kind == kind).collect();
@@ -175,7 +176,7 @@ fn effect(measured: &Measured) -> String {
 }
 
 /// Three digits that matter.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v.fract() == 0.0 => 0,
         v if v >= 10.0 => 1,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Arguments of `lab`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct LabArgs {
-    /// The cases to play, or single variants of them [default: all]
+    /// The cases to play, or single variants of them [default: all but the evaluations]
     #[arg(value_name = "CASE[/VARIANT]")]
     pub names: Vec<String>,
     /// The kernels to play on, 6.1 or 6.12 or the path of a kernel image, which has a slash in it
@@ -62,6 +62,8 @@ pub enum CaseKind {
     Rule,
     /// Something is wrong, and memory is not to blame
     Decoy,
+    /// Options, measured against each other
+    Evaluation,
 }
 
 /// How the guest's instructions are carried out.

@@ -165,6 +165,7 @@ fn kind_of(kind: CaseKind) -> Kind {
         CaseKind::Tale => Kind::Tale,
         CaseKind::Rule => Kind::Rule,
         CaseKind::Decoy => Kind::Decoy,
+        CaseKind::Evaluation => Kind::Evaluation,
     }
 }
 

@@ -1,0 +1,14 @@
+# What is set once on a node, before any job.
+case $1 in
+limit-overcommit)
+	echo 50 >/proc/sys/vm/overcommit_ratio
+	echo 2 >/proc/sys/vm/overcommit_memory
+	;;
+proactive) echo 100 >/proc/sys/vm/compaction_proactiveness ;;
+watermark-scale) echo 500 >/proc/sys/vm/watermark_scale_factor ;;
+min-free) echo 32768 >/proc/sys/vm/min_free_kbytes ;;
+reserve)
+	. ./sizes
+	echo $NEXT_PAGES >/proc/sys/vm/nr_hugepages
+	;;
+esac

@@ -1,0 +1,1 @@
+# Nothing yet: the writer is the condition, and it is measured.

@@ -1,0 +1,115 @@
+//! Plays the lab's evaluations and writes docs/evaluations: NAME.json is what was measured, NAME.md and
+//! NAME.svg are made from it and from lab/NAME/about.md, in which the recommendation stands.
+
+mod page;
+mod results;
+
+use crate::{cargo, root, target_dir};
+use anyhow::Context;
+use mw_lab::{Case, Kernel, Kind, Lab, Variant, cases};
+use results::{Results, Round};
+use std::path::PathBuf;
+
+const FOLDER: &str = "docs/evaluations";
+const MOST_ROUNDS: usize = 20;
+
+/// Evaluates `names` (none: all of them) in so many rounds; `redraw` takes what was measured before.
+pub(crate) fn run(names: &[String], rounds: usize, redraw: bool) -> anyhow::Result<()> {
+    anyhow::ensure!((1..=MOST_ROUNDS).contains(&rounds), "--rounds is from 1 to {MOST_ROUNDS}");
+    let all = evaluations(names)?;
+    let mut problems = Vec::new();
+    let lab = if redraw { None } else { Some(lab()?) };
+    for case in &all {
+        let results = match &lab {
+            Some(lab) => play(lab, case, rounds)?,
+            None => saved(&case.name)?,
+        };
+        write(case, &results)?;
+        problems.extend(page::broken_claims(case, &results));
+    }
+    anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    Ok(())
+}
+
+/// The evaluations called `names`, or all.
+fn evaluations(names: &[String]) -> anyhow::Result<Vec<Case>> {
+    let lab = root().join("lab");
+    let variants = cases::chosen(&lab, names, &[Kind::Evaluation])?;
+    let mut names: Vec<&str> = variants.iter().map(|variant| variant.case.as_str()).collect();
+    names.dedup();
+    anyhow::ensure!(!names.is_empty(), "no evaluation is called so: see lab/evaluate-*");
+    names.into_iter().map(|name| Ok(Case::read(&lab.join(name))?)).collect()
+}
+
+fn lab() -> anyhow::Result<Lab> {
+    cargo(&["build", "--locked", "--package", "mw-cli", "--features", "lab"])?;
+    Ok(Lab::new(&target_dir().join("debug/memwright"))?)
+}
+
+/// All variants once, then all of them again: what changes on the host in the meantime meets all alike.
+fn play(lab: &Lab, case: &Case, rounds: usize) -> anyhow::Result<Results> {
+    let first = case.variants.first().context("no variant")?;
+    let kernel = Kernel::find(&first.kernel)?;
+    let mut results = Results::new(case, &kernel.release);
+    for round in 1..=rounds {
+        for variant in &case.variants {
+            let played = play_one(lab, variant, &kernel, &mut results);
+            let said = played.failed.as_deref().unwrap_or("measured");
+            println!("round {round} of {rounds}: {}: {said}", variant.full_name());
+            results.add(&variant.name, played);
+        }
+    }
+    Ok(results)
+}
+
+fn play_one(lab: &Lab, variant: &Variant, kernel: &Kernel, results: &mut Results) -> Round {
+    let (play, _) = lab.play(variant, kernel, &kernel.release, &mut |_| true);
+    results.round(&play)
+}
+
+fn path_of(name: &str, ending: &str) -> PathBuf {
+    root().join(FOLDER).join(format!("{name}.{ending}"))
+}
+
+fn saved(name: &str) -> anyhow::Result<Results> {
+    let path = path_of(name, "json");
+    let text = crate::read(&path)?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+fn write(case: &Case, results: &Results) -> anyhow::Result<()> {
+    std::fs::create_dir_all(root().join(FOLDER))?;
+    let json = serde_json::to_string_pretty(results)? + "\n";
+    for (ending, text) in
+        [("json", json), ("md", page_of(case, results)?), ("svg", page::plot(case, results)?)]
+    {
+        std::fs::write(path_of(&case.name, ending), text)?;
+        println!("wrote {FOLDER}/{}.{ending}", case.name);
+    }
+    Ok(())
+}
+
+fn page_of(case: &Case, results: &Results) -> anyhow::Result<String> {
+    let about = crate::read(&root().join("lab").join(&case.name).join("about.md"))?;
+    page::page(case, &about, results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is committed is what was measured, and the recommendations rest on it.
+    #[test]
+    fn pages_are_those_of_their_results_and_claims_hold() {
+        for case in evaluations(&[]).unwrap() {
+            let results = saved(&case.name).unwrap();
+            let is = |ending: &str| crate::read(&path_of(&case.name, ending)).unwrap();
+            assert_eq!(is("md"), page_of(&case, &results).unwrap(), "{}: --redraw", case.name);
+            assert_eq!(is("svg"), page::plot(&case, &results).unwrap(), "{}", case.name);
+            assert_eq!(page::broken_claims(&case, &results), [""; 0], "{}", case.name);
+            let variants: Vec<&str> = case.variants.iter().map(|v| v.name.as_str()).collect();
+            let tried: Vec<&str> = results.tried.iter().map(|t| t.option.as_str()).collect();
+            assert_eq!(variants, tried, "{}: evaluate it again", case.name);
+        }
+    }
+}
