@@ -418,7 +418,7 @@ _memwright() {
                     return 0
                     ;;
                 --kind)
-                    COMPREPLY=($(compgen -W "tale rule decoy" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "tale rule decoy evaluation" -- "${cur}"))
                     return 0
                     ;;
                 --cases)

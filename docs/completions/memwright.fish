@@ -93,7 +93,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l versi
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l kernel -d 'The kernels to play on, 6.1 or 6.12 or the path of a kernel image, which has a slash in it [default: the one that each case names]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l kind -d 'Only cases of this kind' -r -f -a "tale\t'A field report, re-enacted'
 rule\t'What a rule of the catalogue finds'
-decoy\t'Something is wrong, and memory is not to blame'"
+decoy\t'Something is wrong, and memory is not to blame'
+evaluation\t'Options, measured against each other'"
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l cases -d 'A folder with cases of one\'s own instead of those that come with memwright' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l accel -d 'How the guest\'s instructions are carried out' -r -f -a "auto\t'Hardware virtualisation where a small guest comes up on it, or else software'
 tcg\t'Software, which works everywhere'
