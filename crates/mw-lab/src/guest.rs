@@ -222,7 +222,7 @@ mod tests {
         let got = environment(&case.variants[0], &["nvme.ko".to_owned()], Role::Play);
         let want = "export CASE='some'\nexport VARIANT='firing'\nexport CGROUP='v2'\n\
                     export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='play'\n\
-                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\n";
+                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nMEASURED_ONLY=''\n";
         assert_eq!(got, want);
     }
 
