@@ -26,7 +26,6 @@ rows() {
 	' "$@"
 }
 ours() { rows "$@" | grep '"memwright'; }
-even=$(ls | grep -E 'interleave|split')
 least() { sort -n | head -n 1; }
 most() { sort -n | tail -n 1; }
 
@@ -55,6 +54,7 @@ if [ "$1" = faults ]; then
 	exit 0
 fi
 echo "absent $(refused . *.json) ways"
+even=$(ls | grep -E 'interleave|split')
 echo "bound-least $(bound | least) share"
 echo "even-least $(rows $even | cut -d' ' -f2 | least) share"
 echo "even-most $(rows $even | cut -d' ' -f2 | most) share"

@@ -242,3 +242,27 @@ fn commit(asked: u64) -> Error {
 pub(crate) fn is_poison(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EHWPOISON)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Page;
+    use crate::options::Options;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn what_is_bound_to_the_same_nodes_is_counted_together() {
+        let bound_of = |placement| {
+            let plan = Plan::of(&Options::new(8 * MIB).page(Page::Base).placement(placement));
+            let plan = plan.unwrap();
+            let sets = bound(&plan);
+            sets.iter().map(|(nodes, bytes)| (nodes.to_vec(), *bytes >> 20)).collect::<Vec<_>>()
+        };
+        let range = |from: usize, to: usize, node| (from * MIB..to * MIB, vec![node]);
+        let ranges = Placement::Ranges(vec![range(0, 2, 0), range(2, 5, 1), range(6, 7, 0)]);
+        assert_eq!(bound_of(ranges), [(vec![0], 3), (vec![1], 3)]);
+        assert_eq!(bound_of(Placement::Bind(vec![0, 1])), [(vec![0, 1], 8)]);
+        assert_eq!(bound_of(Placement::Interleave(vec![0, 1])), []);
+    }
+}
