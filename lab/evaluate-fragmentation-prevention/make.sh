@@ -1,4 +1,4 @@
-# The first job writes its memory over and over while a service takes kernel memory; then the job is gone,
+# The first job writes its memory over and over while a service takes memory; then the job is gone,
 # and the service stays.
 . ./sizes
 

@@ -1,12 +1,18 @@
-# The next job: 320 MiB in pages of 4 KiB, then the same in huge pages of 2 MiB.
+# The next job: as many huge pages of 2 MiB as the free memory is worth; and, when it has given them back,
+# the same request in pages of 4 KiB.
 . ./sizes
-unusable() { tail -1 /sys/kernel/debug/extfrag/unusable_index | awk '{ print "unusable-for-huge", $(NF - 1) * 100, "%" }'; }
-free_huge() { awk '$1 == "HugePages_Free:" { print $2 }' /proc/meminfo; }
+meminfo() { awk -v name="$1:" '$1 == name { print $2 }' /proc/meminfo; }
 
-unusable
-[ "$1" = reserve ] || took plain hold anon $((NEXT_PAGES * 2))M nothp once
-cat >/run/ask.sh <<'ASK'
-echo $1 >/proc/sys/vm/nr_hugepages
-ASK
-took huge sh /run/ask.sh $NEXT_PAGES
-echo "huge-got $(($(free_huge) * 100 / NEXT_PAGES)) %"
+tail -1 /sys/kernel/debug/extfrag/unusable_index | awk '{ print "unusable", $(NF - 1) * 100, "%" }'
+echo "free $(($(meminfo MemFree) / 1024)) MiB"
+case $1 in
+reserve) wanted=$RESERVE_PAGES ;;
+*) wanted=$((($(meminfo MemFree) / 1024 - LEFT_MIB) / 2)) ;;
+esac
+echo "echo $wanted >/proc/sys/vm/nr_hugepages" >/run/ask.sh
+took huge sh /run/ask.sh
+got=$(meminfo HugePages_Free)
+echo "huge-got $((got * 2)) MiB"
+echo "huge-share $((got * 100 / wanted)) %"
+echo 0 >/proc/sys/vm/nr_hugepages
+took small hold anon ${NEXT_MIB}M nothp once

@@ -9,6 +9,6 @@ watermark-scale) echo 500 >/proc/sys/vm/watermark_scale_factor ;;
 min-free) echo 32768 >/proc/sys/vm/min_free_kbytes ;;
 reserve)
 	. ./sizes
-	echo $NEXT_PAGES >/proc/sys/vm/nr_hugepages
+	echo $RESERVE_PAGES >/proc/sys/vm/nr_hugepages
 	;;
 esac

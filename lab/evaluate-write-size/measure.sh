@@ -1,6 +1,6 @@
 # The variant is cached-SIZE or direct-SIZE. The file is synced at the end, so that the time is that of the
 # disk either way.
-TOTAL_MIB=192
+TOTAL_MIB=128
 BEAT_MIB=24
 
 counter() { awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat; }

@@ -11,7 +11,12 @@ use std::fmt::Write;
 pub(super) fn page(case: &Case, about: &str, results: &Results) -> anyhow::Result<String> {
     let name = &case.name;
     let mut out = format!("{}\n\n## What was measured\n\n", about.trim_end());
-    write!(out, "![{}]({name}.svg)\n\n{}\n\n", case.description, under(case, results))?;
+    write!(
+        out,
+        "![{}]({name}.svg)\n\n{}\n\n",
+        case.description,
+        under(case, results, "in brackets")
+    )?;
     let heads: Vec<String> =
         results.quantities.iter().map(|q| format!("{}, {}", q.name, q.unit)).collect();
     writeln!(out, "| option | {} |\n|---{}|", heads.join(" | "), "|---".repeat(heads.len()))?;
@@ -31,14 +36,14 @@ pub(super) fn page(case: &Case, about: &str, results: &Results) -> anyhow::Resul
     Ok(out)
 }
 
-/// The kernel, the machine and the rounds, in a paragraph.
-fn under(case: &Case, results: &Results) -> String {
+/// The kernel, the machine and the rounds, in a paragraph; `ends` is where the least and the most stand.
+fn under(case: &Case, results: &Results, ends: &str) -> String {
     let rounds = results.rounds();
     let these = match rounds {
         1 => "One round".to_owned(),
         _ => format!(
-            "The middle of {rounds} rounds, each with all options in turn, and in brackets the least \
-             and the most"
+            "The middle of {rounds} rounds, each with all options in turn, and {ends} the least and \
+             the most"
         ),
     };
     format!(
@@ -116,7 +121,7 @@ pub(super) fn plot(case: &Case, results: &Results) -> anyhow::Result<String> {
         parts: drawn.clone(),
         rows: results.tried.iter().map(|tried| bar(results, tried, drawn)).collect(),
         marks: Vec::new(),
-        footnote: vec![under(case, results).replace('`', "")],
+        footnote: vec![under(case, results, "as whiskers").replace('`', "")],
     })?;
     Ok(svg)
 }

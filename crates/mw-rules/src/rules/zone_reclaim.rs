@@ -21,7 +21,8 @@
 //! Any value but 0. On several nodes it is critical when bit 4 is set, when the kernel has already
 //! counted failed scans, or when a quarter of a node cannot be reclaimed; in our measurements on
 //! kernel 6.1 (two nodes of 2 GB, one of them filled by a tmpfs) locking 1 GiB took 2 to 3 s with
-//! modes 0 to 2 and 14 to 15 s with modes 4, 5 and 7. On a single node it is a warning: there is no
+//! modes 0 to 2 and 14 to 15 s with modes 4, 5 and 7, and docs/evaluations has all eight. The kernel
+//! of the field report, 2.6.18, waited with mode 2. On a single node it is a warning: there is no
 //! neighbour to spare, but every allocation below the low watermark reclaims by itself before the
 //! background reclaimer is woken.
 //!
