@@ -58,10 +58,19 @@ fn write_page(binary: &Path) -> anyhow::Result<()> {
         .context("memwright lab")?;
     let table = String::from_utf8(output.stdout)?;
     anyhow::ensure!(!table.is_empty(), "memwright lab has said nothing");
+    let drawings = drawings(&plots::run(logs.path())?);
     let page = root().join(PAGE);
-    std::fs::write(&page, format!("{PAGE_HEAD}{table}")).context(PAGE)?;
+    std::fs::write(&page, format!("{PAGE_HEAD}{table}{drawings}")).context(PAGE)?;
     println!("wrote {PAGE}");
-    plots::run(logs.path())?;
     anyhow::ensure!(output.status.success(), "not every case passed, see {PAGE}");
     Ok(())
+}
+
+/// The last part of the page.
+fn drawings(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let shown = |name: &String| format!("\n![{name}](lab/{name})\n");
+    format!("\n## Over time\n{}", names.iter().map(shown).collect::<String>())
 }

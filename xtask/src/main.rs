@@ -80,7 +80,7 @@ fn main() -> anyhow::Result<()> {
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
         Chore::Lab { names, all_kernels, write } => lab::run(&names, all_kernels, write),
-        Chore::LabPlots { logs } => plots::run(&logs),
+        Chore::LabPlots { logs } => plots::run(&logs).map(drop),
         Chore::Evaluate { names, rounds, redraw } => evaluate::run(&names, rounds, redraw),
     }
 }

@@ -22,19 +22,22 @@ const PHASE: &str = "phase";
 const FOLDER: &str = "docs/lab";
 
 /// Draws every variant whose logs, each on its own kernel, are in the folder of
-/// `memwright lab --keep-logs`.
-pub(crate) fn run(logs: &Path) -> anyhow::Result<()> {
+/// `memwright lab --keep-logs`; returns the names of the files in docs/lab.
+pub(crate) fn run(logs: &Path) -> anyhow::Result<Vec<String>> {
+    let mut drawn = Vec::new();
     for variant in cases::chosen(&root().join("lab"), &[], &[])? {
         let dir = logs.join(&variant.case).join(format!("{}-{}", variant.name, variant.kernel));
         let Ok(text) = std::fs::read_to_string(dir.join("keep/series.csv")) else { continue };
         let release = std::fs::read_to_string(dir.join("release")).unwrap_or_default();
-        let name = format!("{FOLDER}/{}-{}.svg", variant.case, variant.name);
+        let name = format!("{}-{}.svg", variant.case, variant.name);
         let lines = lines(&variant, release.trim(), &text).context(variant.full_name())?;
         std::fs::create_dir_all(root().join(FOLDER)).context(FOLDER)?;
-        std::fs::write(root().join(&name), plot::lines(&lines)?).context(name.clone())?;
-        println!("wrote {name}");
+        let file = root().join(FOLDER).join(&name);
+        std::fs::write(file, plot::lines(&lines)?).context(name.clone())?;
+        println!("wrote {FOLDER}/{name}");
+        drawn.push(name);
     }
-    Ok(())
+    Ok(drawn)
 }
 
 fn lines(variant: &Variant, release: &str, text: &str) -> anyhow::Result<Lines> {
