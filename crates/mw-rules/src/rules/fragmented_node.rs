@@ -25,21 +25,30 @@
 //! in use has little free memory, in small pieces, and that is no hazard, since page cache is moved
 //! and reclaimed easily.
 //!
+//! *Held in place* are pages that no process maps and that something keeps all the same, such as
+//! pages in a pipe (vmsplice) or in the hands of a device: what is on the anonymous LRU lists of the
+//! node less AnonPages, Shmem and SwapCached. The kernel cannot move them, and one of them is enough to
+//! spoil a huge page. They are said to be the reason when there is one for every huge page that the
+//! unusable free memory would make, and 16 MiB of them, since the kernel's counters lag behind.
+//!
 //! ## How to fix it
 //! `memwright fix fragmented-node` compacts the node once. That moves pages of running programs and
-//! costs a core for seconds, so it is done only when asked for by name. Pages that are pinned cannot
-//! be moved; when compaction does not help, the programs that hold them have to be restarted. Memory
-//! reserved as huge pages at boot cannot be fragmented.
+//! costs a core for seconds, so it is done only when asked for by name. It mends what swap thrash
+//! leaves behind: pages of running programs, strewn over the node. Where the finding says that pages
+//! are held in place, the programs that hold them have to end as well: in our re-enactment compaction
+//! got nothing back then. Memory reserved as huge pages at boot cannot be fragmented.
 //!
 //! ## References
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;
 //! M. Gorman, A. Whitcroft, "Supporting the allocation of large contiguous regions of memory", 2007.
 
+use crate::share::nodes_of;
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived, format_bytes,
     fragmentation,
 };
 use mw_proc::buddyinfo::BuddyZone;
+use mw_proc::meminfo::Meminfo;
 
 const WARNING_MILLI: u32 = 500;
 const CRITICAL_MILLI: u32 = 800;
@@ -49,6 +58,9 @@ const MIN_PERCENT: u64 = 5;
 
 /// The same where the zone's size is unknown, and the least of it.
 const MIN_BYTES: u64 = 64 << 20;
+
+/// The kernel's counters may be off by less than this.
+const MIN_HELD_BYTES: u64 = 16 << 20;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -79,14 +91,17 @@ fn finding(
     let severity = if index >= CRITICAL_MILLI { Severity::Critical } else { Severity::Warning };
     let subject = format!("node {} zone {}", zone.node, zone.name);
     let huge = format_bytes(huge_bytes);
+    let held_bytes = held_bytes(snapshot, zone.node);
+    let is_held = held_bytes >= MIN_HELD_BYTES
+        && held_bytes / page_bytes.max(1) >= unusable_bytes / huge_bytes.max(1);
     let headline = format!(
-        "{:.0}% of the free memory of {subject} cannot serve a {huge} page ({} of {})",
+        "{:.0}% of the free memory of {subject} cannot serve a {huge} page ({} of {}){}",
         f64::from(index) / 10.0,
         format_bytes(unusable_bytes),
-        format_bytes(free_bytes)
+        format_bytes(free_bytes),
+        if is_held { ", and pages that are held in place keep it so" } else { "" },
     );
     let ratio = f64::from(index) / 1000.0;
-    let compact = format!("/sys/devices/system/node/node{}/compact", zone.node);
     let finding = Finding::new(severity, subject, headline)
         .seen(
             format!("unusable free space index at order {order}"),
@@ -99,10 +114,12 @@ fn finding(
             "A request for huge pages compacts first, or fails; the next large job on this \
                  node stalls although memory is free.",
         )
-        .mended_by(Remedy::named(
-            format!("compact node {} once", zone.node),
-            vec![Step::Once { path: compact, value: "1".to_owned() }],
-        ));
+        .mended_by(remedy(zone.node, is_held));
+    let finding = if is_held {
+        finding.seen("held in place", Quantity::Bytes(held_bytes), format!("/sys/devices/system/node/node{}/meminfo", zone.node))
+    } else {
+        finding
+    };
     Some(match kernels_own(snapshot, zone, order) {
         Some(milli) => finding.seen(
             "the same by the kernel's own count",
@@ -111,6 +128,37 @@ fn finding(
         ),
         None => finding,
     })
+}
+
+fn remedy(node: u32, is_held: bool) -> Remedy {
+    let path = format!("/sys/devices/system/node/node{node}/compact");
+    let compact = Step::Once { path, value: "1".to_owned() };
+    if !is_held {
+        return Remedy::named(format!("compact node {node} once"), vec![compact]);
+    }
+    Remedy::named(
+        format!("compact node {node} once; it cannot move the pages that are held in place"),
+        vec![
+            compact,
+            Step::manual(
+                "end the programs that keep pages in pipes (vmsplice), sockets or devices; then \
+                 memwright fix fragmented-node",
+            ),
+        ],
+    )
+}
+
+/// Pages of a node that are on the LRU lists of anonymous memory although no process maps them, they
+/// are no shared memory and not in swap too: something else holds them, and the kernel cannot move
+/// them. Locked pages are on another list, so that it may be more.
+fn held_bytes(snapshot: &Snapshot, node: u32) -> u64 {
+    let held = |meminfo: &Meminfo| {
+        let listed = meminfo.active_anon_bytes?.saturating_add(meminfo.inactive_anon_bytes?);
+        let known = [meminfo.anon_pages_bytes, meminfo.shmem_bytes, meminfo.swap_cached_bytes];
+        Some(listed.saturating_sub(derived::total(known.into_iter().flatten())))
+    };
+    let mut nodes = nodes_of(&snapshot.sample);
+    nodes.find(|(number, _)| *number == node).and_then(|(_, meminfo)| held(meminfo)).unwrap_or(0)
 }
 
 /// The kernel's own index, where debugfs is mounted.
