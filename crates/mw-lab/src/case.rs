@@ -29,6 +29,7 @@
 //! [expect]                 # what every variant promises that has no `expect` of its own
 //! found = ["swap-thrash"]  # rules that find something while the condition is in force
 //! absent = ["oom-kill"]    # rules that do not
+//! says = { swap-thrash = "swap" }    # a part of the headline of what a rule finds
 //! no_finding = true        # no rule that is not in `found` finds anything from a warning on
 //! fix = ["swap-thrash"]    # rules that `memwright fix` mends
 //! stays = true             # undoing the fix does not bring the condition back

@@ -16,6 +16,8 @@ pub struct Expect {
     pub found: Vec<String>,
     /// Rules that must not.
     pub absent: Vec<String>,
+    /// Parts of headlines of findings while the condition is in force, by the rule that finds them.
+    pub says: BTreeMap<String, String>,
     /// No rule that is not in `found` may find anything from a warning on; without `found`, memory is
     /// not to blame.
     pub no_finding: bool,
@@ -39,6 +41,7 @@ impl Default for Expect {
         Expect {
             found: Vec::new(),
             absent: Vec::new(),
+            says: BTreeMap::new(),
             no_finding: false,
             fix: Vec::new(),
             stays: false,
@@ -117,6 +120,9 @@ impl Expect {
         if let Some(name) = self.fix.iter().find(|name| !self.found.contains(name)) {
             return Err(format!("`fix` names {name:?}, which is not in `found`"));
         }
+        if let Some(name) = self.says.keys().find(|name| !self.found.contains(name)) {
+            return Err(format!("`says` names {name:?}, which is not in `found`"));
+        }
         if self.stays && self.fix.is_empty() {
             return Err("`stays` without `fix`".to_owned());
         }
@@ -185,6 +191,7 @@ mod tests {
         check_mistake("found = ['a b']", "\"a b\" is no rule's name");
         check_mistake("absent = ['x; reboot']", "no rule's name");
         check_mistake("found = ['a']\nfix = ['b']", "`fix` names \"b\"");
+        check_mistake("found = ['a']\nsays = { b = 'x' }", "`says` names \"b\"");
         check_mistake("found = ['a']\nstays = true", "`stays` without");
         check_mistake("found = ['a']\nlooks = 0", "`looks` is not");
         check_mistake("effect.x.during.at_most = 1.0", "no measure.sh");

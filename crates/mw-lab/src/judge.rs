@@ -116,6 +116,13 @@ fn diagnosis(expect: &Expect, check: &Check) -> Vec<String> {
             format!("{rule} was not found while the condition was in force ({})", list(check))
         })
         .collect();
+    for (rule, part) in &expect.says {
+        let findings = check.findings.iter().filter(|found| found.rule == *rule);
+        let said: Vec<&str> = findings.map(|found| found.headline.as_str()).collect();
+        if !said.is_empty() && !said.iter().any(|headline| headline.contains(part)) {
+            problems.push(format!("{rule} did not say {part:?}: {}", said.join("; ")));
+        }
+    }
     for rule in &expect.absent {
         if let Some(found) = said(rule) {
             problems.push(format!("{rule} was found and should not be: {}", found.headline));

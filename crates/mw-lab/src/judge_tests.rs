@@ -106,6 +106,12 @@ fn wrong_findings_fail() {
 }
 
 #[test]
+fn a_headline_that_does_not_say_so_fails() {
+    assert_eq!(outcome("found = ['a']\nsays = { a = 'h' }", &good()), Outcome::Passed);
+    check_failure("found = ['a']\nsays = { a = 'why' }", &good(), "a did not say \"why\": h");
+}
+
+#[test]
 fn a_fix_that_does_not_hold_fails() {
     let a = report(&[("a", "critical")]);
     check_failure(PROMISE, &with("fixed/check", &a), "a was still found after fix");
