@@ -15,6 +15,8 @@
  *   fragment  private memory of which one page in EVERY is spliced into pipes (which the kernel
  *             cannot move) and the rest given back; never huge pages, of which one pinned
  *             page would hold the whole
+ *   strewn    private memory of which one page in EVERY is given back: free pages one by one, between
+ *             pages that the kernel can move; never huge pages
  *   touch     private anonymous memory, a byte of every page written over and over for ever
  *   messages  System V message queues filled with 4 kB messages: slab that nothing can reclaim
  *
@@ -27,7 +29,7 @@
  *   node=N         allocate on NUMA node N only
  *   thp, nothp     MADV_HUGEPAGE, MADV_NOHUGEPAGE before writing
  *   late-thp       MADV_NOHUGEPAGE before writing, MADV_HUGEPAGE after: work for khugepaged
- *   every=N        for `fragment`: one page in N (default 24)
+ *   every=N        for `fragment` and `strewn`: one page in N (default 24)
  *   once           give the memory back as soon as it is there; the parent waits for that too
  *   name=TEXT      the process name that /proc/PID/status shows
  */
@@ -181,6 +183,14 @@ static void splice_pages(const struct wish *wish, char *p)
 	munmap(p, wish->size);
 }
 
+static void give_pages_back(const struct wish *wish, char *p)
+{
+	for (size_t at = 0; at < wish->size; at += wish->every * PAGE) {
+		if (madvise(p + at, PAGE, MADV_DONTNEED))
+			die("madvise");
+	}
+}
+
 static void send_messages(size_t size)
 {
 	static struct { long type; char text[MESSAGE_BYTES]; } message = { .type = 1 };
@@ -224,6 +234,8 @@ static void make(struct wish *wish, int ready)
 		die("madvise");
 	if (!strcmp(wish->kind, "fragment"))
 		splice_pages(wish, p);
+	if (!strcmp(wish->kind, "strewn"))
+		give_pages_back(wish, p);
 	write(ready, "", 1);
 	if (wish->once)
 		_exit(0);
@@ -243,7 +255,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	wish.kind = argv[1];
-	if (!strcmp(wish.kind, "fragment"))
+	if (!strcmp(wish.kind, "fragment") || !strcmp(wish.kind, "strewn"))
 		wish.advice = MADV_NOHUGEPAGE;
 	wish.size = bytes(argv[2]);
 	if (pipe(ends))
