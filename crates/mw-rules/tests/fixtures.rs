@@ -106,3 +106,16 @@ fn the_field_report_is_found_where_it_was() {
     assert_eq!(found, ["fragmented-node: node 0 zone Normal"]);
     assert!(after.findings[0].headline.starts_with("51% of the free memory"));
 }
+
+#[test]
+fn pages_that_compaction_cannot_move_are_told_apart() {
+    let says = |fixture: &str| {
+        let report = look(&fixtures().join(fixture));
+        let headlines = report.findings.iter().filter(|f| f.rule == "fragmented-node");
+        let all: Vec<bool> = headlines.map(|f| f.headline.contains("held in place")).collect();
+        assert!(!all.is_empty(), "{fixture}: {}", said(&report));
+        all.contains(&true)
+    };
+    assert!(says("fragmented-node/firing"), "pages in pipes");
+    assert!(!says("field-report/thrashed"), "left behind by swap thrash");
+}
