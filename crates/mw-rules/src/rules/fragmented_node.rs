@@ -92,8 +92,9 @@ fn finding(
     let subject = format!("node {} zone {}", zone.node, zone.name);
     let huge = format_bytes(huge_bytes);
     let held_bytes = held_bytes(snapshot, zone.node);
-    let is_held = held_bytes >= MIN_HELD_BYTES
-        && held_bytes / page_bytes.max(1) >= unusable_bytes / huge_bytes.max(1);
+    let held_pages = held_bytes.checked_div(page_bytes).unwrap_or(0);
+    let spoilable = unusable_bytes.checked_div(huge_bytes).unwrap_or(0);
+    let is_held = held_bytes >= MIN_HELD_BYTES && held_pages >= spoilable;
     let headline = format!(
         "{:.0}% of the free memory of {subject} cannot serve a {huge} page ({} of {}){}",
         f64::from(index) / 10.0,
@@ -116,7 +117,11 @@ fn finding(
         )
         .mended_by(remedy(zone.node, is_held));
     let finding = if is_held {
-        finding.seen("held in place", Quantity::Bytes(held_bytes), format!("/sys/devices/system/node/node{}/meminfo", zone.node))
+        finding.seen(
+            "held in place",
+            Quantity::Bytes(held_bytes),
+            format!("/sys/devices/system/node/node{}/meminfo", zone.node),
+        )
     } else {
         finding
     };
