@@ -24,7 +24,10 @@ pub(crate) fn run(names: &[String], rounds: usize, redraw: bool) -> anyhow::Resu
             Some(lab) => play(lab, case, rounds)?,
             None => saved(&case.name)?,
         };
-        write(case, &results)?;
+        if redraw {
+            write(case, &results)?;
+        }
+        println!("wrote {FOLDER}/{}.md", case.name);
         problems.extend(page::broken_claims(case, &results));
     }
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
@@ -47,6 +50,7 @@ fn lab() -> anyhow::Result<Lab> {
 }
 
 /// All variants once, then all of them again: what changes on the host in the meantime meets all alike.
+/// Each round is written when it is complete, so that an interrupted evaluation leaves what it has.
 fn play(lab: &Lab, case: &Case, rounds: usize) -> anyhow::Result<Results> {
     let first = case.variants.first().context("no variant")?;
     let kernel = Kernel::find(&first.kernel)?;
@@ -58,6 +62,7 @@ fn play(lab: &Lab, case: &Case, rounds: usize) -> anyhow::Result<Results> {
             println!("round {round} of {rounds}: {}: {said}", variant.full_name());
             results.add(&variant.name, played);
         }
+        write(case, &results)?;
     }
     Ok(results)
 }
@@ -84,7 +89,6 @@ fn write(case: &Case, results: &Results) -> anyhow::Result<()> {
         [("json", json), ("md", page_of(case, results)?), ("svg", page::plot(case, results)?)]
     {
         std::fs::write(path_of(&case.name, ending), text)?;
-        println!("wrote {FOLDER}/{}.{ending}", case.name);
     }
     Ok(())
 }
