@@ -8,9 +8,9 @@ use std::process::Command;
 
 const PAGE: &str = "docs/lab.md";
 const PAGE_HEAD: &str = "\
-# The lab: every case on every kernel
+# The lab: cases on real kernels
 
-Made by `cargo xtask lab --write`: each case was played by `memwright lab` in a virtual machine with a
+Made by `cargo xtask lab --write` (`--all-kernels` for each case on both kernels): each case was played by `memwright lab` in a virtual machine with a
 stock Debian kernel. Of what a case measures, the value before its condition was made comes first, then
 while it was in force, after `memwright fix` and after `memwright undo`, each with how many times the
 first value it is. Guests are emulated in software, so that times tell of ratios, not of speeds.
@@ -22,16 +22,13 @@ pub(crate) fn ci() -> anyhow::Result<()> {
     play(&build()?, &["--kind", "tale,decoy", "--strict"])
 }
 
-/// Plays the cases called `names` (none: all), on both kernels where `all_kernels`; `write` is for all
-/// of them, and keeps the result.
+/// Plays the cases called `names` (none: all), on both kernels where `all_kernels`, else each on its
+/// own; `write` keeps the result.
 pub(crate) fn run(names: &[String], all_kernels: bool, write: bool) -> anyhow::Result<()> {
     let binary = build()?;
-    if write {
-        return write_page(&binary);
-    }
     let mut args: Vec<&str> = names.iter().map(String::as_str).collect();
     args.extend(all_kernels.then_some("--all-kernels"));
-    play(&binary, &args)
+    if write { write_page(&binary, &args) } else { play(&binary, &args) }
 }
 
 /// Optimised, as users have it: in an emulated guest an unoptimised program outruns its own limits of
@@ -48,10 +45,12 @@ fn play(binary: &Path, args: &[&str]) -> anyhow::Result<()> {
 }
 
 /// A page with failures is written too: it is what was seen.
-fn write_page(binary: &Path) -> anyhow::Result<()> {
+fn write_page(binary: &Path, args: &[&str]) -> anyhow::Result<()> {
     let logs = tempfile::tempdir()?;
     let output = Command::new(binary)
-        .args(["lab", "--all-kernels", "--format", "markdown", "--keep-logs"])
+        .arg("lab")
+        .args(args)
+        .args(["--format", "markdown", "--keep-logs"])
         .arg(logs.path())
         .stderr(std::process::Stdio::inherit())
         .output()

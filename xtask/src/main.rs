@@ -51,8 +51,8 @@ enum Chore {
         /// On every kernel that there is a package of
         #[arg(long)]
         all_kernels: bool,
-        /// Play everything on every kernel and write docs/lab.md and docs/lab/
-        #[arg(long, conflicts_with_all = ["names", "all_kernels"])]
+        /// Write docs/lab.md and docs/lab/ from it
+        #[arg(long)]
         write: bool,
     },
     /// Draw docs/lab/ from the logs that `memwright lab --keep-logs` has kept

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 use crate::accel::Accel;
-use crate::case::Variant;
+use crate::case::{Kind, Variant};
 use crate::cases;
 use crate::error::LabError;
 use crate::guest::{self, Base, Role, output_of};
@@ -38,7 +38,7 @@ pub fn make(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Made>, LabError> {
     let mut all = Vec::new();
-    let variants = cases::chosen(&root.join("lab"), names, &[])?;
+    let variants = cases::chosen(&root.join("lab"), names, &[Kind::Rule])?;
     let base = Base::new(binary)?;
     for variant in variants {
         let name = variant.full_name();
