@@ -15,7 +15,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("make", "/usr/bin/make"),
     ("pkg-config", "/usr/bin/pkg-config"),
     ("zstd", "/usr/bin/zstd"),
-    ("redis-server", "/usr/bin/redis-server"),
 ];
 
 /// A step: its name and what it does.
