@@ -15,10 +15,15 @@ fn a_sample_allocates_nothing_after_the_first() {
     let mut sample = Sample::default();
     sampler.sample(&mut sample);
     assert!(sample.vmstat.seen().is_some() && sample.zoneinfo.seen().is_some());
-    let region = Region::new(ALLOC);
-    for _ in 0..100 {
-        sampler.sample(&mut sample);
-    }
-    let change = region.change();
-    assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");
+    // The counts are those of the whole process, other threads included: the least of several rounds
+    // is the sampler's own.
+    let rounds = (0..10).map(|_| {
+        let region = Region::new(ALLOC);
+        for _ in 0..10 {
+            sampler.sample(&mut sample);
+        }
+        let change = region.change();
+        change.allocations + change.reallocations
+    });
+    assert_eq!(rounds.min(), Some(0));
 }
