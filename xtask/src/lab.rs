@@ -10,10 +10,11 @@ const PAGE: &str = "docs/lab.md";
 const PAGE_HEAD: &str = "\
 # The lab: cases on real kernels
 
-Made by `cargo xtask lab --write` (`--all-kernels` for each case on both kernels): each case was played by `memwright lab` in a virtual machine with a
-stock Debian kernel. Of what a case measures, the value before its condition was made comes first, then
-while it was in force, after `memwright fix` and after `memwright undo`, each with how many times the
-first value it is. Guests are emulated in software, so that times tell of ratios, not of speeds.
+Made by `cargo xtask lab --write` (with `--all-kernels`, each case on both kernels): each case was played
+by `memwright lab` in a virtual machine with a stock Debian kernel. Of what a case measures, the value
+before its condition was made comes first, then while it was in force, after `memwright fix` and after
+`memwright undo`, each with how many times the first value it is. Guests are emulated in software, so
+that times tell of ratios, not of speeds.
 
 ";
 
