@@ -6,18 +6,28 @@
 //! [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
+mod columns;
 pub mod derived;
 mod finding;
 pub mod fragmentation;
+mod incident;
 mod look;
 mod machine;
 mod preflight;
+mod profile;
 mod report;
 mod snapshot;
+mod table;
+mod tick;
 mod units;
 mod window;
 
+pub use columns::Layout;
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
+pub use incident::{
+    BlockedTask, Cause, Delays, FloodShare, Host, INCIDENT_SCHEMA, Incident, IncidentRow,
+    KernelWait, NOT_MEMORY, Role, TaskUse, Trigger, TriggerKind, WaitKind,
+};
 pub use look::{Absence, Look, Missing};
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
@@ -27,7 +37,10 @@ pub use preflight::{
     Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, Preflight, Request,
     RequestError, Share, TimeEstimate,
 };
+pub use profile::{Profile, Shift, Stack};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
+pub use table::{Column, NO_VALUE, Table};
+pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
 pub use units::{Quantity, SizeError, format_bytes, format_duration_ms, parse_size};
 pub use window::Window;

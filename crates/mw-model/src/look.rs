@@ -1,6 +1,6 @@
 //! The outcome of looking at one thing: seen, or one of three ways of not being seen.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What came of looking at one kernel file or group of files.
@@ -16,7 +16,7 @@ pub enum Look<T> {
 }
 
 /// Why something could not be seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// How it is missing.
@@ -28,7 +28,7 @@ pub struct Missing {
 }
 
 /// The three ways of not being seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Absence {

@@ -1,6 +1,6 @@
 //! Sizes, durations and quantities as people write and read them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 const KIB: u64 = 1 << 10;
@@ -93,7 +93,7 @@ pub fn format_duration_ms(ms: f64) -> String {
 }
 
 /// A number with its unit: people read the text, programs read `value` and `unit`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "unit", content = "value", rename_all = "snake_case")]
 pub enum Quantity {

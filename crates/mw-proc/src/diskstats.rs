@@ -5,20 +5,18 @@ use crate::scan::{self, Line};
 
 /// The bytes in a sector of this file.
 pub const SECTOR_BYTES: u64 = 512;
-/// The most disks that are read.
-pub const MAX_DISKS: usize = 1 << 20;
 /// Between the name and the counters that this parser reads all of.
 const COUNTERS: usize = 11;
 
 /// The counters of a disk or partition since it appeared.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DiskStat {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiskStat<'a> {
     /// The device's major number.
     pub major: u32,
     /// The device's minor number.
     pub minor: u32,
     /// The device's name below `/dev`.
-    pub name: String,
+    pub name: &'a str,
     /// Reads done.
     pub reads: u64,
     /// Sectors read, of [`SECTOR_BYTES`].
@@ -37,29 +35,28 @@ pub struct DiskStat {
     pub io_ms: u64,
 }
 
-/// Reads the disks in the kernel's order. Partitions of kernels before 2.6.25 have four counters
-/// only and are left out.
+/// Shows each disk in the kernel's order; it allocates nothing. Partitions of kernels before 2.6.25
+/// have four counters only and are left out.
 ///
 /// # Errors
-/// When a line lacks a column or a number.
-pub fn parse(text: &[u8]) -> Result<Vec<DiskStat>, ParseError> {
-    let mut disks = Vec::new();
+/// When a line lacks a column or a number; the disks before it have been shown.
+pub fn each(text: &[u8], mut show: impl FnMut(DiskStat<'_>)) -> Result<(), ParseError> {
     for line in scan::lines(text) {
-        if disks.len() >= MAX_DISKS {
-            return Err(line.error(Problem::TooMany("disks")));
+        if let Some(disk) = read(&line)? {
+            show(disk);
         }
-        disks.extend(read(&line)?);
     }
-    Ok(disks)
+    Ok(())
 }
 
-fn read(line: &Line<'_>) -> Result<Option<DiskStat>, ParseError> {
+fn read<'a>(line: &Line<'a>) -> Result<Option<DiskStat<'a>>, ParseError> {
     line.whole()?;
     let mut fields = line.fields();
     let mut number =
         || line.at(fields.next().ok_or(Problem::Expected("a number")).and_then(scan::parse_u32));
     let (major, minor) = (number()?, number()?);
-    let name = line.at(fields.next().ok_or(Problem::Expected("a name")))?;
+    let name = fields.next().and_then(|name| std::str::from_utf8(name).ok());
+    let name = line.at(name.ok_or(Problem::Expected("a name")))?;
     let mut counters = [0; COUNTERS];
     let mut found = 0_usize;
     for (slot, field) in counters.iter_mut().zip(fields) {
@@ -84,7 +81,7 @@ fn read(line: &Line<'_>) -> Result<Option<DiskStat>, ParseError> {
         COUNTERS => Ok(Some(DiskStat {
             major,
             minor,
-            name: scan::lossy(name),
+            name,
             reads,
             sectors_read,
             read_ms,
@@ -109,11 +106,20 @@ mod tests {
    8    1 sda1 1 2 3 4
 ";
 
+    fn parse(text: &[u8]) -> Result<Vec<DiskStat<'static>>, ParseError> {
+        let mut disks = Vec::new();
+        each(text, |disk| {
+            let name = if disk.name == "vda" { "vda" } else { "another" };
+            disks.push(DiskStat { name, ..disk });
+        })?;
+        Ok(disks)
+    }
+
     #[test]
     fn newest() {
         let disks = parse(V6_18).unwrap();
         let vda = &disks[1];
-        assert_eq!((vda.major, vda.minor, vda.name.as_str()), (254, 0, "vda"));
+        assert_eq!((vda.major, vda.minor, vda.name), (254, 0, "vda"));
         assert_eq!((vda.reads, vda.sectors_read, vda.read_ms), (47653, 2_385_042, 8493));
         assert_eq!((vda.writes, vda.sectors_written, vda.write_ms), (8760, 597_608, 1813));
         assert_eq!((vda.in_flight, vda.io_ms), (1, 5284));

@@ -22,6 +22,15 @@ macro_rules! meminfo {
         }
 
         impl Meminfo {
+            /// The kernel's names, in the order of the fields.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// The value of the field at this place of [`Self::NAMES`].
+            #[must_use]
+            pub fn get(&self, place: usize) -> Option<u64> {
+                [$(self.$field),*].get(place).copied().flatten()
+            }
+
             fn slot(&mut self, name: &[u8]) -> Option<(&mut Option<u64>, Unit)> {
                 $(if name == $name.as_bytes() {
                     return Some((&mut self.$field, Unit::$unit));
@@ -88,6 +97,13 @@ meminfo! {
 }
 
 impl Meminfo {
+    /// Sets a field by the kernel's name of it; an unknown name changes nothing.
+    pub fn set(&mut self, name: &str, value: Option<u64>) {
+        if let Some((slot, _)) = self.slot(name.as_bytes()) {
+            *slot = value;
+        }
+    }
+
     /// Reads either file; it allocates nothing.
     ///
     /// # Errors

@@ -28,6 +28,23 @@ impl<T> ZoneOrders<T> {
     }
 }
 
+impl<T: Copy + Default> ZoneOrders<T> {
+    /// A zone without orders yet: for recordings and tests.
+    #[must_use]
+    pub fn of(node: u32, name: ZoneName) -> Self {
+        Self { node, name, ..Self::default() }
+    }
+
+    /// Sets the value of an order, those below it included in what there is; an order beyond
+    /// [`MAX_ORDERS`] changes nothing.
+    pub fn set(&mut self, order: usize, value: T) {
+        if let Some(slot) = self.values.get_mut(order) {
+            *slot = value;
+            self.orders = self.orders.max(order.saturating_add(1));
+        }
+    }
+}
+
 /// Reads a table into `zones`, whose memory is used again; nothing is left in it after an error.
 pub(crate) fn parse_into<T: Copy + Default>(
     zones: &mut Vec<ZoneOrders<T>>,

@@ -51,7 +51,7 @@ parsers! {
     "cmdline" include_bytes!("../data/cmdline"), cmdline;
     "cpulist" b"0-3,5,8-10:1/2\n", cpulist::parse;
     "df" include_bytes!("../data/df"), df::parse;
-    "diskstats" include_bytes!("../data/diskstats"), diskstats::parse;
+    "diskstats" include_bytes!("../data/diskstats"), |text: &[u8]| diskstats::each(text, |_| ());
     "extfrag" include_bytes!("../data/unusable_index"), extfrag;
     "limits" include_bytes!("../data/limits"), Limits::parse;
     "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;

@@ -1,0 +1,318 @@
+//! A stall with its evidence, as it is kept, shown and explained.
+
+use crate::{Finding, Missing, Profile, Shift, Table};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Version of the form in which incidents are kept; a reader refuses a newer one.
+pub const INCIDENT_SCHEMA: u32 = 1;
+
+/// A stall with what was seen before, during and after it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Incident {
+    /// [`INCIDENT_SCHEMA`] of the program that wrote it.
+    pub schema: u32,
+    /// Its number in the recording, from 1.
+    pub id: u64,
+    /// The machine.
+    pub host: Host,
+    /// What showed the stall.
+    pub trigger: Trigger,
+    /// When the look that passed its limit began, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// When the recorder saw that the limit had passed.
+    pub seen_unix_ms: u64,
+    /// When looks were below their limits again, or the evidence was closed.
+    pub ended_unix_ms: u64,
+    /// The answer in one line.
+    pub verdict: String,
+    /// What explains it, the most likely first; `not-memory` where memory is not to blame.
+    pub causes: Vec<Cause>,
+    /// Fast counters, probes and canary, ten rows a second, from before the stall to after it.
+    pub table: Table,
+    /// The rolling baseline that the stall is compared with.
+    pub baseline: Option<Profile>,
+    /// What the kernel did during the stall.
+    pub profile: Option<Profile>,
+    /// Kernel functions by how much their share of the processors changed, the largest growth
+    /// first.
+    pub difference: Vec<Shift>,
+    /// Waits inside the kernel, by task, kind, order and node; the longest total first.
+    pub waits: Vec<KernelWait>,
+    /// Tasks that were found blocked (state D) or stopped (T, t), the most often seen first.
+    pub blocked: Vec<BlockedTask>,
+    /// What tasks used from shortly before the stall to its end, the most processor time first.
+    pub tasks: Vec<TaskUse>,
+    /// Who brought pages into the page cache, the most first.
+    pub flood: Vec<FloodShare>,
+    /// Tasks that suffered, the worst first.
+    pub suffering: Vec<Role>,
+    /// Tasks that caused it, the most likely first.
+    pub causing: Vec<Role>,
+    /// Records of the profile and of tracepoints that were lost.
+    pub lost_records: u64,
+    /// What could not be looked at, and what would make it work.
+    pub unseen: Vec<Missing>,
+}
+
+/// What is listed of an incident.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IncidentRow {
+    /// Its number in the recording, from 1.
+    pub id: u64,
+    /// When the look that passed its limit began, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// When it was over.
+    pub ended_unix_ms: u64,
+    /// What kind of look showed it.
+    pub trigger_kind: TriggerKind,
+    /// The probe's name, or that of the kind.
+    pub trigger_name: String,
+    /// What that look came to at worst, in milliseconds.
+    pub worst_ms: f64,
+    /// The answer in one line.
+    pub verdict: String,
+    /// The rule of the first cause.
+    pub cause: Option<String>,
+    /// How sure that cause is, 0 to 100.
+    pub confidence_percent: Option<u8>,
+}
+
+/// The machine that an incident is from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Version of memwright that recorded.
+    pub memwright: String,
+    /// Processors online.
+    pub cpus: u32,
+    /// Memory that the kernel manages.
+    pub memory_bytes: u64,
+    /// Size of a base page.
+    pub page_bytes: u64,
+}
+
+/// What showed a stall.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trigger {
+    /// What kind of look it was.
+    pub kind: TriggerKind,
+    /// The probe's name, `canary`, `pressure` or `heartbeat`.
+    pub name: String,
+    /// Its limit, in milliseconds.
+    pub limit_ms: f64,
+    /// What it came to at worst, in milliseconds: the slowest answer, the longest wait.
+    pub worst_ms: f64,
+    /// How it failed, where it did: refused, timed out, a wrong answer.
+    pub failure: Option<String>,
+}
+
+/// What kind of look showed a stall.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TriggerKind {
+    /// A probe of a service.
+    #[default]
+    Probe,
+    /// The recorder's own paired probe: fresh memory took too long.
+    Canary,
+    /// A pressure stall trigger of the kernel.
+    Pressure,
+    /// The canary came late, measured against the heartbeat's token time-out.
+    Heartbeat,
+}
+
+/// What explains a stall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// What was found, with evidence, impact and remedy; its rule names the cause.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// How sure it is, 0 to 100.
+    pub confidence_percent: u8,
+}
+
+/// The rule of a cause that is not memory.
+pub const NOT_MEMORY: &str = "not-memory";
+
+/// What a task waited for inside the kernel.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitKind {
+    /// It had to reclaim memory itself before it got some.
+    #[default]
+    DirectReclaim,
+    /// It reclaimed within its node (zone_reclaim_mode).
+    NodeReclaim,
+    /// It reclaimed within its cgroup's limit.
+    CgroupReclaim,
+    /// It compacted memory to make a large free block.
+    Compaction,
+    /// It was throttled for the dirty pages that it wrote.
+    DirtyThrottle,
+    /// It was throttled by the reclaimer, to let writeback get ahead.
+    ReclaimThrottle,
+    /// It waited for its own pages to come back from swap or file.
+    Swap,
+    /// It was chosen, or waited while one was chosen, by the OOM killer.
+    Oom,
+}
+
+impl fmt::Display for WaitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::DirectReclaim => "direct reclaim",
+            Self::NodeReclaim => "node reclaim",
+            Self::CgroupReclaim => "cgroup reclaim",
+            Self::Compaction => "compaction",
+            Self::DirtyThrottle => "dirty throttling",
+            Self::ReclaimThrottle => "reclaim throttling",
+            Self::Swap => "swap",
+            Self::Oom => "OOM",
+        })
+    }
+}
+
+/// Waits of one kind, of one task, for one order and node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelWait {
+    /// The thread.
+    pub pid: u32,
+    /// Its name.
+    pub task: String,
+    /// What it waited for.
+    pub kind: WaitKind,
+    /// The order of the block that it wanted, where the kernel says.
+    pub order: Option<u32>,
+    /// The node, where the kernel says.
+    pub node: Option<u32>,
+    /// How often.
+    pub count: u64,
+    /// How long in all, in microseconds.
+    pub total_us: u64,
+    /// The longest, in microseconds.
+    pub max_us: u64,
+}
+
+/// A task that did not run because it could not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockedTask {
+    /// The thread.
+    pub pid: u32,
+    /// Its name.
+    pub task: String,
+    /// Its state as /proc/PID/stat says: D, T or t.
+    pub state: char,
+    /// Kernel functions, innermost first as /proc/PID/stack prints them; empty where it may not be
+    /// read.
+    pub stack: Vec<String>,
+    /// In how many looks it was found so.
+    pub seen: u32,
+    /// How many looks there were.
+    pub looks: u32,
+}
+
+/// What a task used over the time of an incident.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskUse {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub task: String,
+    /// Processor time in user mode, in milliseconds.
+    pub user_ms: u64,
+    /// Processor time in the kernel, in milliseconds.
+    pub system_ms: u64,
+    /// Faults that did not need a device.
+    pub minor_faults: u64,
+    /// Faults that did.
+    pub major_faults: u64,
+    /// Resident memory at the end.
+    pub resident_bytes: u64,
+    /// How much that grew.
+    pub resident_growth_bytes: i64,
+    /// Bytes that it caused to be written to devices, where /proc/PID/io may be read.
+    pub written_bytes: Option<u64>,
+    /// Delays that the kernel accounts (taskstats), where that is enabled.
+    pub delays: Option<Delays>,
+}
+
+/// Delays of a task, from taskstats, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delays {
+    /// For a processor.
+    pub cpu_us: u64,
+    /// For block devices.
+    pub block_io_us: u64,
+    /// For pages from swap.
+    pub swap_in_us: u64,
+    /// In direct reclaim.
+    pub free_pages_us: u64,
+    /// For pages that had been reclaimed shortly before.
+    pub thrashing_us: u64,
+    /// In direct compaction.
+    pub compact_us: u64,
+    /// In copying on write.
+    pub write_copy_us: u64,
+}
+
+/// Pages that one process brought into the page cache by one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FloodShare {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub task: String,
+    /// The file, or `device:inode` where its path could not be found.
+    pub path: String,
+    /// Estimated pages: samples times the sampling period.
+    pub pages: u64,
+}
+
+/// A task's part in a stall.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Role {
+    /// The process or thread.
+    pub pid: u32,
+    /// Its name.
+    pub task: String,
+    /// What shows it, in one line: `waited 2.3 s in compaction, 14 times`.
+    pub why: String,
+}
+
+impl Incident {
+    /// How long it lasted, in milliseconds.
+    pub fn duration_ms(&self) -> u64 {
+        self.ended_unix_ms.saturating_sub(self.started_unix_ms)
+    }
+
+    /// Total wait of a kind over all tasks, in microseconds.
+    pub fn waited_us(&self, kind: WaitKind) -> u64 {
+        self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.total_us).sum()
+    }
+
+    /// The share of the processors that functions named so took, with what they call, before and
+    /// during the stall: the largest of them, in percent.
+    pub fn share_of(&self, functions: &[&str]) -> Option<(f64, f64)> {
+        self.difference
+            .iter()
+            .filter(|shift| functions.contains(&shift.function.as_str()))
+            .map(|shift| (shift.before_percent, shift.during_percent))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}

@@ -1,0 +1,68 @@
+//! Kernel stacks, and how often they were seen.
+
+use serde::{Deserialize, Serialize};
+
+/// Kernel stacks sampled over an interval on every processor.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Samples a second that each processor was asked for.
+    pub hz: u32,
+    /// Processors that were sampled.
+    pub cpus: u32,
+    /// How long was sampled, in milliseconds.
+    pub span_ms: u64,
+    /// Names of functions, each once.
+    pub functions: Vec<String>,
+    /// Every different stack.
+    pub stacks: Vec<Stack>,
+    /// Records that the kernel or the reader had to drop.
+    pub lost: u64,
+}
+
+/// One stack, of one task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stack {
+    /// Whose: the task's name (`comm`).
+    pub task: String,
+    /// The process, 0 where several of that name are summed up.
+    pub pid: u32,
+    /// Indices into [`Profile::functions`], outermost first.
+    pub frames: Vec<u32>,
+    /// How often it was seen.
+    pub samples: u64,
+}
+
+impl Profile {
+    /// Samples of all stacks.
+    pub fn samples(&self) -> u64 {
+        self.stacks.iter().map(|stack| stack.samples).sum()
+    }
+
+    /// The name of a frame; a profile from outside may name a function that it does not have.
+    pub fn function(&self, frame: u32) -> &str {
+        self.functions.get(frame as usize).map_or("[unknown]", String::as_str)
+    }
+
+    /// The names of a stack's functions, outermost first.
+    pub fn names<'a>(&'a self, stack: &'a Stack) -> impl DoubleEndedIterator<Item = &'a str> {
+        stack.frames.iter().map(|frame| self.function(*frame))
+    }
+}
+
+/// How much more, or less, of the processors' time a function took during a stall than before it.
+///
+/// Shares are of all processor time, idle included, in percent: an idle machine's profile and a
+/// busy one's can be compared.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// The kernel function.
+    pub function: String,
+    /// Its share with what it calls, before.
+    pub before_percent: f64,
+    /// Its share with what it calls, during.
+    pub during_percent: f64,
+    /// Its share by itself, before.
+    pub before_self_percent: f64,
+    /// Its share by itself, during.
+    pub during_self_percent: f64,
+}

@@ -1,0 +1,73 @@
+//! Numbers over time, a column each: how recordings, incidents and exports hold what was counted.
+
+use serde::{Deserialize, Serialize};
+
+/// What stands in a column where there is no value.
+pub const NO_VALUE: u64 = u64::MAX;
+
+/// Numbers over time. Columns are named as [`crate::Layout`] says; every column has a value a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Table {
+    /// When each row was taken, in milliseconds since 1970.
+    pub at_unix_ms: Vec<u64>,
+    /// The columns.
+    pub columns: Vec<Column>,
+}
+
+/// One column of a [`Table`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Column {
+    /// Its name, such as `vmstat.pgscan_direct`.
+    pub name: String,
+    /// A value a row; [`NO_VALUE`] where there is none.
+    pub values: Vec<u64>,
+}
+
+impl Table {
+    /// An empty table of these columns.
+    pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        let column = |name: S| Column { name: name.into(), values: Vec::new() };
+        Self { at_unix_ms: Vec::new(), columns: names.into_iter().map(column).collect() }
+    }
+
+    /// Adds a row, in the order of the columns; what a row is short of is without a value.
+    pub fn push(&mut self, at_unix_ms: u64, row: &[u64]) {
+        self.at_unix_ms.push(at_unix_ms);
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            column.values.push(row.get(at).copied().unwrap_or(NO_VALUE));
+        }
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.at_unix_ms.len()
+    }
+
+    /// One row, in the order of the columns, into `row`.
+    pub fn row(&self, at: usize, row: &mut Vec<u64>) {
+        row.clear();
+        let value = |column: &Column| column.values.get(at).copied().unwrap_or(NO_VALUE);
+        row.extend(self.columns.iter().map(value));
+    }
+
+    /// The values of a column, `None` where there is none.
+    pub fn values(&self, name: &str) -> Option<impl Iterator<Item = Option<u64>> + '_> {
+        let column = self.columns.iter().find(|column| column.name == name)?;
+        Some(column.values.iter().map(|value| Some(*value).filter(|v| *v != NO_VALUE)))
+    }
+
+    /// How much a counter went up a second before each row; the first row, and one after which the
+    /// counter began anew, have none.
+    pub fn rates_per_s(&self, name: &str) -> Option<Vec<Option<f64>>> {
+        let values: Vec<Option<u64>> = self.values(name)?.collect();
+        let rate = |at: usize| {
+            let (before, after) = ((*values.get(at.checked_sub(1)?)?)?, (*values.get(at)?)?);
+            let ms = self.at_unix_ms.get(at)?.checked_sub(*self.at_unix_ms.get(at - 1)?)?;
+            let grown = after.checked_sub(before)?;
+            (ms > 0).then(|| grown as f64 * 1000.0 / ms as f64)
+        };
+        Some((0..values.len()).map(rate).collect())
+    }
+}
