@@ -12,10 +12,14 @@
 mod anonymous;
 mod child;
 mod pagemap;
+mod perf;
+mod perf_ring;
 mod policy;
 mod populate;
 mod privilege;
+mod realtime;
 mod region;
+mod scratch;
 mod signals;
 mod sysv;
 mod touch;
@@ -23,6 +27,8 @@ mod zero;
 
 pub use anonymous::Pages;
 pub use child::{Usage, wait_with_usage};
+pub use perf::{Attr, Event, Every, Source};
+pub use perf_ring::Ring;
 pub use policy::{
     AffinityGuard, PolicyGuard, RangePolicy, bind_thread_to_node, pin_thread_to_cpus,
 };
@@ -30,6 +36,8 @@ pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
     set_memlock_limit_bytes, thread_time, under_hypervisor,
 };
+pub use realtime::run_before_ordinary_threads;
 pub use region::{Huge, Region};
+pub use scratch::{Scratch, huge_page_bytes};
 pub use signals::SignalsBlocked;
 pub use sysv::SysvSegment;

@@ -1,0 +1,192 @@
+//! Events of the kernel's performance monitor, one processor each, for all tasks
+//! (perf_event_open(2)).
+//!
+//! Software clocks and tracepoints alone: they work on every machine, also on virtual ones.
+
+use perf_event_open_sys as sys;
+use perf_event_open_sys::bindings;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What an event counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The processor's clock, idle time included.
+    CpuClock,
+    /// Faults that had to wait for a device.
+    MajorFaults,
+    /// The tracepoint of this id, as `events/SYSTEM/NAME/id` of tracefs says.
+    Tracepoint(u64),
+}
+
+/// When an event leaves a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Every {
+    /// So many times a second.
+    Hz(u32),
+    /// Every so many occurrences.
+    Occurrences(u64),
+}
+
+/// What an event records, and when.
+///
+/// Records hold, in this order: the event's id, the task, the time (`CLOCK_MONOTONIC`), then the
+/// stack or the tracepoint's fields where they were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr {
+    /// What it counts.
+    pub source: Source,
+    /// When it leaves a record.
+    pub every: Every,
+    /// Records the kernel's stack, of at most so many frames; only what happens in the kernel is
+    /// counted then.
+    pub stack_frames: Option<u16>,
+    /// Records the fields of a tracepoint.
+    pub fields: bool,
+    /// Leaves a record also where a task gets another name (`PERF_RECORD_COMM`).
+    pub names: bool,
+    /// A reader is woken when the ring holds so many bytes.
+    pub wake_bytes: u32,
+}
+
+impl Attr {
+    fn raw(&self) -> io::Result<bindings::perf_event_attr> {
+        let (kind, config) = match self.source {
+            Source::CpuClock => (bindings::PERF_TYPE_SOFTWARE, bindings::PERF_COUNT_SW_CPU_CLOCK),
+            Source::MajorFaults => {
+                (bindings::PERF_TYPE_SOFTWARE, bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ)
+            }
+            Source::Tracepoint(_) => (bindings::PERF_TYPE_TRACEPOINT, 0),
+        };
+        let mut raw = bindings::perf_event_attr {
+            type_: kind,
+            size: u32::try_from(size_of::<bindings::perf_event_attr>())
+                .map_err(io::Error::other)?,
+            config: match self.source {
+                Source::Tracepoint(id) => id,
+                _ => u64::from(config),
+            },
+            sample_type: self.sample_type(),
+            clockid: libc::CLOCK_MONOTONIC,
+            sample_max_stack: self.stack_frames.unwrap_or(0),
+            ..bindings::perf_event_attr::default()
+        };
+        match self.every {
+            Every::Hz(hz) => {
+                raw.set_freq(1);
+                raw.__bindgen_anon_1.sample_freq = u64::from(hz);
+            }
+            Every::Occurrences(period) => raw.__bindgen_anon_1.sample_period = period,
+        }
+        raw.__bindgen_anon_2.wakeup_watermark = self.wake_bytes;
+        raw.set_watermark(1);
+        raw.set_disabled(1);
+        raw.set_use_clockid(1);
+        raw.set_comm(u64::from(self.names));
+        raw.set_exclude_hv(1);
+        raw.set_exclude_callchain_user(1);
+        raw.set_exclude_user(u64::from(self.stack_frames.is_some()));
+        Ok(raw)
+    }
+
+    fn sample_type(&self) -> u64 {
+        let stack = if self.stack_frames.is_some() { bindings::PERF_SAMPLE_CALLCHAIN } else { 0 };
+        let fields = if self.fields { bindings::PERF_SAMPLE_RAW } else { 0 };
+        u64::from(
+            bindings::PERF_SAMPLE_IDENTIFIER
+                | bindings::PERF_SAMPLE_TID
+                | bindings::PERF_SAMPLE_TIME
+                | stack
+                | fields,
+        )
+    }
+}
+
+/// An event on one processor, off until it is enabled.
+#[derive(Debug)]
+pub struct Event {
+    fd: OwnedFd,
+    id: u64,
+}
+
+impl Event {
+    /// Opens an event on processor `cpu`, disabled.
+    ///
+    /// # Errors
+    /// perf_event_open(2)'s: `EACCES` and `EPERM` without the privilege (`CAP_PERFMON`, or
+    /// `kernel.perf_event_paranoid` below 0), `EMFILE` beyond `RLIMIT_NOFILE`, `ENODEV` where the
+    /// processor is offline, `ENOENT` for an unknown tracepoint.
+    pub fn open(attr: &Attr, cpu: u32) -> io::Result<Self> {
+        let mut raw = attr.raw()?;
+        let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
+        let flags = libc::c_ulong::from(bindings::PERF_FLAG_FD_CLOEXEC);
+        // SAFETY: `raw` is a whole attribute that says its size, alive over the call, which
+        // changes nothing else of this process (perf_event_open(2)).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        let fd = unsafe { sys::perf_event_open(&raw mut raw, -1, cpu, -1, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call returned a new descriptor, which nobody else knows.
+        #[allow(unsafe_code, reason = "the call returns a plain number")]
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let id = id(&fd)?;
+        Ok(Self { fd, id })
+    }
+
+    /// The id that its records carry.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Turns it on; nothing happens where it is on already.
+    ///
+    /// # Errors
+    /// ioctl(2)'s.
+    pub fn enable(&self) -> io::Result<()> {
+        // SAFETY: the request takes a number (perf_event_open(2), PERF_EVENT_IOC_ENABLE).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        done(unsafe { sys::ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Turns it off.
+    ///
+    /// # Errors
+    /// ioctl(2)'s.
+    pub fn disable(&self) -> io::Result<()> {
+        // SAFETY: the request takes a number (perf_event_open(2), PERF_EVENT_IOC_DISABLE).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        done(unsafe { sys::ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Lets its records go to the ring of another event of the same processor.
+    ///
+    /// # Errors
+    /// `EINVAL` where that is of another processor or has no ring.
+    pub fn record_into(&self, owner: &Self) -> io::Result<()> {
+        let owner = owner.fd.as_raw_fd();
+        // SAFETY: the request takes a descriptor, which is open over the call
+        // (perf_event_open(2), PERF_EVENT_IOC_SET_OUTPUT).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        done(unsafe { sys::ioctls::SET_OUTPUT(self.fd.as_raw_fd(), owner) })
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn id(fd: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0;
+    // SAFETY: the request writes one number of 64 bits to where the pointer leads
+    // (perf_event_open(2), PERF_EVENT_IOC_ID).
+    #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+    done(unsafe { sys::ioctls::ID(fd.as_raw_fd(), &raw mut id) })?;
+    Ok(id)
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,224 @@
+//! The ring that the kernel writes an event's records to (perf_event_open(2), "MMAP layout").
+
+use crate::perf::Event;
+use perf_event_open_sys::bindings::perf_event_mmap_page;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A ring of records, mapped for its life.
+///
+/// The kernel writes from the tail that we last set up to its head and never beyond: what lies
+/// between is ours until the tail is moved.
+#[derive(Debug)]
+pub struct Ring {
+    page: NonNull<perf_event_mmap_page>,
+    page_bytes: usize,
+    data_bytes: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is valid in every thread of the process.
+#[allow(unsafe_code, reason = "it holds a pointer to its own mapping")]
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps a ring of `bytes` for an event; those that record into it do so from then on.
+    ///
+    /// # Errors
+    /// `InvalidInput` where `bytes` is no power of two of whole pages; mmap(2)'s: `EPERM` beyond
+    /// `kernel.perf_event_mlock_kb` and the limit of locked memory.
+    pub fn map(event: &Event, bytes: usize) -> io::Result<Self> {
+        let page_bytes = rustix::param::page_size();
+        if !bytes.is_power_of_two() || bytes < page_bytes {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let length = bytes.checked_add(page_bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: a new mapping at a place of the kernel's choice touches nothing that is there.
+        #[allow(unsafe_code, reason = "mapping memory")]
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, prot, flags, event, 0) }?;
+        let page = NonNull::new(start.cast()).ok_or(io::ErrorKind::Other)?;
+        Ok(Self { page, page_bytes, data_bytes: bytes })
+    }
+
+    /// How many bytes of records it holds.
+    pub fn capacity_bytes(&self) -> usize {
+        self.data_bytes
+    }
+
+    /// Appends all whole records to `into` and gives their room back to the kernel; how many
+    /// bytes that were, at most [`Self::capacity_bytes`].
+    pub fn drain(&mut self, into: &mut Vec<u8>) -> usize {
+        let tail = self.tail().load(Ordering::Relaxed);
+        // Acquire: the records up to this head were written before it.
+        let head = self.head().load(Ordering::Acquire);
+        let length = usize::try_from(head.wrapping_sub(tail)).unwrap_or(0).min(self.data_bytes);
+        // The ring is a power of two, so that the remainder survives the numbers' wrapping.
+        let from = usize::try_from(tail % (self.data_bytes as u64)).unwrap_or(0);
+        let first = length.min(self.data_bytes - from);
+        self.copy(from, first, into);
+        self.copy(0, length - first, into);
+        // Release: the kernel may write there once we have read.
+        self.tail().store(head, Ordering::Release);
+        length
+    }
+
+    /// Appends `length` bytes from offset `from` of the data.
+    fn copy(&self, from: usize, length: usize, into: &mut Vec<u8>) {
+        debug_assert!(from + length <= self.data_bytes, "within the ring");
+        // SAFETY: the data starts a page after the mapping's start and is `data_bytes` long, of
+        // which the caller stays within.
+        #[allow(unsafe_code, reason = "the ring's data")]
+        let data = unsafe { self.page.as_ptr().cast::<u8>().add(self.page_bytes + from) };
+        // SAFETY: `length` bytes from there are mapped, initialised and written by nobody until
+        // the tail is moved: they lie between tail and head.
+        #[allow(unsafe_code, reason = "the ring's data")]
+        into.extend_from_slice(unsafe { std::slice::from_raw_parts(data, length) });
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        // SAFETY: the first page is mapped and holds the structure; taking a field's address
+        // reads nothing.
+        #[allow(unsafe_code, reason = "shared with the kernel")]
+        let head = unsafe { &raw mut (*self.page.as_ptr()).data_head };
+        // SAFETY: aligned, mapped as long as this value lives, and accessed by atomics alone.
+        #[allow(unsafe_code, reason = "shared with the kernel")]
+        unsafe {
+            AtomicU64::from_ptr(head)
+        }
+    }
+
+    fn tail(&self) -> &AtomicU64 {
+        // SAFETY: as in `head`.
+        #[allow(unsafe_code, reason = "shared with the kernel")]
+        let tail = unsafe { &raw mut (*self.page.as_ptr()).data_tail };
+        // SAFETY: as in `head`.
+        #[allow(unsafe_code, reason = "shared with the kernel")]
+        unsafe {
+            AtomicU64::from_ptr(tail)
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let length = self.page_bytes + self.data_bytes;
+        // SAFETY: exactly this mapping, which nothing refers to any more.
+        #[allow(unsafe_code, reason = "unmapping memory")]
+        let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::{Attr, Every, Source};
+    use std::time::{Duration, Instant};
+
+    const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+
+    fn clock(hz: u32) -> Attr {
+        Attr {
+            source: Source::CpuClock,
+            every: Every::Hz(hz),
+            stack_frames: Some(16),
+            fields: false,
+            names: false,
+            wake_bytes: 4096,
+        }
+    }
+
+    /// Types of the records of whole bytes; fails on a record that is cut.
+    fn types(mut bytes: &[u8]) -> Vec<u32> {
+        let mut types = Vec::new();
+        while !bytes.is_empty() {
+            types.push(u32::from_ne_bytes(bytes[..4].try_into().unwrap()));
+            let size = usize::from(u16::from_ne_bytes(bytes[6..8].try_into().unwrap()));
+            bytes = &bytes[size..];
+        }
+        types
+    }
+
+    /// The ring is filled and emptied many times over, so that records cross its end.
+    #[test]
+    fn records_are_whole_also_across_the_end() {
+        let event = match Event::open(&clock(4000), 0) {
+            Ok(event) => event,
+            Err(error) => {
+                eprintln!("skipped: {error}: needs CAP_PERFMON");
+                return;
+            }
+        };
+        let mut ring = Ring::map(&event, 4096).unwrap();
+        event.enable().unwrap();
+        let (mut bytes, mut total, since) = (Vec::new(), 0, Instant::now());
+        while total < 5 * ring.capacity_bytes() && since.elapsed() < Duration::from_secs(20) {
+            bytes.clear();
+            let drained = ring.drain(&mut bytes);
+            assert_eq!(drained, bytes.len());
+            assert!(drained <= ring.capacity_bytes());
+            assert!(types(&bytes).iter().all(|kind| (1..=22).contains(kind)), "{bytes:?}");
+            total += drained;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(total >= 5 * ring.capacity_bytes(), "only {total} bytes");
+        event.disable().unwrap();
+        bytes.clear();
+        ring.drain(&mut bytes);
+        bytes.clear();
+        assert_eq!(ring.drain(&mut bytes), 0, "disabled");
+    }
+
+    #[test]
+    fn what_found_no_room_is_counted() {
+        const LOST: u32 = perf_event_open_sys::bindings::PERF_RECORD_LOST;
+        let Ok(event) = Event::open(&clock(4000), 0) else {
+            eprintln!("skipped: needs CAP_PERFMON");
+            return;
+        };
+        let mut ring = Ring::map(&event, 4096).unwrap();
+        event.enable().unwrap();
+        let (since, mut found) = (Instant::now(), Vec::new());
+        while !found.contains(&LOST) && since.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(100));
+            let mut bytes = Vec::new();
+            ring.drain(&mut bytes);
+            found.extend(types(&bytes));
+        }
+        assert!(found.contains(&LOST), "{found:?}");
+    }
+
+    #[test]
+    fn two_events_share_a_ring_and_are_told_apart() {
+        let Ok(owner) = Event::open(&clock(500), 0) else {
+            eprintln!("skipped: needs CAP_PERFMON");
+            return;
+        };
+        let mut ring = Ring::map(&owner, 1 << 16).unwrap();
+        let guest = Event::open(&clock(500), 0).unwrap();
+        guest.record_into(&owner).unwrap();
+        assert_ne!(owner.id(), guest.id());
+        guest.enable().unwrap();
+        let (since, mut bytes) = (Instant::now(), Vec::new());
+        while bytes.is_empty() && since.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(10));
+            ring.drain(&mut bytes);
+        }
+        guest.disable().unwrap();
+        assert_eq!(types(&bytes).first(), Some(&SAMPLE));
+        assert_eq!(bytes[8..16], guest.id().to_ne_bytes());
+    }
+
+    #[test]
+    fn a_ring_is_a_power_of_two_of_pages() {
+        let Ok(event) = Event::open(&clock(1), 0) else {
+            eprintln!("skipped: needs CAP_PERFMON");
+            return;
+        };
+        for bytes in [0, 1024, 3 * 4096] {
+            assert!(Ring::map(&event, bytes).is_err(), "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Memory that is touched with plain stores and given back, over and over.
+
+use crate::anonymous::Pages;
+use crate::region::Region;
+use rustix::io::Errno;
+use std::io;
+use std::ops::Range;
+
+/// Private memory of which one thread touches fresh pages as any program does: a store, and the
+/// kernel's page fault behind it.
+///
+/// [`Region::populate`] does the same for less, but holds the lock on the process's mappings while
+/// it waits for memory. A page fault does not on kernels from 6.4 on, so that a thread that is
+/// stuck here keeps no other thread from mapping anything.
+#[derive(Debug)]
+pub struct Scratch {
+    region: Region,
+}
+
+impl Scratch {
+    /// Maps `bytes`, rounded up to whole pages, of base pages alone.
+    ///
+    /// # Errors
+    /// As [`Region::anonymous`].
+    pub fn base(bytes: usize) -> io::Result<Self> {
+        Ok(Self { region: Region::anonymous(bytes, Pages::Base)? })
+    }
+
+    /// Maps `bytes` at a multiple of `bytes`, a power of two, and says nothing of huge pages: they
+    /// come or do not as for any program that does not either.
+    ///
+    /// # Errors
+    /// As [`Region::reserve`].
+    pub fn undecided(bytes: usize) -> io::Result<Self> {
+        let region = Region::reserve(bytes, rustix::param::page_size(), bytes)?;
+        region.map_anonymous(0..bytes, false)?;
+        Ok(Self { region })
+    }
+
+    /// How many bytes it spans.
+    pub fn bytes(&self) -> usize {
+        self.region.bytes()
+    }
+
+    /// Stores a byte into every base page of `range`, which populates those that are not.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a range that is not of whole pages within it.
+    pub fn touch(&mut self, range: Range<usize>) -> io::Result<()> {
+        let (start, bytes) = self.region.part(&range)?;
+        for offset in (0..bytes).step_by(rustix::param::page_size()) {
+            let byte = start.wrapping_add(offset);
+            // SAFETY: the byte lies in a region that is mapped for writing throughout and of which
+            // nobody has a reference; `&mut` keeps other threads out. No file is mapped in it that
+            // could shrink, so that no SIGBUS comes of it.
+            #[allow(unsafe_code, reason = "stores into memory that this type owns")]
+            unsafe {
+                byte.write_volatile(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every page back to the kernel: the next touch finds fresh ones.
+    ///
+    /// # Errors
+    /// As [`Region::discard`].
+    pub fn give_back(&mut self) -> io::Result<()> {
+        self.region.discard(0..self.region.bytes())
+    }
+}
+
+/// The size of the huge pages that the kernel gives to memory of which nothing was said, in bytes.
+///
+/// # Errors
+/// The kernel's file could not be read, or says no number: a kernel without them.
+pub fn huge_page_bytes() -> io::Result<usize> {
+    let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")?;
+    text.trim().parse().map_err(|_| Errno::INVAL.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn pages_are_fresh_every_time() {
+        let _alone = crate::anonymous::tests::alone();
+        let mut scratch = Scratch::base(MIB).unwrap();
+        for _ in 0..3 {
+            scratch.touch(0..MIB).unwrap();
+            // ENOTTY before kernel 6.7.
+            if let Ok(absent) = scratch.region.absent_bytes(0..MIB) {
+                assert_eq!(absent, 0);
+                scratch.give_back().unwrap();
+                assert_eq!(scratch.region.absent_bytes(0..MIB).unwrap(), MIB);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_outside_are_refused() {
+        let mut scratch = Scratch::undecided(2 * MIB).unwrap();
+        assert_eq!(scratch.bytes(), 2 * MIB);
+        assert_eq!(scratch.region.as_ptr().as_ptr().align_offset(2 * MIB), 0);
+        scratch.touch(2 * MIB - 4096..2 * MIB).unwrap();
+        assert!(scratch.touch(0..4 * MIB).is_err());
+        assert!(scratch.touch(1..4096).is_err());
+        assert!(Scratch::undecided(3 * MIB).is_err());
+    }
+}
