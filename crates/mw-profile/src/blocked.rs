@@ -1,0 +1,138 @@
+//! Threads that do not run because they cannot: blocked in the kernel (D) or stopped (T, t).
+
+use crate::process::{MAX_TASKS, Stat, Text, numbers};
+use mw_model::{BlockedTask, Missing};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Threads that one look looks at.
+const MAX_THREADS: usize = 20_000;
+/// Different blocked threads and stacks that are kept.
+const MAX_BLOCKED: usize = 1024;
+/// Functions of one stack.
+const MAX_FRAMES: usize = 32;
+const STACK: &str = "/proc/PID/stack";
+
+/// Blocked threads over several looks.
+#[derive(Debug, Clone, Default)]
+pub struct Blocked {
+    found: HashMap<Key, u32>,
+    looks: u32,
+    hidden: bool,
+    incomplete: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    tid: u32,
+    task: String,
+    state: char,
+    stack: Vec<String>,
+}
+
+impl Blocked {
+    /// Looks at all threads once, for as long as `limit`: about 8 µs each.
+    pub fn look(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let (mut text, mut threads) = (Text::default(), 0);
+        self.looks = self.looks.saturating_add(1);
+        for pid in numbers("/proc", deadline).take(MAX_TASKS) {
+            let Some(main) = self.thread(pid, pid, &mut text) else { continue };
+            threads += 1;
+            if main.threads < 2 {
+                continue;
+            }
+            for tid in numbers(&format!("/proc/{pid}/task"), deadline).filter(|tid| *tid != pid) {
+                self.thread(pid, tid, &mut text);
+                threads += 1;
+            }
+            if threads >= MAX_THREADS {
+                self.incomplete = true;
+                break;
+            }
+        }
+        self.incomplete |= Instant::now() >= deadline;
+    }
+
+    /// Looks at one thread, and keeps it where it is blocked.
+    fn thread(&mut self, pid: u32, tid: u32, text: &mut Text) -> Option<Stat> {
+        let stat = Stat::parse(text.read(&format!("/proc/{pid}/task/{tid}/stat"))?)?;
+        if matches!(stat.state, 'D' | 'T' | 't') {
+            let stack = text.read(&format!("/proc/{pid}/task/{tid}/stack"));
+            self.hidden |= stack.is_none();
+            let stack = stack.map(functions).unwrap_or_default();
+            self.count(Key { tid, task: stat.comm.clone(), state: stat.state, stack });
+        }
+        Some(stat)
+    }
+
+    fn count(&mut self, key: Key) {
+        if self.found.len() < MAX_BLOCKED || self.found.contains_key(&key) {
+            *self.found.entry(key).or_default() += 1;
+        }
+    }
+
+    /// What could not be seen.
+    pub fn missing(&self) -> Vec<Missing> {
+        let hidden =
+            Missing::skipped(STACK, "where tasks are blocked is not seen: needs CAP_SYS_ADMIN");
+        let short = Missing::skipped(
+            "/proc/PID/task/TID/stat",
+            "time and number of looks were up before every thread was looked at",
+        );
+        let hidden = self.hidden.then_some(hidden);
+        hidden.into_iter().chain(self.incomplete.then_some(short)).collect()
+    }
+
+    /// Blocked threads with their stacks, the most often seen first.
+    pub fn tasks(&self) -> Vec<BlockedTask> {
+        let task = |(key, seen): (&Key, &u32)| BlockedTask {
+            pid: key.tid,
+            task: key.task.clone(),
+            state: key.state,
+            stack: key.stack.clone(),
+            seen: *seen,
+            looks: self.looks,
+        };
+        let mut tasks: Vec<_> = self.found.iter().map(task).collect();
+        tasks.sort_by(|a, b| b.seen.cmp(&a.seen).then_with(|| a.pid.cmp(&b.pid)));
+        tasks
+    }
+}
+
+/// `[<0>] do_exit+0x17/0x20 [module]`, a line each, innermost first.
+fn functions(stack: &str) -> Vec<String> {
+    let function = |line: &str| {
+        let name = line.split_ascii_whitespace().nth(1)?.split('+').next()?;
+        Some(name.split('.').next().unwrap_or(name).to_owned())
+    };
+    stack.lines().filter_map(function).take(MAX_FRAMES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_read_to_names() {
+        let stack = "[<0>] balance_dirty_pages+0x4f4/0xd50\n[<0>] ext4_x.isra.0+0x1/0x2 [ext4]\n";
+        assert_eq!(functions(stack), ["balance_dirty_pages", "ext4_x"]);
+        assert_eq!(functions("0xffffffffffffffff\n\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut blocked = Blocked::default();
+        for tid in 0..2 * u32::try_from(MAX_BLOCKED).unwrap() {
+            blocked.count(Key { tid, task: String::new(), state: 'D', stack: Vec::new() });
+        }
+        assert_eq!(blocked.tasks().len(), MAX_BLOCKED);
+    }
+
+    #[test]
+    fn a_look_that_runs_out_of_time_says_so() {
+        let mut blocked = Blocked::default();
+        blocked.look(Duration::ZERO);
+        assert_eq!(blocked.missing().len(), 1);
+    }
+}

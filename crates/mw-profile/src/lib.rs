@@ -1,0 +1,43 @@
+//! Kernel profile: sampled stacks, waits in reclaim and compaction, who floods the page cache.
+//!
+//! ```text
+//! perf rings ─ records ─ reader ─┬─ baseline (7 Hz, two hours)  ─┐
+//!   (open, points)               ├─ table (999 Hz, one stall)   ─┴─ symbols ─ Profile ─ difference
+//!                                ├─ waits (begin and end paired)
+//!                                └─ flood (pages by process and file) ─ paths
+//! /proc ─ tasks, blocked
+//! ```
+//!
+//! - **Always on, and cheap.** Everything is opened once; a stall only enables events that are
+//!   there. One thread wakes once a second.
+//! - **Names come last.** Stacks are counted by address; /proc/kallsyms is streamed past the
+//!   addresses that are wanted when somebody asks for a profile, and never held.
+//! - **What the kernel dropped is counted**, and what may not be seen is said with what would
+//!   make it work.
+
+mod baseline;
+mod blocked;
+mod difference;
+mod flood;
+mod mute;
+mod names;
+mod netlink;
+mod open;
+mod paths;
+mod points;
+mod process;
+mod profiler;
+mod reader;
+mod records;
+mod symbols;
+mod table;
+mod tasks;
+mod taskstats;
+mod tracepoint;
+mod waits;
+
+pub use blocked::Blocked;
+pub use difference::{MAX_SHIFTS, difference};
+pub use process::MAX_TASKS;
+pub use profiler::{Evidence, Options, Profiler};
+pub use tasks::{LOOK, Tasks};

@@ -1,0 +1,90 @@
+//! When tracepoints of waits come in masses though nothing stalls, they cost more than they tell:
+//! some cgroups live at their limit. They are off then for a while, or until a stall.
+
+use std::time::{Duration, Instant};
+
+/// Records of waits a second from which on it is too much.
+const MAX_WAITS_PER_S: f64 = 4000.0;
+/// How long they are off.
+const MUTE: Duration = Duration::from_secs(60);
+
+/// What to do with the tracepoints of waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Off,
+    On,
+}
+
+/// Whether they are off, and until when.
+#[derive(Debug)]
+pub(crate) struct Mute {
+    looked: Instant,
+    until: Option<Instant>,
+}
+
+impl Mute {
+    /// They are on.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { looked: now, until: None }
+    }
+
+    /// So many `waits` came since the last look; what to do now. During a stall they stay on.
+    pub(crate) fn look(&mut self, waits: usize, stalled: bool, now: Instant) -> Option<Turn> {
+        // Several short rounds are no masses: a second is the least that is judged by.
+        let since = now.saturating_duration_since(self.looked).as_secs_f64().max(1.0);
+        self.looked = now;
+        if stalled {
+            self.until = None;
+            return None;
+        }
+        if let Some(until) = self.until {
+            return (now >= until).then(|| {
+                self.until = None;
+                Turn::On
+            });
+        }
+        #[allow(clippy::cast_precision_loss, reason = "a rate")]
+        let too_many = waits as f64 > MAX_WAITS_PER_S * since;
+        too_many.then(|| {
+            self.until = Some(now + MUTE);
+            Turn::Off
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rounds: &[(u64, usize, bool, Option<Turn>)]) {
+        let start = Instant::now();
+        let mut mute = Mute::new(start);
+        for (second, waits, stalled, expected) in rounds {
+            let now = start + Duration::from_secs(*second);
+            assert_eq!(mute.look(*waits, *stalled, now), *expected, "at {second} s");
+        }
+    }
+
+    #[test]
+    fn masses_are_off_for_a_minute() {
+        check(&[
+            (1, 3900, false, None),
+            (2, 5000, false, Some(Turn::Off)),
+            (3, 0, false, None),
+            (61, 0, false, None),
+            (62, 0, false, Some(Turn::On)),
+            (63, 5000, false, Some(Turn::Off)),
+        ]);
+    }
+
+    #[test]
+    fn a_stall_turns_them_on_and_keeps_them_so() {
+        check(&[
+            (1, 5000, false, Some(Turn::Off)),
+            (2, 0, true, None),
+            (3, 50_000, true, None),
+            (4, 0, false, None),
+            (70, 0, false, None),
+        ]);
+    }
+}

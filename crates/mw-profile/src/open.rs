@@ -1,0 +1,318 @@
+//! Opening events on every processor, and saying what may not be opened.
+
+use crate::points::{Decoder, FLOOD, Point, WAITS};
+use crate::tracepoint::Format;
+use mw_model::Missing;
+use mw_sys::{Attr, Event, Every, Ring, Source};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+
+/// Where tracefs is mounted; it is used there and never mounted.
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// Frames of a stack; deeper ones lose their outermost.
+const STACK_FRAMES: u16 = 48;
+/// Memory of all rings together, two a processor.
+const RINGS_BYTES: usize = 6 << 20;
+const MAX_STACK_RING_BYTES: usize = 128 << 10;
+const MAX_POINT_RING_BYTES: usize = 64 << 10;
+const MIN_RING_BYTES: usize = 8 << 10;
+/// Descriptors that the rest of the process may want besides ours.
+const SPARE_DESCRIPTORS: u64 = 256;
+
+/// Where a record came from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// The low rate that is always on.
+    Baseline,
+    /// The high rate of a stall.
+    Stall,
+    /// A tracepoint.
+    Point(Decoder),
+    /// A major fault.
+    MajorFault,
+}
+
+/// What could be opened, all disabled.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) cpus: u32,
+    pub(crate) baseline: Vec<Event>,
+    pub(crate) stall: Vec<Event>,
+    /// Major faults, and tasks' new names; each owns the ring that its processor's tracepoints record into.
+    pub(crate) faults: Vec<Event>,
+    /// Tracepoints of waits.
+    pub(crate) waits: Vec<Event>,
+    pub(crate) flood: Vec<Event>,
+}
+
+/// Where the records are, and what they mean.
+#[derive(Debug, Default)]
+pub(crate) struct Rings {
+    pub(crate) stacks: Vec<Ring>,
+    pub(crate) points: Vec<Ring>,
+    /// By the id of the event.
+    pub(crate) origins: HashMap<u64, Origin>,
+}
+
+/// Which list of [`Opened`] an event belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    Faults,
+    Waits,
+    Flood,
+}
+
+impl Opened {
+    fn list(&mut self, list: List) -> &mut Vec<Event> {
+        match list {
+            List::Faults => &mut self.faults,
+            List::Waits => &mut self.waits,
+            List::Flood => &mut self.flood,
+        }
+    }
+}
+
+/// Rates of sampling.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rates {
+    pub(crate) baseline_hz: u32,
+    pub(crate) stall_hz: u32,
+    pub(crate) flood_period: u64,
+}
+
+/// Opens what may be opened.
+pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) {
+    let (mut opened, mut rings) = (Opened::default(), Rings::default());
+    let cpus = cpus().unwrap_or_else(|why| {
+        missing.push(why);
+        Vec::new()
+    });
+    raise_descriptors(cpus.len());
+    let stacks = open_stacks(&mut opened, &mut rings, &cpus, rates);
+    let points = open_points(&mut opened, &mut rings, &cpus, wanted(rates, missing));
+    missing.extend([stacks, points].into_iter().filter_map(Result::err));
+    (opened, rings)
+}
+
+fn cpus() -> Result<Vec<u32>, Missing> {
+    let text = std::fs::read(ONLINE).map_err(|e| Missing::failed(ONLINE, e.to_string()))?;
+    mw_proc::cpulist::parse(&text).map_err(|e| Missing::failed(ONLINE, e.to_string()))
+}
+
+/// One descriptor an event and processor can be more than the soft limit of 1,024.
+fn raise_descriptors(cpus: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let events = WAITS.len() + 4;
+    let needed = u64::try_from(cpus * events).unwrap_or(u64::MAX).saturating_add(SPARE_DESCRIPTORS);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < needed) {
+        let current = limit.maximum.map_or(needed, |maximum| needed.min(maximum));
+        // What stays impossible is said where it is opened.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
+    }
+}
+
+/// A power of two, at most `most`, so that all processors' rings stay within a share of the
+/// memory.
+fn ring_bytes(cpus: usize, share_bytes: usize, most: usize) -> usize {
+    let each = (share_bytes / cpus.max(1)).clamp(MIN_RING_BYTES, most);
+    1 << each.ilog2()
+}
+
+fn open_stacks(
+    opened: &mut Opened,
+    rings: &mut Rings,
+    cpus: &[u32],
+    rates: Rates,
+) -> Result<(), Missing> {
+    let bytes = ring_bytes(cpus.len(), RINGS_BYTES / 3 * 2, MAX_STACK_RING_BYTES);
+    let clock = |hz| Attr {
+        source: Source::CpuClock,
+        every: Every::Hz(hz),
+        stack_frames: Some(STACK_FRAMES),
+        fields: false,
+        names: false,
+        wake_bytes: wake_bytes(bytes),
+    };
+    let refused = |error: io::Error| refused("kernel stacks", &error);
+    for cpu in cpus {
+        let baseline = Event::open(&clock(rates.baseline_hz), *cpu).map_err(refused)?;
+        let ring = Ring::map(&baseline, bytes).map_err(refused)?;
+        let stall = Event::open(&clock(rates.stall_hz), *cpu).map_err(refused)?;
+        stall.record_into(&baseline).map_err(refused)?;
+        rings.origins.insert(baseline.id(), Origin::Baseline);
+        rings.origins.insert(stall.id(), Origin::Stall);
+        opened.baseline.push(baseline);
+        opened.stall.push(stall);
+        rings.stacks.push(ring);
+        opened.cpus += 1;
+    }
+    Ok(())
+}
+
+/// Readers are woken when a ring is half full.
+fn wake_bytes(ring_bytes: usize) -> u32 {
+    u32::try_from(ring_bytes / 2).unwrap_or(u32::MAX)
+}
+
+/// An event to open on every processor.
+struct Wanted {
+    source: Source,
+    period: u64,
+    origin: Origin,
+    list: List,
+}
+
+fn open_points(
+    opened: &mut Opened,
+    rings: &mut Rings,
+    cpus: &[u32],
+    wanted: Vec<Wanted>,
+) -> Result<(), Missing> {
+    let bytes = ring_bytes(cpus.len(), RINGS_BYTES / 3, MAX_POINT_RING_BYTES);
+    for cpu in cpus {
+        for wanted in &wanted {
+            let attr = Attr {
+                source: wanted.source,
+                every: Every::Occurrences(wanted.period),
+                stack_frames: None,
+                fields: matches!(wanted.source, Source::Tracepoint(_)),
+                names: wanted.list == List::Faults,
+                wake_bytes: wake_bytes(bytes),
+            };
+            let owner = opened.faults.last().filter(|_| wanted.list != List::Faults);
+            let (event, ring) = open_into(&attr, *cpu, owner, bytes)
+                .map_err(|error| refused("waits and page cache", &error))?;
+            rings.origins.insert(event.id(), wanted.origin.clone());
+            rings.points.extend(ring);
+            opened.list(wanted.list).push(event);
+        }
+    }
+    Ok(())
+}
+
+/// Opens an event that records into the ring of `owner`, or into one of its own where there is
+/// none yet.
+fn open_into(
+    attr: &Attr,
+    cpu: u32,
+    owner: Option<&Event>,
+    bytes: usize,
+) -> io::Result<(Event, Option<Ring>)> {
+    let event = Event::open(attr, cpu)?;
+    match owner {
+        Some(owner) => event.record_into(owner).map(|()| (event, None)),
+        None => Ring::map(&event, bytes).map(|ring| (event, Some(ring))),
+    }
+}
+
+/// Major faults, and the tracepoints that this kernel has.
+fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
+    let mut wanted = vec![Wanted {
+        source: Source::MajorFaults,
+        period: 1,
+        origin: Origin::MajorFault,
+        list: List::Faults,
+    }];
+    let tracefs = match tracefs() {
+        Ok(tracefs) => tracefs,
+        Err(why) => {
+            missing.push(why);
+            return wanted;
+        }
+    };
+    for point in WAITS.iter().chain([&FLOOD]) {
+        let (list, period) = match point.path == FLOOD.path {
+            true => (List::Flood, rates.flood_period.max(1)),
+            false => (List::Waits, 1),
+        };
+        match format(&tracefs, point) {
+            Ok(format) => wanted.push(Wanted {
+                source: Source::Tracepoint(format.id),
+                period,
+                origin: Origin::Point(Decoder::new(point, &format)),
+                list,
+            }),
+            Err(why) => missing.push(why),
+        }
+    }
+    wanted
+}
+
+fn tracefs() -> Result<PathBuf, Missing> {
+    let mut denied = None;
+    for place in TRACEFS {
+        match std::fs::read_dir(format!("{place}/events")) {
+            Ok(_) => return Ok(place.into()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = Some(place),
+            Err(_) => {}
+        }
+    }
+    Err(match denied {
+        Some(place) => Missing::skipped(
+            place,
+            "waits and page cache are not seen: only root may read it (or CAP_DAC_READ_SEARCH)",
+        ),
+        None => Missing::skipped(
+            TRACEFS[0],
+            "waits and page cache are not seen: tracefs is not mounted; \
+             `mount -t tracefs tracefs /sys/kernel/tracing` mounts it",
+        ),
+    })
+}
+
+fn format(tracefs: &std::path::Path, point: &Point) -> Result<Format, Missing> {
+    let path = tracefs.join("events").join(point.path).join("format");
+    let what = path.display().to_string();
+    let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Missing::absent(&what, "this kernel does not have it"),
+        _ => Missing::failed(&what, error.to_string()),
+    })?;
+    Format::parse(&text).ok_or_else(|| Missing::failed(what, "has no line `ID:`"))
+}
+
+/// What would make an event work that the kernel refused.
+fn refused(what: &str, error: &io::Error) -> Missing {
+    let what = format!("perf_event_open ({what})");
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Missing::skipped(
+            what,
+            format!("{error}: needs root or CAP_PERFMON, or kernel.perf_event_paranoid = -1"),
+        ),
+        io::ErrorKind::Unsupported => Missing::absent(what, "this kernel was built without it"),
+        _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            Missing::failed(
+                what,
+                format!("{error}: needs a higher limit (ulimit -n, LimitNOFILE=)"),
+            )
+        }
+        _ => Missing::failed(what, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_share_the_memory() {
+        for cpus in [1, 2, 48, 64, 500] {
+            let stack = ring_bytes(cpus, RINGS_BYTES / 3 * 2, MAX_STACK_RING_BYTES);
+            let point = ring_bytes(cpus, RINGS_BYTES / 3, MAX_POINT_RING_BYTES);
+            assert!(stack.is_power_of_two() && point.is_power_of_two());
+            assert!((MIN_RING_BYTES..=MAX_STACK_RING_BYTES).contains(&stack));
+            assert!(cpus > 256 || cpus * (stack + point) <= RINGS_BYTES, "{cpus} processors");
+        }
+        assert_eq!(ring_bytes(2, RINGS_BYTES, MAX_STACK_RING_BYTES), MAX_STACK_RING_BYTES);
+    }
+
+    #[test]
+    fn refusals_say_what_would_help() {
+        let denied = refused("x", &io::Error::from_raw_os_error(13));
+        assert!(denied.why.contains("CAP_PERFMON"), "{denied}");
+        let many = refused("x", &rustix::io::Errno::MFILE.into());
+        assert!(many.why.contains("LimitNOFILE"), "{many}");
+    }
+}

@@ -1,0 +1,280 @@
+//! The tracepoints that are listened to, and what each says.
+
+use crate::tracepoint::{Field, Format};
+use crate::waits::Step;
+use mw_model::WaitKind;
+
+/// A tracepoint that is listened to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    /// `events/SYSTEM/NAME`.
+    pub(crate) path: &'static str,
+    meaning: Meaning,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Begins(WaitKind),
+    Ends(WaitKind),
+    /// `order`: what the thread's compactions are for.
+    Wants,
+    /// `pause`, in milliseconds: how long a writer is about to sleep; not at all below 1.
+    Pauses,
+    /// `usec_delayed`: how long a reclaiming thread slept.
+    Throttles,
+    /// `pid`: whom the OOM killer chose.
+    Chooses,
+    /// A folio entered the page cache.
+    Caches,
+}
+
+const fn point(path: &'static str, meaning: Meaning) -> Point {
+    Point { path, meaning }
+}
+
+/// Where waits begin and end. All are rare when all is well: they stay on, so that what began
+/// before a stall was noticed is seen.
+pub(crate) const WAITS: [Point; 12] = [
+    point("vmscan/mm_vmscan_direct_reclaim_begin", Meaning::Begins(WaitKind::DirectReclaim)),
+    point("vmscan/mm_vmscan_direct_reclaim_end", Meaning::Ends(WaitKind::DirectReclaim)),
+    point("vmscan/mm_vmscan_memcg_reclaim_begin", Meaning::Begins(WaitKind::CgroupReclaim)),
+    point("vmscan/mm_vmscan_memcg_reclaim_end", Meaning::Ends(WaitKind::CgroupReclaim)),
+    point("vmscan/mm_vmscan_node_reclaim_begin", Meaning::Begins(WaitKind::NodeReclaim)),
+    point("vmscan/mm_vmscan_node_reclaim_end", Meaning::Ends(WaitKind::NodeReclaim)),
+    point("compaction/mm_compaction_try_to_compact_pages", Meaning::Wants),
+    point("compaction/mm_compaction_begin", Meaning::Begins(WaitKind::Compaction)),
+    point("compaction/mm_compaction_end", Meaning::Ends(WaitKind::Compaction)),
+    point("writeback/balance_dirty_pages", Meaning::Pauses),
+    point("vmscan/mm_vmscan_throttled", Meaning::Throttles),
+    point("oom/mark_victim", Meaning::Chooses),
+];
+
+/// Where pages enter the page cache.
+pub(crate) const FLOOD: Point = point("filemap/mm_filemap_add_to_page_cache", Meaning::Caches);
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Of a wait.
+    Step(Step),
+    /// Of the page cache.
+    Cached(Cached),
+}
+
+/// Pages that entered the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cached {
+    /// The device as the kernel keeps it inside: major number from bit 20 on.
+    pub(crate) device: u32,
+    pub(crate) inode: u64,
+    pub(crate) pages: u64,
+}
+
+/// Reads one tracepoint's records.
+#[derive(Debug, Clone)]
+pub(crate) struct Decoder {
+    meaning: Meaning,
+    order: Option<Field>,
+    node: Option<Field>,
+    zone_start: Option<Field>,
+    lasted: Option<Field>,
+    pid: Option<Field>,
+    device: Option<Field>,
+    inode: Option<Field>,
+}
+
+impl Decoder {
+    /// A reader of `point`'s records, laid out as `format` says.
+    pub(crate) fn new(point: &Point, format: &Format) -> Self {
+        Self {
+            meaning: point.meaning,
+            order: format.field("order"),
+            node: format.field("nid"),
+            zone_start: format.field("zone_start"),
+            lasted: format.field(match point.meaning {
+                Meaning::Pauses => "pause",
+                _ => "usec_delayed",
+            }),
+            pid: format.field("pid"),
+            device: format.field("s_dev"),
+            inode: format.field("i_ino"),
+        }
+    }
+
+    /// What a record says; `None` where it says nothing that counts.
+    pub(crate) fn read(&self, record: &[u8], zones: &Zones) -> Option<Said> {
+        let value = |field: Option<Field>| field.and_then(|field| field.read(record));
+        let small = |field| value(field).and_then(|value| u32::try_from(value).ok());
+        let order = small(self.order);
+        let step = match self.meaning {
+            Meaning::Begins(kind) => {
+                let zone = value(self.zone_start).map(i64::cast_unsigned);
+                let node = small(self.node).or_else(|| zones.node(zone?));
+                Step::Begin { kind, order, node }
+            }
+            Meaning::Ends(kind) => Step::End { kind },
+            Meaning::Wants => Step::Wants { order: order? },
+            Meaning::Pauses => {
+                let lasted_us = u64::try_from(value(self.lasted)?).ok()?.checked_mul(1000)?;
+                let kind = WaitKind::DirtyThrottle;
+                (lasted_us > 0).then_some(Step::Whole { kind, node: None, lasted_us })?
+            }
+            Meaning::Throttles => Step::Whole {
+                kind: WaitKind::ReclaimThrottle,
+                node: small(self.node),
+                lasted_us: u64::try_from(value(self.lasted)?).ok()?,
+            },
+            Meaning::Chooses => Step::Of { tid: small(self.pid)?, kind: WaitKind::Oom },
+            Meaning::Caches => {
+                return Some(Said::Cached(Cached {
+                    device: small(self.device)?,
+                    inode: value(self.inode)?.cast_unsigned(),
+                    // Before kernel 5.16 or so a record was of one page.
+                    pages: 1_u64.checked_shl(order.unwrap_or(0)).unwrap_or(1),
+                }));
+            }
+        };
+        Some(Said::Step(step))
+    }
+}
+
+/// Which node the zone that starts at a page frame belongs to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Zones(Vec<(u64, u32)>);
+
+impl Zones {
+    /// Reads /proc/zoneinfo; empty where that cannot be read.
+    pub(crate) fn look() -> Self {
+        let text = std::fs::read("/proc/zoneinfo").unwrap_or_default();
+        let mut zoneinfo = mw_proc::zoneinfo::Zoneinfo::default();
+        let _ = zoneinfo.parse_into(&text);
+        let start = |zone: &mw_proc::zoneinfo::Zone| Some((zone.start_pfn?, zone.node));
+        Self(zoneinfo.zones.iter().filter(|zone| zone.is_populated()).filter_map(start).collect())
+    }
+
+    fn node(&self, start: u64) -> Option<u32> {
+        self.0.iter().find(|(zone, _)| *zone == start).map(|(_, node)| *node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNELS: [(&str, &str); 3] = [
+        ("6.1", include_str!("../tests/formats/6.1.txt")),
+        ("6.12", include_str!("../tests/formats/6.12.txt")),
+        ("6.18", include_str!("../tests/formats/6.18.txt")),
+    ];
+
+    /// The format of a tracepoint among those of a kernel.
+    fn format(kernel: &str, path: &str) -> Format {
+        let name = path.rsplit('/').next().unwrap();
+        let all = kernel.split("name: ").find(|text| text.lines().next() == Some(name));
+        Format::parse(all.unwrap_or_else(|| unreachable!("{path}"))).unwrap()
+    }
+
+    /// A record with these fields at their usual places.
+    fn record(numbers: &[(usize, &[u8])]) -> Vec<u8> {
+        let mut record = vec![0; 144];
+        for (offset, bytes) in numbers {
+            record[*offset..*offset + bytes.len()].copy_from_slice(bytes);
+        }
+        record
+    }
+
+    fn check(path: &str, fields: &[(usize, &[u8])], expected: Option<Said>) {
+        let point = WAITS.iter().chain([&FLOOD]).find(|point| point.path == path).unwrap();
+        let zones = Zones(vec![(4096, 0), (1_048_576, 1)]);
+        for (version, kernel) in KERNELS {
+            let decoder = Decoder::new(point, &format(kernel, path));
+            assert_eq!(decoder.read(&record(fields), &zones), expected, "{path} of {version}");
+        }
+    }
+
+    fn step(step: Step) -> Option<Said> {
+        Some(Said::Step(step))
+    }
+
+    #[test]
+    fn every_kernel_says_the_same() {
+        let nine = 9_i32.to_ne_bytes();
+        let one = 1_i32.to_ne_bytes();
+        let kind = WaitKind::DirectReclaim;
+        check(
+            "vmscan/mm_vmscan_direct_reclaim_begin",
+            &[(8, &nine)],
+            step(Step::Begin { kind, order: Some(9), node: None }),
+        );
+        check("vmscan/mm_vmscan_direct_reclaim_end", &[], step(Step::End { kind }));
+        let kind = WaitKind::CgroupReclaim;
+        check(
+            "vmscan/mm_vmscan_memcg_reclaim_begin",
+            &[],
+            step(Step::Begin { kind, order: Some(0), node: None }),
+        );
+        check("vmscan/mm_vmscan_memcg_reclaim_end", &[], step(Step::End { kind }));
+        let kind = WaitKind::NodeReclaim;
+        check(
+            "vmscan/mm_vmscan_node_reclaim_begin",
+            &[(8, &one), (12, &nine)],
+            step(Step::Begin { kind, order: Some(9), node: Some(1) }),
+        );
+        check("vmscan/mm_vmscan_node_reclaim_end", &[], step(Step::End { kind }));
+        check(
+            "compaction/mm_compaction_try_to_compact_pages",
+            &[(8, &nine)],
+            step(Step::Wants { order: 9 }),
+        );
+        let kind = WaitKind::Compaction;
+        check(
+            "compaction/mm_compaction_begin",
+            &[(8, &1_048_576_u64.to_ne_bytes())],
+            step(Step::Begin { kind, order: None, node: Some(1) }),
+        );
+        check("compaction/mm_compaction_end", &[], step(Step::End { kind }));
+    }
+
+    #[test]
+    fn throttled_chosen_and_cached() {
+        let paused = |ms: i64| [(112, ms.to_ne_bytes())];
+        let kind = WaitKind::DirtyThrottle;
+        for (ms, expected) in [
+            (200, step(Step::Whole { kind, node: None, lasted_us: 200_000 })),
+            (0, None),
+            (-3, None),
+        ] {
+            let fields = paused(ms);
+            check("writeback/balance_dirty_pages", &[(fields[0].0, &fields[0].1)], expected);
+        }
+        check(
+            "vmscan/mm_vmscan_throttled",
+            &[(8, &1_i32.to_ne_bytes()), (16, &4000_i32.to_ne_bytes())],
+            step(Step::Whole { kind: WaitKind::ReclaimThrottle, node: Some(1), lasted_us: 4000 }),
+        );
+        check(
+            "oom/mark_victim",
+            &[(8, &77_i32.to_ne_bytes())],
+            step(Step::Of { tid: 77, kind: WaitKind::Oom }),
+        );
+        check(
+            "filemap/mm_filemap_add_to_page_cache",
+            &[(16, &123_u64.to_ne_bytes()), (32, &(254_u32 << 20 | 1).to_ne_bytes()), (36, &[4])],
+            Some(Said::Cached(Cached { device: 254 << 20 | 1, inode: 123, pages: 16 })),
+        );
+    }
+
+    #[test]
+    fn a_record_that_is_cut_says_nothing_wrong() {
+        let decoder = Decoder::new(&FLOOD, &format(KERNELS[0].1, FLOOD.path));
+        assert_eq!(decoder.read(&[0; 20], &Zones::default()), None);
+    }
+
+    #[test]
+    fn zones_have_nodes() {
+        let zones = Zones::look();
+        assert!(!zones.0.is_empty());
+        assert_eq!(zones.node(zones.0[0].0), Some(zones.0[0].1));
+        assert_eq!(zones.node(u64::MAX), None);
+    }
+}

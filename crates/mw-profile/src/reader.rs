@@ -1,0 +1,260 @@
+//! What the rings held, sorted into the baseline, the stall under way, waits and the flood.
+
+use crate::baseline::Baseline;
+use crate::flood::{Flood, Writer};
+use crate::names::Names;
+use crate::open::{Origin, Rings};
+use crate::points::{Said, Zones};
+use crate::records::{Record, Sample, records};
+use crate::table::{Span, Table};
+use crate::waits::{Step, Waits};
+use mw_model::{FloodShare, KernelWait, WaitKind};
+use std::time::{Duration, Instant};
+
+/// Records of tracepoints that wait for their turn in time; more are dropped and counted.
+const MAX_PENDING: usize = 65_536;
+/// How often what is known of threads is checked.
+const REFRESH_NS: u64 = 60_000_000_000;
+
+/// What a tracepoint said of whom.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    time_ns: u64,
+    pid: u32,
+    tid: u32,
+    said: Said,
+}
+
+/// All that is known, and the rings that it comes from.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    rings: Rings,
+    zones: Zones,
+    flood_period: u64,
+    bytes: Vec<u8>,
+    pending: Vec<Heard>,
+    pub(crate) names: Names,
+    baseline: Baseline,
+    during: Table,
+    waits: Waits,
+    flood: Flood,
+    stall: Option<Stall>,
+    lost: Lost,
+    refreshed_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stall {
+    began_ns: u64,
+    lost: Lost,
+}
+
+/// Records that were lost since the start.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    stacks: u64,
+    points: u64,
+}
+
+/// What a stall left.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) baseline: Option<(Table, Span)>,
+    pub(crate) table: Table,
+    pub(crate) span: Span,
+    pub(crate) waits: Vec<KernelWait>,
+    pub(crate) lost: u64,
+}
+
+impl Reader {
+    /// Nothing seen yet.
+    pub(crate) fn new(rings: Rings, flood_period: u64, now: Instant) -> Self {
+        Self {
+            rings,
+            zones: Zones::look(),
+            flood_period,
+            bytes: Vec::new(),
+            pending: Vec::new(),
+            names: Names::default(),
+            baseline: Baseline::new(now),
+            during: Table::default(),
+            waits: Waits::default(),
+            flood: Flood::default(),
+            stall: None,
+            lost: Lost::default(),
+            refreshed_ns: 0,
+        }
+    }
+
+    /// A stall began at `began_ns`; waits that ended from `waits_since_ns` on belong to it.
+    pub(crate) fn begin(&mut self, now_ns: u64, began_ns: u64, waits_since_ns: u64) {
+        if self.stall.is_some() {
+            return;
+        }
+        self.stall = Some(Stall { began_ns, lost: self.lost });
+        self.waits.stall(waits_since_ns);
+        // The rings still have what was sampled before.
+        self.drain_stacks();
+        let ago = Duration::from_nanos(now_ns.saturating_sub(began_ns));
+        let now = Instant::now();
+        self.baseline.pause(now.checked_sub(ago).unwrap_or(now));
+    }
+
+    /// The stall is over; it was sampled at `hz`, its baseline at `baseline_hz`.
+    pub(crate) fn end(&mut self, now_ns: u64, hz: u32, baseline_hz: u32, cpus: u32) -> Seen {
+        let Some(stall) = self.stall.take() else { return Seen::default() };
+        let baseline = self.baseline.sum(Instant::now(), baseline_hz, cpus);
+        self.baseline.resume(Instant::now());
+        let names = &mut self.names;
+        let waits = self.waits.finish(now_ns, |tid| {
+            let name = names.of(tid);
+            names.text(name).to_owned()
+        });
+        let span_ms = now_ns.saturating_sub(stall.began_ns) / 1_000_000;
+        let lost = self.lost.stacks - stall.lost.stacks;
+        Seen {
+            baseline,
+            table: std::mem::take(&mut self.during),
+            span: Span { hz, cpus, span_ms, lost },
+            waits,
+            lost: lost + self.lost.points - stall.lost.points,
+        }
+    }
+
+    /// Empties the rings. What happened after `now_ns` waits for the next time, so that records
+    /// of several processors come in the order of time. How many records of waits there were.
+    pub(crate) fn drain(&mut self, now_ns: u64) -> usize {
+        self.names.refill();
+        // The rings of tracepoints have the names of tasks, which stacks are counted by.
+        self.drain_points();
+        self.drain_stacks();
+        self.pending.sort_by_key(|heard| heard.time_ns);
+        let due = self.pending.partition_point(|heard| heard.time_ns <= now_ns);
+        let later = self.pending.split_off(due);
+        let mut waits = 0;
+        for heard in std::mem::replace(&mut self.pending, later) {
+            waits += usize::from(self.hear(heard));
+        }
+        self.lost.points += self.waits.take_dropped();
+        self.flood.find_paths();
+        self.baseline.advance(Instant::now());
+        self.refresh(now_ns);
+        waits
+    }
+
+    fn drain_stacks(&mut self) {
+        let began_ns = self.stall.map_or(u64::MAX, |stall| stall.began_ns);
+        let is_calm = |time_ns| time_ns < began_ns;
+        for ring in &mut self.rings.stacks {
+            self.bytes.clear();
+            ring.drain(&mut self.bytes);
+            for record in records(&self.bytes) {
+                match record {
+                    Record::Lost(records) => {
+                        self.lost.stacks += records;
+                        self.baseline.lost(records);
+                    }
+                    Record::Sample(sample) => match self.rings.origins.get(&sample.event) {
+                        Some(Origin::Baseline) if is_calm(sample.time_ns) => {
+                            self.baseline.add(self.names.of(sample.tid), sample.stack());
+                        }
+                        Some(Origin::Stall) if self.stall.is_some() => {
+                            let name = self.names.of(sample.tid);
+                            self.during.add(sample.pid, name, sample.stack());
+                        }
+                        _ => {}
+                    },
+                    Record::Name { .. } => {}
+                }
+            }
+        }
+    }
+
+    fn drain_points(&mut self) {
+        let mut lost = 0;
+        for ring in &mut self.rings.points {
+            self.bytes.clear();
+            ring.drain(&mut self.bytes);
+            for record in records(&self.bytes) {
+                match record {
+                    Record::Lost(records) => lost += records,
+                    Record::Name { tid, name } => {
+                        self.names.learn(tid, &String::from_utf8_lossy(name));
+                    }
+                    Record::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
+                    Record::Sample(sample) => {
+                        let origin = self.rings.origins.get(&sample.event);
+                        if let Some(said) = origin.and_then(|o| said(o, &sample, &self.zones)) {
+                            let Sample { time_ns, pid, tid, .. } = sample;
+                            self.pending.push(Heard { time_ns, pid, tid, said });
+                        }
+                    }
+                }
+            }
+        }
+        if lost > 0 {
+            // Among them may be the ends of waits that would never end now.
+            self.waits.forget(|_| true);
+            self.lost.points += lost;
+        }
+    }
+
+    /// Takes one record of a tracepoint; whether it was of a wait.
+    fn hear(&mut self, heard: Heard) -> bool {
+        match heard.said {
+            Said::Step(step) => {
+                // Its name is read while it lives.
+                self.names.of(heard.tid);
+                self.waits.take(heard.time_ns, heard.tid, step);
+                true
+            }
+            Said::Cached(cached) => {
+                let (pid, name) = (heard.pid, self.names.of(heard.pid));
+                let (device, inode) = (cached.device, cached.inode);
+                let pages = cached.pages.saturating_mul(self.flood_period);
+                self.flood.add(heard.time_ns, Writer { pid, device, inode }, name, pages);
+                false
+            }
+        }
+    }
+
+    /// Numbers of threads are used again, and threads die within a wait.
+    fn refresh(&mut self, now_ns: u64) {
+        if self.refreshed_ns == 0 {
+            self.refreshed_ns = now_ns;
+        }
+        if self.stall.is_some() || now_ns < self.refreshed_ns + REFRESH_NS {
+            return;
+        }
+        self.refreshed_ns = now_ns;
+        self.names.forget_threads();
+        self.waits.forget(|tid| !std::path::Path::new(&format!("/proc/{tid}")).exists());
+    }
+
+    /// The rolling baseline.
+    pub(crate) fn baseline(&mut self, hz: u32, cpus: u32) -> Option<(Table, Span)> {
+        self.baseline.sum(Instant::now(), hz, cpus)
+    }
+
+    /// The last minute's flood.
+    pub(crate) fn flood(&mut self, now_ns: u64) -> Vec<FloodShare> {
+        let names = &self.names;
+        self.flood.shares(now_ns, |name| names.text(name).to_owned())
+    }
+
+    /// Records lost since the start.
+    pub(crate) fn lost_records(&self) -> u64 {
+        self.lost.stacks + self.lost.points
+    }
+}
+
+fn said(origin: &Origin, sample: &Sample<'_>, zones: &Zones) -> Option<Said> {
+    match origin {
+        Origin::Point(decoder) => decoder.read(sample.fields(), zones),
+        // How long a fault waited no event says.
+        Origin::MajorFault => {
+            Some(Said::Step(Step::Whole { kind: WaitKind::Swap, node: None, lasted_us: 0 }))
+        }
+        Origin::Baseline | Origin::Stall => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! Records as the kernel leaves them in a ring (perf_event_open(2), "MMAP layout"), taken apart
+//! without trust: whatever the bytes, nothing panics and the walk ends.
+
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const SAMPLE: u32 = 9;
+const LOST_SAMPLES: u32 = 13;
+const HEADER_BYTES: usize = 8;
+/// Values from here on mark where a stack changes between user, kernel and guest
+/// (`PERF_CONTEXT_MAX`); they are no addresses.
+const CONTEXT_MARKS: u64 = -4095_i64 as u64;
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// An event happened.
+    Sample(Sample<'a>),
+    /// So many records found no room.
+    Lost(u64),
+    /// A thread has another name.
+    Name { tid: u32, name: &'a [u8] },
+}
+
+/// An event that happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sample<'a> {
+    /// The event's id.
+    pub(crate) event: u64,
+    /// The process, 0 on an idle processor.
+    pub(crate) pid: u32,
+    /// The thread.
+    pub(crate) tid: u32,
+    /// `CLOCK_MONOTONIC`.
+    pub(crate) time_ns: u64,
+    body: &'a [u8],
+}
+
+impl<'a> Sample<'a> {
+    /// The addresses of its stack, innermost first.
+    pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + use<'a> {
+        let (count, addresses) = self.body.split_at_checked(8).unwrap_or_default();
+        let count = number(count, 0).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+        addresses
+            .chunks_exact(8)
+            .take(count)
+            .filter_map(|address| number(address, 0))
+            .filter(|address| *address < CONTEXT_MARKS)
+    }
+
+    /// The fields of its tracepoint, laid out as the tracepoint's format says.
+    pub(crate) fn fields(&self) -> &'a [u8] {
+        let (size, fields) = self.body.split_at_checked(4).unwrap_or_default();
+        let size = size.try_into().map_or(0, u32::from_ne_bytes) as usize;
+        fields.get(..size).unwrap_or(fields)
+    }
+}
+
+/// The records of `bytes`, up to the first that is cut.
+pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        loop {
+            let kind = u32::from_ne_bytes(rest.get(..4)?.try_into().ok()?);
+            let size = usize::from(u16::from_ne_bytes(rest.get(6..8)?.try_into().ok()?));
+            let body = rest.get(HEADER_BYTES..size)?;
+            rest = rest.get(size..)?;
+            if let Some(record) = record(kind, body) {
+                return Some(record);
+            }
+        }
+    })
+}
+
+fn record(kind: u32, body: &[u8]) -> Option<Record<'_>> {
+    match kind {
+        SAMPLE => sample(body).map(Record::Sample),
+        COMM => name(body),
+        LOST => number(body, 8).map(Record::Lost),
+        LOST_SAMPLES => number(body, 0).map(Record::Lost),
+        _ => None,
+    }
+}
+
+fn name(body: &[u8]) -> Option<Record<'_>> {
+    let tid = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?);
+    let name = body.get(8..)?.split(|byte| *byte == 0).next()?;
+    Some(Record::Name { tid, name })
+}
+
+fn sample(body: &[u8]) -> Option<Sample<'_>> {
+    let task = number(body, 8)?.to_ne_bytes();
+    let [pid, tid] = [[task[0], task[1], task[2], task[3]], [task[4], task[5], task[6], task[7]]];
+    Some(Sample {
+        event: number(body, 0)?,
+        pid: u32::from_ne_bytes(pid),
+        tid: u32::from_ne_bytes(tid),
+        time_ns: number(body, 16)?,
+        body: body.get(24..)?,
+    })
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(kind: u32, body: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(HEADER_BYTES + body.len()).unwrap();
+        [&kind.to_ne_bytes()[..], &[0, 0], &size.to_ne_bytes(), body].concat()
+    }
+
+    fn numbers(numbers: &[u64]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    const TASK: u64 = 41 | 42 << 32;
+
+    #[test]
+    fn a_sample_with_its_stack() {
+        let marks = [-128_i64 as u64, 0xffff_ffff_8100_0010, 0xffff_ffff_8200_0020];
+        let body = numbers(&[[7, TASK, 99, 3].as_slice(), &marks].concat());
+        let ring = [bytes(16, &[0; 16]), bytes(SAMPLE, &body), bytes(LOST, &numbers(&[7, 5]))];
+        let ring = ring.concat();
+        let found: Vec<_> = records(&ring).collect();
+        let [Record::Sample(sample), Record::Lost(5)] = found[..] else {
+            unreachable!("{found:?}");
+        };
+        assert_eq!((sample.event, sample.pid, sample.tid, sample.time_ns), (7, 41, 42, 99));
+        assert_eq!(sample.stack().collect::<Vec<_>>(), marks[1..]);
+    }
+
+    #[test]
+    fn a_sample_with_its_fields() {
+        let mut body = numbers(&[7, TASK, 99]);
+        body.extend([&4_u32.to_ne_bytes()[..], &[1, 2, 3, 4], &[0; 4]].concat());
+        let ring = bytes(SAMPLE, &body);
+        let Some(Record::Sample(sample)) = records(&ring).next() else { unreachable!() };
+        assert_eq!(sample.fields(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_new_name() {
+        let ring = bytes(COMM, &[&numbers(&[TASK])[..], b"dd\0\0\0\0\0\0"].concat());
+        assert_eq!(records(&ring).next(), Some(Record::Name { tid: 42, name: b"dd" }));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_ends_the_walk() {
+        let whole = bytes(LOST, &numbers(&[1, 2]));
+        let cut = [&whole[..], &whole[..20]].concat();
+        assert_eq!(records(&cut).collect::<Vec<_>>(), [Record::Lost(2)]);
+        assert_eq!(records(&bytes(LOST, &[0; 4])).count(), 0);
+        assert_eq!(records(&[0; 64]).count(), 0, "a size of zero");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_walked(ring in proptest::collection::vec(any::<u8>(), 0..2048)) {
+            for record in records(&ring) {
+                if let Record::Sample(sample) = record {
+                    prop_assert!(sample.stack().count() <= ring.len() / 8);
+                    prop_assert!(sample.fields().len() <= ring.len());
+                }
+            }
+        }
+
+        /// Sizes and kinds that are plausible reach deeper than noise does.
+        #[test]
+        fn any_bodies_are_walked(
+            bodies in proptest::collection::vec(
+                (0_u32..20, proptest::collection::vec(any::<u8>(), 0..200)), 0..20)
+        ) {
+            let ring: Vec<u8> = bodies.iter().flat_map(|(kind, body)| bytes(*kind, body)).collect();
+            for record in records(&ring) {
+                if let Record::Sample(sample) = record {
+                    prop_assert!(sample.stack().count() <= ring.len() / 8);
+                    prop_assert!(sample.fields().len() <= ring.len());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Names of kernel functions for addresses, from /proc/kallsyms.
+//!
+//! The table of all functions is never held: it would be 10 MiB on some kernels. The addresses
+//! that are wanted are, and the file streams past them once.
+
+use mw_model::Missing;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+
+const KALLSYMS: &str = "/proc/kallsyms";
+/// The name of what has none.
+pub(crate) const UNKNOWN: &str = "[unknown]";
+/// Addresses whose names are remembered.
+const MAX_KNOWN: usize = 16_384;
+/// Longer lines are no symbol of ours.
+const MAX_LINE_BYTES: u64 = 1024;
+
+/// Names that were looked up, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    names: Vec<String>,
+    by_name: HashMap<String, u32>,
+    by_address: HashMap<u64, u32>,
+}
+
+impl Symbols {
+    /// Looks up all addresses that are not known yet: 50 to 150 ms of processor time, so never
+    /// on a timed path.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or hides its addresses; the names are `[unknown]` then.
+    pub(crate) fn learn(&mut self, addresses: impl Iterator<Item = u64>) -> Result<(), Missing> {
+        if self.by_address.len() > MAX_KNOWN {
+            *self = Self::default();
+        }
+        let mut wanted: Vec<u64> =
+            addresses.filter(|address| !self.by_address.contains_key(address)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let file = std::fs::File::open(KALLSYMS)
+            .map_err(|error| Missing::failed(KALLSYMS, error.to_string()))?;
+        let names = resolve(file, &wanted)?;
+        for (address, name) in wanted.into_iter().zip(names) {
+            let name = self.intern(name);
+            self.by_address.insert(address, name);
+        }
+        Ok(())
+    }
+
+    fn intern(&mut self, name: String) -> u32 {
+        let next = u32::try_from(self.names.len()).unwrap_or(0);
+        *self.by_name.entry(name).or_insert_with_key(|name| {
+            self.names.push(name.clone());
+            next
+        })
+    }
+
+    /// The name of the function at an address that was learnt.
+    pub(crate) fn name(&self, address: u64) -> &str {
+        let index = self.by_address.get(&address).and_then(|index| usize::try_from(*index).ok());
+        index.and_then(|index| self.names.get(index)).map_or(UNKNOWN, String::as_str)
+    }
+}
+
+/// Whether addresses can be looked up, without doing so.
+///
+/// # Errors
+/// Why they cannot, and what would make it work.
+pub(crate) fn visible() -> Result<(), Missing> {
+    let failed = |error: std::io::Error| Missing::failed(KALLSYMS, error.to_string());
+    let mut first = String::new();
+    let file = std::fs::File::open(KALLSYMS).map_err(failed)?;
+    // Some kernels' first symbols are per-processor offsets from 0; a few lines tell.
+    let mut reader = BufReader::new(file.take(64 << 10));
+    while reader.read_line(&mut first).map_err(failed)? > 0 {
+        if symbol(&first).is_some_and(|(address, _)| address != 0) {
+            return Ok(());
+        }
+        first.clear();
+    }
+    Err(hidden())
+}
+
+fn hidden() -> Missing {
+    Missing::skipped(
+        KALLSYMS,
+        "addresses are hidden, so kernel functions have no names: needs CAP_SYSLOG where \
+         kernel.kptr_restrict is 1 (2 hides them from everybody)",
+    )
+}
+
+/// The names of the functions that `wanted`, ascending, lie in.
+fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<String>, Missing> {
+    // For each address the last symbol at or below it, but above the address before; what has
+    // none between takes that of the address before.
+    let mut best: Vec<(u64, String)> = vec![(0, String::new()); wanted.len()];
+    let mut reader = BufReader::with_capacity(64 << 10, kallsyms);
+    let (mut line, mut seen) = (String::new(), false);
+    while line_into(&mut reader, &mut line)? {
+        let Some((address, name)) = symbol(&line) else { continue };
+        seen |= address != 0;
+        let next = wanted.partition_point(|wanted| *wanted < address);
+        let Some((found, found_name)) = best.get_mut(next) else { continue };
+        let better = address > *found || (address == *found && plainer(name, found_name));
+        if address != 0 && better {
+            *found = address;
+            found_name.clear();
+            found_name.push_str(name);
+        }
+    }
+    if !seen {
+        return Err(hidden());
+    }
+    let mut names: Vec<String> = Vec::with_capacity(best.len());
+    for (address, name) in best {
+        let before = names.last().cloned();
+        names.push(match (address, before) {
+            (0, Some(before)) => before,
+            (0, None) => UNKNOWN.to_owned(),
+            _ => name,
+        });
+    }
+    Ok(names)
+}
+
+fn line_into(reader: &mut impl BufRead, line: &mut String) -> Result<bool, Missing> {
+    line.clear();
+    let failed = |error: std::io::Error| Missing::failed(KALLSYMS, error.to_string());
+    Ok(reader.take(MAX_LINE_BYTES).read_line(line).map_err(failed)? > 0)
+}
+
+/// `ffffffff81e7d5e0 t isolate_migratepages_block.isra.0  [module]`: the address and the name as
+/// in the source, of functions.
+fn symbol(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    matches!(words.next()?, "t" | "T" | "w" | "W").then_some(())?;
+    let name = words.next()?;
+    // `.isra.0`, `.constprop.1`, `.part.2`, `.cold`: what the compiler made of it.
+    let plain = name.split('.').next().filter(|plain| !plain.is_empty());
+    Some((address, plain.unwrap_or(name)))
+}
+
+/// Of two names of one address, the one with fewer underscores in front.
+fn plainer(name: &str, than: &str) -> bool {
+    let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
+    underscores(name) < underscores(than)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _stext
+ffffffff81000100 t compact_zone
+ffffffff81000100 t __se_alias
+ffffffff81000400 t isolate_migratepages_block.isra.0
+ffffffff81000900 T shrink_lruvec
+ffffffff82000000 D some_data
+ffffffffc0000000 t nf_hook\t[nf_tables]
+ffffffffc0000800 t nf_late\t[nf_tables]
+ffffffff81000600 t out_of_place
+";
+
+    fn check(address: u64, name: &str) {
+        assert_eq!(resolve(TABLE.as_bytes(), &[address]).unwrap(), [name], "{address:#x}");
+    }
+
+    #[test]
+    fn an_address_lies_in_the_last_function_at_or_below_it() {
+        check(0xffff_ffff_8100_0100, "compact_zone");
+        check(0xffff_ffff_8100_03ff, "compact_zone");
+        check(0xffff_ffff_8100_0400, "isolate_migratepages_block");
+        check(0xffff_ffff_8100_0650, "out_of_place");
+        check(0xffff_ffff_8200_0010, "shrink_lruvec");
+        check(0xffff_ffff_c000_0900, "nf_late");
+        check(0x1000, UNKNOWN);
+    }
+
+    #[test]
+    fn many_addresses_are_found_in_one_pass() {
+        let wanted = [
+            0x10,
+            0xffff_ffff_8100_0101,
+            0xffff_ffff_8100_0102,
+            0xffff_ffff_8100_0901,
+            0xffff_ffff_c000_0001,
+            0xffff_ffff_ffff_0000,
+        ];
+        let names = resolve(TABLE.as_bytes(), &wanted).unwrap();
+        let one_by_one: Vec<_> = wanted
+            .iter()
+            .map(|address| resolve(TABLE.as_bytes(), &[*address]).unwrap().remove(0))
+            .collect();
+        assert_eq!(names, one_by_one);
+        assert_eq!(names[2], "compact_zone");
+    }
+
+    #[test]
+    fn hidden_addresses_are_said_to_be_hidden() {
+        let hidden = "0000000000000000 T _stext\n0000000000000000 t compact_zone\n";
+        let missing = resolve(hidden.as_bytes(), &[1]).unwrap_err();
+        assert!(missing.why.contains("CAP_SYSLOG"), "{missing}");
+    }
+
+    #[test]
+    fn this_kernel_names_its_functions() {
+        if let Err(missing) = visible() {
+            eprintln!("skipped: {missing}");
+            return;
+        }
+        let text = std::fs::read_to_string(KALLSYMS).unwrap();
+        let (address, name) =
+            text.lines().filter_map(symbol).find(|(_, name)| *name == "try_to_free_pages").unwrap();
+        let mut symbols = Symbols::default();
+        symbols.learn([address, address + 4, address].into_iter()).unwrap();
+        assert_eq!((symbols.name(address), symbols.name(address + 4)), (name, name));
+        assert_eq!(symbols.name(1), UNKNOWN);
+    }
+}

@@ -1,0 +1,197 @@
+//! What processes used between two looks.
+
+use crate::process::{MAX_TASKS, Stat, Text, numbers};
+use crate::taskstats::{self, Taskstats};
+use mw_model::{Delays, Missing, TaskUse};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Time that a look may take where a stall waits for it.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// Processes whose delays are asked for: those with the most resident memory.
+const MAX_DELAYS: usize = 256;
+
+/// Processes at one instant.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks {
+    seen: HashMap<u32, Seen>,
+    complete: bool,
+    no_delays: Option<Missing>,
+}
+
+#[derive(Debug, Clone)]
+struct Seen {
+    stat: Stat,
+    written_bytes: Option<u64>,
+    delays: Option<Delays>,
+}
+
+impl Tasks {
+    /// Looks at all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
+    /// each. Later ones, which are mostly the younger, are left out then.
+    pub fn look(limit: Duration) -> Self {
+        let deadline = Instant::now() + limit;
+        let mut tasks = Self { seen: HashMap::new(), complete: true, no_delays: None };
+        let mut text = Text::default();
+        for pid in numbers("/proc", deadline) {
+            if tasks.seen.len() >= MAX_TASKS {
+                tasks.complete = false;
+                break;
+            }
+            if let Some(seen) = look(pid, &mut text) {
+                tasks.seen.insert(pid, seen);
+            }
+        }
+        match Taskstats::open() {
+            Ok(taskstats) => tasks.ask_delays(&taskstats, deadline),
+            Err(missing) => tasks.no_delays = Some(missing),
+        }
+        tasks.complete &= Instant::now() < deadline;
+        tasks
+    }
+
+    fn ask_delays(&mut self, taskstats: &Taskstats, deadline: Instant) {
+        let mut largest: Vec<_> =
+            self.seen.iter_mut().filter(|(_, seen)| seen.stat.resident_pages > 0).collect();
+        largest.sort_by_key(|(pid, seen)| (std::cmp::Reverse(seen.stat.resident_pages), **pid));
+        for (pid, seen) in largest.into_iter().take(MAX_DELAYS) {
+            if Instant::now() >= deadline {
+                return;
+            }
+            seen.delays = taskstats.of(*pid);
+        }
+    }
+
+    /// What could not be seen: processes that were left out, delays.
+    pub fn missing(&self) -> Vec<Missing> {
+        let left_out = (!self.complete).then(|| {
+            let seen = self.seen.len();
+            let why = format!(
+                "time and number of looks were up after {seen} processes; others are not seen"
+            );
+            Missing::skipped("/proc/PID/stat", why)
+        });
+        left_out.into_iter().chain(self.no_delays.clone()).collect()
+    }
+
+    /// What each process used since `before`, the most processor time first. What began since
+    /// counts in whole; what ended since, or used nothing, is left out.
+    pub fn since(&self, before: &Self) -> Vec<TaskUse> {
+        let used = |(pid, now): (&u32, &Seen)| {
+            let same = |was: &&Seen| was.stat.started_ticks == now.stat.started_ticks;
+            let was = before.seen.get(pid).filter(same);
+            // One that an incomplete look left out is not one that has just begun.
+            (was.is_some() || before.complete).then(|| now.since(*pid, was))
+        };
+        let mut uses: Vec<TaskUse> =
+            self.seen.iter().filter_map(used).filter(|used| !is_idle(used)).collect();
+        uses.sort_by_key(|used| {
+            let faults = used.major_faults + used.minor_faults;
+            (std::cmp::Reverse((used.user_ms + used.system_ms, faults)), used.pid)
+        });
+        uses
+    }
+}
+
+fn look(pid: u32, text: &mut Text) -> Option<Seen> {
+    let stat = Stat::parse(text.read(&format!("/proc/{pid}/stat"))?)?;
+    // Threads of the kernel have no memory of their own and write for others.
+    let writes = stat.resident_pages > 0;
+    let io = if writes { text.read(&format!("/proc/{pid}/io")) } else { None };
+    Some(Seen { stat, written_bytes: io.and_then(written_bytes), delays: None })
+}
+
+fn written_bytes(io: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
+}
+
+impl Seen {
+    fn since(&self, pid: u32, was: Option<&Self>) -> TaskUse {
+        let (now, zero) = (&self.stat, Stat::default());
+        let old = was.map_or(&zero, |was| &was.stat);
+        let page = mw_sys::page_bytes() as u64;
+        let bytes = |pages: u64| i64::try_from(pages.saturating_mul(page)).unwrap_or(i64::MAX);
+        let written = |now: u64| now.saturating_sub(was.and_then(|w| w.written_bytes).unwrap_or(0));
+        TaskUse {
+            pid,
+            task: now.comm.clone(),
+            user_ms: ticks_ms(now.user_ticks.saturating_sub(old.user_ticks)),
+            system_ms: ticks_ms(now.system_ticks.saturating_sub(old.system_ticks)),
+            minor_faults: now.minor_faults.saturating_sub(old.minor_faults),
+            major_faults: now.major_faults.saturating_sub(old.major_faults),
+            resident_bytes: now.resident_pages.saturating_mul(page),
+            resident_growth_bytes: bytes(now.resident_pages) - bytes(old.resident_pages),
+            written_bytes: self.written_bytes.map(written),
+            delays: self.delays_since(was),
+        }
+    }
+
+    /// `None` where only one of the looks has them.
+    fn delays_since(&self, was: Option<&Self>) -> Option<Delays> {
+        let before = was.map_or(Some(Delays::default()), |was| was.delays)?;
+        Some(taskstats::since(self.delays?, before))
+    }
+}
+
+fn ticks_ms(ticks: u64) -> u64 {
+    ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1)
+}
+
+fn is_idle(used: &TaskUse) -> bool {
+    let TaskUse { user_ms, system_ms, minor_faults, major_faults, .. } = used;
+    user_ms + system_ms + minor_faults + major_faults == 0
+        && used.resident_growth_bytes == 0
+        && used.written_bytes.unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(started_ticks: u64, system_ticks: u64, resident_pages: u64) -> Seen {
+        let stat = Stat { started_ticks, system_ticks, resident_pages, ..Stat::default() };
+        Seen { stat, written_bytes: Some(10 * system_ticks), delays: None }
+    }
+
+    fn tasks(complete: bool, seen: &[(u32, Seen)]) -> Tasks {
+        Tasks { seen: seen.iter().cloned().collect(), complete, no_delays: None }
+    }
+
+    fn check(complete: bool, expected: &[(u32, u64, i64)]) {
+        let page = i64::try_from(mw_sys::page_bytes()).unwrap();
+        let before = [(1, seen(5, 100, 10)), (2, seen(5, 100, 10)), (3, seen(5, 100, 10))];
+        let now = [
+            (1, seen(5, 150, 30)),
+            (2, seen(5, 100, 10)),
+            (3, seen(700, 7, 1)),
+            (4, seen(800, 1, 2)),
+        ];
+        let uses = tasks(true, &now).since(&tasks(complete, &before));
+        let found: Vec<_> = uses
+            .iter()
+            .map(|used| {
+                (used.pid, used.written_bytes.unwrap() / 10, used.resident_growth_bytes / page)
+            })
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_began_counts_in_whole_and_what_used_nothing_is_left_out() {
+        check(true, &[(1, 50, 20), (3, 7, 1), (4, 1, 2)]);
+    }
+
+    #[test]
+    fn what_an_incomplete_look_left_out_is_not_new() {
+        check(false, &[(1, 50, 20)]);
+    }
+
+    #[test]
+    fn a_look_that_runs_out_of_time_says_so() {
+        let hurried = Tasks::look(Duration::ZERO);
+        assert!(hurried.missing()[0].why.contains("after 0 processes"));
+        let unhurried = Tasks::look(Duration::from_secs(10)).missing();
+        assert!(unhurried.iter().all(|missing| missing.what == "taskstats"), "{unhurried:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! What the tests on the running kernel have in common.
+
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use std::fs;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Whether this is root; says so where a test is skipped.
+pub(crate) fn privileged() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+/// Tests that change the machine take turns, with those of other crates.
+pub(crate) fn alone() -> OwnedFd {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
+}
+
+/// tracefs, mounted while this lives where it was not.
+pub(crate) struct Tracefs(bool);
+
+pub(crate) fn with_tracefs() -> Tracefs {
+    let mounted = Path::new("/sys/kernel/tracing/events").exists();
+    if !mounted {
+        let mount = ["-t", "tracefs", "tracefs", "/sys/kernel/tracing"];
+        assert!(Command::new("mount").args(mount).status().unwrap().success());
+    }
+    Tracefs(!mounted)
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = Command::new("umount").arg("/sys/kernel/tracing").status();
+        }
+    }
+}
+
+/// A memory cgroup of version 1, removed at the end.
+pub(crate) struct Cgroup(String);
+
+impl Cgroup {
+    /// `None`, with the reason on standard error, where there is no such hierarchy.
+    pub(crate) fn with_limit(bytes: usize) -> Option<Self> {
+        let path = format!("/sys/fs/cgroup/memory/mw-profile-{}", std::process::id());
+        if let Err(error) = fs::create_dir(&path) {
+            eprintln!("skipped: no memory cgroup of version 1: {error}");
+            return None;
+        }
+        let cgroup = Self(path);
+        fs::write(format!("{}/memory.limit_in_bytes", cgroup.0), bytes.to_string()).unwrap();
+        Some(cgroup)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = fs::write(format!("{}/memory.force_empty", self.0), "0");
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// A thread that is busy until this is dropped.
+pub(crate) struct Busy {
+    stop: Arc<AtomicBool>,
+    used_ms: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    /// In the kernel, reading /dev/zero.
+    pub(crate) fn reading_zero() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let used_ms = Arc::new(AtomicU64::new(0));
+        let (stopped, used) = (Arc::clone(&stop), Arc::clone(&used_ms));
+        let work = move || {
+            let mut zero = fs::File::open("/dev/zero").unwrap();
+            let mut bytes = vec![0; 1 << 20];
+            while !stopped.load(Ordering::Relaxed) {
+                zero.read_exact(&mut bytes).unwrap();
+                let time_ms = u64::try_from(mw_sys::thread_time().as_millis()).unwrap();
+                used.store(time_ms, Ordering::Relaxed);
+            }
+        };
+        let thread = std::thread::Builder::new().name("busy-zero".into()).spawn(work).unwrap();
+        Self { stop, used_ms, thread: Some(thread) }
+    }
+
+    /// Waits until it has had so much processor time more: on a machine that is busy with other
+    /// things that takes a while.
+    pub(crate) fn for_ms(&self, time_ms: u64) {
+        let (since, from) = (Instant::now(), self.used_ms.load(Ordering::Relaxed));
+        while self.used_ms.load(Ordering::Relaxed) < from + time_ms {
+            assert!(since.elapsed() < Duration::from_secs(60), "no processor time");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// Stops a process, and waits until it is.
+pub(crate) fn stop(pid: u32) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    let stopped = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
+    while !stopped() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Lets everybody look into a folder.
+pub(crate) fn readable_by_all(folder: &Path) {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A kernel setting, put back at the end.
+pub(crate) struct Setting {
+    path: &'static str,
+    before: String,
+}
+
+impl Setting {
+    /// `None`, with the reason on standard error, where this kernel does not have it.
+    pub(crate) fn of(path: &'static str) -> Option<Self> {
+        let read = fs::read_to_string(path);
+        let before = read.map_err(|error| eprintln!("skipped: {path}: {error}")).ok()?;
+        Some(Self { path, before })
+    }
+
+    pub(crate) fn set(&self, value: &str) {
+        fs::write(self.path, value).unwrap();
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.path, &self.before);
+    }
+}
