@@ -1,0 +1,111 @@
+//! What can go wrong with a recording.
+
+use crate::format::FORMAT;
+use std::io;
+use std::path::PathBuf;
+
+/// A recording that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// There is no such file.
+    #[error("{path}: no such file; 'memwright watch' makes one, --recording names another")]
+    NotFound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is another kind of file.
+    #[error("{path}: not a recording of memwright: {why}")]
+    NotARecording {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        why: String,
+    },
+    /// A newer memwright wrote it.
+    #[error(
+        "{path}: format {format}, written by memwright {memwright}; this one knows formats up to \
+         {FORMAT}: use memwright {memwright} or a newer one"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format's version.
+        format: u64,
+        /// The version of memwright that wrote it.
+        memwright: String,
+    },
+    /// Part of it is lost.
+    #[error("{path}: damaged: {problem}; {readable}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What can be read of it still, and how.
+        readable: String,
+    },
+    /// Another process records into it.
+    #[error("{path}: process {pid} is recording into it; name another file, or stop that one")]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// That process, as it says itself.
+        pid: String,
+    },
+    /// Readers hold back the log of changes.
+    #[error(
+        "{path}-wal has grown to {bytes} bytes, because a program reads the recording without end; \
+         end that one (fuser {path})"
+    )]
+    HeldBack {
+        /// The recording.
+        path: PathBuf,
+        /// The log's size.
+        bytes: u64,
+    },
+    /// More was asked for than is held in memory at once.
+    #[error(
+        "{path}: {values} values from {since_unix_ms} to {until_unix_ms} are too many at once \
+         ({limit} at most); ask for a shorter time, or export it"
+    )]
+    TooMuch {
+        /// The file.
+        path: PathBuf,
+        /// Values that were asked for.
+        values: u64,
+        /// The most at once.
+        limit: u64,
+        /// The first of them.
+        since_unix_ms: u64,
+        /// The last of them.
+        until_unix_ms: u64,
+    },
+    /// The system refused something.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// SQLite refused something.
+    #[error("{path}: {source}")]
+    Store {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: rusqlite::Error,
+    },
+    /// The writer waits for the file to become writable again.
+    #[error("not kept: {why}")]
+    Trouble {
+        /// What keeps it from writing.
+        why: String,
+    },
+    /// The thread that writes has ended.
+    #[error("{path}: the writer has stopped")]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
+}

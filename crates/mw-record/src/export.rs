@@ -1,0 +1,133 @@
+//! Recordings for other programs.
+//!
+//! A row a row, in the order in which they were taken; the column `at` is its time, the others are
+//! named as [`mw_model::Layout`] says (in SQL, all of them need quotes). Where there was no value
+//! there is none.
+
+mod csv;
+mod json;
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use crate::reader::append;
+use crate::{RecordError, Recording};
+use mw_model::{NO_VALUE, Table};
+use std::io::{self, Write};
+
+/// The name of the column of times.
+const AT: &str = "at";
+
+/// Values that are put together before they are written, 16 MiB: a row group of Parquet.
+const VALUES_AT_ONCE: usize = 2 << 20;
+
+/// A form for other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// Comma separated values; times as RFC 3339 in UTC.
+    Csv,
+    /// An array of objects, one a line; times as RFC 3339 in UTC.
+    Json,
+    /// Parquet, compressed with zstd; times as timestamps in UTC.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+/// An export that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The output cannot be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Parquet cannot hold it.
+    #[cfg(feature = "parquet")]
+    #[error("as Parquet: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+}
+
+/// Takes tables of the same columns and writes them.
+trait Sink {
+    fn write(&mut self, table: &Table) -> Result<(), ExportError>;
+    fn finish(self: Box<Self>) -> Result<(), ExportError>;
+}
+
+/// Writes the rows between two times, both included, and gives their number. Memory is bounded,
+/// however many there are.
+///
+/// # Errors
+/// Part of the recording is damaged, or `out` cannot be written.
+pub fn export(
+    recording: &Recording,
+    since_unix_ms: u64,
+    until_unix_ms: u64,
+    format: ExportFormat,
+    out: impl Write + Send,
+) -> Result<u64, ExportError> {
+    let _state = recording.hold()?;
+    let names = recording.columns(since_unix_ms, until_unix_ms)?;
+    let mut sink = sink(format, &names, out)?;
+    let mut rows = 0;
+    let mut waiting = Table::of(names.iter().map(String::as_str));
+    recording.walk(since_unix_ms, until_unix_ms, |part| {
+        append(&mut waiting, part);
+        if waiting.rows() * (names.len() + 1) >= VALUES_AT_ONCE {
+            rows += write_out(sink.as_mut(), &mut waiting)?;
+        }
+        Ok::<(), ExportError>(())
+    })?;
+    rows += write_out(sink.as_mut(), &mut waiting)?;
+    sink.finish()?;
+    Ok(rows)
+}
+
+/// Writes a table.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn export_table(
+    table: &Table,
+    format: ExportFormat,
+    out: impl Write + Send,
+) -> Result<(), ExportError> {
+    let names: Vec<String> = table.columns.iter().map(|column| column.name.clone()).collect();
+    let mut sink = sink(format, &names, out)?;
+    sink.write(table)?;
+    sink.finish()
+}
+
+fn sink<'a>(
+    format: ExportFormat,
+    names: &[String],
+    out: impl Write + Send + 'a,
+) -> Result<Box<dyn Sink + 'a>, ExportError> {
+    Ok(match format {
+        ExportFormat::Csv => Box::new(csv::Csv::new(names, out)?),
+        ExportFormat::Json => Box::new(json::Json::new(names, out)?),
+        #[cfg(feature = "parquet")]
+        ExportFormat::Parquet => Box::new(parquet::Parquet::new(names, out)?),
+    })
+}
+
+/// Writes what waits, and empties it.
+fn write_out(sink: &mut dyn Sink, waiting: &mut Table) -> Result<u64, ExportError> {
+    let rows = waiting.rows();
+    if rows > 0 {
+        sink.write(waiting)?;
+    }
+    waiting.at_unix_ms.clear();
+    waiting.columns.iter_mut().for_each(|column| column.values.clear());
+    Ok(rows as u64)
+}
+
+/// A time as RFC 3339; `None` beyond the year 9999.
+fn rfc3339(unix_ms: u64) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_millisecond(i64::try_from(unix_ms).ok()?).ok()
+}
+
+/// The values of a row, `None` where there is none.
+fn values(table: &Table, row: usize) -> impl Iterator<Item = Option<u64>> + '_ {
+    let value = move |column: &mw_model::Column| column.values.get(row).copied();
+    table.columns.iter().map(value).map(|value| value.filter(|value| *value != NO_VALUE))
+}

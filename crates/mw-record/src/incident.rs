@@ -1,0 +1,56 @@
+//! Incidents as the file holds them: what is listed, the body, and the rows of the table.
+
+use crate::codec::{self, Block};
+use mw_model::{INCIDENT_SCHEMA, Incident, TriggerKind};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error, StrDeserializer};
+use std::io;
+
+/// The most bytes that an incident's body decompresses to.
+const MAX_BODY_BYTES: usize = 64 << 20;
+
+/// Body and rows of an incident.
+pub(crate) fn pack(mut incident: Incident) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let columns = incident.table.columns.iter_mut();
+    let block = Block {
+        columns: columns.map(|column| std::mem::take(&mut column.values)).collect(),
+        at_unix_ms: std::mem::take(&mut incident.table.at_unix_ms),
+    };
+    let json = serde_json::to_vec(&incident)?;
+    Ok((codec::compress(&json)?, codec::pack(&block)?))
+}
+
+/// The incident of a body and rows.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn unpack(body: &[u8], rows: &[u8]) -> Result<Incident, String> {
+    let json = codec::decompress(body, MAX_BODY_BYTES)?;
+    let mut incident: Incident =
+        serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+    if incident.schema > INCIDENT_SCHEMA {
+        return Err(format!("schema {}, this memwright knows {INCIDENT_SCHEMA}", incident.schema));
+    }
+    if incident.table.columns.len() > codec::MAX_COLUMNS {
+        return Err("it claims too many columns".to_owned());
+    }
+    let block = codec::unpack(rows, incident.table.columns.len())?;
+    incident.table.at_unix_ms = block.at_unix_ms;
+    for (column, values) in incident.table.columns.iter_mut().zip(block.columns) {
+        column.values = values;
+    }
+    Ok(incident)
+}
+
+/// The word for a kind of trigger.
+pub(crate) fn kind_word(kind: TriggerKind) -> String {
+    let value = serde_json::to_value(kind).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The kind of trigger that a word stands for.
+pub(crate) fn kind_of(word: &str) -> Result<TriggerKind, Error> {
+    let word: StrDeserializer<'_, Error> = word.into_deserializer();
+    TriggerKind::deserialize(word)
+}

@@ -1,0 +1,56 @@
+//! The recording: counters over time and incidents in one file that survives a crash, and their
+//! export.
+//!
+//! # Format
+//! An SQLite database in WAL mode, `application_id` [`APPLICATION_ID`], `user_version`
+//! [`FORMAT`]. Times are milliseconds since 1970, as the machine's clock said.
+//!
+//! | table | a row is |
+//! |---|---|
+//! | `meta` | a fact about the file: `memwright` (version that wrote last), `host` (JSON), `created_unix_ms`. This table stays as it is in all versions |
+//! | `layout` | a list of column names ([`mw_model::Layout`]): compressed, a line each. A machine whose columns change gets another one |
+//! | `chunk` | up to 300 rows of one layout, column by column, compressed (`codec.rs`), from `seq` on |
+//! | `incident` | an [`mw_model::Incident`]: what is listed, `body` (compressed JSON without the values of its table) and `rows` (these, packed as a chunk is) |
+//! | `capture` | a tree that `memwright capture` would have written at that moment, as it is |
+//!
+//! `chunk.step_ms` says how dense a chunk is: 0, one row that waits to be packed; 1, every row as it
+//! was taken; 10,000 or 60,000, thinned. `since_unix_ms` and `until_unix_ms` are the earliest and the
+//! latest time in it, `span_ms` is how much recorded time it stands for.
+//!
+//! # Order and clocks
+//! Rows are kept in the order in which they were taken (`seq`), whatever the clock did; after a
+//! clock was set back, times go back in the recording too. Age is recorded time, not the clock's:
+//! a jump of the clock, or a year switched off, deletes nothing.
+//!
+//! # Atomicity
+//! Every second's row is a transaction of its own, synced (`synchronous=FULL`); packing and
+//! thinning replace rows within one transaction. A process that is killed, or a machine that
+//! loses power, loses the rows that were not handed over yet: at most the last two seconds. One
+//! process writes: it holds a lock (`flock`) on `FILE-writer`, which names it. Readers only read:
+//! they work beside the writer, after it was killed, on a copy, and on read-only media.
+//!
+//! # Versioning
+//! A reader refuses a newer `user_version`, and says which memwright wrote it. Names of columns that
+//! a version does not know are kept, and read as nothing.
+//!
+//! # Retention
+//! [`Retention`]: thinned to 10 s after a day and to 60 s after a week, deleted after 60 days or
+//! beyond 200 MB, incidents last. Freed pages are given back (`auto_vacuum=INCREMENTAL`).
+
+mod codec;
+mod error;
+mod export;
+mod format;
+mod incident;
+mod reader;
+mod retention;
+mod store;
+mod thin;
+mod writer;
+
+pub use error::RecordError;
+pub use export::{ExportError, ExportFormat, export, export_table};
+pub use format::{APPLICATION_ID, FORMAT};
+pub use reader::{MAX_TABLE_VALUES, MAX_TICKS, Recording};
+pub use retention::Retention;
+pub use writer::Writer;

@@ -1,0 +1,86 @@
+//! The heads of all chunks, as far as they can be read.
+
+use crate::store::{CHUNKS, Chunk};
+use rusqlite::Connection;
+
+/// The most chunks that a recording has: beyond it, it is none of memwright's.
+const MAX_CHUNKS: usize = 200_000;
+
+/// What can be read of the list of chunks.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// In the order in which they were taken.
+    pub(super) chunks: Vec<Chunk>,
+    /// Where chunks are missing in that list, from the first that could not be read.
+    gap: Option<usize>,
+    /// Why there is a gap.
+    pub(super) problem: Option<String>,
+}
+
+/// Reads the heads of all chunks; where some cannot be read, those before and those after them.
+pub(super) fn scan(connection: &Connection) -> Scan {
+    let (mut chunks, problem) = walk(connection, &format!("{CHUNKS} ORDER BY seq"));
+    let Some(problem) = problem else { return Scan { chunks, gap: None, problem: None } };
+    let gap = chunks.len();
+    let last = chunks.last().map_or(0, |chunk| chunk.seq);
+    let (mut after, _) =
+        walk(connection, &format!("{CHUNKS} WHERE seq > {last} ORDER BY seq DESC"));
+    after.reverse();
+    chunks.extend(after);
+    Scan { chunks, gap: Some(gap), problem: Some(problem) }
+}
+
+fn walk(connection: &Connection, query: &str) -> (Vec<Chunk>, Option<String>) {
+    let mut chunks = Vec::new();
+    let mut read = || {
+        let mut statement = connection.prepare_cached(query)?;
+        for chunk in statement.query_map([], Chunk::read)? {
+            if chunks.len() == MAX_CHUNKS {
+                return Ok(Some("it has more chunks than any recording".to_owned()));
+            }
+            chunks.push(chunk?);
+        }
+        Ok(None)
+    };
+    let problem = read().unwrap_or_else(|error: rusqlite::Error| Some(error.to_string()));
+    (chunks, problem)
+}
+
+impl Scan {
+    /// The earliest and the latest time.
+    pub(super) fn range(&self) -> Option<(u64, u64)> {
+        range(&self.chunks)
+    }
+
+    /// Whether nothing is missing between two times.
+    pub(super) fn is_whole(&self, since_unix_ms: u64, until_unix_ms: u64) -> bool {
+        let Some((before, after)) = self.gap.map(|gap| self.chunks.split_at(gap)) else {
+            return true;
+        };
+        let before = range(before).is_some_and(|(_, until)| until_unix_ms <= until);
+        before || range(after).is_some_and(|(since, _)| since_unix_ms >= since)
+    }
+
+    /// What can be read, for people.
+    pub(super) fn readable(&self) -> String {
+        let (before, after) = self.chunks.split_at(self.gap.unwrap_or(self.chunks.len()));
+        match (range(before), range(after)) {
+            (None, None) => "none of its rows can be read".to_owned(),
+            (Some((_, until)), None) => {
+                format!("its rows until {until} can be read (--until {until})")
+            }
+            (None, Some((since, _))) => {
+                format!("its rows from {since} on can be read (--since {since})")
+            }
+            (Some((_, until)), Some((since, _))) => format!(
+                "its rows until {until} and from {since} on can be read \
+                 (--until {until}, --since {since})"
+            ),
+        }
+    }
+}
+
+fn range(chunks: &[Chunk]) -> Option<(u64, u64)> {
+    let since = chunks.iter().map(|chunk| chunk.since_unix_ms).min()?;
+    Some((since, chunks.iter().map(|chunk| chunk.until_unix_ms).max()?))
+}

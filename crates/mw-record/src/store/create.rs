@@ -1,0 +1,144 @@
+//! Opening a recording for writing.
+
+use crate::RecordError;
+use crate::format::{self, APPLICATION_ID, FORMAT, TABLES, beside, failed};
+use mw_model::Host;
+use rusqlite::{Connection, params};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Who may read a recording: it names processes and files.
+const MODE: u32 = 0o640;
+
+/// How long a reader may hold a lock before the writer gives up.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// Pages of the log after which it is copied into the file: 2 MiB.
+const CHECKPOINT_PAGES: u32 = 512;
+
+/// The smallest page of a database.
+const MIN_PAGE_BYTES: u64 = 512;
+
+/// A connection for writing, and what was done to get there.
+pub(super) fn open(path: &Path, host: &Host) -> Result<(Connection, Option<String>), RecordError> {
+    make(path)?;
+    let problem = match prepare(path, host) {
+        Err(RecordError::Damaged { problem, .. }) => problem,
+        done => return Ok((done?, None)),
+    };
+    let aside = set_aside(path).map_err(|source| io_error(path, source))?;
+    make(path)?;
+    let notice = format!("{}: {problem}; it was moved to {}", path.display(), aside.display());
+    Ok((prepare(path, host)?, Some(notice)))
+}
+
+/// Makes an empty file where there is none. What is shorter than any database, SQLite would take for
+/// an empty one.
+fn make(path: &Path) -> Result<(), RecordError> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).map_err(|source| io_error(dir, source))?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(io_error(path, error)),
+        _ if (1..MIN_PAGE_BYTES).contains(&format::size(path)) => {
+            let why = "it is too short for a database".to_owned();
+            Err(RecordError::NotARecording { path: path.to_owned(), why })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Moves a damaged recording out of the way; of an earlier one nothing is left.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let aside = beside(path, ".damaged");
+    for suffix in ["-wal", "-shm"] {
+        match std::fs::rename(beside(path, suffix), beside(&aside, suffix)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    std::fs::rename(path, &aside)?;
+    Ok(aside)
+}
+
+fn prepare(path: &Path, host: &Host) -> Result<Connection, RecordError> {
+    let fail = |error| failed(path, error);
+    let mut connection = Connection::open(path).map_err(fail)?;
+    format::confine(&connection).map_err(fail)?;
+    let new = is_new(&connection).map_err(|error| cut_short(&connection, path, error))?;
+    if !new {
+        format::check(&connection, path)?;
+    }
+    settings(&connection).map_err(fail)?;
+    if new {
+        tables(&mut connection).map_err(fail)?;
+    }
+    facts(&mut connection, host).map_err(fail)?;
+    // Whoever copies the file alone gets at least these.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
+    Ok(connection)
+}
+
+/// A file that was cut short does not even tell whose it is: only one of memwright's may be moved.
+fn cut_short(connection: &Connection, path: &Path, error: rusqlite::Error) -> RecordError {
+    let damage = failed(path, error);
+    let ours = || {
+        connection.pragma_update(None, "writable_schema", true)?;
+        connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))
+    };
+    match damage {
+        RecordError::Damaged { problem, .. } if ours() != Ok(APPLICATION_ID) => {
+            RecordError::NotARecording { path: path.to_owned(), why: problem }
+        }
+        damage => damage,
+    }
+}
+
+fn settings(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    // Before the first table, or it has no effect.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // After a burst the log is cut back to its usual size.
+    connection.pragma_update(None, "journal_size_limit", i64::from(CHECKPOINT_PAGES) * 4096 * 2)
+}
+
+fn is_new(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables: u64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    Ok(tables == 0 && id == 0)
+}
+
+fn tables(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for (_, definition) in TABLES {
+        transaction.execute_batch(definition)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", FORMAT as i64)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let insert = "INSERT INTO meta VALUES ('created_unix_ms', ?)";
+    transaction.execute(insert, [now.to_string()])?;
+    transaction.commit()
+}
+
+/// Notes who writes, and on which machine.
+fn facts(connection: &mut Connection, host: &Host) -> rusqlite::Result<()> {
+    let host_json = serde_json::to_string(host)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let transaction = connection.transaction()?;
+    for (key, value) in [("host", host_json.as_str()), ("memwright", &host.memwright)] {
+        transaction.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, value])?;
+    }
+    transaction.commit()
+}
+
+fn io_error(path: &Path, source: io::Error) -> RecordError {
+    RecordError::Io { path: path.to_owned(), source }
+}

@@ -1,0 +1,218 @@
+//! The writer: a thread behind a bounded queue.
+
+mod lock;
+mod worker;
+
+use crate::codec::MAX_COLUMNS;
+use crate::store::Store;
+use crate::{RecordError, Retention};
+use crossbeam_queue::ArrayQueue;
+use lock::Lock;
+use mw_model::{Host, Incident, NO_VALUE};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use worker::Worker;
+
+/// Rows that may wait for the writer: a minute of a disk that does not answer.
+const QUEUE_ROWS: usize = 64;
+
+/// Values that may wait for the writer, 4 MiB: of rows of very many columns fewer may wait.
+const QUEUE_CELLS: usize = 512 << 10;
+
+/// Rows that may wait for the writer however many columns they have.
+const MIN_QUEUE_ROWS: usize = 8;
+
+/// Captures and incidents that may wait for the writer.
+const MAX_COMMANDS: usize = 16;
+
+/// Changes of the columns that may wait for the writer.
+const MAX_LAYOUTS: usize = 16;
+
+/// Writes a recording, in a thread of its own.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    notice: Option<String>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the writer's thread and its users share.
+#[derive(Debug)]
+struct Shared {
+    free: ArrayQueue<Row>,
+    full: ArrayQueue<Row>,
+    layouts: Mutex<Layouts>,
+    commands: Mutex<VecDeque<Command>>,
+    trouble: Mutex<Option<String>>,
+    dropped: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Lists of columns that the writer has not seen, each with its number.
+#[derive(Debug, Default)]
+struct Layouts {
+    count: u64,
+    new: Vec<(u64, Vec<String>)>,
+}
+
+/// A row's buffer.
+#[derive(Debug)]
+struct Row {
+    layout: u64,
+    unix_ms: u64,
+    values: Box<[u64]>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Incident(Box<Incident>, Sender<Result<u64, RecordError>>),
+    Capture(u64, Vec<u8>),
+}
+
+impl Writer {
+    /// Opens a recording, or makes it, and starts the thread that writes.
+    ///
+    /// A recording that is damaged is moved to `PATH.damaged` and begun anew; [`Self::notice`] says
+    /// so.
+    ///
+    /// # Errors
+    /// Another process records into it, it is another kind of file or of a newer version, or the
+    /// file system refuses it.
+    pub fn start(path: &Path, host: &Host, retention: Retention) -> Result<Self, RecordError> {
+        let lock = Lock::take(path)?;
+        let (store, notice) = Store::open(path, host)?;
+        let shared = Arc::new(Shared {
+            free: ArrayQueue::new(QUEUE_ROWS),
+            full: ArrayQueue::new(QUEUE_ROWS),
+            layouts: Mutex::default(),
+            commands: Mutex::default(),
+            trouble: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let worker = Worker::new(path, host, retention, shared.clone(), store, lock);
+        let thread = thread::Builder::new()
+            .name("mw-record".to_owned())
+            .spawn(|| worker.run())
+            .map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), notice, shared, thread: Some(thread) })
+    }
+
+    /// What had to be done to the file at the start, for people.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
+    }
+
+    /// Says which columns the rows that follow have: before the first row, and when they change.
+    /// Allocates the buffers of the rows; columns beyond 65,536 are not recorded.
+    pub fn layout(&self, names: &[String]) {
+        let names = names.get(..MAX_COLUMNS).unwrap_or(names);
+        let layout = {
+            let mut layouts = held(&self.shared.layouts);
+            layouts.count += 1;
+            if layouts.new.len() == MAX_LAYOUTS {
+                layouts.new.remove(0);
+            }
+            let layout = layouts.count;
+            layouts.new.push((layout, names.to_vec()));
+            layout
+        };
+        while self.shared.free.pop().is_some() {}
+        let rows = (QUEUE_CELLS / names.len().max(1)).clamp(MIN_QUEUE_ROWS, QUEUE_ROWS);
+        for _ in 0..rows {
+            let values = vec![NO_VALUE; names.len()].into_boxed_slice();
+            let _ = self.shared.free.push(Row { layout, unix_ms: 0, values });
+        }
+    }
+
+    /// Hands a row over, in the order of the columns. Allocates nothing, waits for nothing, and makes
+    /// no system call unless the queue is half full. False where it is full: the row is dropped,
+    /// and counted.
+    pub fn offer(&self, unix_ms: u64, row: &[u64]) -> bool {
+        let taken = self.shared.free.pop().is_some_and(|mut buffer| {
+            buffer.unix_ms = unix_ms;
+            let values = row.iter().copied().chain(std::iter::repeat(NO_VALUE));
+            buffer.values.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
+            self.shared.full.push(buffer).is_ok()
+        });
+        if !taken {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.shared.full.len() >= QUEUE_ROWS / 2 {
+            self.wake();
+        }
+        taken
+    }
+
+    /// Keeps an incident and gives its number. Waits for the writer: not for a thread that must be
+    /// punctual.
+    ///
+    /// # Errors
+    /// It could not be written; the incident is not kept.
+    pub fn keep_incident(&self, incident: Incident) -> Result<u64, RecordError> {
+        let stopped = || RecordError::Stopped { path: self.path.clone() };
+        let (reply, answer) = mpsc::channel();
+        if !self.command(Command::Incident(Box::new(incident), reply)) {
+            return Err(stopped());
+        }
+        answer.recv().unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Keeps a capture, as `memwright capture` writes it, without waiting; one that finds a long
+    /// queue is dropped, and counted.
+    pub fn keep_capture(&self, unix_ms: u64, bytes: Vec<u8>) {
+        if !self.command(Command::Capture(unix_ms, bytes)) {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn command(&self, command: Command) -> bool {
+        {
+            let mut commands = held(&self.shared.commands);
+            if commands.len() == MAX_COMMANDS {
+                return false;
+            }
+            commands.push_back(command);
+        }
+        self.wake();
+        true
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Rows and captures that were dropped since the start.
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// What keeps the writer from writing now; it goes on trying, and drops what does not fit into
+    /// its queue.
+    pub fn trouble(&self) -> Option<String> {
+        held(&self.shared.trouble).clone()
+    }
+}
+
+impl Drop for Writer {
+    /// Writes what is queued; what cannot be written at the first attempt is lost.
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes a lock that no holder leaves in disorder.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

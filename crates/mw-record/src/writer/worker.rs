@@ -1,0 +1,208 @@
+//! What the writer's thread does.
+
+use super::lock::Lock;
+use super::{Command, Row, Shared, held};
+use crate::store::{self, Store};
+use crate::{RecordError, Retention, retention};
+use mw_model::Host;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the thread looks for rows: they are not announced, so that offering one costs no
+/// system call.
+const POLL: Duration = Duration::from_millis(250);
+
+/// How long the writer waits after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Packed chunks between two rounds of thinning and deleting: an hour.
+const CHUNKS_PER_ROUND: u32 = 12;
+
+pub(super) struct Worker {
+    path: PathBuf,
+    host: Host,
+    retention: Retention,
+    shared: Arc<Shared>,
+    /// What is open for writing; nothing after a failure.
+    open: Option<(Store, Lock)>,
+    retry_at: Instant,
+    layouts: Vec<Known>,
+    /// Rows that were taken from the queue and are not written yet.
+    pending: Vec<Row>,
+    packed: u32,
+}
+
+/// A list of columns, and its number in the file that is open.
+struct Known {
+    layout: u64,
+    names: Vec<String>,
+    stored: Option<u64>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        path: &Path,
+        host: &Host,
+        retention: Retention,
+        shared: Arc<Shared>,
+        store: Store,
+        lock: Lock,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            host: host.clone(),
+            retention,
+            pending: Vec::with_capacity(shared.full.capacity()),
+            shared,
+            open: Some((store, lock)),
+            retry_at: Instant::now(),
+            layouts: Vec::new(),
+            packed: 0,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        loop {
+            let last = self.shared.stop.load(Ordering::Acquire);
+            self.turn();
+            if last {
+                return;
+            }
+            thread::park_timeout(POLL);
+        }
+    }
+
+    fn turn(&mut self) {
+        self.learn_layouts();
+        if self.open.is_none() && Instant::now() >= self.retry_at {
+            let opened = self.reopen();
+            self.note(opened);
+        }
+        let written = self.write_rows();
+        self.note(written);
+        self.obey();
+    }
+
+    /// Learns the columns of rows that follow; those of which no row is left are forgotten.
+    fn learn_layouts(&mut self) {
+        let new = std::mem::take(&mut held(&self.shared.layouts).new);
+        if new.is_empty() {
+            return;
+        }
+        let known = |(layout, names)| Known { layout, names, stored: None };
+        self.layouts.extend(new.into_iter().map(known));
+        let excess = self.layouts.len().saturating_sub(super::MAX_LAYOUTS);
+        self.layouts.drain(..excess);
+    }
+
+    fn reopen(&mut self) -> Result<(), RecordError> {
+        let lock = Lock::take(&self.path)?;
+        let (store, notice) = Store::open(&self.path, &self.host)?;
+        self.open = Some((store, lock));
+        for known in &mut self.layouts {
+            known.stored = None;
+        }
+        // Nobody asks for a notice after the start.
+        drop(notice);
+        Ok(())
+    }
+
+    /// Writes what is queued, in one transaction; then packs and thins what is due.
+    fn write_rows(&mut self) -> Result<(), RecordError> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        while self.pending.len() < self.pending.capacity() {
+            let Some(row) = self.shared.full.pop() else { break };
+            self.pending.push(row);
+        }
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        if self.pending.iter().any(|row| stored(&self.layouts, row).is_none()) {
+            self.learn_layouts();
+        }
+        let Some((store, _)) = &mut self.open else { return Ok(()) };
+        for known in self.layouts.iter_mut().filter(|known| known.stored.is_none()) {
+            known.stored = Some(store.layout(&known.names)?);
+        }
+        let rows: Vec<store::Row<'_>> = self
+            .pending
+            .iter()
+            .filter_map(|row| {
+                let layout = stored(&self.layouts, row)?;
+                Some(store::Row { unix_ms: row.unix_ms, layout, values: &row.values })
+            })
+            .collect();
+        store.add(&rows)?;
+        let unknown = self.pending.len() - rows.len();
+        self.shared.dropped.fetch_add(unknown as u64, Ordering::Relaxed);
+        for row in self.pending.drain(..) {
+            // The buffers of earlier columns are of no use any more.
+            if self.layouts.last().is_some_and(|known| known.layout == row.layout) {
+                let _ = self.shared.free.push(row);
+            }
+        }
+        held(&self.shared.trouble).take();
+        self.tidy()
+    }
+
+    fn tidy(&mut self) -> Result<(), RecordError> {
+        let Some((store, _)) = &mut self.open else { return Ok(()) };
+        if !store.is_due() {
+            return Ok(());
+        }
+        store.pack()?;
+        if self.packed.is_multiple_of(CHUNKS_PER_ROUND) {
+            retention::enforce(store, &self.retention)?;
+        }
+        self.packed = self.packed.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Keeps incidents and captures.
+    fn obey(&mut self) {
+        loop {
+            let Some(command) = held(&self.shared.commands).pop_front() else { return };
+            match command {
+                Command::Incident(incident, reply) => {
+                    let kept = match &mut self.open {
+                        Some((store, _)) => store.add_incident(*incident),
+                        None => Err(self.trouble()),
+                    };
+                    // Whoever asked may have gone.
+                    let _ = reply.send(kept);
+                }
+                Command::Capture(unix_ms, bytes) => {
+                    let Some((store, _)) = &mut self.open else {
+                        self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    };
+                    let kept = store.add_capture(unix_ms, &bytes);
+                    self.note(kept);
+                }
+            }
+        }
+    }
+
+    fn trouble(&self) -> RecordError {
+        let why = held(&self.shared.trouble).clone().unwrap_or_default();
+        RecordError::Trouble { why }
+    }
+
+    /// After a failure the file is closed, and opened again a little later.
+    fn note(&mut self, done: Result<(), RecordError>) {
+        let Err(error) = done else { return };
+        *held(&self.shared.trouble) = Some(error.to_string());
+        self.open = None;
+        self.retry_at = Instant::now() + RETRY;
+    }
+}
+
+/// The number that the columns of a row have in the file.
+fn stored(layouts: &[Known], row: &Row) -> Option<u64> {
+    layouts.iter().find(|known| known.layout == row.layout)?.stored
+}

@@ -1,0 +1,69 @@
+//! What the tests of recordings share.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses a part; one that cannot go on fails"
+)]
+
+use mw_model::{Host, Table};
+use mw_record::{Recording, Retention, Writer};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// 2023-11-14, on a whole minute.
+pub(crate) const START_MS: u64 = 1_700_000_040_000;
+
+/// All times that there are.
+pub(crate) const EVER: (u64, u64) = (0, u64::MAX);
+
+pub(crate) fn host() -> Host {
+    let memwright = "0.1.0".to_owned();
+    Host { name: "db1".to_owned(), memwright, cpus: 2, page_bytes: 4096, ..Host::default() }
+}
+
+pub(crate) fn start(path: &Path) -> Writer {
+    Writer::start(path, &host(), Retention::default()).unwrap()
+}
+
+pub(crate) fn names(columns: usize) -> Vec<String> {
+    (0..columns).map(|at| format!("vmstat.counter_{at}")).collect()
+}
+
+/// A row whose every value tells which row it is of.
+pub(crate) fn row(at: u64, columns: usize) -> Vec<u64> {
+    (0..columns as u64).map(|column| at * 1000 + column).collect()
+}
+
+/// Offers rows, a second apart, waiting for the writer where its queue is full.
+pub(crate) fn offer(writer: &Writer, rows: std::ops::Range<u64>, columns: usize) {
+    for at in rows {
+        let row = row(at, columns);
+        wait_for(|| writer.offer(START_MS + at * 1000, &row));
+    }
+}
+
+/// Waits for something that comes within seconds.
+pub(crate) fn wait_for(mut what: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !what() {
+        assert!(started.elapsed() < Duration::from_secs(60), "it did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) fn all(recording: &Recording) -> Table {
+    recording.table(EVER.0, EVER.1).unwrap()
+}
+
+/// That rows are those that [`offer`] offered, without a hole, from the first on.
+pub(crate) fn is_unbroken(table: &Table) {
+    for (at, unix_ms) in table.at_unix_ms.iter().enumerate() {
+        assert_eq!(*unix_ms, START_MS + at as u64 * 1000);
+    }
+    for (number, column) in table.columns.iter().enumerate() {
+        for (at, value) in column.values.iter().enumerate() {
+            assert_eq!(*value, at as u64 * 1000 + number as u64, "{} row {at}", column.name);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! DuckDB reads what is exported. It comes from the Python package index, into the target folder.
+
+#![cfg(feature = "parquet")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{EVER, offer, start};
+use mw_record::{ExportFormat, Recording, export};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const PACKAGE: &str = "duckdb==2.0.0";
+
+/// A Python that has DuckDB; nothing, with the reason, where there is no Python or no network.
+fn python() -> Option<PathBuf> {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("duckdb");
+    let python = home.join("bin/python");
+    let has_duckdb = || Command::new(&python).args(["-c", "import duckdb"]).output();
+    if has_duckdb().is_ok_and(|output| output.status.success()) {
+        return Some(python);
+    }
+    let venv = Command::new("python3").args(["-m", "venv"]).arg(&home).output();
+    if !venv.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: python3 -m venv does not work (Debian: python3-venv)");
+        return None;
+    }
+    let pip = Command::new(home.join("bin/pip")).args(["install", "-q", PACKAGE]).output().unwrap();
+    if !pip.status.success() {
+        eprintln!("skipped: no {PACKAGE}: {}", String::from_utf8_lossy(&pip.stderr));
+        return None;
+    }
+    Some(python)
+}
+
+#[test]
+fn duckdb_queries_every_format() {
+    let Some(python) = python() else { return };
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let writer = start(&path);
+    writer.layout(&["vmstat.pgscan_direct".to_owned(), "meminfo.MemFree".to_owned()]);
+    offer(&writer, 0..700, 2);
+    writer.layout(&["vmstat.pgscan_direct".to_owned()]);
+    offer(&writer, 700..710, 1);
+    drop(writer);
+    let recording = Recording::open(&path).unwrap();
+    let formats = [
+        ("parquet", ExportFormat::Parquet),
+        ("csv", ExportFormat::Csv),
+        ("json", ExportFormat::Json),
+    ];
+    for (name, format) in formats {
+        let file = dir.path().join(format!("rows.{name}"));
+        export(&recording, EVER.0, EVER.1, format, File::create(&file).unwrap()).unwrap();
+        let script = dir.path().join("query.py");
+        let query = format!(
+            "import duckdb\nprint(duckdb.sql('''SELECT count(*), max(\"vmstat.pgscan_direct\"), \
+             count(\"meminfo.MemFree\"), epoch_ms(max(\"at\")) FROM '{}' ''').fetchall())",
+            file.display()
+        );
+        fs::write(&script, query).unwrap();
+        let output = Command::new(&python).env("TZ", "UTC").arg(&script).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let failed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said, "[(710, 709000, 700, 1700000749000)]\n", "{name}: {failed}");
+    }
+}
