@@ -2,16 +2,23 @@
 //!
 //! Nothing here reads a file, a clock or the environment: what a rule knows is in the window, so a
 //! finding from a live machine, a captured tree and a recording is the same. [`RULES`] lists the
-//! rules, [`check`] runs them all, [`preflight`] answers what a request of a given size would meet.
+//! rules, [`check`] looks for their hazards, [`explain`] for their causes of an incident, [`preflight`]
+//! answers what a request of a given size would meet.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 mod check;
+mod explain;
+mod kernel;
 pub mod preflight;
 mod registry;
+mod roles;
 mod rules;
 mod share;
+mod stall;
+mod suspicion;
 mod watermark;
 
 pub use check::check;
+pub use explain::{Explanation, PLAUSIBLE_PERCENT, explain};
 pub use registry::{RULES, Rule, find};

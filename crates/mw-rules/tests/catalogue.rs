@@ -26,6 +26,27 @@ fn ids_are_kebab_case_and_in_order() {
 }
 
 #[test]
+fn every_rule_knows_a_hazard_or_a_cause() {
+    for rule in RULES {
+        assert!(rule.has_hazard() || rule.has_cause(), "{}", rule.id);
+        let page = rule.page();
+        let (finds, _) = page.split_once("## Why it hurts").unwrap();
+        let says = finds.contains("As the cause of a stall") || !rule.has_hazard();
+        assert_eq!(says, rule.has_cause(), "{}: its page and its cause", rule.id);
+    }
+}
+
+#[test]
+fn what_only_explains_stalls_is_no_finding_and_not_among_what_was_quiet() {
+    let report = mw_rules::check(&Window::default(), None);
+    let said = report.quiet.iter().chain(report.skipped.iter().map(|skipped| &skipped.rule));
+    let looked: BTreeSet<&str> = said.map(String::as_str).collect();
+    let hazards = RULES.iter().filter(|rule| rule.has_hazard()).map(|rule| rule.id).collect();
+    assert_eq!(looked, hazards);
+    assert!(!looked.contains(mw_model::NOT_MEMORY));
+}
+
+#[test]
 fn every_file_is_registered_under_its_own_name() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rules");
     let files: BTreeSet<String> = fs::read_dir(dir)
@@ -60,9 +81,14 @@ fn every_summary_is_one_short_sentence() {
     }
 }
 
+/// A rule without a hazard has the decoys, in which nothing may be found.
 #[test]
-fn every_rule_has_a_lab_case() {
-    for rule in RULES {
+fn every_hazard_has_a_lab_case() {
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab");
+    for kind in ["cpu-hog", "network", "slow-disk", "stopped-process"] {
+        assert!(lab.join(format!("decoy-{kind}/case.toml")).is_file(), "{kind}");
+    }
+    for rule in RULES.iter().filter(|rule| rule.has_hazard()) {
         let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab").join(rule.id);
         assert!(case.join("case.toml").is_file(), "{}", case.display());
         assert!(case.join("make.sh").is_file(), "{}", case.display());

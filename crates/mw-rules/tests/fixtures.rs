@@ -86,7 +86,7 @@ fn every_rule_runs_on_every_fixture() {
             }
         }
     }
-    for rule in RULES {
+    for rule in RULES.iter().filter(|rule| rule.has_hazard()) {
         for (kind, seen) in [("firing", &fired), ("quiet", &stayed_quiet)] {
             if !seen.contains_key(rule.id) {
                 failures.push(format!("fixtures/{}/{kind} is missing", rule.id));

@@ -7,6 +7,9 @@
 //! that reclaim inside the group cannot give back: anonymous and shared memory and kernel memory,
 //! not page cache.
 //!
+//! As the cause of a stall: tasks reclaimed within a group's limit, were found stuck there, or a group met
+//! its limit more often than before. The machine and the canary may have been calm all the while.
+//!
 //! ## Why it hurts
 //! At `memory.high` the group's processes are slowed down, at `memory.max` they reclaim from each
 //! other, and then one of them is killed. The machine looks healthy all the while.
@@ -27,10 +30,13 @@
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
 
+use crate::kernel::CGROUP_RECLAIM;
 use crate::share::percent;
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use mw_model::{
-    Cgroup, CgroupVersion, Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived,
-    format_bytes,
+    Cause, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step,
+    WaitKind, Window, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -51,6 +57,67 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         cgroups.whole()?;
     }
     Ok(found)
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const MET_AT_LEAST: u64 = 10;
+    const OF_EVENTS: f64 = 60.0;
+    let mut suspicion =
+        Suspicion::of(stall).waits(&[WaitKind::CgroupReclaim]).stuck(CGROUP_RECLAIM);
+    let waited = suspicion.confidence_percent() > 0.0;
+    let cgroups = match stall.window.now.cgroups.need() {
+        Err(missing) if !waited => return Err(missing),
+        looked => looked.ok(),
+    };
+    let met = cgroups.and_then(|groups| most_met(stall, groups));
+    if let Some((group, times)) = met.filter(|(_, times)| *times >= MET_AT_LEAST) {
+        let what = format!("limit of {} met during the stall, times", group.path);
+        suspicion = suspicion.event(OF_EVENTS).see(what, Quantity::Count(times), "memory.events");
+    }
+    let named = met.map(|(group, _)| group);
+    let full = cgroups.and_then(|groups| {
+        let candidates = named.into_iter().chain(&groups.own).chain(&groups.limited);
+        candidates.filter_map(|group| finding(group, groups.version)).next()
+    });
+    let group = match (&full, named) {
+        (Some(finding), _) => finding.subject.clone(),
+        (None, Some(group)) => format!("cgroup {}", group.path),
+        (None, None) => "a cgroup".to_owned(),
+    };
+    let headline =
+        suspicion.said(&format!("{group} was at its memory limit and reclaimed from itself"));
+    let finding = Finding {
+        severity: Severity::Critical,
+        headline,
+        ..full.unwrap_or_else(|| unnamed(group))
+    };
+    suspicion.cause(finding)
+}
+
+/// The group that met its limit most often since the minute before.
+fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, u64)> {
+    let before = stall.calm?.now.cgroups.seen()?;
+    let times = |group: &Cgroup| {
+        let (max, high) = (group.events.max.unwrap_or(0), group.events.high.unwrap_or(0));
+        max.saturating_add(high)
+    };
+    let since = |group: &'a Cgroup| {
+        let mut earlier = before.own.iter().chain(&before.limited);
+        let was = times(earlier.find(|known| known.path == group.path)?);
+        Some((group, times(group).checked_sub(was)?))
+    };
+    let groups = cgroups.own.iter().chain(&cgroups.limited);
+    groups.filter_map(since).filter(|(_, met)| *met > 0).max_by_key(|(_, met)| *met)
+}
+
+/// A group of which is only known that it was at its limit.
+fn unnamed(subject: String) -> Finding {
+    Finding::new(Severity::Critical, subject, "")
+        .hurts("Each allocation of the group reclaims from its own processes first.")
+        .mended_by(Remedy::named(
+            "raise the limit of the group, or give its program less",
+            vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
+        ))
 }
 
 /// Charged memory that the group cannot give back by itself.

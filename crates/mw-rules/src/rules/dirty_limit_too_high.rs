@@ -7,6 +7,10 @@
 //! the memory that can hold page cache at all; or it takes more than 60 s to write that much to a
 //! device, by the kernel's own estimate of the device's speed.
 //!
+//! As the cause of a stall: the limit is too high as above, more was dirty or under writeback during the
+//! stall than the default limit of 20% allows, and programs reclaimed or were throttled meanwhile. It is
+//! named before `page-cache-flood`, since changing the limit mends the stall whoever writes.
+//!
 //! ## Why it hurts
 //! Memory that is locked or anonymous does not count towards the limit, so with a database in
 //! memory the rest can become dirty to the last page. Then every allocation waits for the disk. In
@@ -31,10 +35,13 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,
 //! global_dirtyable_memory(), wb_update_write_bandwidth().
 
+use crate::kernel::DIRTY_THROTTLE;
 use crate::share::{field, percent};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use mw_model::{
-    Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window, derived,
-    format_bytes,
+    Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, WaitKind,
+    Window, derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -108,11 +115,30 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding])
 }
 
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let snapshot = &stall.window.now;
+    limit(snapshot)?;
+    let suspicion =
+        Suspicion::of_reclaim(stall).waits(&[WaitKind::DirtyThrottle]).stuck(DIRTY_THROTTLE);
+    let too_much = |(_, share): &(u64, f64)| *share > DEFAULT_RATIO as f64;
+    let unwritten = stall.most_unwritten().filter(too_much);
+    let (Some(hazard), Some((unwritten, share))) = (hazard(stall.window)?.pop(), unwritten) else {
+        return suspicion.nothing();
+    };
+    let headline = suspicion.said(&format!(
+        "{} were waiting to be written, for the dirty limit is too high",
+        format_bytes(unwritten)
+    ));
+    let suspicion = suspicion
+        .see("dirty or under writeback", Quantity::Bytes(unwritten), "/proc/vmstat")
+        .see("of what can hold page cache", Quantity::Percent(share), "/proc/vmstat");
+    let finding = Finding { severity: Severity::Critical, headline, ..hazard };
+    suspicion.cause(finding)
+}
+
 fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
     let sysctl = &snapshot.sysctl;
-    let meminfo = snapshot.sample.meminfo.need()?;
-    let free = field(meminfo.mem_free_bytes, "MemFree")?;
-    let dirtyable = free.saturating_add(derived::file_cache_bytes(meminfo));
+    let dirtyable = dirtyable_bytes(snapshot)?;
     let in_bytes = sysctl.number("vm.dirty_bytes").unwrap_or(0);
     let threshold = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::NrDirtyThreshold));
     let bytes = match threshold {
@@ -121,6 +147,21 @@ fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
         None => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
     };
     Ok(Limit { in_bytes: in_bytes > 0, bytes, dirtyable })
+}
+
+/// Bytes that can hold page cache: by vmstat, which is of the same moment as the limit.
+fn dirtyable_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
+    const ROOM: [Counter; 3] =
+        [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
+    let vmstat = snapshot.sample.vmstat.seen();
+    let pages: Option<Vec<u64>> =
+        ROOM.iter().map(|counter| vmstat.and_then(|v| v.get(*counter))).collect();
+    if let Some(pages) = pages {
+        return Ok(derived::total(pages).saturating_mul(snapshot.origin.page_bytes));
+    }
+    let meminfo = snapshot.sample.meminfo.need()?;
+    let free = field(meminfo.mem_free_bytes, "MemFree")?;
+    Ok(free.saturating_add(derived::file_cache_bytes(meminfo)))
 }
 
 fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {

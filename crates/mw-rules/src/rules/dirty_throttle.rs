@@ -6,6 +6,8 @@
 //! Dirty memory and memory under writeback are above the point at which the kernel begins to slow
 //! writers down: halfway between the background limit and the limit.
 //!
+//! As the cause of a stall: tasks were throttled in `balance_dirty_pages`, or found stuck there.
+//!
 //! ## Why it hurts
 //! Every program that writes to a file, its log included, sleeps in `balance_dirty_pages` for up to
 //! 200 ms a call, whichever device it writes to and however fast that is.
@@ -27,9 +29,13 @@
 //! Linux, mm/page-writeback.c, balance_dirty_pages() and dirty_freerun_ceiling();
 //! Documentation/ABI/testing/sysfs-class-bdi.
 
+use crate::kernel::DIRTY_THROTTLE;
 use crate::share::counter;
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window,
+    format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -59,6 +65,21 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .seen("nr_dirty_threshold", Quantity::Bytes(bytes(limit)), "/proc/vmstat")
         .hurts("Every program that writes to a file sleeps in write(2), its log included.");
     Ok(vec![finding.mended_by(remedy(snapshot))])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let suspicion = Suspicion::of(stall).waits(&[WaitKind::DirtyThrottle]).stuck(DIRTY_THROTTLE);
+    let hazard = hazard(stall.window);
+    let headline = suspicion.said("writers were held up, because too much was dirty already");
+    let mut finding = Finding::new(Severity::Critical, "dirty pages", headline)
+        .hurts("Every program that wrote to a file slept in write(2), its log included.")
+        .mended_by(remedy(&stall.window.now));
+    match hazard {
+        Ok(found) => finding.evidence = found.into_iter().flat_map(|f| f.evidence).collect(),
+        Err(missing) if suspicion.confidence_percent() <= 0.0 => return Err(missing),
+        Err(_) => {}
+    }
+    suspicion.cause(finding)
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

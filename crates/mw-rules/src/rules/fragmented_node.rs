@@ -6,6 +6,11 @@
 //! A zone half or more of whose free memory is in blocks smaller than a huge page: the kernel's
 //! *unusable free space index* at the huge page's order is 0.5 or more.
 //!
+//! As the cause of a stall: tasks waited in compaction, and the free memory of a zone is in pieces as
+//! above. Where the settings of transparent huge pages let every fault compact, `thp-compaction` is named
+//! first, since changing them mends the stall at once and for good; where programs ask for huge pages, or
+//! for other large blocks, this is.
+//!
 //! ## Why it hurts
 //! Requests for huge pages (transparent or of a pool), for large network buffers and for kernel
 //! stacks fail or compact first: the caller waits while the kernel moves pages. A node that has
@@ -47,10 +52,13 @@
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;
 //! M. Gorman, A. Whitcroft, "Supporting the allocation of large contiguous regions of memory", 2007.
 
+use crate::rules::thp_compaction;
 use crate::share::nodes_of;
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived, format_bytes,
-    fragmentation,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window, derived,
+    format_bytes, fragmentation,
 };
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
@@ -67,6 +75,10 @@ const MIN_BYTES: u64 = 64 << 20;
 /// The kernel's counters may be off by less than this.
 const MIN_HELD_BYTES: u64 = 16 << 20;
 
+/// What it is worth as a cause where a setting makes every fault compact: mending the setting ends the
+/// stalls, and memory gets into pieces again.
+const SETTING_MENDS_IT: f64 = 0.9;
+
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let buddyinfo = snapshot.sample.buddyinfo.need()?;
@@ -77,6 +89,22 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .iter()
         .filter_map(|zone| finding(snapshot, zone, order, huge_bytes))
         .collect())
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let snapshot = &stall.window.now;
+    let suspicion = Suspicion::of_compaction(stall);
+    let mut zones = hazard(stall.window)?;
+    let node = stall.waits(&[WaitKind::Compaction]).find_map(|wait| wait.node);
+    let of_node = |f: &Finding| node.is_some_and(|n| f.subject.starts_with(&format!("node {n} ")));
+    zones.sort_by_key(|zone| (!of_node(zone), std::cmp::Reverse(zone.severity)));
+    let Some(mut finding) = zones.into_iter().next() else { return suspicion.nothing() };
+    let thp = snapshot.thp.seen();
+    let setting_does_it = thp.is_some_and(thp_compaction::every_fault_compacts);
+    let suspicion = suspicion.times(if setting_does_it { SETTING_MENDS_IT } else { 1.0 });
+    finding.headline =
+        suspicion.said(&format!("memory was in pieces too small to be had: {}", finding.headline));
+    suspicion.cause(finding)
 }
 
 fn finding(

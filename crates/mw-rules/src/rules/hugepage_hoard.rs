@@ -5,6 +5,9 @@
 //! ## What it finds
 //! Free, unreserved pages in the hugetlb pools that make up a tenth of memory or more.
 //!
+//! As the cause of a stall: a quarter of memory or more was set aside and idle while programs reclaimed. It
+//! was there before the stall, and is less sure than what happened during it.
+//!
 //! ## Why it hurts
 //! A page of the pool serves huge page mappings and nothing else: not the page cache, not malloc.
 //! Everything else has that much less memory, and reclaims that much sooner, while `free` counts it
@@ -27,8 +30,11 @@
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
 
 use crate::share::percent;
+use crate::stall::Stall;
+use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes,
+    Cause, Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Window, derived,
+    format_bytes,
 };
 
 const NOTE_PERCENT: f64 = 10.0;
@@ -38,6 +44,14 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let pools = window.now.hugepages.need()?;
     let total = derived::memory_bytes(&window.now.sample)?;
     Ok(pools.iter().filter_map(|pool| finding(pool, total)).collect())
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let suspicion = Suspicion::of_reclaim(stall).at_most(LATENT_MOST);
+    let mut found = hazard(stall.window)?.into_iter().filter(|f| f.severity >= Severity::Warning);
+    let Some(mut finding) = found.next() else { return suspicion.nothing() };
+    finding.headline = suspicion.said(&finding.headline);
+    suspicion.cause(finding)
 }
 
 fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {

@@ -6,6 +6,9 @@
 //! A boot line (`hugepages=`) or a sysctl file (`vm.nr_hugepages`) asks for more huge pages than
 //! the pool has; or, where neither does, the kernel has failed to enlarge a pool since boot.
 //!
+//! As the cause of a stall: a pool was being enlarged (`htlb_buddy_alloc_success` and `_fail` went up) while
+//! tasks waited in compaction, or were found stuck making pages for it.
+//!
 //! ## Why it hurts
 //! The kernel gives what it can and says nothing. The database then fails to start, or starts on
 //! 4 KiB pages: slower to create and to lock, more memory for page tables, and the pool's pages are
@@ -28,8 +31,11 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst; Documentation/admin-guide/kernel-parameters.txt.
 
+use crate::kernel::HUGE_POOL;
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use mw_model::{
-    Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step, Window,
+    Cause, Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step, Window,
     format_bytes,
 };
 use mw_proc::vmstat::Counter;
@@ -53,6 +59,27 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         findings.extend(failures.filter(|count| *count > 0).map(refused));
     }
     Ok(findings)
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const MADE: &[Counter] = &[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail];
+    let suspicion = Suspicion::of_compaction(stall).stuck(HUGE_POOL).profile(HUGE_POOL);
+    let made = stall.rate(MADE);
+    if made.as_ref().is_ok_and(|rate| *rate <= 0.0) {
+        return suspicion.nothing();
+    }
+    let rate = made?;
+    let suspicion =
+        suspicion.see("pages made or missed for pools", Quantity::PerSecond(rate), "/proc/vmstat");
+    let headline =
+        suspicion.said("a pool of huge pages was being enlarged, and memory compacted for it");
+    let finding = Finding::new(Severity::Critical, "pools of huge pages", headline)
+        .hurts("Whoever enlarges a pool at run time moves other programs' pages for it.")
+        .mended_by(Remedy::named(
+            "ask for huge pages at boot",
+            vec![Step::BootParameter { parameter: "hugepages=N".to_owned() }],
+        ));
+    suspicion.cause(finding)
 }
 
 /// Somebody asked at run time, and nothing says for how many.

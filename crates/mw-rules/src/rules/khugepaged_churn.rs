@@ -6,6 +6,10 @@
 //! khugepaged is set to scan more than a hundred times as fast as the kernel's default, or to try
 //! again within a second after it found no huge page.
 //!
+//! As the cause of a stall: khugepaged was at work (a tenth of a processor or more) while tasks were stuck at
+//! the lock of their address space; without such tasks it is less sure, and where the settings are the
+//! kernel's own, too.
+//!
 //! ## Why it hurts
 //! Each collapse takes the program's mmap lock for writing and copies 2 MiB; each failed try
 //! compacts memory again. Threads of a busy program then wait for the lock, and a core is spent on
@@ -27,7 +31,10 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.
 
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+use crate::kernel::{COLLAPSE, MMAP_LOCK};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
 const DEFAULT_PAGES: u64 = 4096;
@@ -78,4 +85,28 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .map(|(name, _, default)| Step::write(path(name), default))
         .collect();
     Ok(vec![finding.mended_by(Remedy::automatic("put khugepaged's defaults back", steps))])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const WORKING_MOST: f64 = 55.0;
+    const BY_DEFAULT: f64 = 0.7;
+    let at_work = Suspicion::of(stall).profile(COLLAPSE);
+    let found = hazard(stall.window)?.pop();
+    if at_work.confidence_percent() <= 0.0 {
+        return at_work.nothing();
+    }
+    let waited = stall.stuck_in(MMAP_LOCK).is_some();
+    let suspicion = if waited { at_work.stuck(MMAP_LOCK) } else { at_work.at_most(WORKING_MOST) };
+    let suspicion = suspicion.times(if found.is_some() { 1.0 } else { BY_DEFAULT });
+    let headline = suspicion.said("khugepaged was collecting huge pages, and holds locks for it");
+    let remedy = Remedy::named(
+        "let khugepaged rest: collect huge pages less eagerly",
+        vec![Step::manual(format!("echo 0 > {DIR}/defrag"))],
+    );
+    let finding = found.unwrap_or_else(|| {
+        Finding::new(Severity::Warning, "khugepaged", "")
+            .hurts("Programs wait for the lock of their address space while pages are collected.")
+            .mended_by(remedy)
+    });
+    suspicion.cause(Finding { headline, ..finding })
 }

@@ -6,6 +6,8 @@
 //! `vm.min_free_kbytes` is a tenth of memory or more, or the watermarks (with
 //! `vm.watermark_scale_factor`) add up to a fifth.
 //!
+//! As the cause of a stall: programs reclaimed while at least half of what is kept so was free.
+//!
 //! ## Why it hurts
 //! Memory below the watermarks is not given to programs. They reclaim, swap and are killed while
 //! `free` shows gigabytes free.
@@ -28,11 +30,15 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes and watermark_scale_factor;
 //! mm/khugepaged.c, set_recommended_min_free_kbytes().
 
-use crate::share::{high_watermark_bytes, percent};
+use crate::share::{counter, high_watermark_bytes, percent};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use crate::watermark::{MIN_FREE, recommended_kib};
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, derived, format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, derived,
+    format_bytes,
 };
+use mw_proc::vmstat::Counter;
 
 const WARNING_PERCENT: f64 = 10.0;
 const CRITICAL_PERCENT: f64 = 25.0;
@@ -77,4 +83,19 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
                 vec![Step::write(Sysctl::path(setting), target)],
             )),
     ])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const MOST: f64 = 85.0;
+    let snapshot = &stall.window.now;
+    let suspicion = Suspicion::of_reclaim(stall).at_most(MOST);
+    let vmstat = snapshot.sample.vmstat.need()?;
+    let free_pages = counter(vmstat, Counter::NrFreePages)?;
+    let free = free_pages.saturating_mul(snapshot.origin.page_bytes);
+    let kept = high_watermark_bytes(snapshot)?;
+    let found = hazard(stall.window)?.pop();
+    let Some(mut finding) = found.filter(|_| free >= kept / 2) else { return suspicion.nothing() };
+    finding.headline = suspicion.said(&finding.headline);
+    let suspicion = suspicion.see("free", Quantity::Bytes(free), "/proc/vmstat");
+    suspicion.cause(finding)
 }

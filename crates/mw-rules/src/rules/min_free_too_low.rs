@@ -6,6 +6,9 @@
 //! `vm.min_free_kbytes` is less than half of what the kernel would choose for a machine of this
 //! size.
 //!
+//! As the cause of a stall: the value is too low as above, and programs reclaimed more than kswapd did. It was
+//! there before the stall, and is less sure than what happened during it.
+//!
 //! ## Why it hurts
 //! The background reclaimer starts so late that a burst of allocations overtakes it: programs
 //! reclaim by themselves, network packets are dropped for want of a page, and the reserve that
@@ -25,8 +28,13 @@
 //! ## References
 //! Linux, mm/page_alloc.c, calculate_min_free_kbytes(); Documentation/admin-guide/sysctl/vm.rst.
 
+use crate::stall::Stall;
+use crate::suspicion::{LATENT_MOST, Suspicion};
 use crate::watermark::{MIN_FREE, kernel_choice_kib};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes};
+use mw_model::{
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes,
+};
+use mw_proc::vmstat::Counter;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -54,4 +62,19 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
                 vec![Step::write(Sysctl::path(MIN_FREE), choice_kib)],
             )),
     ])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let suspicion = Suspicion::of_reclaim(stall).at_most(LATENT_MOST);
+    let mut found = hazard(stall.window)?.into_iter().filter(|_| kswapd_is_late(stall));
+    let Some(mut finding) = found.next() else { return suspicion.nothing() };
+    finding.headline = suspicion.said(&finding.headline);
+    suspicion.cause(finding)
+}
+
+/// Whether programs reclaimed more than the background reclaimer, as far as it is counted.
+fn kswapd_is_late(stall: &Stall<'_>) -> bool {
+    let direct = stall.rate(&[Counter::PgscanDirect]);
+    let background = stall.rate(&[Counter::PgscanKswapd]);
+    direct.ok().zip(background.ok()).is_none_or(|(direct, background)| direct >= background)
 }

@@ -10,6 +10,7 @@ pub(crate) mod khugepaged_churn;
 pub(crate) mod memlock_limit;
 pub(crate) mod min_free_too_high;
 pub(crate) mod min_free_too_low;
+pub(crate) mod not_memory;
 pub(crate) mod numa_node_exhausted;
 pub(crate) mod oom_kill;
 pub(crate) mod overcommit_refusal;

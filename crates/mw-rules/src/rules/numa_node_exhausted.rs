@@ -6,6 +6,9 @@
 //! A node with CPUs of which less than 5% is free or clean page cache, while another node has at
 //! least a quarter of its memory free.
 //!
+//! As the cause of a stall: a node is used up as above and tasks reclaimed meanwhile, on that node where
+//! the kernel says which. A canary on another node sees nothing of it.
+//!
 //! ## Why it hurts
 //! Programs on the full node get remote memory (slower, and unevenly so), reclaim runs on that node
 //! alone, and a program that is bound to it (`numactl --membind`, a cpuset) swaps or is killed
@@ -29,7 +32,12 @@
 //! Linux, Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8), migratepages(8).
 
 use crate::share::{nodes_of, percent};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
+    format_bytes,
+};
 use mw_proc::meminfo::Meminfo;
 
 const EXHAUSTED_PERCENT: f64 = 5.0;
@@ -55,6 +63,19 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let reclaims_first = snapshot.sysctl.number("vm.zone_reclaim_mode").is_ok_and(|mode| mode != 0);
     let exhausted = rooms.iter().filter(|r| r.share < EXHAUSTED_PERCENT && has_cpus(r.node));
     Ok(exhausted.map(|room| finding(room, roomiest, reclaims_first)).collect())
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const KINDS: &[WaitKind] = &[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle];
+    let suspicion = Suspicion::of_reclaim(stall);
+    let waited_on = stall.waits(KINDS).max_by_key(|wait| wait.total_us).and_then(|wait| wait.node);
+    let here = |f: &Finding| waited_on.is_none_or(|node| f.subject == format!("node {node}"));
+    let Some(mut finding) = hazard(stall.window)?.into_iter().find(here) else {
+        return suspicion.nothing();
+    };
+    finding.headline = suspicion.said(&finding.headline);
+    finding.severity = Severity::Critical;
+    suspicion.cause(finding)
 }
 
 /// What a node can give without writing or swapping.

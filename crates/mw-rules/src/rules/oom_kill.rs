@@ -6,6 +6,9 @@
 //! `oom_kill` in /proc/vmstat is not 0: kills since boot, of the whole machine or of a cgroup at its
 //! limit.
 //!
+//! As the cause of a stall: a process was killed during it. What made memory short is named before it, where
+//! that is known.
+//!
 //! ## Why it hurts
 //! What was killed is gone, and the memory that it was killed for is wanted again when it has been
 //! restarted. Before each kill the machine was at a standstill for seconds.
@@ -25,10 +28,17 @@
 //! Linux, mm/oom_kill.c; proc_vmstat(5).
 
 use crate::share::counter;
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
+};
 use mw_proc::vmstat::Counter;
 
 const DAY_S: f64 = 86_400.0;
+
+/// Tasks that are named as killed.
+const MAX_SHOWN: usize = 3;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let vmstat = window.now.sample.vmstat.need()?;
@@ -54,9 +64,43 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             .seen("oom_kill", Quantity::Count(kills), "/proc/vmstat")
             .seen("uptime in days", Quantity::Ratio(days), "/proc/uptime")
             .hurts("What was killed wants the memory again when it is restarted.")
-            .mended_by(Remedy::named(
-                "see in the kernel log who held the memory, and give it less",
-                vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
-            )),
+            .mended_by(remedy()),
     ])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const OF_A_KILL: f64 = 65.0;
+    const OF_A_FAILURE: f64 = 20.0;
+    let traced = derived::total(stall.waits(&[WaitKind::Oom]).map(|wait| wait.count));
+    let rate = match stall.rate(&[Counter::OomKill]) {
+        Err(missing) if traced == 0 => return Err(missing),
+        rate => rate.unwrap_or(0.0),
+    };
+    let suspicion = Suspicion::of(stall).waits(&[WaitKind::Oom]);
+    let counted = (rate * stall.window.span_ms().unwrap_or(0.0) / 1000.0).round() as u64;
+    let kills = counted.max(traced);
+    if kills == 0 {
+        return suspicion.nothing();
+    }
+    let failed = stall.incident.trigger.failure.is_some();
+    let suspicion = suspicion.event(OF_A_KILL + if failed { OF_A_FAILURE } else { 0.0 }).see(
+        "oom_kill during the stall",
+        Quantity::Count(kills),
+        "/proc/vmstat",
+    );
+    let killed: Vec<&str> =
+        stall.waits(&[WaitKind::Oom]).map(|wait| wait.task.as_str()).take(MAX_SHOWN).collect();
+    let of = if killed.is_empty() { String::new() } else { format!(" ({})", killed.join(", ")) };
+    let headline = format!("the kernel killed {kills} for want of memory{of}");
+    let finding = Finding::new(Severity::Critical, "OOM killer", headline)
+        .hurts("What was killed is gone, and the machine stood still before it.")
+        .mended_by(remedy());
+    suspicion.cause(finding)
+}
+
+fn remedy() -> Remedy {
+    Remedy::named(
+        "see in the kernel log who held the memory, and give it less",
+        vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
+    )
 }

@@ -6,6 +6,8 @@
 //! `vm.overcommit_memory` is 2 and the memory promised to programs (`Committed_AS`) is close to the
 //! limit (`CommitLimit`).
 //!
+//! As the cause of a stall: the service answered that it cannot allocate memory while this was so.
+//!
 //! ## Why it hurts
 //! With strict overcommit every mapping counts in full when it is made, touched or not. At the limit
 //! `mmap`, `fork` and thread creation fail with ENOMEM, in every program, however much memory is
@@ -29,7 +31,11 @@
 //! Overcommit".
 
 use crate::share::{field, percent};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes,
+};
 
 const MODE: &str = "vm.overcommit_memory";
 const RATIO: &str = "vm.overcommit_ratio";
@@ -63,6 +69,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .seen("MemFree", Quantity::Bytes(meminfo.mem_free_bytes.unwrap_or(0)), "/proc/meminfo")
         .hurts("mmap, fork and new threads fail with ENOMEM although memory is free.");
     Ok(vec![finding.mended_by(remedy(sysctl))])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    Suspicion::of_refusal(stall, hazard(stall.window)?, &["cannot allocate memory", "out of memory", "enomem"])
 }
 
 fn remedy(sysctl: &Sysctl) -> Remedy {

@@ -6,6 +6,10 @@
 //! At least a tenth of memory is dirty or under writeback while free memory is down at the
 //! watermarks; or the kernel scans file pages at 10,000 a second or more to make room for others.
 //!
+//! As the cause of a stall: programs reclaimed as in `reclaim-storm` while a condition above held, or while
+//! a tenth of memory was dirty at one time, or files that are known by name brought at least a twentieth of
+//! memory into the page cache.
+//!
 //! ## Why it hurts
 //! All other programs allocate from what the flood leaves: they reclaim, wait for writeback, and
 //! miss their deadlines. In the field report a cluster's heartbeats were missed while a table space
@@ -33,12 +37,19 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst.
 
 use crate::share::{field, high_watermark_bytes, percent};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window, derived, format_bytes,
+};
 use mw_proc::vmstat::Counter;
 
 const DIRTY_PERCENT: f64 = 10.0;
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
 const CACHE_PERCENT: f64 = 25.0;
+
+/// Share of memory that came into the page cache during a stall from which it is a flood.
+const FLOOD_PERCENT: f64 = 5.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let meminfo = window.now.sample.meminfo.need()?;
@@ -74,12 +85,55 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "Every other program reclaims or waits for writeback before it gets a page; \
              heartbeats and time-outs are missed.",
         );
-    let remedy = Remedy::named(
+    Ok(vec![finding.mended_by(remedy())])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let snapshot = &stall.window.now;
+    let memory = derived::memory_bytes(&snapshot.sample)?;
+    let flood = &stall.incident.flood;
+    let pages = derived::total(flood.iter().map(|share| share.pages));
+    let brought = pages.saturating_mul(snapshot.origin.page_bytes);
+    let attributed = percent(brought, memory) >= FLOOD_PERCENT;
+    let suspicion = Suspicion::of_reclaim(stall);
+    let mut found = hazard(stall.window).unwrap_or_default();
+    let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
+    let dirty = percent(unwritten, memory) >= DIRTY_PERCENT;
+    if !attributed && !dirty && found.is_empty() {
+        return suspicion.nothing();
+    }
+    let largest = flood.iter().max_by_key(|share| share.pages);
+    let (suspicion, what) = match largest.filter(|_| attributed) {
+        Some(share) => {
+            let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
+            let what = format!("{} with {}", share.task, share.path);
+            let headline = format!(
+                "{} flooded the page cache with {} of {}",
+                share.task,
+                format_bytes(bytes),
+                share.path
+            );
+            (suspicion.see(what, Quantity::Bytes(bytes), "kernel tracepoints"), headline)
+        }
+        None => (suspicion, "buffered I/O flooded the page cache".to_owned()),
+    };
+    let headline = suspicion.said(&what);
+    let mut finding = Finding::new(Severity::Critical, "page cache", headline)
+        .hurts(
+            "Every other program reclaimed or waited for writeback before it got a page; \
+             heartbeats and time-outs are missed.",
+        )
+        .mended_by(remedy());
+    finding.evidence = found.pop().map_or_else(Vec::new, |hazard| hazard.evidence);
+    suspicion.cause(finding)
+}
+
+fn remedy() -> Remedy {
+    Remedy::named(
         "keep the writer out of the page cache, or limit it",
         vec![
             Step::manual("systemd-run -p MemoryHigh=1G COMMAND"),
             Step::manual("use the program's own direct I/O, such as dd oflag=direct"),
         ],
-    );
-    Ok(vec![finding.mended_by(remedy)])
+    )
 }

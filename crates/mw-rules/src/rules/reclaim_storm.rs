@@ -6,6 +6,10 @@
 //! 10,000 pages a second or more are scanned; or programs wait for memory more than 10% of the time
 //! (pressure stall information).
 //!
+//! As the cause of a stall: tasks waited in direct reclaim or were throttled by it, or the scan rate, memory
+//! pressure or the canary say that everybody did. It is named after whatever explains *why* memory was short.
+//! Where the canary got its fresh memory at once, scan rates and pressure alone do not explain a stall.
+//!
 //! ## Why it hurts
 //! When the background reclaimer (kswapd) cannot keep up, each program that allocates reclaims by
 //! itself first. Latencies go from microseconds to tens and hundreds of milliseconds, for every
@@ -30,7 +34,9 @@
 //! Linux, Documentation/accounting/psi.rst; Documentation/admin-guide/sysctl/vm.rst,
 //! watermark_scale_factor; mm/vmscan.c.
 
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
 use mw_proc::vmstat::Counter;
 
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
@@ -79,6 +85,15 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         )
         .hurts("Any program that allocates may wait for tens or hundreds of milliseconds.");
     Ok(vec![finding.mended_by(remedy(window))])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let suspicion = Suspicion::of_reclaim(stall);
+    let headline = suspicion.said("memory was short, and programs had to reclaim it themselves");
+    let finding = Finding::new(Severity::Critical, "reclaim", headline)
+        .hurts("Every program that allocated waited until memory had been reclaimed.")
+        .mended_by(remedy(stall.window));
+    suspicion.cause(finding)
 }
 
 fn look(window: &Window) -> Result<Storm, Missing> {

@@ -6,6 +6,10 @@
 //! Unreclaimable slab memory (`SUnreclaim`) of 15% of memory or more, or reclaimable slab (mostly
 //! cached file names and inodes) of half of memory or more.
 //!
+//! As the cause of a stall: tasks spent it giving back such objects (`shrink_slab` in their stacks or in the
+//! profile); or they reclaimed while the kernel's objects held as much as above. The latter was there before
+//! the stall, and is less sure than what happened during it.
+//!
 //! ## Why it hurts
 //! Unreclaimable objects are given back by nobody but the code that made them: often a leak, or a
 //! program with millions of open files, sockets or cgroups. Reclaimable objects are given back
@@ -27,9 +31,12 @@
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; slabinfo(5), slabtop(1).
 
+use crate::kernel::SLAB_RECLAIM;
 use crate::share::{field, percent};
+use crate::stall::Stall;
+use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
 };
 use mw_proc::slabinfo::Slab;
 
@@ -57,6 +64,16 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(vec![held_as_cache(snapshot, reclaimable, share)]);
     }
     Ok(Vec::new())
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let own = Suspicion::of(stall).stuck(SLAB_RECLAIM).profile(SLAB_RECLAIM);
+    let found = hazard(stall.window)?.pop();
+    let shrinking = own.confidence_percent() > 0.0;
+    let suspicion = if shrinking { own } else { Suspicion::of_reclaim(stall).at_most(LATENT_MOST) };
+    let Some(mut finding) = found else { return suspicion.nothing() };
+    finding.headline = suspicion.said(&finding.headline);
+    suspicion.cause(finding)
 }
 
 fn held_for_good(snapshot: &Snapshot, severity: Severity, bytes: u64, share: f64) -> Finding {

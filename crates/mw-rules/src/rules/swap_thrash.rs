@@ -7,6 +7,9 @@
 //! or, where there is one look only, half of the swap is used and memory pressure has stopped all
 //! programs for a tenth of the last minute.
 //!
+//! As the cause of a stall: pages went both ways at such rates and programs waited for memory; or tasks
+//! waited for their own pages to come back from swap.
+//!
 //! ## Why it hurts
 //! The programs' working set does not fit. Everything runs at the speed of the swap device. When it
 //! is over, free memory is left in small pieces: a node that has thrashed may not be able to
@@ -30,14 +33,20 @@
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
 
+use crate::kernel::SWAP;
 use crate::share::percent;
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
 use mw_proc::vmstat::Counter;
 
 const PAGES_PER_S: f64 = 256.0;
 const CRITICAL_PAGES_PER_S: f64 = 2560.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 const USED_PERCENT: f64 = 50.0;
+
+/// What it is worth as a cause at most while pages only come back.
+const ONE_WAY_MOST: f64 = 85.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let swaps = window.now.swaps.need()?;
@@ -67,6 +76,35 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .seen("pswpout", Quantity::PerSecond(pages_out), "/proc/vmstat")
         .seen("memory pressure, some, 10 s", Quantity::Percent(some), "/proc/pressure/memory");
     Ok(vec![complete(finding)])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    if stall.window.now.swaps.need()?.is_empty() {
+        return Ok(None);
+    }
+    let (pages_in, pages_out) = (stall.rate(&[Counter::Pswpin]), stall.rate(&[Counter::Pswpout]));
+    let both_ways = [&pages_in, &pages_out]
+        .iter()
+        .all(|rate| rate.as_ref().is_ok_and(|pages| *pages >= PAGES_PER_S));
+    let base = if both_ways { Suspicion::of_reclaim(stall) } else { Suspicion::of(stall) };
+    let suspicion = base
+        .waits(&[WaitKind::Swap])
+        .stuck(SWAP)
+        .rate("pswpin and pswpout", &[Counter::Pswpin, Counter::Pswpout], PAGES_PER_S * 2.0)
+        .at_most(if both_ways { 100.0 } else { ONE_WAY_MOST });
+    let waited = suspicion.whom().is_some() || stall.stuck_in(SWAP).is_some();
+    if !both_ways && !waited {
+        return suspicion.nothing();
+    }
+    let headline = if both_ways {
+        suspicion.said("pages went to swap and were at once wanted back")
+    } else {
+        suspicion.said("programs waited for their own pages to come back from swap")
+    };
+    let finding = Finding::new(Severity::Critical, "swap", headline)
+        .seen("pswpin", Quantity::PerSecond(pages_in.unwrap_or(0.0)), "/proc/vmstat")
+        .seen("pswpout", Quantity::PerSecond(pages_out.unwrap_or(0.0)), "/proc/vmstat");
+    suspicion.cause(complete(finding))
 }
 
 /// Without a rate: swap that is used and pressure that has stopped everybody.

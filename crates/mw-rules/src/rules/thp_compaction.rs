@@ -6,6 +6,10 @@
 //! Transparent huge pages are on for every program (`enabled` is `always`) and a fault that finds
 //! no huge page compacts at once (`defrag` is `always`); or faults are compacting right now.
 //!
+//! As the cause of a stall: tasks waited in compaction for blocks of a huge page's size while the
+//! settings let faults compact, or `compact_stall` went up by 10 a second or more, or the kernel's profile
+//! shows compaction that was not there before.
+//!
 //! ## Why it hurts
 //! The fault of any thread may stop for as long as the kernel takes to move pages. A database
 //! refused all connections for 5 to 20 s at a time; its profile showed `compaction_alloc`.
@@ -32,7 +36,9 @@
 //! by default to madvise").
 
 use crate::share::percent;
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived};
 use mw_proc::vmstat::Counter;
 
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
@@ -45,10 +51,16 @@ const STALLS_NOW_PER_S: f64 = 10.0;
 const MIN_STALLS: u64 = 100;
 const VAIN_PERCENT: f64 = 50.0;
 
+/// What it is worth where the setting is mild and programs ask for huge pages: then what mends it is
+/// memory in larger pieces.
+const ASKED_FOR: f64 = 0.85;
+
+/// What it is worth where somebody fills a pool of huge pages meanwhile.
+const FOR_A_POOL: f64 = 0.7;
+
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.need()?;
-    let every_fault =
-        thp.enabled.selected() == Some("always") && thp.defrag.selected() == Some("always");
+    let every_fault = every_fault_compacts(thp);
     let rate = window.rate(Counter::CompactStall).unwrap_or(0.0);
     let compacting = rate >= STALLS_NOW_PER_S;
     if !every_fault && !compacting {
@@ -75,6 +87,43 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
              when memory is fragmented.",
         );
     Ok(vec![finding.mended_by(remedy(thp))])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let snapshot = &stall.window.now;
+    let thp = snapshot.thp.need()?;
+    let huge_order =
+        derived::order_of(derived::huge_page_bytes(snapshot), snapshot.origin.page_bytes);
+    let smaller = stall.order_wanted().is_some_and(|order| (order as usize) < huge_order);
+    if thp.enabled.selected() == Some("never") || smaller {
+        return Ok(None);
+    }
+    let settings_do_it = every_fault_compacts(thp);
+    let suspicion = Suspicion::of_compaction(stall)
+        .times(if settings_do_it { 1.0 } else { ASKED_FOR })
+        .times(if is_for_a_pool(stall) { FOR_A_POOL } else { 1.0 });
+    let headline = suspicion.said("direct compaction for transparent huge pages");
+    let failed = stall.rate(&[Counter::CompactFail]).unwrap_or(0.0);
+    let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
+    let finding = Finding::new(Severity::Critical, "transparent huge pages", headline)
+        .seen("compact_fail", Quantity::PerSecond(failed), "/proc/vmstat")
+        .seen("enabled", selected(thp.enabled.selected()), ENABLED)
+        .seen("defrag", selected(thp.defrag.selected()), DEFRAG)
+        .hurts("Threads stopped in page faults while the kernel moved pages.")
+        .mended_by(remedy(thp));
+    suspicion.cause(finding)
+}
+
+/// Whether the settings let every fault that finds no huge page compact.
+pub(crate) fn every_fault_compacts(thp: &Thp) -> bool {
+    thp.enabled.selected() == Some("always") && thp.defrag.selected() == Some("always")
+}
+
+/// Whether pages were being made for a pool of huge pages at the same rate.
+fn is_for_a_pool(stall: &Stall<'_>) -> bool {
+    let rate = |counters: &[Counter]| stall.rate(counters).unwrap_or(0.0);
+    let of_pools = rate(&[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail]);
+    of_pools > 0.0 && of_pools * 2.0 >= rate(&[Counter::CompactStall])
 }
 
 fn remedy(thp: &Thp) -> Remedy {

@@ -5,6 +5,8 @@
 //! ## What it finds
 //! A writable tmpfs of which 95% of the space or of the inodes are used.
 //!
+//! As the cause of a stall: the service answered that there is no space left while this was so.
+//!
 //! ## Why it hurts
 //! POSIX shared memory (`shm_open`) lives in /dev/shm: when it is full, `posix_fallocate` fails with
 //! ENOSPC, and a program that maps first and touches later is killed by SIGBUS. In /tmp and /run
@@ -27,8 +29,11 @@
 //! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7).
 
 use crate::share::percent;
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
 use mw_model::{
-    Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Window, format_bytes,
+    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Window,
+    format_bytes,
 };
 
 const WARNING_PERCENT: f64 = 95.0;
@@ -44,6 +49,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .filter(|f| f.size_bytes.is_some_and(|size| size >= MIN_BYTES))
         .filter_map(finding)
         .collect())
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    Suspicion::of_refusal(stall, hazard(stall.window)?, &["no space left on device", "enospc", "bus error"])
 }
 
 fn finding(filesystem: &MemoryFilesystem) -> Option<Finding> {

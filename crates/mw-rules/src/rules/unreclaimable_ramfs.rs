@@ -8,6 +8,10 @@
 //! Shared segments and locked memory of programs are shown beside it: they are as unreclaimable,
 //! but wanted.
 //!
+//! As the cause of a stall: ramdisks hold as much as above and tasks reclaimed meanwhile. It was there before
+//! the stall and explains only why memory was short, so that it is less sure than what happened during it;
+//! surer where most of what was scanned could not be reclaimed.
+//!
 //! ## Why it hurts
 //! A file in a ramdisk is memory that no reclaim gives back. Once the rest is used, each further
 //! allocation scans these pages in vain. With `vm.zone_reclaim_mode` set this took a database two
@@ -31,15 +35,25 @@
 //! Linux, Documentation/filesystems/tmpfs.rst and ramfs-rootfs-initramfs.rst;
 //! Documentation/mm/unevictable-lru.rst.
 
+use crate::kernel::NODE_RECLAIM;
 use crate::share::{nodes_of, percent};
+use crate::stall::Stall;
+use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
-    derived, format_bytes,
+    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step,
+    WaitKind, Window, derived, format_bytes,
 };
 use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
 
 const WARNING_PERCENT: f64 = 25.0;
 const CRITICAL_PERCENT: f64 = 50.0;
+
+/// How many pages are scanned for one that is reclaimed from where on it is in vain.
+const VAIN: f64 = 4.0;
+
+/// What it is worth as a cause at most where scanning was in vain.
+const VAIN_MOST: f64 = 75.0;
 
 /// Mounts that are shown as evidence.
 const MAX_SHOWN: usize = 3;
@@ -69,6 +83,21 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         (share >= WARNING_PERCENT).then(|| finding(snapshot, filesystems, node, bytes, share))
     };
     Ok(nodes_of(&snapshot.sample).filter_map(of_node).collect())
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const SCANNED: &[Counter] = &[Counter::PgscanDirect, Counter::PgscanKswapd];
+    const STOLEN: &[Counter] = &[Counter::PgstealDirect, Counter::PgstealKswapd];
+    let suspicion =
+        Suspicion::of_reclaim(stall).waits(&[WaitKind::NodeReclaim]).stuck(NODE_RECLAIM);
+    let mut nodes = hazard(stall.window)?;
+    nodes.sort_by_key(|node| std::cmp::Reverse(node.severity));
+    let Some(mut finding) = nodes.into_iter().next() else { return suspicion.nothing() };
+    let (scanned, stolen) = (stall.rate(SCANNED), stall.rate(STOLEN));
+    let in_vain = scanned.ok().zip(stolen.ok()).is_some_and(|(s, got)| s > 0.0 && got * VAIN < s);
+    let suspicion = suspicion.at_most(if in_vain { VAIN_MOST } else { LATENT_MOST });
+    finding.headline = suspicion.said(&finding.headline);
+    suspicion.cause(finding)
 }
 
 fn held(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> Held {

@@ -6,6 +6,9 @@
 //! `vm.zone_reclaim_mode` is not 0. Bit 1 switches node-local reclaim on, bit 2 lets it write
 //! dirty pages, bit 4 lets it unmap and swap pages.
 //!
+//! As the cause of a stall: the mode is not 0 and tasks waited in node reclaim, or the profile shows it,
+//! or its scans went up by 1,000 a second or more.
+//!
 //! ## Why it hurts
 //! Every allocation that does not fit the local node scans that node's pages first, although
 //! another node has free memory. When much of the node cannot be reclaimed (a ramdisk, locked
@@ -33,8 +36,13 @@
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().
 
+use crate::kernel::NODE_RECLAIM;
 use crate::share::{nodes_of, percent};
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window};
+use crate::stall::Stall;
+use crate::suspicion::Suspicion;
+use mw_model::{
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, WaitKind, Window,
+};
 use mw_proc::vmstat::Counter;
 
 const SETTING: &str = "vm.zone_reclaim_mode";
@@ -73,10 +81,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "A large allocation scans memory that cannot be reclaimed, page after page: minutes \
              to hours for what takes seconds otherwise.",
         )
-        .mended_by(Remedy::automatic(
-            format!("set {SETTING} to 0"),
-            vec![Step::write(Sysctl::path(SETTING), 0)],
-        ));
+        .mended_by(remedy());
     if let Some(count) = failed {
         finding = finding.seen("zone_reclaim_failed", Quantity::Count(count), "/proc/vmstat");
     }
@@ -86,6 +91,41 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         finding = finding.seen(what, Quantity::Percent(share), source);
     }
     Ok(vec![finding])
+}
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    const SCANS_PER_S: f64 = 1000.0;
+    let snapshot = &stall.window.now;
+    let mode = snapshot.sysctl.number(SETTING)?;
+    if mode == 0 {
+        return Ok(None);
+    }
+    let mut suspicion = Suspicion::of(stall)
+        .waits(&[WaitKind::NodeReclaim])
+        .stuck(NODE_RECLAIM)
+        .profile(NODE_RECLAIM)
+        .rate(
+            "zone_reclaim_failed and _success",
+            &[Counter::ZoneReclaimFailed, Counter::ZoneReclaimSuccess],
+            SCANS_PER_S,
+        );
+    if let Some((node, share)) = fullest_node(snapshot) {
+        let source = format!("/sys/devices/system/node/node{node}/meminfo");
+        let what = format!("unreclaimable on node {node}");
+        suspicion = suspicion.see(what, Quantity::Percent(share), source);
+    }
+    let headline = suspicion
+        .said(&format!("{SETTING} is {mode}, and the full node reclaimed from itself in vain"));
+    let finding = Finding::new(Severity::Critical, SETTING, headline)
+        .seen(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
+        .hurts("Every page that was asked for was looked for on the full node first.")
+        .mended_by(remedy());
+    suspicion.cause(finding)
+}
+
+fn remedy() -> Remedy {
+    let step = Step::write(Sysctl::path(SETTING), 0);
+    Remedy::automatic(format!("set {SETTING} to 0"), vec![step])
 }
 
 /// The node with the largest share of memory that reclaim cannot give back.

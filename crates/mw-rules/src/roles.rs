@@ -1,0 +1,244 @@
+//! Who suffered from a stall, and who caused it.
+
+use crate::kernel::{COLLAPSE, COMPACTION, RECLAIM};
+use crate::rules::not_memory;
+use crate::share::percent;
+use crate::stall::{Stall, is_background};
+use mw_model::{
+    BlockedTask, Cause, KernelWait, NOT_MEMORY, Role, TaskUse, TriggerKind, WaitKind, derived,
+    format_bytes, format_duration_ms,
+};
+
+/// Tasks that are named.
+const MAX_NAMED: usize = 5;
+
+/// What a task must have grown by to be named for it.
+const GROWTH_BYTES: i64 = 16 << 20;
+
+/// What it must have had written.
+const WRITTEN_BYTES: u64 = 16 << 20;
+
+/// Pages that it must have brought into the page cache.
+const FLOOD_PAGES: u64 = 4096;
+
+/// What a task must have waited to be named for it.
+const WAITED_US: u64 = 1000;
+
+/// Share of a processor, or of the processor time used, that it must have taken.
+const BUSY_PERCENT: f64 = 10.0;
+
+/// A part in a stall, with what it weighs against others.
+struct Part {
+    role: Role,
+    weight: f64,
+}
+
+/// Tasks that suffered, the worst first: the probed service, then those that waited or were found
+/// blocked longest.
+pub(crate) fn suffering(stall: &Stall<'_>) -> Vec<Role> {
+    let mut parts = Vec::new();
+    let mut pids: Vec<u32> = Vec::new();
+    let long = |wait: &&KernelWait| wait.total_us >= WAITED_US || wait.kind == WaitKind::Oom;
+    let waits = stall.incident.waits.iter().filter(|wait| !is_background(&wait.task));
+    for wait in waits.filter(long) {
+        if !pids.contains(&wait.pid) {
+            pids.push(wait.pid);
+            parts.push(waited(stall, wait.pid, &wait.task));
+        }
+    }
+    for task in stall.incident.blocked.iter().filter(|task| !is_background(&task.task)) {
+        let share = f64::from(task.seen) / f64::from(task.looks.max(1)) * stall.length_ms();
+        add(&mut parts, task.pid, &task.task, blocked(task), share);
+    }
+    for part in &mut parts {
+        if stall.is_probed(&part.role.task) {
+            // Beyond all others, however long they waited.
+            part.weight += stall.length_ms() * 1e6;
+        }
+    }
+    let trigger = &stall.incident.trigger;
+    let known = parts.iter().any(|part| stall.is_probed(&part.role.task));
+    if trigger.kind == TriggerKind::Probe && !known && !trigger.name.is_empty() {
+        let why = format!("did not answer for {}", format_duration_ms(stall.length_ms()));
+        add(&mut parts, pid_of_service(stall), &trigger.name, why, f64::INFINITY);
+    }
+    named(parts)
+}
+
+/// A task's waits in one line: in total, and in which way most.
+fn waited(stall: &Stall<'_>, pid: u32, task: &str) -> Part {
+    let own = stall.incident.waits.iter().filter(|wait| wait.pid == pid);
+    let mut kinds: Vec<(WaitKind, u64, u64)> = Vec::new();
+    for wait in own {
+        match kinds.iter_mut().find(|(kind, ..)| *kind == wait.kind) {
+            Some((_, us, count)) => {
+                *us = us.saturating_add(wait.total_us);
+                *count = count.saturating_add(wait.count);
+            }
+            None => kinds.push((wait.kind, wait.total_us, wait.count)),
+        }
+    }
+    kinds.sort_by_key(|(_, us, _)| std::cmp::Reverse(*us));
+    let line = |(kind, us, count): &(WaitKind, u64, u64)| {
+        if *kind == WaitKind::Oom && *us == 0 {
+            return "was chosen by the OOM killer".to_owned();
+        }
+        let time = format_duration_ms(*us as f64 / 1000.0);
+        let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+        format!("waited {time} in {kind}, {times}")
+    };
+    let why = kinds.iter().map(line).collect::<Vec<_>>().join("; ");
+    let total_us = kinds.iter().map(|(_, us, _)| *us as f64).sum::<f64>();
+    Part { role: Role { pid, task: task.to_owned(), why }, weight: total_us / 1000.0 }
+}
+
+fn blocked(task: &BlockedTask) -> String {
+    let looks = format!("in {} of {} looks", task.seen, task.looks);
+    match (task.state, task.stack.first()) {
+        ('D', Some(function)) => format!("found blocked in {function} {looks}"),
+        ('D', None) => format!("found blocked {looks}"),
+        _ => format!("found stopped by a signal or a debugger {looks}"),
+    }
+}
+
+/// The process of the probed service, 0 where none bears its name.
+fn pid_of_service(stall: &Stall<'_>) -> u32 {
+    let tasks = &stall.incident.tasks;
+    tasks.iter().find(|task| stall.is_probed(&task.task)).map_or(0, |task| task.pid)
+}
+
+/// Tasks that caused it, the most likely first, by what the cause is.
+pub(crate) fn causing(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
+    let Some(cause) = cause else { return Vec::new() };
+    let mut parts = Vec::new();
+    match cause.finding.rule.as_str() {
+        NOT_MEMORY => return not_memory(stall, &cause.finding.subject),
+        "page-cache-flood" | "dirty-limit-too-high" | "dirty-throttle" => {
+            floods(stall, &mut parts);
+            writers(stall, &mut parts);
+        }
+        "thp-compaction" | "fragmented-node" | "hugepage-shortage" | "khugepaged-churn" => {
+            in_functions(stall, &[COMPACTION, COLLAPSE].concat(), "compaction", &mut parts);
+            growth(stall, &mut parts);
+        }
+        _ => {
+            growth(stall, &mut parts);
+            floods(stall, &mut parts);
+            in_functions(stall, RECLAIM, "reclaim", &mut parts);
+        }
+    }
+    named(parts)
+}
+
+fn not_memory(stall: &Stall<'_>, subject: &str) -> Vec<Role> {
+    let mut parts = Vec::new();
+    match subject {
+        not_memory::PROCESSORS => busy(stall, &mut parts),
+        not_memory::STOPPED => {
+            for task in stall.incident.blocked.iter().filter(|task| task.state != 'D') {
+                add(&mut parts, task.pid, &task.task, blocked(task), f64::from(task.seen));
+            }
+        }
+        not_memory::DISK => writers(stall, &mut parts),
+        _ => {}
+    }
+    named(parts)
+}
+
+/// Who used the processors.
+fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+    let ms = |task: &TaskUse| task.user_ms.saturating_add(task.system_ms);
+    let used = derived::total(stall.incident.tasks.iter().map(ms));
+    for task in &stall.incident.tasks {
+        let share = percent(ms(task), used);
+        if share >= BUSY_PERCENT {
+            let why = format!("took {share:.0}% of the processor time used");
+            add(parts, task.pid, &task.task, why, share);
+        }
+    }
+}
+
+/// Who brought pages into the page cache.
+fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+    let page_bytes = stall.window.now.origin.page_bytes;
+    for share in stall.incident.flood.iter().filter(|share| share.pages >= FLOOD_PAGES) {
+        let bytes = share.pages.saturating_mul(page_bytes);
+        let size = format_bytes(bytes);
+        let why = format!("brought {size} of {} into the page cache", share.path);
+        add(parts, share.pid, &share.task, why, bytes as f64);
+    }
+}
+
+/// Who had something written to devices.
+fn writers(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+    for task in &stall.incident.tasks {
+        let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
+            continue;
+        };
+        let why = format!("had {} written", format_bytes(bytes));
+        add(parts, task.pid, &task.task, why, bytes as f64);
+    }
+}
+
+/// Whose resident memory grew.
+fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+    let grown = stall.incident.tasks.iter().filter(|t| t.resident_growth_bytes >= GROWTH_BYTES);
+    for task in grown {
+        let bytes = task.resident_growth_bytes.unsigned_abs();
+        let why = format!("grew by {}", format_bytes(bytes));
+        add(parts, task.pid, &task.task, why, bytes as f64);
+    }
+}
+
+/// Who was in these functions of the kernel. Threads of the kernel come last: they do what others
+/// make necessary.
+fn in_functions(stall: &Stall<'_>, functions: &[&str], what: &str, parts: &mut Vec<Part>) {
+    let Some(profile) = &stall.incident.profile else { return };
+    let all = profile.stacks.iter().map(|stack| stack.samples as f64).sum::<f64>();
+    let mut tasks: Vec<(u32, &str, f64)> = Vec::new();
+    for stack in &profile.stacks {
+        if !profile.names(stack).any(|name| functions.contains(&name)) {
+            continue;
+        }
+        let share = stack.samples as f64 * 100.0 * f64::from(stall.cpus()) / all;
+        match tasks.iter_mut().find(|(pid, task, _)| (*pid, *task) == (stack.pid, &stack.task)) {
+            Some((.., sum)) => *sum += share,
+            None => tasks.push((stack.pid, &stack.task, share)),
+        }
+    }
+    for (pid, task, share) in tasks.into_iter().filter(|(.., share)| *share >= BUSY_PERCENT) {
+        let kernel = is_background(task);
+        let who = if kernel { "kernel thread, " } else { "" };
+        let why = format!("{who}took {share:.0}% of a processor in {what}");
+        add(parts, pid, task, why, if kernel { 0.0 } else { share });
+    }
+}
+
+/// Adds a part, to the line of the same task where it has one.
+fn add(parts: &mut Vec<Part>, pid: u32, task: &str, why: String, weight: f64) {
+    let same = |part: &&mut Part| part.role.pid == pid && part.role.task == task;
+    match parts.iter_mut().find(same) {
+        Some(part) => {
+            part.role.why = format!("{}; {why}", part.role.why);
+            part.weight = part.weight.max(weight);
+        }
+        None => parts.push(Part { role: Role { pid, task: task.to_owned(), why }, weight }),
+    }
+}
+
+/// The weightiest, in their order: of tasks of one name the weightiest, with how many more there are.
+fn named(mut parts: Vec<Part>) -> Vec<Role> {
+    parts.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let mut named: Vec<(Role, u32)> = Vec::new();
+    for Part { role, .. } in parts {
+        match named.iter_mut().find(|(known, _)| known.task == role.task) {
+            Some((_, more)) => *more = more.saturating_add(1),
+            None => named.push((role, 0)),
+        }
+    }
+    let said = |(role, more): (Role, u32)| match more {
+        0 => role,
+        _ => Role { why: format!("{}; {more} more of that name", role.why), ..role },
+    };
+    named.into_iter().take(MAX_NAMED).map(said).collect()
+}

@@ -1,0 +1,297 @@
+//! # not-memory
+//!
+//! A service stalled, and memory was not to blame.
+//!
+//! ## What it finds
+//! No hazard: it only explains stalls, and only those for which no other rule has a plausible cause
+//! (40% or more). It says what it was instead:
+//! - the **processors**: the two halves of the canary, the one that touches fresh memory and the one
+//!   that does not, were held up alike; tasks waited for a processor; a program took most of them;
+//! - a **disk**: tasks waited for I/O, were found stuck in a file system, a journal or a block device,
+//!   or a disk was busy all the time, and nobody reclaimed memory;
+//! - a **stopped process**: one that a signal or a debugger has stopped (state T or t);
+//! - the **network or the service itself**: everything that can be seen on this machine was calm.
+//!
+//! ## Why it hurts
+//! A stall looks the same from outside whatever made it. Who takes it for one of memory tunes the
+//! wrong thing, and it comes back.
+//!
+//! ## What it looks like
+//! A probe passes its limit while scan rates, compaction and memory pressure stay where they were.
+//!
+//! ## Threshold
+//! The canary counts as held up from 20 ms on, twice its period; as held up by memory where fresh memory
+//! takes that much longer than the same work without, and twice as long in all, and then this rule is
+//! silent. Processors: tasks waited for one a fifth of the stall, or the canary was late for a twentieth of
+//! it; programs of one name are named when they took half of the time used and a quarter of a processor.
+//! Disk: tasks waited for I/O for a third of the stall, or one was stuck for as long, or a disk was busy for
+//! four fifths of it. Network or service: the surer the less anybody waited.
+//!
+//! ## How to fix it
+//! Processors: give the service more weight, or the other a quota. Disk: see who writes, and give it
+//! less weight. Stopped process: let it go on (`kill -CONT PID`). Network or service: look there.
+//!
+//! ## References
+//! Linux, Documentation/accounting/psi.rst; proc_pid_stat(5); systemd.resource-control(5).
+
+use crate::kernel::BLOCK_PREFIXES;
+use crate::share::percent;
+use crate::stall::{Canary, Resource, Stall};
+use crate::suspicion::WORTH_NAMING;
+use std::cmp::Reverse;
+
+use mw_model::{
+    BlockedTask, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, TriggerKind, derived,
+};
+
+/// What a stall that is not memory's is put down to.
+pub(crate) const PROCESSORS: &str = "processors";
+pub(crate) const DISK: &str = "disk";
+pub(crate) const STOPPED: &str = "stopped process";
+pub(crate) const ELSEWHERE: &str = "network or service";
+
+/// Share of the stall that tasks waited for a processor, and of the processor time used by one name.
+const CPU_PRESSURE_PERCENT: f64 = 20.0;
+const HOG_PERCENT: f64 = 50.0;
+
+/// Who uses less of one processor keeps nobody from it.
+const HOG_OF_A_PROCESSOR_PERCENT: f64 = 25.0;
+
+/// Share of the stall that tasks waited for I/O or one was stuck, and that a disk was busy.
+const IO_PERCENT: f64 = 33.0;
+const DISK_BUSY_PERCENT: f64 = 80.0;
+
+/// Share of the looks that found a process stopped.
+const STOPPED_PERCENT: f64 = 50.0;
+
+/// Nothing is certain.
+const MOST: f64 = 95.0;
+
+/// How sure, and what.
+type Candidate = (f64, Finding);
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let of_memory = matches!(stall.canary(), Canary::Memory(_))
+        || stall.incident.trigger.kind == TriggerKind::Pressure;
+    if of_memory {
+        return Ok(None);
+    }
+    let candidates = [stopped(stall), processors(stall), disk(stall), elsewhere(stall)?];
+    let candidates = candidates.into_iter().flatten().filter(|(sure, _)| *sure >= WORTH_NAMING);
+    // The first of equals: what names a culprit comes before what does not.
+    let candidates: Vec<Candidate> = candidates.collect();
+    let best = candidates.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(best.map(|(confidence, finding)| Cause {
+        finding,
+        confidence_percent: confidence.min(MOST).round() as u8,
+    }))
+}
+
+/// A process that cannot answer because it may not run.
+fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
+    const OF_THE_SERVICE: f64 = 95.0;
+    const OF_ANOTHER: f64 = 80.0;
+    let tasks = stall.incident.blocked.iter().filter(|task| "Tt".contains(task.state));
+    let long = tasks.filter(|task| seen_percent(task) >= STOPPED_PERCENT);
+    // Of a process's threads the first has its name.
+    let task =
+        long.max_by_key(|task| (stall.is_probed(&task.task), task.seen, Reverse(task.pid)))?;
+    let (sure, perhaps) = match stall.is_probed(&task.task) {
+        true => (OF_THE_SERVICE, ""),
+        false => (OF_ANOTHER, ", and may be what did not answer"),
+    };
+    let headline = format!("not memory: the process '{}' was stopped{perhaps}", task.task);
+    let finding = Finding::new(Severity::Critical, STOPPED, headline)
+        .seen(
+            format!("{} in state {}", task.task, task.state),
+            Quantity::Percent(seen_percent(task)),
+            format!("/proc/{}/stat", task.pid),
+        )
+        .hurts("A stopped process answers nobody; its connections stay open.")
+        .mended_by(manual("let it go on", format!("kill -CONT {}", task.pid)));
+    Some((sure, finding))
+}
+
+fn seen_percent(task: &BlockedTask) -> f64 {
+    f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1))
+}
+
+/// Too many programs for the processors.
+fn processors(stall: &Stall<'_>) -> Option<Candidate> {
+    const OF_THE_CANARY: f64 = 45.0;
+    const OF_PRESSURE: f64 = 30.0;
+    const PER_SHARE: f64 = 0.3;
+    const OF_A_HOG: f64 = 15.0;
+    const FURTHER: f64 = 15.0;
+    let mut finding = Finding::new(Severity::Critical, PROCESSORS, "");
+    let mut sure = 0.0;
+    let waited = stall.pressure_percent(Resource::Cpu);
+    // A single late turn in seconds is no shortage where the kernel says that nobody waits.
+    let calm = waited.is_some_and(|share| share < CPU_PRESSURE_PERCENT);
+    let least_us = if calm { stall.incident.duration_ms().saturating_mul(1000) / 20 } else { 0 };
+    if let Canary::Processors(us) = stall.canary()
+        && us >= least_us
+    {
+        sure += OF_THE_CANARY;
+        let late = Quantity::Milliseconds(us as f64 / 1000.0);
+        finding = finding.seen("both halves of the canary held up by", late, "canary");
+    }
+    if let Some(share) = waited.filter(|share| *share >= CPU_PRESSURE_PERCENT) {
+        sure = (sure + FURTHER).max(OF_PRESSURE + PER_SHARE * share);
+        let source = "/proc/pressure/cpu";
+        finding = finding.seen("processor pressure, some", Quantity::Percent(share), source);
+    }
+    if sure == 0.0 {
+        return None;
+    }
+    let hog = hog(stall);
+    let headline = match &hog {
+        Some((name, share)) => {
+            sure += OF_A_HOG;
+            let what = format!("of the processor time used, by '{name}'");
+            finding = finding.seen(what, Quantity::Percent(*share), "/proc/PID/stat");
+            format!("not memory: the processors were busy with '{name}'")
+        }
+        None => "not memory: there were more programs than processors".to_owned(),
+    };
+    finding.headline = headline;
+    let finding =
+        finding.hurts("Whoever wanted a processor had to wait for one.").mended_by(manual(
+            "give the service more weight, or the other a quota",
+            "systemctl set-property UNIT CPUWeight=1000".to_owned(),
+        ));
+    Some((sure, finding))
+}
+
+/// Programs of one name that took most of the processor time used, in percent of it.
+fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
+    let mut names: Vec<(&str, u64)> = Vec::new();
+    for task in &stall.incident.tasks {
+        let ms = task.user_ms.saturating_add(task.system_ms);
+        match names.iter_mut().find(|(name, _)| *name == task.task) {
+            Some((_, sum)) => *sum = sum.saturating_add(ms),
+            None => names.push((&task.task, ms)),
+        }
+    }
+    let used = derived::total(names.iter().map(|(_, ms)| *ms));
+    let (name, ms) = names.into_iter().max_by_key(|(_, ms)| *ms)?;
+    let share = percent(ms, used);
+    let much = percent(ms, stall.incident.duration_ms()) >= HOG_OF_A_PROCESSOR_PERCENT;
+    (much && share >= HOG_PERCENT).then(|| (name.to_owned(), share))
+}
+
+/// A disk that takes long.
+fn disk(stall: &Stall<'_>) -> Option<Candidate> {
+    const LEAST: f64 = 35.0;
+    const OF_STUCK: f64 = 50.0;
+    const OF_PRESSURE: f64 = 30.0;
+    const OF_BUSY: f64 = 15.0;
+    const FURTHER: f64 = 10.0;
+    let mut kinds = Vec::new();
+    let mut finding = Finding::new(Severity::Critical, DISK, "");
+    let stuck = stuck_in_io(stall);
+    if let Some((task, share)) = stuck {
+        kinds.push(OF_STUCK * share / 100.0 * stall.weight_of(&task.task));
+        let what = format!("{} stuck in {}", task.task, task.stack.first().map_or("", |f| f));
+        let source = format!("/proc/{}/stack", task.pid);
+        finding = finding.seen(what, Quantity::Percent(share), source);
+    }
+    let waited = stall.pressure_percent(Resource::Io);
+    if let Some(share) = waited.filter(|share| *share >= IO_PERCENT) {
+        kinds.push(OF_PRESSURE * share / 100.0);
+        let source = "/proc/pressure/io";
+        finding = finding.seen("I/O pressure, some", Quantity::Percent(share), source);
+    }
+    let busiest = busiest_disk(stall).filter(|(_, share)| *share >= DISK_BUSY_PERCENT);
+    if let Some((name, share)) = &busiest {
+        kinds.push(OF_BUSY);
+        let what = format!("{name} busy");
+        finding = finding.seen(what, Quantity::Percent(*share), "/proc/diskstats");
+    }
+    let best = kinds.iter().copied().reduce(f64::max)?;
+    let further = kinds.len().saturating_sub(1) as f64 * FURTHER;
+    let name = busiest.map_or_else(|| "a disk".to_owned(), |(name, _)| format!("the disk {name}"));
+    finding.headline = match stuck {
+        Some((task, _)) => format!("not memory: {name} was slow, and {} waited for it", task.task),
+        None => format!("not memory: {name} was slow, and programs waited for it"),
+    };
+    let finding = finding
+        .hurts("Whoever read from the disk or synced to it had to wait.")
+        .mended_by(manual("see who writes, and give it less weight", "pidstat -d 1".to_owned()));
+    Some((LEAST + best + further, finding))
+}
+
+/// The task that was stuck longest in a file system, a journal or a block device.
+fn stuck_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
+    let in_io = |task: &&BlockedTask| {
+        let named = |frame: &String| BLOCK_PREFIXES.iter().any(|p| frame.starts_with(p));
+        task.state == 'D' && task.stack.iter().any(named)
+    };
+    let tasks = stall.incident.blocked.iter().filter(in_io);
+    let task = tasks.max_by_key(|task| (stall.is_probed(&task.task), task.seen))?;
+    Some((task, seen_percent(task))).filter(|(_, share)| *share >= IO_PERCENT)
+}
+
+/// The busiest disk, in percent of the stall.
+fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
+    let table = &stall.incident.table;
+    let share = |column: &mw_model::Column| {
+        let name = column.name.strip_prefix("disk.")?.strip_suffix(".busy_ms")?;
+        let rates: Vec<f64> = stall.during(table.rates_per_s(&column.name)?).flatten().collect();
+        let ms_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
+        ms_per_s.is_finite().then(|| (name.to_owned(), (ms_per_s / 10.0).min(100.0)))
+    };
+    table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Everything that can be seen here was calm.
+///
+/// # Errors
+/// Nothing could be seen.
+fn elsewhere(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
+    const LEAST: f64 = 60.0;
+    const FURTHER: f64 = 5.0;
+    const PER_SHARE: f64 = 0.5;
+    if stall.incident.trigger.kind != TriggerKind::Probe {
+        return Ok(None);
+    }
+    let pressures = [
+        ("memory", stall.pressure_percent(Resource::Memory)),
+        ("io", stall.pressure_percent(Resource::Io)),
+        ("cpu", stall.pressure_percent(Resource::Cpu)),
+    ];
+    let calm = stall.canary() == Canary::Calm;
+    let known: Vec<f64> = pressures.iter().filter_map(|(_, share)| *share).collect();
+    if known.is_empty() && !calm {
+        let why = "neither the canary nor pressure stall information says whether it was calm";
+        return Err(Missing::skipped("canary and /proc/pressure", why));
+    }
+    let sure = LEAST - PER_SHARE * known.iter().copied().fold(0.0, f64::max)
+        + if calm { FURTHER } else { 0.0 }
+        + if known.len() == pressures.len() { FURTHER } else { 0.0 };
+    let said = stall.incident.trigger.failure.as_deref().unwrap_or("");
+    let headline = if said.contains("refused") {
+        "not memory: nothing listens where the service should be; the machine was calm".to_owned()
+    } else {
+        "not memory: the network or the service itself; the machine was calm".to_owned()
+    };
+    let mut finding = Finding::new(Severity::Warning, ELSEWHERE, headline)
+        .hurts("The service does not answer whatever this machine does.")
+        .mended_by(manual("look at the service's log and its connections", "ss -tin".to_owned()));
+    for (name, share) in pressures {
+        if let Some(share) = share {
+            let source = format!("/proc/pressure/{name}");
+            finding =
+                finding.seen(format!("{name} pressure, some"), Quantity::Percent(share), source);
+        }
+    }
+    if calm {
+        let calm = Quantity::Text("calm".to_owned());
+        finding = finding.seen("both halves of the canary", calm, "canary");
+    }
+    Ok(Some((sure, finding)))
+}
+
+fn manual(summary: &str, command: String) -> Remedy {
+    Remedy::named(summary, vec![Step::manual(command)])
+}

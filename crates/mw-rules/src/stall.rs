@@ -1,0 +1,395 @@
+//! A stall with what was seen during it, asked in the words in which rules think.
+
+use crate::share::percent;
+use mw_model::derived::total;
+use mw_model::{
+    BlockedTask, Incident, KernelWait, Missing, TaskUse, TriggerKind, WaitKind, Window,
+};
+use mw_proc::pressure::Pressure;
+use mw_proc::vmstat::Counter;
+
+/// What rules explain: an incident, the machine during it and the machine before it.
+#[derive(Clone, Copy)]
+pub(crate) struct Stall<'a> {
+    /// What was recorded.
+    pub(crate) incident: &'a Incident,
+    /// The machine at the stall's end, and the sample from just before it began.
+    pub(crate) window: &'a Window,
+    /// The like over the minute before, where there is one.
+    pub(crate) calm: Option<&'a Window>,
+}
+
+/// How the task that waited longest did, and others of its name.
+pub(crate) struct Waited {
+    /// The thread, or the process.
+    pub(crate) pid: u32,
+    /// Its name.
+    pub(crate) task: String,
+    /// How long in all, in microseconds; no longer than the stall.
+    pub(crate) total_us: u64,
+    /// The longest one, in microseconds.
+    pub(crate) max_us: u64,
+    /// How many tasks of that name waited.
+    pub(crate) tasks: u32,
+    /// How long all of them did, in microseconds.
+    pub(crate) all_us: u64,
+    /// How often; unknown where the kernel's accounting said it.
+    pub(crate) count: Option<u64>,
+    /// What said it.
+    pub(crate) source: &'static str,
+}
+
+/// What the recorder's own paired probe saw during the stall.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Canary {
+    /// It did not run, or nothing of it was kept.
+    Unknown,
+    /// Neither of the pair was held up: the machine had memory and processors to give.
+    Calm,
+    /// Fresh memory took longer than the same work without, by this much in all, in microseconds.
+    Memory(u64),
+    /// Both were held up alike, by this much, in microseconds: the processors.
+    Processors(u64),
+}
+
+/// What a pair may take before it counts as held up: what a busy machine's scheduler makes of 10 ms.
+const HELD_UP_US: u64 = 20_000;
+
+/// A row says what came to an end since the row before, so that the stall's last one is late.
+const LATE_ROWS_MS: u64 = 1000;
+
+/// Threads of the kernel that work on memory in the background: nobody waits for their waits.
+const BACKGROUND: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
+
+impl<'a> Stall<'a> {
+    /// How long it lasted, in milliseconds, at least 1.
+    pub(crate) fn length_ms(&self) -> f64 {
+        let lasted = self.incident.duration_ms() as f64;
+        let worst = self.incident.trigger.worst_ms;
+        let length = if lasted > 0.0 { lasted } else { worst };
+        if length.is_finite() { length.max(1.0) } else { 1.0 }
+    }
+
+    /// The task that waited longest in one of these ways, background threads left out; by the
+    /// kernel's own accounting where no single wait was seen.
+    pub(crate) fn longest_wait(&self, kinds: &[WaitKind]) -> Option<Waited> {
+        let mut tasks: Vec<Waited> = Vec::new();
+        for wait in self.waits(kinds).filter(|wait| !is_background(&wait.task)) {
+            match tasks.iter_mut().find(|known| known.pid == wait.pid) {
+                Some(known) => {
+                    known.total_us = known.total_us.saturating_add(wait.total_us);
+                    known.max_us = known.max_us.max(wait.max_us);
+                    known.count = known.count.map(|count| count.saturating_add(wait.count));
+                }
+                None => tasks.push(Waited {
+                    pid: wait.pid,
+                    task: wait.task.clone(),
+                    total_us: wait.total_us,
+                    max_us: wait.max_us,
+                    tasks: 1,
+                    all_us: 0,
+                    count: Some(wait.count),
+                    source: "kernel tracepoints",
+                }),
+            }
+        }
+        if tasks.is_empty() {
+            tasks.extend(self.incident.tasks.iter().filter_map(|task| accounted(task, kinds)));
+        }
+        with_namesakes(&mut tasks);
+        let weight = |w: &Waited| (self.share_percent(w) * self.weight_of(&w.task)) as u64;
+        let longest = tasks.into_iter().max_by_key(|w| (weight(w), w.total_us))?;
+        let most_us = (self.length_ms() * 1000.0) as u64;
+        Some(Waited { total_us: longest.total_us.min(most_us), ..longest })
+    }
+
+    /// Waits of these kinds.
+    pub(crate) fn waits(&self, kinds: &[WaitKind]) -> impl Iterator<Item = &'a KernelWait> {
+        self.incident.waits.iter().filter(move |wait| kinds.contains(&wait.kind))
+    }
+
+    /// The order that most of the time was waited for, where the kernel says.
+    pub(crate) fn order_wanted(&self) -> Option<u32> {
+        self.waits(&[WaitKind::Compaction]).max_by_key(|wait| wait.total_us)?.order
+    }
+
+    /// How much of the stall a time is, in percent.
+    pub(crate) fn cover_percent(&self, us: u64) -> f64 {
+        (us as f64 / 10.0 / self.length_ms()).min(100.0)
+    }
+
+    /// How much of the stall a task waited, in percent: all of its waits of the whole; or the longest
+    /// one of the slowest answer, where a stall is made of several; or, for less, what all tasks of
+    /// its name waited, since the threads of a server wait for one another.
+    pub(crate) fn share_percent(&self, waited: &Waited) -> f64 {
+        const OF_ALL: f64 = 0.7;
+        let trigger = &self.incident.trigger;
+        let slowest_us = trigger.worst_ms.max(trigger.limit_ms) * 1000.0;
+        let of_slowest = waited.max_us as f64 * 100.0 / slowest_us;
+        let of_slowest = if of_slowest.is_finite() { of_slowest } else { 0.0 };
+        let of_all = self.cover_percent(waited.all_us) * OF_ALL;
+        self.cover_percent(waited.total_us).max(of_slowest).max(of_all).min(100.0)
+    }
+
+    /// Whether waits inside the kernel were looked for: that there are none says something then.
+    pub(crate) fn waits_were_looked_for(&self) -> bool {
+        const LOOKS: [&str; 3] = ["tracing", "perf_event_open", "profiler"];
+        let hidden = |missing: &Missing| LOOKS.iter().any(|look| missing.what.contains(look));
+        !self.incident.waits.is_empty() || !self.incident.unseen.iter().any(hidden)
+    }
+
+    /// How much a task's wait says about the stall: less where a service was probed and the task
+    /// has another name.
+    pub(crate) fn weight_of(&self, task: &str) -> f64 {
+        const OF_ANOTHER: f64 = 0.8;
+        let probed = self.incident.trigger.kind == TriggerKind::Probe;
+        if probed && !self.is_probed(task) { OF_ANOTHER } else { 1.0 }
+    }
+
+    /// Whether a task bears the name of the probed service: `postgres` and `postgres-5432`.
+    pub(crate) fn is_probed(&self, task: &str) -> bool {
+        const SHORTEST: usize = 3;
+        let name = self.incident.trigger.name.to_ascii_lowercase();
+        let task = task.to_ascii_lowercase();
+        let probed = self.incident.trigger.kind == TriggerKind::Probe;
+        probed && task.len() >= SHORTEST && (name.contains(&task) || served_by(&name, &task))
+    }
+
+    /// Tasks in state D with one of these functions in their stack, the most often seen first.
+    pub(crate) fn stuck_in(&self, functions: &[&str]) -> Option<&'a BlockedTask> {
+        let stuck = self.incident.blocked.iter().filter(|task| {
+            task.state == 'D' && !is_background(&task.task) && is_in(&task.stack, functions)
+        });
+        stuck.max_by_key(|task| task.seen)
+    }
+
+    /// How often a second, during the stall.
+    ///
+    /// # Errors
+    /// Not counted, or there is one look only.
+    pub(crate) fn rate(&self, counters: &[Counter]) -> Result<f64, Missing> {
+        self.window.rate_of(counters)
+    }
+
+    /// The same in the minute before; 0 where nobody looked.
+    pub(crate) fn calm_rate(&self, counters: &[Counter]) -> f64 {
+        self.calm.and_then(|calm| calm.rate_of(counters).ok()).unwrap_or(0.0)
+    }
+
+    /// How much functions took more than before, in percent of one processor, and the name of the
+    /// one that took most.
+    pub(crate) fn grown_percent(&self, functions: &[&str]) -> Option<(&'a str, f64)> {
+        let incident = self.incident;
+        let known = incident.difference.iter().filter(|s| functions.contains(&s.function.as_str()));
+        let most = known.max_by(|a, b| a.during_percent.total_cmp(&b.during_percent))?;
+        let grown = most.during_percent - most.before_percent;
+        Some((most.function.as_str(), grown * f64::from(self.cpus())))
+    }
+
+    /// Processors, at least 1.
+    pub(crate) fn cpus(&self) -> u32 {
+        let profile = self.incident.profile.as_ref().map_or(0, |profile| profile.cpus);
+        self.incident.host.cpus.max(profile).max(1)
+    }
+
+    /// How much of the stall some task waited for a resource (`memory`, `io`, `cpu`), in percent,
+    /// by the kernel's pressure stall information.
+    pub(crate) fn pressure_percent(&self, resource: Resource) -> Option<f64> {
+        let of = |sample: &'a mw_model::Sample| resource.of(sample).map(|p| p.some.total_us);
+        let before = self.window.earlier.first().and_then(of);
+        let waited = of(&self.window.now.sample).zip(before).and_then(|(a, b)| a.checked_sub(b));
+        match waited.zip(self.window.span_ms()) {
+            Some((us, span_ms)) => Some((us as f64 / 10.0 / span_ms).min(100.0)),
+            None => self.pressure_of_table(resource),
+        }
+    }
+
+    fn pressure_of_table(&self, resource: Resource) -> Option<f64> {
+        let column = format!("pressure.{}.some.total_us", resource.name());
+        let rates = self.incident.table.rates_per_s(&column)?;
+        let rates: Vec<f64> = self.during(rates).flatten().collect();
+        let share = rates.iter().sum::<f64>() / rates.len() as f64 / 10_000.0;
+        share.is_finite().then(|| share.clamp(0.0, 100.0))
+    }
+
+    /// What stands in the rows of the stall.
+    pub(crate) fn during<T>(&self, values: Vec<Option<T>>) -> impl Iterator<Item = Option<T>> {
+        let last_ms = self.incident.ended_unix_ms.saturating_add(LATE_ROWS_MS);
+        let stall = self.incident.started_unix_ms..=last_ms;
+        let rows = self.incident.table.at_unix_ms.iter().zip(values);
+        rows.filter(move |(at, _)| stall.contains(at)).map(|(_, value)| value)
+    }
+
+    /// What the paired probe says. A row has what is under way, too, so that no row counts for more
+    /// than the time since the one before.
+    pub(crate) fn canary(&self) -> Canary {
+        let (mut touched, mut held, mut excess) = (0_u64, 0_u64, 0_u64);
+        let (mut worst_held, mut worst_excess) = (0, 0);
+        let mut rows = 0_u32;
+        for (gap_us, touch, idle) in self.pairs() {
+            rows = rows.saturating_add(1);
+            let more = touch.saturating_sub(idle);
+            touched = touched.saturating_add(touch.min(gap_us));
+            held = held.saturating_add(idle.min(gap_us));
+            excess = excess.saturating_add(more.min(gap_us));
+            worst_held = worst_held.max(idle);
+            worst_excess = worst_excess.max(more);
+        }
+        match () {
+            () if rows == 0 => Canary::Unknown,
+            () if worst_excess >= HELD_UP_US && touched >= held.saturating_mul(2) => {
+                Canary::Memory(excess.max(worst_excess))
+            }
+            () if worst_held >= HELD_UP_US => Canary::Processors(worst_held),
+            () => Canary::Calm,
+        }
+    }
+
+    /// The canary's rows during the stall: the time since the row before, the slowest touch, and the
+    /// slowest or latest turn without, in microseconds.
+    fn pairs(&self) -> Vec<(u64, u64, u64)> {
+        let column = |name: &str| -> Vec<Option<u64>> {
+            self.incident.table.values(name).map(Iterator::collect).unwrap_or_default()
+        };
+        let (touch, idle) = (column("canary.touch_us"), column("canary.idle_us"));
+        let late = column("canary.late_us");
+        let at = &self.incident.table.at_unix_ms;
+        let row = |row: usize| -> Option<(u64, u64, u64)> {
+            let before = row.checked_sub(1).and_then(|before| at.get(before));
+            let gap_ms = at.get(row)?.checked_sub(*before?)?;
+            let late = late.get(row).copied().flatten().unwrap_or(0);
+            let (touch, idle) = ((*touch.get(row)?)?, (*idle.get(row)?)?);
+            Some((gap_ms.saturating_mul(1000), touch, idle.max(late)))
+        };
+        let rows = self.during((0..at.len()).map(Some).collect());
+        rows.flatten().filter_map(row).collect()
+    }
+
+    /// The most that was dirty or under writeback during the stall: in bytes, and in percent of what
+    /// could hold page cache at that moment.
+    pub(crate) fn most_unwritten(&self) -> Option<(u64, f64)> {
+        const UNWRITTEN: [Counter; 2] = [Counter::NrDirty, Counter::NrWriteback];
+        const ROOM: [Counter; 3] =
+            [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
+        let page_bytes = self.window.now.origin.page_bytes;
+        let share = |get: &dyn Fn(Counter) -> Option<u64>| {
+            let sum = |of: &[Counter]| {
+                Some(total(of.iter().map(|c| get(*c)).collect::<Option<Vec<_>>>()?))
+            };
+            let (unwritten, room) = (sum(&UNWRITTEN)?, sum(&ROOM)?);
+            Some((unwritten.saturating_mul(page_bytes), percent(unwritten, room)))
+        };
+        let samples = self.window.earlier.first().into_iter().chain([&self.window.now.sample]);
+        let of_samples =
+            samples.filter_map(|s| s.vmstat.seen()).filter_map(|v| share(&|c| v.get(c)));
+        let column = |counter: &Counter| {
+            let name = format!("vmstat.{}", counter.name());
+            let values = self.incident.table.values(&name).map(Iterator::collect);
+            (*counter, self.during(values.unwrap_or_default()).collect::<Vec<Option<u64>>>())
+        };
+        let columns: Vec<_> = UNWRITTEN.iter().chain(&ROOM).map(column).collect();
+        let value = |row: usize, counter: Counter| {
+            let (_, values) = columns.iter().find(|(known, _)| *known == counter)?;
+            *values.get(row)?
+        };
+        let rows = columns.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+        let of_rows = (0..rows).filter_map(|row| share(&|counter| value(row, counter)));
+        of_samples.chain(of_rows).max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Whether the failed answer said one of these.
+    pub(crate) fn failure_says(&self, words: &[&str]) -> bool {
+        let said = self.incident.trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
+        words.iter().any(|word| said.contains(word))
+    }
+}
+
+/// What pressure stall information is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Resource {
+    Cpu,
+    Memory,
+    Io,
+}
+
+impl Resource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Io => "io",
+        }
+    }
+
+    fn of(self, sample: &mw_model::Sample) -> Option<&Pressure> {
+        match self {
+            Self::Cpu => sample.pressure.cpu.seen(),
+            Self::Memory => sample.pressure.memory.seen(),
+            Self::Io => sample.pressure.io.seen(),
+        }
+    }
+}
+
+/// Whether a task is a thread of the kernel that works on memory in the background.
+pub(crate) fn is_background(task: &str) -> bool {
+    BACKGROUND.iter().any(|name| task.starts_with(name))
+}
+
+/// Whether one of these functions is in a stack, whatever the compiler or the kernel has added to
+/// its name (`compact_zone.isra.0`, `compact_zone+0x12/0x90`).
+pub(crate) fn is_in(stack: &[String], functions: &[&str]) -> bool {
+    let bare = |frame: &'_ str| frame.split(['.', '+']).next().unwrap_or_default().to_owned();
+    stack.iter().any(|frame| functions.contains(&bare(frame).as_str()))
+}
+
+/// Whether a server of this kind runs under another name than its protocol has.
+fn served_by(probe: &str, task: &str) -> bool {
+    const SERVERS: [(&str, &[&str]); 3] = [
+        ("mysql", &["mysqld", "mariadbd", "mariadb"]),
+        ("redis", &["redis-server", "valkey-server"]),
+        ("http", &["nginx", "apache2", "httpd"]),
+    ];
+    SERVERS.iter().any(|(name, tasks)| probe.contains(name) && tasks.contains(&task))
+}
+
+/// Fills in how many of each name there are, and how long they waited in all.
+fn with_namesakes(tasks: &mut [Waited]) {
+    let mut names: Vec<(String, u32, u64)> = Vec::new();
+    for waited in tasks.iter() {
+        match names.iter_mut().find(|(name, ..)| *name == waited.task) {
+            Some((_, count, us)) => {
+                *count = count.saturating_add(1);
+                *us = us.saturating_add(waited.total_us);
+            }
+            None => names.push((waited.task.clone(), 1, waited.total_us)),
+        }
+    }
+    for waited in tasks {
+        if let Some((_, count, us)) = names.iter().find(|(name, ..)| *name == waited.task) {
+            (waited.tasks, waited.all_us) = (*count, *us);
+        }
+    }
+}
+
+/// What the kernel's delay accounting has of a process in these ways.
+fn accounted(task: &TaskUse, kinds: &[WaitKind]) -> Option<Waited> {
+    let delays = task.delays?;
+    let us = |kind: &WaitKind| match kind {
+        WaitKind::DirectReclaim => delays.free_pages_us,
+        WaitKind::Compaction => delays.compact_us,
+        WaitKind::Swap => delays.swap_in_us.saturating_add(delays.thrashing_us),
+        _ => 0,
+    };
+    let total_us = total(kinds.iter().map(us));
+    let (pid, name) = (task.pid, task.task.clone());
+    (total_us > 0).then_some(Waited {
+        pid,
+        task: name,
+        total_us,
+        max_us: 0,
+        tasks: 1,
+        all_us: 0,
+        count: None,
+        source: "taskstats",
+    })
+}

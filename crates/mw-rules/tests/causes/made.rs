@@ -1,0 +1,305 @@
+//! Made-up stalls: a machine as it was captured in a fixture, and what a recorder would have seen.
+
+use mw_collect::Source;
+use mw_model::{
+    BlockedTask, FloodShare, Host, Incident, KernelWait, Look, Missing, NO_VALUE, Profile, Sample,
+    Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind, Window,
+};
+use mw_proc::pressure::{Pressure, PressureLine};
+use mw_proc::vmstat::Counter;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// When every made-up stall begins.
+const STARTED_MS: u64 = 1_700_000_000_000;
+
+/// Rows a second, and for how long before and after the stall.
+const ROW_MS: u64 = 100;
+const BEFORE_MS: u64 = 3000;
+
+/// A stall and the machine that it happened on.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) incident: Incident,
+    pub(crate) window: Window,
+    pub(crate) calm: Option<Window>,
+}
+
+/// What either half of a canary takes that nothing holds up.
+const CALM_US: u64 = 400;
+
+impl Made {
+    /// A stall of 8.2 s of a probed PostgreSQL, on the machine of a fixture: nothing seen yet, the
+    /// canary calm, no counter moving.
+    pub(crate) fn on(fixture: &str) -> Self {
+        let window = captured(fixture);
+        let host = Host { cpus: 4, memory_bytes: 2 << 30, page_bytes: 4096, ..Host::default() };
+        let incident = Incident { id: 1, host, ..Incident::default() };
+        let made = Self { incident, window, calm: None };
+        made.trigger(TriggerKind::Probe, "postgres-5432", 8200.0).at_rest().canary(CALM_US, CALM_US)
+    }
+
+    /// What showed it, and how long it took.
+    pub(crate) fn trigger(mut self, kind: TriggerKind, name: &str, worst_ms: f64) -> Self {
+        let failure = None;
+        let name = name.to_owned();
+        self.incident.trigger = Trigger { kind, name, limit_ms: 500.0, worst_ms, failure };
+        self.incident.started_unix_ms = STARTED_MS;
+        self.incident.seen_unix_ms = STARTED_MS + 500;
+        self.incident.ended_unix_ms = STARTED_MS + worst_ms as u64;
+        self
+    }
+
+    /// How the probe failed.
+    pub(crate) fn failed(mut self, said: &str) -> Self {
+        self.incident.trigger.failure = Some(said.to_owned());
+        self
+    }
+
+    /// Neither a counter of vmstat moves nor does any task wait, during the stall and before it.
+    fn at_rest(mut self) -> Self {
+        self.window.now.sample.pressure.memory = pressure(0);
+        self.window.now.sample.pressure.io = pressure(0);
+        self.window.now.sample.pressure.cpu = pressure(0);
+        let span_ms = self.incident.trigger.worst_ms;
+        let before = Sample {
+            at_ms: self.window.now.sample.at_ms - span_ms,
+            ..self.window.now.sample.clone()
+        };
+        self.window.earlier = vec![before];
+        self.calm = Some(self.window.clone());
+        self
+    }
+
+    /// A counter goes up so often a second during the stall.
+    pub(crate) fn counts(self, counter: Counter, per_s: f64) -> Self {
+        self.counts_in_both(counter, 0.0, per_s)
+    }
+
+    /// The same before and during the stall.
+    pub(crate) fn counts_in_both(mut self, counter: Counter, calm_per_s: f64, per_s: f64) -> Self {
+        set_rate(&mut self.window, counter, per_s);
+        if let Some(calm) = &mut self.calm {
+            set_rate(calm, counter, calm_per_s);
+        }
+        self
+    }
+
+    /// The captured machine's own counters move as they did when it was captured.
+    pub(crate) fn captured_rates(mut self, fixture: &str) -> Self {
+        let captured = captured(fixture);
+        for &counter in Counter::ALL {
+            if let Ok(rate) = captured.rate(counter)
+                && rate > 0.0
+            {
+                set_rate(&mut self.window, counter, rate);
+            }
+        }
+        self
+    }
+
+    /// How much of the stall some task waited for memory, I/O and processors, in percent.
+    pub(crate) fn pressed(mut self, memory: u64, io: u64, cpu: u64) -> Self {
+        let us = |percent: u64| percent * 10 * self.incident.trigger.worst_ms as u64;
+        let now = &mut self.window.now.sample.pressure;
+        (now.memory, now.io, now.cpu) = (pressure(us(memory)), pressure(us(io)), pressure(us(cpu)));
+        self
+    }
+
+    /// What the two halves of the canary took at worst, in microseconds, in the stall's last row; in
+    /// others it is calm.
+    pub(crate) fn canary(self, touch_us: u64, idle_us: u64) -> Self {
+        let rows = self.incident.ended_unix_ms.saturating_sub(STARTED_MS) / ROW_MS;
+        self.rows(rows, |row| {
+            let last = row == rows;
+            let (touch, idle) = if last { (touch_us, idle_us) } else { (CALM_US, CALM_US) };
+            [touch, idle, CALM_US]
+        })
+    }
+
+    /// How many pages were dirty during the stall, and how many were free or clean cache.
+    pub(crate) fn dirty(mut self, pages: u64, others: u64) -> Self {
+        let rows = self.incident.table.rows();
+        let values = [
+            ("nr_dirty", pages),
+            ("nr_writeback", 0),
+            ("nr_free_pages", others),
+            ("nr_active_file", 0),
+            ("nr_inactive_file", pages),
+        ];
+        self.incident.table.columns.extend(values.map(|(name, value)| mw_model::Column {
+            name: format!("vmstat.{name}"),
+            values: vec![value; rows],
+        }));
+        self
+    }
+
+    /// Tracepoints may not be used on this machine.
+    pub(crate) fn untraced(mut self) -> Self {
+        let why = "only root may read it";
+        self.incident.unseen.push(Missing::skipped("/sys/kernel/tracing", why));
+        self.incident.waits.clear();
+        self.incident.profile = None;
+        self
+    }
+
+    /// A disk that is busy for so much of the stall, in percent.
+    pub(crate) fn disk(mut self, name: &str, busy_percent: u64) -> Self {
+        let column = format!("disk.{name}.busy_ms");
+        let rows = self.incident.table.rows() as u64;
+        let values = (0..rows).map(|row| row * ROW_MS * busy_percent / 100).collect();
+        self.incident.table.columns.push(mw_model::Column { name: column, values });
+        self
+    }
+
+    fn rows(mut self, stall_rows: u64, row: impl Fn(u64) -> [u64; 3]) -> Self {
+        let names = ["canary.touch_us", "canary.idle_us", "canary.late_us"];
+        let mut table = Table::of(names);
+        for at in 0..BEFORE_MS / ROW_MS {
+            table.push(STARTED_MS - BEFORE_MS + at * ROW_MS, &[CALM_US, CALM_US, NO_VALUE]);
+        }
+        for at in 0..=stall_rows {
+            table.push(STARTED_MS + at * ROW_MS, &row(at));
+        }
+        self.incident.table = table;
+        self
+    }
+
+    /// A task waits in the kernel.
+    pub(crate) fn waits(
+        mut self,
+        (pid, task): (u32, &str),
+        kind: WaitKind,
+        ms: u64,
+        count: u64,
+    ) -> Self {
+        let task = task.to_owned();
+        let (order, node) = (None, None);
+        let (total_us, max_us) = (ms * 1000, ms * 1000 / count.max(1) * 2);
+        self.incident.waits.push(KernelWait {
+            pid,
+            task,
+            kind,
+            order,
+            node,
+            count,
+            total_us,
+            max_us,
+        });
+        self
+    }
+
+    /// The order and node of the waits so far.
+    pub(crate) fn wanting(mut self, order: u32, node: u32) -> Self {
+        for wait in &mut self.incident.waits {
+            (wait.order, wait.node) = (Some(order), Some(node));
+        }
+        self
+    }
+
+    /// A task is found blocked, or stopped, in so many of 9 looks.
+    pub(crate) fn blocked(
+        mut self,
+        (pid, task): (u32, &str),
+        state: char,
+        seen: u32,
+        stack: &[&str],
+    ) -> Self {
+        let stack = stack.iter().map(|f| (*f).to_owned()).collect();
+        let task = task.to_owned();
+        self.incident.blocked.push(BlockedTask { pid, task, state, stack, seen, looks: 9 });
+        self
+    }
+
+    /// What functions took of all processors, before and during.
+    pub(crate) fn shifts(
+        mut self,
+        function: &str,
+        before_percent: f64,
+        during_percent: f64,
+    ) -> Self {
+        self.incident.difference.push(Shift {
+            function: function.to_owned(),
+            before_percent,
+            during_percent,
+            ..Shift::default()
+        });
+        self
+    }
+
+    /// A stack of the profile, outermost function first.
+    pub(crate) fn stack(
+        mut self,
+        (pid, task): (u32, &str),
+        samples: u64,
+        functions: &[&str],
+    ) -> Self {
+        let profile = self.incident.profile.get_or_insert_with(|| Profile {
+            hz: 999,
+            cpus: 4,
+            span_ms: 8200,
+            ..Profile::default()
+        });
+        let first = profile.functions.len() as u32;
+        profile.functions.extend(functions.iter().map(|f| (*f).to_owned()));
+        let frames = (first..first + functions.len() as u32).collect();
+        profile.stacks.push(Stack { task: task.to_owned(), pid, frames, samples });
+        self
+    }
+
+    /// A task uses processor time and grows.
+    pub(crate) fn uses(
+        mut self,
+        (pid, task): (u32, &str),
+        user_ms: u64,
+        growth_bytes: i64,
+    ) -> Self {
+        self.incident.tasks.push(TaskUse {
+            pid,
+            task: task.to_owned(),
+            user_ms,
+            resident_growth_bytes: growth_bytes,
+            ..TaskUse::default()
+        });
+        self
+    }
+
+    /// A task brings so many pages of a file into the page cache.
+    pub(crate) fn floods(mut self, (pid, task): (u32, &str), path: &str, pages: u64) -> Self {
+        let (task, path) = (task.to_owned(), path.to_owned());
+        self.incident.flood.push(FloodShare { pid, task, path, pages });
+        self
+    }
+}
+
+fn pressure(total_us: u64) -> Look<Pressure> {
+    let some = PressureLine { total_us, ..PressureLine::default() };
+    Look::Seen(Pressure { some, full: Some(some) })
+}
+
+/// The machine of a fixture; each is read once.
+fn captured(fixture: &str) -> Window {
+    static READ: Mutex<BTreeMap<String, Window>> = Mutex::new(BTreeMap::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let window = read.entry(fixture.to_owned()).or_insert_with(|| {
+        let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
+        let source = Source::tree(&tree).unwrap_or_else(|error| panic!("{error}"));
+        mw_collect::window(&source)
+    });
+    window.clone()
+}
+
+/// Sets what a counter was before, so that it goes up so often a second.
+fn set_rate(window: &mut Window, counter: Counter, per_s: f64) {
+    let span_s = window.span_ms().unwrap() / 1000.0;
+    let grown = (per_s * span_s).round() as u64;
+    let (Look::Seen(now), Some(Look::Seen(before))) =
+        (&mut window.now.sample.vmstat, window.earlier.first_mut().map(|s| &mut s.vmstat))
+    else {
+        panic!("a fixture without vmstat")
+    };
+    let was = before.get(counter).unwrap_or(0);
+    before.set(counter, Some(was));
+    now.set(counter, Some(was + grown));
+}

@@ -1,0 +1,304 @@
+//! The made-up stalls, with what explains each.
+
+use crate::made::Made;
+use mw_model::{TriggerKind, WaitKind};
+use mw_proc::vmstat::Counter;
+
+/// A stall, the rule that explains it, and the others that are plausible beside it.
+pub(crate) struct Stall {
+    pub(crate) name: &'static str,
+    pub(crate) made: Made,
+    pub(crate) first: &'static str,
+    pub(crate) also: &'static [&'static str],
+}
+
+const POSTGRES: (u32, &str) = (812, "postgres");
+const MYSQLD: (u32, &str) = (901, "mysqld");
+const DD: (u32, &str) = (4711, "dd");
+const HEARTBEAT: (u32, &str) = (77, "heartbeat");
+
+/// What is captured on which nothing is wrong.
+pub(crate) const HEALTHY: &str = "healthy/debian-6.12";
+
+/// All stalls that memory caused.
+pub(crate) fn of_memory() -> Vec<Stall> {
+    let mut all = tales();
+    all.extend(reclaiming());
+    all.extend(latent());
+    all.extend(refused());
+    all
+}
+
+fn is(name: &'static str, made: Made, first: &'static str, also: &'static [&'static str]) -> Stall {
+    Stall { name, made, first, also }
+}
+
+/// Stalls as the field reports tell them.
+fn tales() -> Vec<Stall> {
+    vec![
+        is("mysql-stall", mysql_stall(), "thp-compaction", &["fragmented-node"]),
+        is(
+            "mysql-stall, profile alone",
+            mysql_profile().untraced(),
+            "thp-compaction",
+            &["fragmented-node"],
+        ),
+        is("mysql-stall, 40 threads", mysql_threads(), "thp-compaction", &["fragmented-node"]),
+        is("fragmented-node", fragmented(), "fragmented-node", &["thp-compaction"]),
+        is("network buffers on a fragmented node", order_4(), "fragmented-node", &[]),
+        is("slow-shared-memory", shared_memory(), "zone-reclaim", &["unreclaimable-ramfs"]),
+        is(
+            "ram-starved-cluster",
+            ram_starved(),
+            "dirty-limit-too-high",
+            &["oom-kill", "page-cache-flood", "reclaim-storm"],
+        ),
+    ]
+}
+
+/// The profile of the report (percent of all processors, idle and stalled), and what tracepoints
+/// would have shown; counters as in the re-enactment, 108 compact_stall a second.
+fn mysql_stall() -> Made {
+    mysql_profile()
+        .waits(MYSQLD, WaitKind::Compaction, 7900, 880)
+        .wanting(9, 0)
+        .counts(Counter::CompactStall, 108.0)
+        .counts(Counter::CompactFail, 107.0)
+        .stack(MYSQLD, 6000, &["asm_exc_page_fault", "try_to_compact_pages", "compaction_alloc"])
+        .stack((0, "swapper"), 20_000, &["cpu_idle", "poll_idle"])
+}
+
+/// No thread waits long, and each for the others.
+fn mysql_threads() -> Made {
+    let mut made = mysql_profile();
+    for thread in 0..40 {
+        made = made.waits((1000 + thread, "mysqld"), WaitKind::Compaction, 500, 60);
+    }
+    made.wanting(9, 0).counts(Counter::CompactStall, 290.0)
+}
+
+fn mysql_profile() -> Made {
+    Made::on("thp-compaction/firing")
+        .trigger(TriggerKind::Probe, "mysql-3306", 8200.0)
+        .shifts("compaction_alloc", 0.0, 17.13)
+        .shifts("compact_zone", 0.0, 17.67)
+        .shifts("poll_idle", 99.07, 78.94)
+}
+
+fn fragmented() -> Made {
+    Made::on("fragmented-node/firing")
+        .trigger(TriggerKind::Probe, "job-9000", 9700.0)
+        .waits((55, "job"), WaitKind::Compaction, 9100, 1046)
+        .wanting(9, 0)
+        .counts(Counter::CompactStall, 107.0)
+        .counts(Counter::CompactFail, 107.0)
+}
+
+fn order_4() -> Made {
+    Made::on("fragmented-node/firing")
+        .waits(POSTGRES, WaitKind::Compaction, 4100, 700)
+        .wanting(4, 0)
+        .counts(Counter::CompactStall, 85.0)
+}
+
+fn shared_memory() -> Made {
+    Made::on("zone-reclaim/firing")
+        .trigger(TriggerKind::Probe, "sybase-5000", 14_400.0)
+        .waits((31, "dataserver"), WaitKind::NodeReclaim, 13_900, 335_000)
+        .counts(Counter::ZoneReclaimFailed, 23_000.0)
+        .shifts("node_reclaim", 0.0, 24.1)
+        .shifts("shrink_node", 0.0, 23.8)
+}
+
+fn ram_starved() -> Made {
+    Made::on("dirty-limit-too-high/firing")
+        .trigger(TriggerKind::Heartbeat, "heartbeat", 5000.0)
+        .canary(2_400_000, 900)
+        .dirty(20_000, 4000)
+        .pressed(73, 80, 5)
+        .waits(HEARTBEAT, WaitKind::DirectReclaim, 4300, 900)
+        .waits(DD, WaitKind::DirtyThrottle, 600, 12)
+        .floods(DD, "/u01/oradata/testfile", 60_000)
+        .counts(Counter::PgscanDirect, 2_000_000.0)
+        .counts(Counter::PgscanFile, 2_000_000.0)
+        .counts(Counter::Allocstall, 180.0)
+        .counts(Counter::OomKill, 0.4)
+}
+
+/// Stalls in which programs had to reclaim.
+fn reclaiming() -> Vec<Stall> {
+    const FLOOD: &[&str] = &["reclaim-storm"];
+    vec![
+        is("page-cache-flood", flood("reclaim-storm/quiet"), "page-cache-flood", FLOOD),
+        is(
+            "page-cache-flood, the limit too high",
+            flood("page-cache-flood/firing"),
+            "dirty-limit-too-high",
+            &["page-cache-flood", "reclaim-storm"],
+        ),
+        is("reclaim-storm", storm("reclaim-storm/quiet"), "reclaim-storm", &[]),
+        is("reclaim-storm, unprivileged", unprivileged_storm(), "reclaim-storm", &[]),
+        is("swap-thrash", thrash(), "swap-thrash", &["reclaim-storm"]),
+        is("swap-thrash, coming back", swapped_in(), "swap-thrash", &[]),
+        is("cgroup-limit", cgroup("cgroup-limit/firing"), "cgroup-limit", &[]),
+        is("cgroup-limit, version 1", cgroup("cgroup-limit/firing-v1"), "cgroup-limit", &[]),
+        is("numa-node-exhausted", node(), "numa-node-exhausted", &["reclaim-storm"]),
+        is("dirty-throttle", throttle(), "dirty-throttle", &[]),
+        is(
+            "hugepage-shortage",
+            pool(),
+            "hugepage-shortage",
+            &["fragmented-node", "thp-compaction"],
+        ),
+        is("khugepaged-churn", churn(), "khugepaged-churn", &[]),
+        is("oom-kill", killed(), "oom-kill", &[]),
+        is("slab-bloat, shrinking", shrinking(), "slab-bloat", &[]),
+    ]
+}
+
+/// Programs reclaim by themselves for most of the stall, and everybody waits.
+fn storm(fixture: &str) -> Made {
+    Made::on(fixture)
+        .canary(900_000, 700)
+        .pressed(60, 10, 5)
+        .waits(POSTGRES, WaitKind::DirectReclaim, 6000, 500)
+        .counts(Counter::PgscanDirect, 90_000.0)
+        .counts(Counter::PgscanKswapd, 60_000.0)
+        .counts(Counter::PgstealDirect, 50_000.0)
+        .counts(Counter::PgstealKswapd, 40_000.0)
+        .counts(Counter::Allocstall, 60.0)
+        .stack((45, "kswapd0"), 8000, &["kthread", "kswapd", "balance_pgdat", "shrink_node"])
+        .stack((0, "swapper"), 24_000, &["do_idle"])
+}
+
+fn unprivileged_storm() -> Made {
+    storm("reclaim-storm/quiet").untraced()
+}
+
+fn flood(fixture: &str) -> Made {
+    storm(fixture)
+        .floods(DD, "/u01/oradata/testfile", 200_000)
+        .counts(Counter::PgscanFile, 150_000.0)
+}
+
+fn thrash() -> Made {
+    storm("swap-thrash/firing")
+        .waits(POSTGRES, WaitKind::Swap, 5000, 900)
+        .counts(Counter::Pswpin, 9000.0)
+        .counts(Counter::Pswpout, 11_000.0)
+        .uses((660, "job"), 100, 900 << 20)
+}
+
+fn swapped_in() -> Made {
+    Made::on("swap-thrash/quiet")
+        .waits(POSTGRES, WaitKind::Swap, 7000, 4000)
+        .counts(Counter::Pswpin, 6000.0)
+}
+
+fn cgroup(fixture: &str) -> Made {
+    Made::on(fixture).pressed(35, 0, 0).waits(POSTGRES, WaitKind::CgroupReclaim, 7000, 3000)
+}
+
+fn node() -> Made {
+    let made = storm("numa-node-exhausted/firing");
+    let full = mw_rules::find("numa-node-exhausted").unwrap().hazard(&made.window).unwrap();
+    let node: u32 = full[0].subject.strip_prefix("node ").unwrap().parse().unwrap();
+    made.wanting(0, node)
+}
+
+fn throttle() -> Made {
+    Made::on("dirty-throttle/firing")
+        .pressed(0, 70, 0)
+        .waits(POSTGRES, WaitKind::DirtyThrottle, 7000, 40)
+        .blocked(POSTGRES, 'D', 8, &["balance_dirty_pages", "generic_perform_write", "vfs_write"])
+}
+
+fn pool() -> Made {
+    Made::on("hugepage-shortage/firing-runtime")
+        .waits(POSTGRES, WaitKind::Compaction, 6000, 300)
+        .wanting(9, 0)
+        .blocked((9, "sysctl"), 'D', 8, &["alloc_pool_huge_folio", "set_max_huge_pages"])
+        .counts(Counter::CompactStall, 40.0)
+        .counts(Counter::HtlbBuddyAllocFail, 36.0)
+}
+
+fn churn() -> Made {
+    Made::on("khugepaged-churn/firing")
+        .shifts("khugepaged", 0.2, 24.0)
+        .shifts("collapse_huge_page", 0.1, 20.0)
+        .blocked(POSTGRES, 'D', 7, &["rwsem_down_read_slowpath", "lock_mm_and_find_vma"])
+}
+
+fn killed() -> Made {
+    Made::on("oom-kill/quiet")
+        .trigger(TriggerKind::Probe, "postgres-5432", 900.0)
+        .failed("connection reset by peer")
+        .counts(Counter::OomKill, 1.2)
+        .waits(POSTGRES, WaitKind::Oom, 500, 1)
+}
+
+fn shrinking() -> Made {
+    Made::on("slab-bloat/firing")
+        .shifts("shrink_slab", 0.0, 22.0)
+        .shifts("prune_dcache_sb", 0.0, 18.0)
+        .blocked(POSTGRES, 'D', 8, &["shrink_dentry_list", "prune_dcache_sb", "shrink_slab"])
+}
+
+/// Conditions that were there before, and that explain why programs had to reclaim.
+fn latent() -> Vec<Stall> {
+    let storms = [
+        ("hugepage-hoard", "hugepage-hoard/firing"),
+        ("min-free-too-low", "min-free-too-low/firing"),
+        ("min-free-too-high", "min-free-too-high/firing"),
+        ("slab-bloat", "slab-bloat/firing"),
+        ("unreclaimable-ramfs", "unreclaimable-ramfs/firing"),
+        ("unreclaimable-ramfs", "unreclaimable-ramfs/firing-tmpfs"),
+    ];
+    storms.map(|(rule, fixture)| is(fixture, storm(fixture), rule, &["reclaim-storm"])).into()
+}
+
+/// Requests that were refused.
+fn refused() -> Vec<Stall> {
+    let full = Made::on("tmpfs-full/firing")
+        .failed("could not resize shared memory segment: No space left on device");
+    let strict = Made::on("overcommit-refusal/firing")
+        .failed("could not fork new process for connection: Cannot allocate memory");
+    vec![
+        is("tmpfs-full", full, "tmpfs-full", &[]),
+        is("overcommit-refusal", strict, "overcommit-refusal", &[]),
+    ]
+}
+
+/// Stalls that memory did not cause, on the machine of a fixture, with what the verdict says.
+pub(crate) fn decoys(fixture: &str) -> [(&'static str, Made, &'static str); 4] {
+    let stopped = Made::on(fixture).blocked(POSTGRES, 'T', 9, &["do_signal_stop"]);
+    [
+        ("cpu-hog", cpu_hog(fixture), "the processors were busy with 'stress'"),
+        ("slow-disk", slow_disk(fixture), "the disk sdb was slow"),
+        ("stopped", stopped, "the process 'postgres' was stopped"),
+        ("network", Made::on(fixture), "the network or the service itself"),
+    ]
+}
+
+/// Both halves of the canary are late alike.
+fn cpu_hog(fixture: &str) -> Made {
+    let mut made = Made::on(fixture)
+        .canary(190_000, 180_000)
+        .pressed(0, 0, 85)
+        .counts(Counter::Pgfault, 5000.0)
+        .uses((1, "init"), 20, 0);
+    for pid in 0..8 {
+        made = made.uses((2000 + pid, "stress"), 3900, 0);
+    }
+    made
+}
+
+/// Everybody who syncs waits; there is some writeback, and no reclaim.
+fn slow_disk(fixture: &str) -> Made {
+    Made::on(fixture)
+        .pressed(0, 88, 2)
+        .disk("sdb", 99)
+        .waits(POSTGRES, WaitKind::DirtyThrottle, 60, 2)
+        .blocked(POSTGRES, 'D', 8, &["jbd2_log_wait_commit", "ext4_sync_file", "do_fsync"])
+        .counts(Counter::Pgpgout, 400.0)
+}
