@@ -7,12 +7,16 @@
 
 pub mod capture;
 mod collector;
+mod disks;
 mod hints;
+mod own;
 pub mod probe;
 mod redact;
 mod sampler;
 mod source;
 
+pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
+pub use own::OwnMemory;
 pub use sampler::Sampler;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
@@ -48,6 +52,11 @@ pub fn window(source: &Source) -> Window {
         OriginKind::Tree => capture::earlier_sample(source, &snapshot.sample),
     };
     Window { earlier: earlier.into_iter().collect(), now: snapshot }
+}
+
+/// The numbers of the NUMA nodes; none where they cannot be told.
+pub fn nodes(source: &Source) -> Vec<u32> {
+    node::collect(source).iter().flatten().map(|node| node.id).collect()
 }
 
 /// A whole look, and the sampler for another look at the fast counters.

@@ -25,20 +25,20 @@ pub struct Sampler {
 
 /// A kernel file that stays open, or why it could not be opened.
 #[derive(Debug)]
-struct Held {
+pub(crate) struct Held {
     path: String,
     file: Result<OwnedFd, Missing>,
 }
 
 impl Held {
-    fn open(source: &Source, path: impl Into<String>) -> Self {
+    pub(crate) fn open(source: &Source, path: impl Into<String>) -> Self {
         let path = path.into();
         let file = source.open(&path);
         Self { path, file }
     }
 
     /// Reads the file into `buffer` and lets `parse` fill `look` in place.
-    fn refresh<T: Default>(
+    pub(crate) fn refresh<T: Default>(
         &self,
         kind: OriginKind,
         buffer: &mut Vec<u8>,
@@ -94,16 +94,27 @@ impl Sampler {
 
     /// Takes a sample into `sample`, whose buffers are used again.
     pub fn sample(&mut self, sample: &mut Sample) {
-        let kind = self.kind;
-        let buffer = &mut self.buffer;
-        sample.at_ms = self.started.elapsed().as_secs_f64() * 1000.0;
+        self.sample_fast(sample);
+        let (kind, buffer) = (self.kind, &mut self.buffer);
         let set = |value: &mut _, bytes: &[u8]| {
             *value = mw_proc::meminfo::Meminfo::parse(bytes)?;
             Ok(())
         };
-        self.vmstat.refresh(kind, buffer, &mut sample.vmstat, |v, b| v.parse_into(b));
         self.meminfo.refresh(kind, buffer, &mut sample.meminfo, set);
         self.zoneinfo.refresh(kind, buffer, &mut sample.zoneinfo, |v, b| v.parse_into(b));
+        sample.nodes.resize_with(self.nodes.len(), NodeSample::default);
+        for ((id, held), node) in self.nodes.iter().zip(&mut sample.nodes) {
+            node.node = *id;
+            held.refresh(kind, buffer, &mut node.meminfo, set);
+        }
+    }
+
+    /// Takes only what can be read ten times a second for next to nothing: vmstat, buddyinfo and
+    /// pressure. The rest of `sample` stays as it was.
+    pub fn sample_fast(&mut self, sample: &mut Sample) {
+        let (kind, buffer) = (self.kind, &mut self.buffer);
+        sample.at_ms = self.started.elapsed().as_secs_f64() * 1000.0;
+        self.vmstat.refresh(kind, buffer, &mut sample.vmstat, |v, b| v.parse_into(b));
         self.buddyinfo.refresh(kind, buffer, &mut sample.buddyinfo, |v, b| v.parse_into(b));
         for (held, look) in [
             (&self.pressure_cpu, &mut sample.pressure.cpu),
@@ -114,11 +125,6 @@ impl Sampler {
                 *value = mw_proc::pressure::Pressure::parse(bytes)?;
                 Ok(())
             });
-        }
-        sample.nodes.resize_with(self.nodes.len(), NodeSample::default);
-        for ((id, held), node) in self.nodes.iter().zip(&mut sample.nodes) {
-            node.node = *id;
-            held.refresh(kind, buffer, &mut node.meminfo, set);
         }
     }
 }

@@ -29,6 +29,7 @@ pub struct Source {
     kind: OriginKind,
     root: PathBuf,
     dir: OwnedFd,
+    patience: u32,
 }
 
 /// A root that cannot be looked at.
@@ -76,7 +77,7 @@ impl Source {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(root, flags, Mode::empty())
             .map_err(|errno| SourceError::Open { path: root.to_owned(), errno })?;
-        Ok(Self { kind, root: root.to_owned(), dir })
+        Ok(Self { kind, root: root.to_owned(), dir, patience: 1 })
     }
 
     /// Live machine or captured tree.
@@ -84,10 +85,17 @@ impl Source {
         self.kind
     }
 
+    /// Lets looks at many processes and groups take so many times as long: for threads that nobody
+    /// waits for.
+    #[must_use]
+    pub fn patient(self, times: u32) -> Self {
+        Self { patience: times, ..self }
+    }
+
     /// How long a look may take that may take `live` on a running machine: nobody waits for the
     /// files of a captured tree.
     pub(crate) fn budget(&self, live: Duration) -> Duration {
-        if self.kind == OriginKind::Live { live } else { live * 1000 }
+        live * if self.kind == OriginKind::Live { self.patience } else { 1000 }
     }
 
     /// The root folder.

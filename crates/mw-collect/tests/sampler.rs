@@ -1,6 +1,6 @@
 //! The sampler allocates nothing after its first sample.
 
-use mw_collect::{Sampler, Source};
+use mw_collect::{DiskSampler, Sampler, Source};
 use mw_model::Sample;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -14,6 +14,9 @@ fn a_sample_allocates_nothing_after_the_first() {
     let mut sampler = Sampler::open(&source, &[0]);
     let mut sample = Sample::default();
     sampler.sample(&mut sample);
+    let mut disks = DiskSampler::open(&source);
+    let mut ticks = Vec::new();
+    disks.sample(&mut ticks);
     assert!(sample.vmstat.seen().is_some() && sample.zoneinfo.seen().is_some());
     // The counts are those of the whole process, other threads included: the least of several rounds
     // is the sampler's own.
@@ -21,6 +24,7 @@ fn a_sample_allocates_nothing_after_the_first() {
         let region = Region::new(ALLOC);
         for _ in 0..10 {
             sampler.sample(&mut sample);
+            disks.sample(&mut ticks);
         }
         let change = region.change();
         change.allocations + change.reallocations

@@ -12,13 +12,15 @@ const MAX_DISKS: usize = 256;
 const VIRTUAL: [&str; 4] = ["loop", "ram", "zram", "sr"];
 
 pub(crate) fn collect(source: &Source) -> Result<Vec<Disk>, Missing> {
-    let names = source.list("/sys/block")?;
-    Ok(names
-        .into_iter()
-        .filter(|name| !VIRTUAL.iter().any(|prefix| name.starts_with(prefix)))
-        .take(MAX_DISKS)
-        .map(|name| disk(source, name))
-        .collect())
+    Ok(names(source)?.into_iter().map(|name| disk(source, name)).collect())
+}
+
+/// The devices that dirty memory is written to.
+pub(crate) fn names(source: &Source) -> Result<Vec<String>, Missing> {
+    let mut names = source.list("/sys/block")?;
+    names.retain(|name| !VIRTUAL.iter().any(|prefix| name.starts_with(prefix)));
+    names.truncate(MAX_DISKS);
+    Ok(names)
 }
 
 fn disk(source: &Source, name: String) -> Disk {

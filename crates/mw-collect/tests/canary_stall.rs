@@ -1,0 +1,112 @@
+//! Memory that is not given, and a process that is not run: only the first is a stall of memory.
+//!
+//! One test in a process of its own, for it is put into a cgroup and stopped.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use mw_collect::probe::canary::Canary;
+use mw_model::CanaryTick;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+const ROOT: &str = "/sys/fs/cgroup/memory";
+const BEAT: Duration = Duration::from_millis(10);
+const STALL_US: u64 = 300_000;
+/// When the alarm rings. Under load a turn may be late by as much.
+const LIMIT: Duration = Duration::from_millis(100);
+
+/// A memory cgroup of version 1 in which whoever gets no memory waits, and is not killed.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn make() -> std::io::Result<Self> {
+        let path = Path::new(ROOT).join(format!("memwright-test-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        let made = Self(path);
+        fs::write(made.0.join("memory.oom_control"), "1")?;
+        fs::write(made.limit(), "0")?;
+        Ok(made)
+    }
+
+    fn limit(&self) -> PathBuf {
+        self.0.join("memory.limit_in_bytes")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = fs::write(self.limit(), "-1");
+        let _ = fs::write(Path::new(ROOT).join("cgroup.procs"), std::process::id().to_string());
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Does `what` half a second after `file` has the line `begun`, from outside of this process.
+fn later(file: &Path, begun: &str, what: &str) -> Child {
+    let file = file.display();
+    let script = format!("until grep -q '^{begun}' {file}; do sleep 0.01; done; sleep 0.5; {what}");
+    Command::new("sh").args(["-c", &script]).spawn().unwrap()
+}
+
+/// The worst until `end` has run, and how long the touch had taken when the alarm rang. It
+/// allocates nothing while memory is not given.
+fn worst(canary: &Canary, mut end: Child) -> (CanaryTick, Option<Duration>) {
+    let begun = Instant::now();
+    let mut alarm = [PollFd::from_borrowed_fd(canary.alarm(), PollFlags::IN)];
+    let patience = Timespec { tv_sec: 5, tv_nsec: 0 };
+    assert_eq!(poll(&mut alarm, Some(&patience)), Ok(1), "the alarm");
+    let touching = canary.touching_for();
+    canary.heard();
+    std::thread::sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
+    assert!(end.wait().unwrap().success());
+    (canary.take(), touching)
+}
+
+fn wait_for_a_turn(canary: &Canary) {
+    canary.take();
+    for _ in 0..2 {
+        while canary.take().touch_us == 0 {
+            std::thread::sleep(BEAT);
+        }
+    }
+}
+
+#[test]
+fn a_stall_of_memory_is_told_from_one_of_the_processor() {
+    let canary = Canary::start(BEAT, 16 << 10).unwrap();
+    canary.set_limit(LIMIT);
+    // It holds from the next turn on.
+    wait_for_a_turn(&canary);
+
+    // A process that is stopped is late everywhere.
+    let own = std::process::id();
+    let status = format!("/proc/{own}/status");
+    let goes_on = later(status.as_ref(), "State:.T", &format!("kill -CONT {own}"));
+    canary.take();
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)
+        .unwrap();
+    let (stopped, _) = worst(&canary, goes_on);
+    assert!(stopped.late_us > STALL_US && stopped.idle_us > STALL_US, "{stopped:?}");
+
+    let cgroup = match Cgroup::make() {
+        Ok(cgroup) => cgroup,
+        Err(error) => {
+            eprintln!("skipped: no memory cgroup of version 1 can be made: {error}");
+            return;
+        }
+    };
+    // One that is given no memory is late only where it touches some.
+    let members = cgroup.0.join("cgroup.procs");
+    let lift = format!("echo -1 > {}", cgroup.limit().display());
+    let goes_on = later(&members, &own.to_string(), &lift);
+    canary.take();
+    fs::write(&members, own.to_string()).unwrap();
+    let (starved, at_alarm) = worst(&canary, goes_on);
+    assert!(starved.touch_us > STALL_US, "{starved:?}");
+    assert!(at_alarm.is_some_and(|elapsed| elapsed >= LIMIT / 2), "{at_alarm:?}");
+    assert!(2 * starved.idle_us < starved.touch_us, "{starved:?}");
+    drop(cgroup);
+}
