@@ -1,0 +1,136 @@
+//! Puts an incident together from what was gathered. Pure.
+
+use crate::trigger::Begun;
+use mw_model::{
+    BlockedTask, FloodShare, Host, INCIDENT_SCHEMA, Incident, Layout, Missing, Profile, Snapshot,
+    Table, TaskUse, Tick, Window,
+};
+use mw_profile::{Evidence, difference};
+
+/// What was gathered during a stall.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) evidence: Evidence,
+    pub(crate) flood: Vec<FloodShare>,
+    pub(crate) tasks: Vec<TaskUse>,
+    pub(crate) blocked: Vec<BlockedTask>,
+    pub(crate) unseen: Vec<Missing>,
+}
+
+/// An incident that is not explained yet.
+pub(crate) fn incident(
+    host: &Host,
+    begun: &Begun,
+    ended_unix_ms: u64,
+    failure: Option<String>,
+    table: Table,
+    gathered: Gathered,
+) -> Incident {
+    let mut trigger = begun.trigger.clone();
+    let during = begun.started_unix_ms..=ended_unix_ms.saturating_add(ROW_MS);
+    if let Some(worst_us) = worst_us(&table, &trigger.name, &during) {
+        trigger.worst_ms = trigger.worst_ms.max(worst_us as f64 / 1000.0);
+    }
+    let failures = format!("probe.{}.failures", trigger.name);
+    trigger.failure = failure.filter(|_| largest(&table, &failures, &during) > Some(0));
+    let Gathered { mut evidence, flood, tasks, blocked, unseen } = gathered;
+    for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
+        profile.stacks.retain(|stack| stack.task != OWN_TASK);
+    }
+    let difference = match (&evidence.baseline, &evidence.profile) {
+        (Some(baseline), Some(profile)) => difference(baseline, profile),
+        (None, Some(profile)) => difference(&Profile::default(), profile),
+        _ => Vec::new(),
+    };
+    Incident {
+        schema: INCIDENT_SCHEMA,
+        host: host.clone(),
+        trigger,
+        started_unix_ms: begun.started_unix_ms,
+        seen_unix_ms: begun.seen_unix_ms,
+        ended_unix_ms: ended_unix_ms.max(begun.seen_unix_ms),
+        table,
+        baseline: evidence.baseline,
+        difference,
+        waits: evidence.waits,
+        lost_records: evidence.lost_records,
+        profile: evidence.profile,
+        blocked,
+        tasks,
+        flood,
+        unseen,
+        ..Incident::default()
+    }
+}
+
+/// The thread that looks at all others during a stall; what it does is no part of the stall.
+pub(crate) const OWN_TASK: &str = "mw-evidence";
+
+/// Rows are so far apart, in milliseconds: what happens between two is in the second.
+const ROW_MS: u64 = 100;
+
+/// The worst that the look of this name saw.
+fn worst_us(table: &Table, name: &str, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
+    let column = match name {
+        "canary" => "canary.touch_us".to_owned(),
+        "heartbeat" => "canary.late_us".to_owned(),
+        probe => format!("probe.{probe}.worst_us"),
+    };
+    largest(table, &column, during)
+}
+
+fn largest(table: &Table, column: &str, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
+    let rows = table.at_unix_ms.iter().zip(table.values(column)?);
+    rows.filter(|(at, _)| during.contains(at)).filter_map(|(_, value)| value).max()
+}
+
+/// The names of a table's columns.
+pub(crate) fn names(table: &Table) -> Vec<&str> {
+    table.columns.iter().map(|column| column.name.as_str()).collect()
+}
+
+/// The machine at a stall's end, with the sample from just before the stall began.
+pub(crate) fn window(
+    table: &Table,
+    mut now: Snapshot,
+    started_unix_ms: u64,
+    ended_unix_ms: u64,
+) -> Window {
+    let layout = Layout::named(&names(table));
+    let before = last_until(table, &layout, started_unix_ms);
+    if let Some(end) = last_until(table, &layout, ended_unix_ms.saturating_add(ROW_MS)) {
+        // What the rows have is of the moment; the rest is as it was shortly after.
+        let sample = &mut now.sample;
+        sample.at_ms = end.sample.at_ms;
+        sample.vmstat = end.sample.vmstat;
+        sample.buddyinfo = end.sample.buddyinfo;
+        sample.pressure = end.sample.pressure;
+    }
+    Window { earlier: before.map(|tick| tick.sample).into_iter().collect(), now }
+}
+
+/// The like window of the time before the stall, where there are rows of it.
+pub(crate) fn calm(table: &Table, window: &Window, started_unix_ms: u64) -> Option<Window> {
+    let layout = Layout::named(&names(table));
+    let first = tick_at(table, &layout, 0)?;
+    let last = window.earlier.first()?.clone();
+    if first.unix_ms >= started_unix_ms || first.sample.at_ms >= last.at_ms {
+        return None;
+    }
+    let mut calm = Window { earlier: vec![first.sample], now: window.now.clone() };
+    let sample = &mut calm.now.sample;
+    (sample.at_ms, sample.vmstat) = (last.at_ms, last.vmstat);
+    (sample.buddyinfo, sample.pressure) = (last.buddyinfo, last.pressure);
+    Some(calm)
+}
+
+fn last_until(table: &Table, layout: &Layout, unix_ms: u64) -> Option<Tick> {
+    let at = table.at_unix_ms.iter().rposition(|at| *at <= unix_ms)?;
+    tick_at(table, layout, at)
+}
+
+fn tick_at(table: &Table, layout: &Layout, at: usize) -> Option<Tick> {
+    let mut row = Vec::new();
+    table.row(at, &mut row);
+    Some(layout.read(*table.at_unix_ms.get(at)?, &row))
+}

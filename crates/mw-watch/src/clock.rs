@@ -1,0 +1,37 @@
+//! Time: of the wall for people, and of a clock that never goes back for differences.
+
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::time::Duration;
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    u64::try_from(since(ClockId::Realtime).as_millis()).unwrap_or(0)
+}
+
+/// Since a moment that stays the same while the machine runs.
+pub(crate) fn monotonic() -> Duration {
+    since(ClockId::Monotonic)
+}
+
+/// Milliseconds of [`monotonic`].
+pub(crate) fn monotonic_ms() -> f64 {
+    monotonic().as_secs_f64() * 1000.0
+}
+
+/// Processor time of this process.
+pub(crate) fn process_time() -> Duration {
+    since(ClockId::ProcessCPUTime)
+}
+
+fn since(clock: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+}
+
+/// Sleeps until a moment of [`monotonic`].
+pub(crate) fn sleep_until(moment: Duration) {
+    let Ok(moment) = Timespec::try_from(moment) else { return };
+    while clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &moment)
+        == Err(rustix::io::Errno::INTR)
+    {}
+}

@@ -1,0 +1,269 @@
+//! Decides when a stall begins and when it is over. Pure: it is told the time and what was seen.
+//!
+//! ```text
+//!          a look passes its limit            every look is good again, for QUIET_MS
+//!   calm ───────────────────────────▶ stalled ─────────────────────────────────────▶ calm
+//!    ▲                                   │ MAX_STALL_MS: the evidence is closed
+//!    └───────────────────────────────────┘ looks that are still bad count again once they were good
+//! ```
+
+use mw_model::{Trigger, TriggerKind};
+
+/// A stall is over when all looks were good for so long: a second stall within it is the same one.
+pub const QUIET_MS: f64 = 1000.0;
+
+/// The longest stall of which evidence is taken; within the ring with time before and after it.
+pub const MAX_STALL_MS: f64 = 60_000.0;
+
+/// The share of a heartbeat's token time-out from which on its lateness is a stall, in percent.
+pub const HEARTBEAT_PERCENT: f64 = 25.0;
+
+/// Pressure lasts so long after the kernel's trigger has spoken: it speaks once a window, of a
+/// second.
+const PRESSURE_MS: f64 = 1500.0;
+
+/// Limits of the looks that are not probes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limits {
+    /// Of touching fresh memory.
+    pub(crate) canary_ms: f64,
+    /// Token time-out of a heartbeat that the machine must keep.
+    pub(crate) token_ms: Option<f64>,
+}
+
+/// What a probe is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct ProbeLook {
+    pub(crate) limit_ms: f64,
+    /// How long the question under way has been out.
+    pub(crate) under_way_ms: Option<f64>,
+    /// The number of the last answer, how long it took, and whether it was a failure.
+    pub(crate) last: Option<(u64, f64, bool)>,
+}
+
+/// What the canary is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct CanaryLook {
+    pub(crate) touching_ms: f64,
+    /// How overdue the thread that touches nothing is.
+    pub(crate) late_ms: f64,
+}
+
+/// What was seen in one turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen<'a> {
+    pub(crate) probes: &'a [ProbeLook],
+    pub(crate) canary: Option<CanaryLook>,
+    /// Whether the kernel's pressure trigger has spoken since the last turn.
+    pub(crate) pressure: bool,
+}
+
+/// Which look it was, and how long it had taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Passed {
+    pub(crate) kind: TriggerKind,
+    /// The probe's place, for a probe.
+    pub(crate) probe: usize,
+    pub(crate) limit_ms: f64,
+    pub(crate) took_ms: f64,
+}
+
+/// What a turn came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Turn {
+    /// Nothing has changed.
+    Same,
+    /// A stall begins.
+    Begun(Passed),
+    /// The stall is over; all looks have been good since so many milliseconds.
+    Over { good_for_ms: f64 },
+}
+
+/// Follows probes, canary and pressure.
+#[derive(Debug)]
+pub(crate) struct Detector {
+    limits: Limits,
+    probes: Vec<Followed>,
+    canary: Followed,
+    heartbeat: Followed,
+    pressure: Followed,
+    /// When the kernel's pressure trigger last spoke.
+    pressure_at_ms: Option<f64>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Followed {
+    bad: bool,
+    /// Bad since before its last stall was closed: begins no other until it was good.
+    chronic: bool,
+    answered: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Calm,
+    Stalled { since_ms: f64, good_since_ms: Option<f64> },
+}
+
+impl Detector {
+    pub(crate) fn new(limits: Limits, probes: usize) -> Self {
+        Self {
+            limits,
+            probes: vec![Followed::default(); probes],
+            canary: Followed::default(),
+            heartbeat: Followed::default(),
+            pressure: Followed::default(),
+            pressure_at_ms: None,
+            state: State::Calm,
+        }
+    }
+
+    /// Whether there is a stall.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.state != State::Calm
+    }
+
+    /// Whether all looks are good at the moment, stall or not.
+    pub(crate) fn is_good(&self) -> bool {
+        !matches!(self.state, State::Stalled { good_since_ms: None, .. })
+    }
+
+    /// One look at everything, at `now_ms` of a clock that never goes back.
+    pub(crate) fn turn(&mut self, now_ms: f64, seen: Seen<'_>) -> Turn {
+        let passed = self.passed(now_ms, seen);
+        let bad = self.followed().any(|look| look.bad && !look.chronic);
+        match self.state {
+            State::Calm => match passed {
+                Some(passed) => {
+                    self.state = State::Stalled { since_ms: now_ms, good_since_ms: None };
+                    Turn::Begun(passed)
+                }
+                None => Turn::Same,
+            },
+            State::Stalled { since_ms, .. } if now_ms - since_ms >= MAX_STALL_MS => {
+                for look in self.followed() {
+                    look.chronic = look.bad;
+                }
+                self.calm(0.0)
+            }
+            State::Stalled { since_ms, .. } if bad => {
+                self.state = State::Stalled { since_ms, good_since_ms: None };
+                Turn::Same
+            }
+            State::Stalled { since_ms, good_since_ms } => {
+                let good_since_ms = good_since_ms.unwrap_or(now_ms);
+                if now_ms - good_since_ms >= QUIET_MS {
+                    return self.calm(now_ms - good_since_ms);
+                }
+                self.state = State::Stalled { since_ms, good_since_ms: Some(good_since_ms) };
+                Turn::Same
+            }
+        }
+    }
+
+    fn calm(&mut self, good_for_ms: f64) -> Turn {
+        self.state = State::Calm;
+        Turn::Over { good_for_ms }
+    }
+
+    fn followed(&mut self) -> impl Iterator<Item = &mut Followed> {
+        let others = [&mut self.canary, &mut self.heartbeat, &mut self.pressure];
+        self.probes.iter_mut().chain(others)
+    }
+
+    /// The first look that passes its limit in this turn and is no old acquaintance.
+    fn passed(&mut self, now_ms: f64, seen: Seen<'_>) -> Option<Passed> {
+        let mut passed = None;
+        for (place, (followed, look)) in self.probes.iter_mut().zip(seen.probes).enumerate() {
+            let new = |took_ms| Passed {
+                kind: TriggerKind::Probe,
+                probe: place,
+                limit_ms: look.limit_ms,
+                took_ms,
+            };
+            let took_ms = followed.asked(look).filter(|_| !followed.chronic);
+            passed = passed.or(took_ms.map(new));
+        }
+        let (heartbeat, canary) = self.limits.passed_by(seen.canary.unwrap_or_default());
+        let pressure = self.pressed(now_ms, seen.pressure);
+        let canary = self.canary.follow(canary);
+        let heartbeat = self.heartbeat.follow(heartbeat);
+        let pressure = self.pressure.follow(pressure);
+        passed.or(heartbeat).or(canary).or(pressure)
+    }
+
+    /// The kernel's trigger speaks once a window while there is pressure.
+    fn pressed(&mut self, now_ms: f64, spoke: bool) -> Option<Passed> {
+        if spoke {
+            self.pressure_at_ms = Some(now_ms);
+        }
+        let limit_ms = crate::PRESSURE_STALL.as_secs_f64() * 1000.0;
+        let recent = self.pressure_at_ms.is_some_and(|at| now_ms - at < PRESSURE_MS);
+        recent.then(|| Passed::of(TriggerKind::Pressure, limit_ms, limit_ms))
+    }
+}
+
+impl Limits {
+    /// Whether the canary passes the limit of a heartbeat, and its own.
+    fn passed_by(&self, look: CanaryLook) -> (Option<Passed>, Option<Passed>) {
+        let heartbeat = self.token_ms.map(|token_ms| token_ms * HEARTBEAT_PERCENT / 100.0);
+        let heartbeat = heartbeat
+            .filter(|limit_ms| look.late_ms >= *limit_ms)
+            .map(|limit_ms| Passed::of(TriggerKind::Heartbeat, limit_ms, look.late_ms));
+        // Where the thread that touches nothing is late too, it is processors that are short.
+        let canary = (look.touching_ms - look.late_ms >= self.canary_ms)
+            .then(|| Passed::of(TriggerKind::Canary, self.canary_ms, look.touching_ms));
+        (heartbeat, canary)
+    }
+}
+
+impl Followed {
+    /// Follows a look that is bad or good at every turn; what it passed, unless that is old.
+    fn follow(&mut self, passed: Option<Passed>) -> Option<Passed> {
+        self.bad = passed.is_some();
+        self.chronic &= self.bad;
+        passed.filter(|_| !self.chronic)
+    }
+
+    /// Follows a probe, which is bad from its limit to its answer, and from a failure to the next
+    /// answer; how long it has taken where it passes its limit in this turn.
+    fn asked(&mut self, look: &ProbeLook) -> Option<f64> {
+        let waiting = look.under_way_ms.filter(|ms| *ms >= look.limit_ms);
+        if let Some((number, took_ms, failed)) = look.last.filter(|(n, ..)| *n != self.answered) {
+            self.answered = number;
+            let slow = took_ms >= look.limit_ms;
+            self.bad = failed || waiting.is_some();
+            self.chronic &= failed || slow;
+            return if failed || slow { Some(took_ms) } else { waiting };
+        }
+        self.bad |= waiting.is_some();
+        waiting
+    }
+}
+
+impl Passed {
+    fn of(kind: TriggerKind, limit_ms: f64, took_ms: f64) -> Self {
+        Self { kind, probe: 0, limit_ms, took_ms }
+    }
+
+    /// The trigger as an incident has it.
+    pub(crate) fn trigger(&self, probe_name: &str) -> Trigger {
+        let name = match self.kind {
+            TriggerKind::Probe => probe_name,
+            TriggerKind::Canary => "canary",
+            TriggerKind::Pressure => "pressure",
+            TriggerKind::Heartbeat => "heartbeat",
+        };
+        Trigger {
+            kind: self.kind,
+            name: name.to_owned(),
+            limit_ms: self.limit_ms,
+            worst_ms: self.took_ms,
+            failure: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

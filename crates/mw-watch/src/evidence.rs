@@ -1,0 +1,131 @@
+//! The evidence thread: while there is a stall it looks at tasks; afterwards it puts the incident
+//! together, has it explained, and keeps it.
+
+use crate::Event;
+use crate::assemble::{self, Gathered};
+use crate::looks::Looks;
+use crate::ring::Ring;
+use crate::trigger::{Begun, Stalls};
+use mw_collect::Source;
+use mw_model::{Host, Incident, Missing, TriggerKind};
+use mw_profile::{Blocked, Tasks};
+use mw_record::Writer;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// Between two looks at blocked tasks.
+const BLOCKED_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The longest that one look at tasks may take.
+const LOOK_LIMIT: Duration = Duration::from_millis(50);
+
+/// How long is recorded after a stall before its incident is closed.
+pub const AFTER: Duration = Duration::from_secs(5);
+
+/// How long before a stall belongs to its incident.
+pub const BEFORE: Duration = Duration::from_secs(45);
+
+/// The canary's interval while there is a stall.
+const CANARY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What the evidence thread works with.
+pub(crate) struct Evidence {
+    pub(crate) looks: Arc<Looks>,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) stalls: Arc<Stalls>,
+    pub(crate) source: Source,
+    pub(crate) host: Host,
+    /// What cannot be looked at on this machine.
+    pub(crate) unseen: Vec<Missing>,
+    pub(crate) canary_interval: Duration,
+    pub(crate) events: Sender<Event>,
+}
+
+impl Evidence {
+    /// Gathers until the recorder stops.
+    pub(crate) fn run(self) {
+        while let Some(begun) = self.stalls.wait() {
+            if self.events.send(Event::Begun(begun.trigger.clone())).is_err() {
+                return;
+            }
+            let incident = self.incident(&begun);
+            let event = match self.writer.keep_incident(incident.clone()) {
+                Ok(id) => Event::Incident(Box::new(Incident { id, ..incident })),
+                Err(error) => Event::Lost { incident: Box::new(incident), error },
+            };
+            if self.events.send(event).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn incident(&self, begun: &Begun) -> Incident {
+        let (gathered, ended_unix_ms) = self.during();
+        self.stalls.rest(AFTER);
+        let failure = match begun.trigger.kind {
+            TriggerKind::Probe => {
+                self.looks.probers.get(begun.probe).and_then(|prober| prober.last_failure())
+            }
+            _ => None,
+        };
+        let since = begun.started_unix_ms.saturating_sub(millis(BEFORE));
+        let table = self.ring.table(since, ended_unix_ms + millis(AFTER));
+        let mut incident =
+            assemble::incident(&self.host, begun, ended_unix_ms, failure, table, gathered);
+        incident.unseen.extend(self.unseen.iter().cloned());
+        self.explain(&mut incident);
+        incident
+    }
+
+    /// Looks at tasks while the stall lasts; what was seen, and when it ended.
+    fn during(&self) -> (Gathered, u64) {
+        if let Some(canary) = &self.looks.canary {
+            canary.set_interval(CANARY_INTERVAL);
+        }
+        let before = Tasks::look(LOOK_LIMIT);
+        let mut blocked = Blocked::default();
+        let ended_unix_ms = loop {
+            if !self.stalls.is_good() {
+                blocked.look(LOOK_LIMIT);
+            }
+            if let Some(ended) = self.stalls.ended(BLOCKED_INTERVAL) {
+                break ended;
+            }
+        };
+        if let Some(canary) = &self.looks.canary {
+            canary.set_interval(self.canary_interval);
+        }
+        let after = Tasks::look(LOOK_LIMIT);
+        let profiler = self.looks.profiler.as_ref();
+        let gathered = Gathered {
+            evidence: profiler.map(mw_profile::Profiler::end).unwrap_or_default(),
+            flood: profiler.map(mw_profile::Profiler::flood).unwrap_or_default(),
+            tasks: after.since(&before),
+            blocked: blocked.tasks(),
+            unseen: blocked.missing().into_iter().chain(after.missing()).collect(),
+        };
+        (gathered, ended_unix_ms)
+    }
+
+    fn explain(&self, incident: &mut Incident) {
+        let snapshot = mw_collect::snapshot(&self.source);
+        let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
+        let window = assemble::window(&incident.table, snapshot, started, ended);
+        let calm = assemble::calm(&incident.table, &window, started);
+        let explanation = mw_rules::explain(incident, &window, calm.as_ref());
+        incident.verdict = explanation.verdict;
+        incident.causes = explanation.causes;
+        incident.suffering = explanation.suffering;
+        incident.causing = explanation.causing;
+        let why = |skipped: mw_model::SkippedRule| skipped.missing;
+        incident.unseen.extend(explanation.skipped.into_iter().map(why));
+        incident.unseen.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
+        incident.unseen.dedup();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,39 @@
+//! The recorder: samples, probes and profiles all the time, and puts together what explains a stall.
+//!
+//! ```text
+//!   mw-sample    10 a second: vmstat, free blocks, pressure ──▶ ring of 120 s
+//!                 1 a second: everything ───────────────────────▶ writer ──▶ recording
+//!
+//!   mw-probe-…   one a probe           ┐
+//!   mw-canary    touches, and does not ├─ alarms ─▶ mw-trigger: has a limit passed?
+//!   the kernel's pressure trigger      ┘                        │ begin: full rate
+//!                                                               ▼
+//!   mw-profile   low rate: baseline ───────────────────────▶ mw-evidence: tasks, stacks,
+//!                full rate while there is a stall            ring, rules ──▶ incident
+//! ```
+//!
+//! What must go on while the machine stalls (sampling, trigger) is locked in memory, runs before
+//! ordinary threads, forks nothing and touches no disk; what may be late (evidence, writer) is behind
+//! a ring and a bounded queue. Nothing here writes to the kernel's settings.
+
+mod assemble;
+mod clock;
+mod detector;
+mod evidence;
+mod looks;
+mod ring;
+mod sampling;
+mod trigger;
+mod watch;
+
+pub use detector::{HEARTBEAT_PERCENT, MAX_STALL_MS, QUIET_MS};
+pub use evidence::{AFTER, BEFORE};
+pub use ring::RING_ROWS;
+pub use sampling::FAST_INTERVAL;
+pub use watch::{CanaryOptions, Event, Options, Watch, WatchError};
+
+use std::time::Duration;
+
+/// So much waiting for memory within a second is a stall of its own, as the kernel's pressure
+/// trigger sees it.
+pub const PRESSURE_STALL: Duration = Duration::from_millis(150);

@@ -1,0 +1,88 @@
+//! The last two minutes, ten rows a second, in memory that was there from the start.
+
+use mw_model::Table;
+use std::sync::{Mutex, PoisonError};
+
+/// Rows that are kept: 120 seconds of ten.
+pub const RING_ROWS: usize = 1200;
+
+/// Rows of numbers, the oldest of which each new one replaces.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    names: Vec<String>,
+    rows: Mutex<Rows>,
+}
+
+#[derive(Debug)]
+struct Rows {
+    at_unix_ms: Vec<u64>,
+    values: Vec<u64>,
+    /// Where the next row goes.
+    next: usize,
+    filled: usize,
+}
+
+impl Ring {
+    /// An empty ring of these columns; its memory is touched, so that it is there when it is needed.
+    pub(crate) fn new(names: &[String]) -> Self {
+        let rows = Rows {
+            at_unix_ms: vec![1; RING_ROWS],
+            values: vec![1; RING_ROWS * names.len()],
+            next: 0,
+            filled: 0,
+        };
+        Self { names: names.to_vec(), rows: Mutex::new(rows) }
+    }
+
+    /// Adds a row, in the order of the columns. Allocates nothing.
+    pub(crate) fn push(&self, unix_ms: u64, row: &[u64]) {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, width) = (rows.next, self.names.len());
+        if let Some(slot) = rows.at_unix_ms.get_mut(at) {
+            *slot = unix_ms;
+        }
+        if let Some(slots) = rows.values.get_mut(at * width..(at + 1) * width) {
+            for (slot, value) in slots.iter_mut().zip(row) {
+                *slot = *value;
+            }
+        }
+        rows.next = (at + 1) % RING_ROWS;
+        rows.filled = (rows.filled + 1).min(RING_ROWS);
+    }
+
+    /// The rows from one time to another, both included, in the order in which they were taken.
+    pub(crate) fn table(&self, since_unix_ms: u64, until_unix_ms: u64) -> Table {
+        let mut table = Table::of(self.names.iter().map(String::as_str));
+        let width = self.names.len();
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = (rows.next + RING_ROWS - rows.filled) % RING_ROWS;
+        for row in 0..rows.filled {
+            let at = (oldest + row) % RING_ROWS;
+            let Some(unix_ms) = rows.at_unix_ms.get(at) else { continue };
+            if (since_unix_ms..=until_unix_ms).contains(unix_ms) {
+                let values = rows.values.get(at * width..(at + 1) * width).unwrap_or_default();
+                table.push(*unix_ms, values);
+            }
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_rows_make_room() {
+        let ring = Ring::new(&["a".to_owned(), "b".to_owned()]);
+        assert_eq!(ring.table(0, u64::MAX).rows(), 0);
+        for row in 0..RING_ROWS as u64 + 5 {
+            ring.push(row, &[row * 2, row * 3]);
+        }
+        let all = ring.table(0, u64::MAX);
+        assert_eq!((all.rows(), all.at_unix_ms[0]), (RING_ROWS, 5));
+        let few = ring.table(100, 102);
+        assert_eq!(few.at_unix_ms, [100, 101, 102]);
+        assert_eq!(few.values("b").unwrap().collect::<Vec<_>>(), [Some(300), Some(303), Some(306)]);
+    }
+}

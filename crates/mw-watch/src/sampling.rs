@@ -1,0 +1,172 @@
+//! The sampling thread: ten looks a second into the ring, one a second to the writer. It runs before
+//! ordinary threads, touches no disk, forks nothing, and allocates nothing after its first second.
+
+use crate::clock;
+use crate::looks::Looks;
+use crate::ring::Ring;
+use mw_collect::{DiskSampler, OwnMemory, Sampler, Source};
+use mw_model::{CanaryTick, Layout, ProbeTick, Tick};
+use mw_record::Writer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Between two looks.
+pub const FAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Looks to a row of the recording.
+const LOOKS_A_ROW: u32 = 10;
+
+/// What the sampling thread works with.
+pub(crate) struct Sampling {
+    sampler: Sampler,
+    disks: DiskSampler,
+    own: OwnMemory,
+    looks: Arc<Looks>,
+    ring: Arc<Ring>,
+    writer: Arc<Writer>,
+    fast: Layout,
+    whole: Layout,
+    tick: Tick,
+    /// What probes and canary came to since the last row of the recording.
+    second: Second,
+    row: Vec<u64>,
+}
+
+/// Sums and maxima over the looks of a second.
+#[derive(Default)]
+struct Second {
+    probes: Vec<ProbeTick>,
+    canary: Option<CanaryTick>,
+    gap_us: u64,
+}
+
+/// What others may know of the sampling thread.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// [`clock::monotonic_ms`] of the last look.
+    last_ms: AtomicU64,
+}
+
+impl Pulse {
+    /// How long ago the last look was, in milliseconds.
+    pub(crate) fn age_ms(&self) -> u64 {
+        (clock::monotonic_ms() as u64).saturating_sub(self.last_ms.load(Ordering::Relaxed))
+    }
+}
+
+impl Sampling {
+    /// Opens everything and takes a first look, which says which columns there are.
+    pub(crate) fn open(source: &Source, looks: Arc<Looks>, writer: Arc<Writer>) -> Self {
+        let mut sampler = Sampler::open(source, &mw_collect::nodes(source));
+        let mut disks = DiskSampler::open(source);
+        let mut tick = Tick::default();
+        sampler.sample(&mut tick.sample);
+        disks.sample(&mut tick.disks);
+        tick.probes = looks.probe_ticks();
+        tick.canary = looks.canary.as_ref().map(|_| CanaryTick::default());
+        let (fast, whole) = (Layout::fast(&tick), Layout::of(&tick));
+        writer.layout(whole.names());
+        Self {
+            own: OwnMemory::open(source),
+            ring: Arc::new(Ring::new(fast.names())),
+            row: Vec::with_capacity(whole.names().len()),
+            second: Second { probes: tick.probes.clone(), ..Second::default() },
+            sampler,
+            disks,
+            looks,
+            writer,
+            fast,
+            whole,
+            tick,
+        }
+    }
+
+    pub(crate) fn ring(&self) -> Arc<Ring> {
+        Arc::clone(&self.ring)
+    }
+
+    /// Looks until it is told to stop.
+    pub(crate) fn run(mut self, pulse: &Pulse, stop: &AtomicBool) {
+        // Without the privilege it is as punctual as others are; the gaps that it records tell.
+        let _ = mw_sys::run_before_ordinary_threads();
+        let mut before = clock::monotonic();
+        let mut next = before;
+        for turn in 1_u32.. {
+            next += FAST_INTERVAL;
+            clock::sleep_until(next);
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let now = clock::monotonic();
+            self.second.gap_us = self.second.gap_us.max(us(now - before));
+            before = now;
+            pulse.last_ms.store(clock::monotonic_ms() as u64, Ordering::Relaxed);
+            self.look(turn.is_multiple_of(LOOKS_A_ROW));
+            // After a standstill looks are not made up for.
+            next = next.max(now);
+        }
+    }
+
+    fn look(&mut self, whole: bool) {
+        self.tick.unix_ms = clock::unix_ms();
+        if whole {
+            self.sampler.sample(&mut self.tick.sample);
+        } else {
+            self.sampler.sample_fast(&mut self.tick.sample);
+        }
+        self.disks.sample(&mut self.tick.disks);
+        self.looks.take(&mut self.tick.probes, &mut self.tick.canary);
+        self.second.add(&self.tick);
+        self.fast.write(&self.tick, &mut self.row);
+        self.ring.push(self.tick.unix_ms, &self.row);
+        if whole {
+            self.record();
+        }
+    }
+
+    /// Hands the second to the writer.
+    fn record(&mut self) {
+        let recorder = &mut self.tick.recorder;
+        recorder.cpu_us = us(clock::process_time());
+        recorder.resident_bytes = self.own.resident_bytes().unwrap_or(recorder.resident_bytes);
+        recorder.gap_us = self.second.gap_us;
+        recorder.dropped_ticks = self.writer.dropped();
+        recorder.lost_records = self.looks.lost_records();
+        std::mem::swap(&mut self.tick.probes, &mut self.second.probes);
+        std::mem::swap(&mut self.tick.canary, &mut self.second.canary);
+        self.whole.write(&self.tick, &mut self.row);
+        std::mem::swap(&mut self.tick.probes, &mut self.second.probes);
+        std::mem::swap(&mut self.tick.canary, &mut self.second.canary);
+        self.writer.offer(self.tick.unix_ms, &self.row);
+        self.second.clear();
+    }
+}
+
+impl Second {
+    fn add(&mut self, tick: &Tick) {
+        for (sum, probe) in self.probes.iter_mut().zip(&tick.probes) {
+            sum.answers += probe.answers;
+            sum.failures += probe.failures;
+            sum.worst_us = sum.worst_us.max(probe.worst_us);
+        }
+        if let Some(canary) = tick.canary {
+            let sum = self.canary.get_or_insert_default();
+            sum.touch_us = sum.touch_us.max(canary.touch_us);
+            sum.idle_us = sum.idle_us.max(canary.idle_us);
+            sum.late_us = sum.late_us.max(canary.late_us);
+        }
+    }
+
+    fn clear(&mut self) {
+        for probe in &mut self.probes {
+            (probe.answers, probe.failures, probe.worst_us) = (0, 0, 0);
+        }
+        self.canary = self.canary.map(|_| CanaryTick::default());
+        self.gap_us = 0;
+    }
+}
+
+fn us(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

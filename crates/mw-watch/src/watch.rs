@@ -1,0 +1,276 @@
+//! Starts the recorder's threads and ends them.
+
+use crate::assemble::OWN_TASK;
+use crate::detector::{HEARTBEAT_PERCENT, Limits};
+use crate::evidence::Evidence;
+use crate::looks::Looks;
+use crate::sampling::{Pulse, Sampling};
+use crate::trigger::{self, Stalls};
+use mw_collect::probe::canary::Canary;
+use mw_collect::probe::pressure::PressureTrigger;
+use mw_collect::probe::service::{Prober, Spec};
+use mw_collect::{Source, SourceError, capture};
+use mw_model::{Host, Incident, Missing, Trigger};
+use mw_profile::Profiler;
+use mw_record::{RecordError, Retention, Writer};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What is recorded, and where to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The recording; made where it is not there.
+    pub recording: PathBuf,
+    /// How long it is kept, and how large it may become.
+    pub retention: Retention,
+    /// Probes of services.
+    pub probes: Vec<Spec>,
+    /// The paired probe, unless it is not wanted.
+    pub canary: Option<CanaryOptions>,
+    /// Token time-out of a heartbeat that this machine must keep.
+    pub token_timeout: Option<Duration>,
+    /// Whether the kernel is profiled.
+    pub profile: bool,
+}
+
+/// How the paired probe looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CanaryOptions {
+    /// Between two turns.
+    pub interval: Duration,
+    /// A touch that takes longer is a stall.
+    pub limit: Duration,
+}
+
+impl Default for CanaryOptions {
+    fn default() -> Self {
+        Self { interval: Duration::from_millis(10), limit: Duration::from_millis(100) }
+    }
+}
+
+/// Memory that the canary touches a turn.
+const CANARY_BYTES: usize = 16 << 10;
+
+/// What the recorder has to say.
+#[derive(Debug)]
+pub enum Event {
+    /// A stall has begun, and evidence is taken.
+    Begun(Trigger),
+    /// A stall is over and its incident is kept.
+    Incident(Box<Incident>),
+    /// A stall is over and its incident could not be kept.
+    Lost {
+        /// The incident, without a number.
+        incident: Box<Incident>,
+        /// Why.
+        error: RecordError,
+    },
+}
+
+/// Why the recorder could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The machine could not be looked at.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A thread could not be made.
+    #[error("a thread of the recorder could not be made: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// A recorder at work. Dropping it ends its threads and writes what is queued.
+#[derive(Debug)]
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    stalls: Arc<Stalls>,
+    writer: Arc<Writer>,
+    pulse: Arc<Pulse>,
+    events: Receiver<Event>,
+    unseen: Vec<Missing>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Starts to record.
+    ///
+    /// # Errors
+    /// [`WatchError`]: the recording cannot be written, or a thread cannot be made. What cannot be
+    /// looked at is no error: [`Watch::unseen`] has it.
+    pub fn start(options: Options) -> Result<Self, WatchError> {
+        let source = Source::live()?;
+        let host = host(&source);
+        let writer = Arc::new(Writer::start(&options.recording, &host, options.retention.clone())?);
+        let mut unseen = Vec::new();
+        unseen.extend(lock_memory().err());
+        let looks = Arc::new(looks(&options, &mut unseen)?);
+        let pressure = match PressureTrigger::open() {
+            Ok(pressure) => Some(pressure),
+            Err(missing) => {
+                unseen.push(missing);
+                None
+            }
+        };
+        let (sender, events) = channel();
+        let mut watch = Self {
+            stop: Arc::default(),
+            stalls: Arc::default(),
+            pulse: Arc::default(),
+            writer: Arc::clone(&writer),
+            threads: Vec::new(),
+            unseen,
+            events,
+        };
+        watch.begin(&options, source, host, &looks, pressure, sender)?;
+        Ok(watch)
+    }
+
+    fn begin(
+        &mut self,
+        options: &Options,
+        source: Source,
+        host: Host,
+        looks: &Arc<Looks>,
+        pressure: Option<PressureTrigger>,
+        events: Sender<Event>,
+    ) -> Result<(), WatchError> {
+        let writer = Arc::clone(&self.writer);
+        let sampling = Sampling::open(&source, Arc::clone(looks), writer);
+        let ring = sampling.ring();
+        let (pulse, stop) = (Arc::clone(&self.pulse), Arc::clone(&self.stop));
+        self.thread("mw-sample", move || sampling.run(&pulse, &stop))?;
+        let evidence = Evidence {
+            looks: Arc::clone(looks),
+            writer: Arc::clone(&self.writer),
+            stalls: Arc::clone(&self.stalls),
+            unseen: self.unseen.clone(),
+            canary_interval: options.canary.unwrap_or_default().interval,
+            ring,
+            source,
+            host,
+            events,
+        };
+        self.thread(OWN_TASK, move || evidence.run())?;
+        let limits = Limits {
+            canary_ms: options.canary.unwrap_or_default().limit.as_secs_f64() * 1000.0,
+            token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
+        };
+        let (looks, stalls) = (Arc::clone(looks), Arc::clone(&self.stalls));
+        let stop = Arc::clone(&self.stop);
+        self.thread("mw-trigger", move || {
+            trigger::run(limits, &looks, pressure.as_ref(), &stalls, &stop)
+        })
+    }
+
+    fn thread(
+        &mut self,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), WatchError> {
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        self.threads.push(builder.spawn(body).map_err(WatchError::Thread)?);
+        Ok(())
+    }
+
+    /// What the recorder has to say, waited for at most so long.
+    pub fn event(&self, at_most: Duration) -> Option<Event> {
+        self.events.recv_timeout(at_most).ok()
+    }
+
+    /// What cannot be looked at on this machine, and what would make it work.
+    pub fn unseen(&self) -> &[Missing] {
+        &self.unseen
+    }
+
+    /// What had to be done to the recording before it could be written, where something had.
+    pub fn notice(&self) -> Option<&str> {
+        self.writer.notice()
+    }
+
+    /// How long ago the counters were last looked at.
+    pub fn last_look_ms(&self) -> u64 {
+        self.pulse.age_ms()
+    }
+
+    /// What keeps the recording from being written, where something does.
+    pub fn trouble(&self) -> Option<String> {
+        self.writer.trouble()
+    }
+
+    /// Adds a capture of the kernel's whole memory state to the recording; takes about a second.
+    ///
+    /// # Errors
+    /// The machine could not be looked at.
+    pub fn capture(&self) -> io::Result<()> {
+        let source = Source::live().map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        capture::write(&source, false, &mut bytes)?;
+        self.writer.keep_capture(crate::clock::unix_ms(), bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.stalls.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts probes, canary and profiler.
+fn looks(options: &Options, unseen: &mut Vec<Missing>) -> Result<Looks, WatchError> {
+    let probers: io::Result<Vec<Prober>> =
+        options.probes.iter().cloned().map(Prober::start).collect();
+    let canary = options.canary.map(|canary| {
+        let heartbeat = options.token_timeout.map(|token| token.mul_f64(HEARTBEAT_PERCENT / 100.0));
+        let started = Canary::start(canary.interval, CANARY_BYTES)?;
+        started.set_limit(heartbeat.map_or(canary.limit, |limit| limit.min(canary.limit)));
+        Ok(started)
+    });
+    let profiler = options.profile.then(|| {
+        let (profiler, missing) = Profiler::start(mw_profile::Options::default());
+        unseen.extend(missing);
+        profiler
+    });
+    Ok(Looks {
+        probers: probers.map_err(WatchError::Thread)?,
+        canary: canary.transpose().map_err(WatchError::Thread)?,
+        profiler,
+    })
+}
+
+/// Locks what the recorder touches, now and later, so that reclaim cannot take it away.
+fn lock_memory() -> Result<(), Missing> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    mlockall(flags).map_err(|errno| {
+        let why = format!(
+            "{errno}: the recorder's own memory may be reclaimed while it is needed; give it \
+             CAP_IPC_LOCK or LimitMEMLOCK=infinity"
+        );
+        Missing::skipped("mlockall", why)
+    })
+}
+
+fn host(source: &Source) -> Host {
+    let snapshot = mw_collect::snapshot(source);
+    let names = rustix::system::uname();
+    Host {
+        name: names.nodename().to_string_lossy().into_owned(),
+        kernel: names.release().to_string_lossy().into_owned(),
+        memwright: env!("CARGO_PKG_VERSION").to_owned(),
+        cpus: snapshot.origin.cpus.unwrap_or(0),
+        memory_bytes: mw_model::derived::memory_bytes(&snapshot.sample).unwrap_or(0),
+        page_bytes: snapshot.origin.page_bytes,
+    }
+}
