@@ -1,6 +1,13 @@
 //! Text for people: the verdict in one line, then what to do, then what was seen.
 
+mod incident;
+
+pub use incident::{incident, incidents};
+
+use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use mw_model::{
     Answer, Consent, Finding, Preflight, Quantity, Remedy, Report, Severity, Step, format_bytes,
     format_duration_ms,
@@ -28,6 +35,13 @@ impl Default for Layout {
     }
 }
 
+/// A time in milliseconds since 1970 as people of a time zone write it, to the second; none where no
+/// calendar has it.
+pub fn time(unix_ms: u64, zone: &TimeZone) -> Option<String> {
+    let timestamp = Timestamp::from_millisecond(i64::try_from(unix_ms).ok()?).ok()?;
+    Some(timestamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
 /// A page that is being written.
 struct Page {
     layout: Layout,
@@ -48,7 +62,7 @@ pub fn report(report: &Report, layout: Layout) -> String {
         page.finding(finding);
     }
     page.not_found(report);
-    page.text
+    on_terminal(&page.text)
 }
 
 impl Page {

@@ -1,0 +1,301 @@
+//! What the template shows, in words.
+
+use super::charts::Timeline;
+use super::flame::Flame;
+use super::heat::Heat;
+use super::safe::{self, shown};
+use super::series::Rows;
+use super::tables::{TableView, difference, grouped, of_tasks};
+use jiff::Timestamp;
+use mw_model::{
+    Cause, Consent, Finding, Incident, Missing, NOT_MEMORY, Remedy, Severity, Step, TriggerKind,
+    format_bytes, format_duration_ms,
+};
+use serde::Serialize;
+
+/// Causes that are shown; more are no explanation.
+const MOST_CAUSES: usize = 12;
+/// Lines of evidence, steps of a remedy, things that could not be seen.
+const MOST_LINES: usize = 40;
+/// Rows that a recording of ten a second may be late without being called late.
+const USUAL_GAP_MS: u64 = 150;
+
+/// The page's words.
+#[derive(Debug, Serialize)]
+pub(super) struct Page {
+    title: String,
+    id: u64,
+    verdict: String,
+    memwright: String,
+    host: String,
+    began: Option<Moment>,
+    facts: Vec<Fact>,
+    causes: Vec<CauseView>,
+    charts: usize,
+    quiet: Vec<String>,
+    absent: Vec<String>,
+    zones: usize,
+    zones_unchanged: Vec<String>,
+    zones_left_out: usize,
+    flame: Option<FlameView>,
+    difference: TableView,
+    tasks: Vec<TableView>,
+    unseen: Vec<MissingView>,
+    recorder: Vec<Fact>,
+}
+
+#[derive(Debug, Serialize)]
+struct Moment {
+    /// For programs: RFC 3339.
+    iso: String,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Fact {
+    name: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct CauseView {
+    rule: String,
+    severity: Severity,
+    is_memory: bool,
+    confidence_percent: u8,
+    subject: String,
+    headline: String,
+    impact: String,
+    evidence: Vec<EvidenceView>,
+    remedy: Option<RemedyView>,
+}
+
+#[derive(Debug, Serialize)]
+struct EvidenceView {
+    what: String,
+    value: String,
+    source: String,
+}
+
+#[derive(Debug, Serialize)]
+struct RemedyView {
+    summary: String,
+    /// What to type, where memwright mends it.
+    command: Option<String>,
+    /// Whether it takes something that somebody may have wanted.
+    is_named: bool,
+    /// What memwright then does.
+    ours: Vec<String>,
+    /// What is left to a person.
+    theirs: Vec<StepView>,
+}
+
+#[derive(Debug, Serialize)]
+struct StepView {
+    before: &'static str,
+    command: String,
+}
+
+#[derive(Debug, Serialize)]
+struct FlameView {
+    samples: String,
+    span: String,
+    hz: u32,
+    compared: bool,
+    cut: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct MissingView {
+    what: String,
+    why: String,
+    absence: mw_model::Absence,
+}
+
+impl Page {
+    pub(super) fn of(
+        incident: &Incident,
+        rows: &Rows,
+        timeline: &Timeline,
+        heat: &Heat,
+        flame: Option<&Flame>,
+    ) -> Self {
+        let host = match incident.host.name.as_str() {
+            "" => "an unnamed host".to_owned(),
+            name => shown(name),
+        };
+        Self {
+            title: format!("Incident {} on {host}", incident.id),
+            id: incident.id,
+            verdict: verdict(incident),
+            memwright: shown(&incident.host.memwright),
+            host,
+            began: moment(incident.started_unix_ms),
+            facts: facts(incident),
+            causes: incident.causes.iter().take(MOST_CAUSES).map(cause).collect(),
+            charts: timeline.charts.len(),
+            quiet: timeline.quiet.clone(),
+            absent: timeline.absent.clone(),
+            zones: heat.zones.len(),
+            zones_unchanged: heat.unchanged.clone(),
+            zones_left_out: heat.left_out,
+            flame: flame.and_then(|flame| flame_view(incident, flame)),
+            difference: difference(&incident.difference),
+            tasks: of_tasks(incident),
+            unseen: incident.unseen.iter().take(MOST_LINES).map(missing).collect(),
+            recorder: recorder(incident, rows),
+        }
+    }
+}
+
+fn verdict(incident: &Incident) -> String {
+    match incident.verdict.as_str() {
+        "" => "A stall that nobody has explained yet".to_owned(),
+        verdict => shown(verdict),
+    }
+}
+
+/// A time of the machine; its clock may have said anything.
+fn moment(unix_ms: u64) -> Option<Moment> {
+    let at = i64::try_from(unix_ms).ok().filter(|ms| *ms > 0)?;
+    let at = Timestamp::from_millisecond(at).ok()?;
+    let text = at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    Some(Moment { iso: at.to_string(), text })
+}
+
+fn facts(incident: &Incident) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut fact = |name, text: String| facts.push(Fact { name, text });
+    if incident.ended_unix_ms > incident.started_unix_ms {
+        fact("Lasted", format_duration_ms(incident.duration_ms() as f64));
+    }
+    fact("Shown by", trigger(incident));
+    match incident.seen_unix_ms.checked_sub(incident.started_unix_ms) {
+        None | Some(0) => {}
+        Some(after) => {
+            fact("Noticed", format!("{} after it began", format_duration_ms(after as f64)))
+        }
+    }
+    let host = &incident.host;
+    if !host.kernel.is_empty() {
+        fact("Kernel", shown(&host.kernel));
+    }
+    if host.cpus > 0 {
+        fact("Machine", format!("{} processors, {}", host.cpus, format_bytes(host.memory_bytes)));
+    }
+    facts
+}
+
+fn trigger(incident: &Incident) -> String {
+    let trigger = &incident.trigger;
+    let kind = match trigger.kind {
+        TriggerKind::Probe => format!("probe {}", shown(&trigger.name)),
+        TriggerKind::Canary => "the recorder's canary".to_owned(),
+        TriggerKind::Pressure => {
+            let limit = format_duration_ms(trigger.limit_ms);
+            return format!("tasks that waited for memory {limit} or more of a second");
+        }
+        TriggerKind::Heartbeat => "a late heartbeat".to_owned(),
+    };
+    let mut said = vec![kind.trim().to_owned()];
+    if trigger.worst_ms > trigger.limit_ms {
+        said.push(format!("{} at worst", format_duration_ms(trigger.worst_ms)));
+        said.push(format!("limit {}", format_duration_ms(trigger.limit_ms)));
+    }
+    said.extend(trigger.failure.as_deref().map(shown));
+    said.join(", ")
+}
+
+fn cause(cause: &Cause) -> CauseView {
+    let finding = &cause.finding;
+    let evidence = |evidence: &mw_model::Evidence| EvidenceView {
+        what: shown(&evidence.what),
+        value: shown(&evidence.quantity.to_string()),
+        source: shown(&evidence.source),
+    };
+    CauseView {
+        rule: shown(&finding.rule),
+        severity: finding.severity,
+        is_memory: finding.rule != NOT_MEMORY,
+        confidence_percent: cause.confidence_percent.min(100),
+        subject: shown(&finding.subject),
+        headline: shown(&finding.headline),
+        impact: shown(&finding.impact),
+        evidence: finding.evidence.iter().take(MOST_LINES).map(evidence).collect(),
+        remedy: finding.remedy.as_ref().map(|of| remedy(finding, of)),
+    }
+}
+
+fn remedy(finding: &Finding, remedy: &Remedy) -> RemedyView {
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for step in remedy.steps.iter().take(MOST_LINES) {
+        match step {
+            Step::Write { path, value } => {
+                ours.push(format!("sets {} to {}", shown(path), shown(value)));
+            }
+            Step::Once { path, value } => {
+                ours.push(format!("writes {} to {}, once", shown(value), shown(path)));
+            }
+            Step::Manual { command } => {
+                theirs.push(StepView { before: "", command: safe::command(command) });
+            }
+            Step::BootParameter { parameter } => {
+                theirs.push(StepView { before: "Boot with", command: safe::command(parameter) });
+            }
+        }
+    }
+    RemedyView {
+        summary: shown(&remedy.summary),
+        command: (remedy.is_ours() && is_id(&finding.rule))
+            .then(|| format!("memwright fix {}", finding.rule)),
+        is_named: remedy.consent == Consent::Named,
+        ours,
+        theirs,
+    }
+}
+
+/// Whether a rule's name is one, and not what a recording from elsewhere wants to have typed.
+fn is_id(rule: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !rule.is_empty() && !rule.starts_with('-') && rule.bytes().all(is_plain)
+}
+
+fn flame_view(incident: &Incident, flame: &Flame) -> Option<FlameView> {
+    let profile = incident.profile.as_ref()?;
+    Some(FlameView {
+        samples: grouped(flame.samples),
+        span: format_duration_ms(profile.span_ms as f64),
+        hz: profile.hz,
+        compared: flame.compared,
+        cut: flame.cut,
+    })
+}
+
+fn missing(missing: &Missing) -> MissingView {
+    MissingView { what: shown(&missing.what), why: shown(&missing.why), absence: missing.absence }
+}
+
+/// How well the recorder itself kept up.
+fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut fact = |name, text: String| facts.push(Fact { name, text });
+    let lost = match incident.lost_records {
+        0 => "none".to_owned(),
+        lost => format!("{} of profile and tracepoints: shares may be off", grouped(lost)),
+    };
+    fact("Lost records", lost);
+    let gaps = incident.table.at_unix_ms.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+    if let Some(gap) = gaps.max() {
+        let late = if gap > USUAL_GAP_MS { ", late for ten rows a second" } else { "" };
+        fact("Longest gap between two rows", format!("{}{late}", format_duration_ms(gap as f64)));
+    }
+    let worst = incident.table.values("canary.late_us").and_then(|late| late.flatten().max());
+    if let Some(late_us) = worst {
+        fact("Canary woken late at worst", format_duration_ms(late_us as f64 / 1000.0));
+    }
+    if rows.odd > 0 {
+        let rows = grouped(rows.odd as u64);
+        fact("Clock", format!("it went back or was far off; {rows} rows are not drawn"));
+    }
+    facts
+}

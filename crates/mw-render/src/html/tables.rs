@@ -1,0 +1,319 @@
+//! Who suffered, who waited for what, who used how much: the tables of a report.
+
+use super::safe::shown;
+use mw_model::{
+    BlockedTask, Delays, FloodShare, Incident, KernelWait, Role, Shift, TaskUse, format_bytes,
+    format_duration_ms,
+};
+use serde::Serialize;
+
+/// Rows of one table; what is beyond is counted.
+const MOST_ROWS: usize = 15;
+/// Functions of the difference that are listed.
+const MOST_FUNCTIONS: usize = 10;
+/// Frames of a blocked task that are shown.
+const MOST_FRAMES: usize = 24;
+const USUAL_PAGE_BYTES: u64 = 4096;
+
+/// A table as it is shown.
+#[derive(Debug, Serialize)]
+pub(super) struct TableView {
+    title: &'static str,
+    about: String,
+    heads: Vec<Head>,
+    rows: Vec<Vec<String>>,
+    /// Rows that were left out.
+    more: usize,
+    /// What stands there instead of no rows.
+    empty: &'static str,
+}
+
+/// The head of a column.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Head {
+    name: &'static str,
+    kind: Kind,
+}
+
+/// How a column is set.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Text,
+    Number,
+    /// What the kernel calls a task.
+    Name,
+    /// What can be longer: a file's path, functions.
+    Path,
+}
+
+use Kind::{Name, Number, Path, Text};
+
+impl TableView {
+    fn of<T>(
+        title: &'static str,
+        empty: &'static str,
+        heads: &[(&'static str, Kind)],
+        items: &[T],
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> Self {
+        Self {
+            title,
+            about: String::new(),
+            heads: heads.iter().map(|(name, kind)| Head { name, kind: *kind }).collect(),
+            rows: items.iter().take(MOST_ROWS).map(row).collect(),
+            more: items.len().saturating_sub(MOST_ROWS),
+            empty,
+        }
+    }
+}
+
+/// The tables about tasks, in the order in which they are read.
+pub(super) fn of_tasks(incident: &Incident) -> Vec<TableView> {
+    let page_bytes = match incident.host.page_bytes {
+        0 => USUAL_PAGE_BYTES,
+        bytes => bytes,
+    };
+    vec![
+        roles("Who suffered", "No task was seen to suffer.", &incident.suffering),
+        roles("Who caused it", "No task was seen to cause it.", &incident.causing),
+        waits(&incident.waits),
+        blocked(&incident.blocked),
+        tasks(&incident.tasks),
+        flood(&incident.flood, page_bytes),
+    ]
+}
+
+/// The functions whose share changed most.
+pub(super) fn difference(shifts: &[Shift]) -> TableView {
+    let heads = [
+        ("function", Path),
+        ("before", Number),
+        ("during", Number),
+        ("change", Number),
+        ("itself before", Number),
+        ("itself during", Number),
+    ];
+    let row = |shift: &Shift| {
+        let percent = |percent: f64| format!("{percent:.1}%");
+        vec![
+            shown(&shift.function),
+            percent(shift.before_percent),
+            percent(shift.during_percent),
+            format!("{:+.1}", shift.during_percent - shift.before_percent).replace('-', "−"),
+            percent(shift.before_self_percent),
+            percent(shift.during_self_percent),
+        ]
+    };
+    let first = &shifts[..shifts.len().min(MOST_FUNCTIONS)];
+    let mut table = TableView::of(
+        "What the kernel did more of",
+        "There is no difference: a profile or its baseline is missing.",
+        &heads,
+        first,
+        row,
+    );
+    table.about = "share of all processor time, with what a function calls and by itself".into();
+    table
+}
+
+fn roles(title: &'static str, empty: &'static str, roles: &[Role]) -> TableView {
+    let heads = [("task", Name), ("pid", Number), ("what shows it", Text)];
+    TableView::of(title, empty, &heads, roles, |role| {
+        vec![shown(&role.task), role.pid.to_string(), shown(&role.why)]
+    })
+}
+
+fn waits(waits: &[KernelWait]) -> TableView {
+    let heads = [
+        ("task", Name),
+        ("thread", Number),
+        ("waited for", Text),
+        ("order", Number),
+        ("node", Number),
+        ("times", Number),
+        ("in all", Number),
+        ("longest", Number),
+    ];
+    let known = |number: Option<u32>| number.map_or("–".to_owned(), |number| number.to_string());
+    let row = |wait: &KernelWait| {
+        vec![
+            shown(&wait.task),
+            wait.pid.to_string(),
+            wait.kind.to_string(),
+            known(wait.order),
+            known(wait.node),
+            grouped(wait.count),
+            duration(wait.total_us),
+            duration(wait.max_us),
+        ]
+    };
+    TableView::of(
+        "Waits inside the kernel",
+        "No wait for memory was seen inside the kernel.",
+        &heads,
+        waits,
+        row,
+    )
+}
+
+fn blocked(tasks: &[BlockedTask]) -> TableView {
+    let heads = [
+        ("task", Name),
+        ("thread", Number),
+        ("state", Number),
+        ("seen", Text),
+        ("where, innermost first", Path),
+    ];
+    let row = |task: &BlockedTask| {
+        let mut stack: Vec<String> =
+            task.stack.iter().take(MOST_FRAMES).map(|frame| shown(frame)).collect();
+        if task.stack.len() > MOST_FRAMES {
+            stack.push("…".to_owned());
+        }
+        let stack = match stack.is_empty() {
+            true => "its stack could not be read".to_owned(),
+            false => stack.join(" ← "),
+        };
+        let state = shown(task.state.encode_utf8(&mut [0; 4]));
+        let seen = format!("{} of {} looks", task.seen, task.looks);
+        vec![shown(&task.task), task.pid.to_string(), state, seen, stack]
+    };
+    let mut table = TableView::of(
+        "Blocked and stopped tasks",
+        "No task was found blocked or stopped.",
+        &heads,
+        tasks,
+        row,
+    );
+    table.about = "D cannot be interrupted, T is stopped, t is stopped by a tracer".to_owned();
+    table
+}
+
+fn tasks(tasks: &[TaskUse]) -> TableView {
+    let mut heads = vec![
+        ("task", Name),
+        ("pid", Number),
+        ("user", Number),
+        ("system", Number),
+        ("minor faults", Number),
+        ("major faults", Number),
+        ("resident", Number),
+        ("growth", Number),
+        ("written", Number),
+    ];
+    let accounted = tasks.iter().any(|task| task.delays.is_some());
+    if accounted {
+        heads.push(("delays", Text));
+    }
+    let row = |task: &TaskUse| {
+        let mut row = vec![
+            shown(&task.task),
+            task.pid.to_string(),
+            duration(task.user_ms.saturating_mul(1000)),
+            duration(task.system_ms.saturating_mul(1000)),
+            grouped(task.minor_faults),
+            grouped(task.major_faults),
+            format_bytes(task.resident_bytes),
+            growth(task.resident_growth_bytes),
+            task.written_bytes.map_or("–".to_owned(), format_bytes),
+        ];
+        if accounted {
+            row.push(task.delays.map_or("–".to_owned(), delays));
+        }
+        row
+    };
+    let mut table =
+        TableView::of("What tasks used", "What tasks used was not recorded.", &heads, tasks, row);
+    table.about = "from shortly before the stall to its end".to_owned();
+    table
+}
+
+fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
+    let heads = [("task", Name), ("pid", Number), ("file", Path), ("brought in", Number)];
+    let row = |share: &FloodShare| {
+        vec![
+            shown(&share.task),
+            share.pid.to_string(),
+            shown(&share.path),
+            format_bytes(share.pages.saturating_mul(page_bytes)),
+        ]
+    };
+    TableView::of(
+        "Who filled the page cache",
+        "Nobody was seen to bring pages into the page cache.",
+        &heads,
+        shares,
+        row,
+    )
+}
+
+/// The delays that are not zero, the longest first.
+fn delays(delays: Delays) -> String {
+    let mut named = [
+        ("processor", delays.cpu_us),
+        ("block I/O", delays.block_io_us),
+        ("swap", delays.swap_in_us),
+        ("reclaim", delays.free_pages_us),
+        ("thrashing", delays.thrashing_us),
+        ("compaction", delays.compact_us),
+        ("copy on write", delays.write_copy_us),
+    ];
+    named.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
+    let text = |(name, us): &(&str, u64)| format!("{name} {}", duration(*us));
+    let long = named.iter().filter(|(_, us)| *us > 0).map(text).collect::<Vec<_>>();
+    if long.is_empty() { "none".to_owned() } else { long.join(", ") }
+}
+
+fn duration(us: u64) -> String {
+    match us {
+        0 => "0".to_owned(),
+        us => format_duration_ms(us as f64 / 1000.0),
+    }
+}
+
+fn growth(bytes: i64) -> String {
+    let sign = match bytes {
+        0 => return "0".to_owned(),
+        ..0 => '−',
+        _ => '+',
+    };
+    format!("{sign}{}", format_bytes(bytes.unsigned_abs()))
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub(super) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_and_growth_has_a_sign() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 2048, -2048].map(growth), ["0", "+2 KiB", "−2 KiB"]);
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_counted() {
+        let table = roles("t", "e", &vec![Role::default(); MOST_ROWS + 7]);
+        assert_eq!((table.rows.len(), table.more), (MOST_ROWS, 7));
+    }
+
+    #[test]
+    fn only_delays_that_were_are_named() {
+        let some = Delays { compact_us: 2_100_000, cpu_us: 300_000, ..Delays::default() };
+        assert_eq!(delays(some), "compaction 2.1 s, processor 300 ms");
+        assert_eq!(delays(Delays::default()), "none");
+    }
+}

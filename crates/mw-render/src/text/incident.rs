@@ -1,0 +1,190 @@
+//! Incidents for a terminal: the verdict in one line, then what to do, then what was seen.
+
+use super::{time, Layout, MIN_WIDTH, Page};
+use crate::visible::on_terminal;
+use anstyle::{AnsiColor, Style};
+use jiff::tz::TimeZone;
+use mw_model::{
+    Finding, Incident, IncidentRow, KernelWait, NOT_MEMORY, Role, Shift, TriggerKind,
+    format_duration_ms,
+};
+use std::fmt::Write;
+
+/// The most rows of one list.
+const MAX_ROWS: usize = 8;
+
+/// One incident.
+pub fn incident(incident: &Incident, layout: Layout) -> String {
+    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = Page { layout, text: String::new() };
+    page.stall(incident);
+    let findings: Vec<Finding> =
+        incident.causes.iter().map(|cause| cause.finding.clone()).collect();
+    page.remedies(&findings);
+    for cause in &incident.causes {
+        page.finding(&cause.finding);
+        let sure = format!("  {}% sure", cause.confidence_percent);
+        page.line(&sure);
+    }
+    page.roles("who suffered", &incident.suffering);
+    page.roles("who caused it", &incident.causing);
+    page.waits(&incident.waits);
+    page.difference(&incident.difference);
+    page.unseen(incident);
+    on_terminal(&page.text)
+}
+
+/// The incidents of a recording, the latest last.
+pub fn incidents(rows: &[IncidentRow], layout: Layout) -> String {
+    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = Page { layout, text: String::new() };
+    match rows.len() {
+        0 => page.line("nothing has stalled while it was recorded"),
+        1 => page.line("1 stall; see it with: memwright report last"),
+        count => page.line(&format!("{count} stalls; see one with: memwright report ID")),
+    }
+    for row in rows {
+        let lasted = row.ended_unix_ms.saturating_sub(row.started_unix_ms) as f64;
+        let first = format!("{:>4}  {}  ", row.id, moment(row.started_unix_ms));
+        let text = format!("{}: {}", format_duration_ms(lasted), row.verdict);
+        page.folded(first.len(), &first, &text);
+    }
+    on_terminal(&page.text)
+}
+
+/// A moment in local time, to the second.
+fn moment(unix_ms: u64) -> String {
+    time(unix_ms, &TimeZone::system()).unwrap_or_else(|| "at an unknown time ".to_owned())
+}
+
+impl Page {
+    fn stall(&mut self, incident: &Incident) {
+        let memory = incident.causes.iter().any(|cause| cause.finding.rule != NOT_MEMORY);
+        let style = if memory { AnsiColor::Red } else { AnsiColor::Yellow };
+        let verdict = self.painted(style.on_default().bold(), &incident.verdict);
+        self.line(&verdict);
+        let trigger = &incident.trigger;
+        let worst = format_duration_ms(trigger.worst_ms);
+        let limit = format_duration_ms(trigger.limit_ms);
+        let shown = match trigger.kind {
+            TriggerKind::Probe => format!("{} took {worst}, its limit is {limit}", trigger.name),
+            TriggerKind::Canary => format!("fresh memory took {worst}, the limit is {limit}"),
+            TriggerKind::Pressure => format!("tasks waited for memory {limit} or more of a second"),
+            TriggerKind::Heartbeat => format!("a heartbeat was late {worst}, the limit is {limit}"),
+        };
+        let failure = trigger.failure.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        let lasted = format_duration_ms(incident.duration_ms() as f64);
+        let text = format!(
+            "{}, for {lasted}, on {}, kernel {}: {shown}{failure}",
+            moment(incident.started_unix_ms),
+            incident.host.name,
+            incident.host.kernel
+        );
+        self.folded(2, "", &text);
+    }
+
+    fn roles(&mut self, heading: &str, roles: &[Role]) {
+        if roles.is_empty() {
+            return;
+        }
+        self.heading(heading);
+        for role in roles.iter().take(MAX_ROWS) {
+            let first = format!("  {} ({})  ", role.task, role.pid);
+            self.folded(first.chars().count(), &first, &role.why);
+        }
+    }
+
+    fn waits(&mut self, waits: &[KernelWait]) {
+        if waits.is_empty() {
+            return;
+        }
+        self.heading("waits in the kernel");
+        for wait in waits.iter().take(MAX_ROWS) {
+            let order = wait.order.map(|order| format!(", order {order}")).unwrap_or_default();
+            let node = wait.node.map(|node| format!(", node {node}")).unwrap_or_default();
+            let _ = writeln!(
+                self.text,
+                "  {:<16} {:>7}  {}{order}{node}: {} times, {} in all, {} at most",
+                wait.task,
+                wait.pid,
+                wait.kind,
+                wait.count,
+                format_duration_ms(wait.total_us as f64 / 1000.0),
+                format_duration_ms(wait.max_us as f64 / 1000.0)
+            );
+        }
+    }
+
+    fn difference(&mut self, difference: &[Shift]) {
+        if difference.is_empty() {
+            return;
+        }
+        self.heading("what the kernel did more of than before (share of all processors)");
+        for shift in difference.iter().take(MAX_ROWS) {
+            let _ = writeln!(
+                self.text,
+                "  {:<40} {:>5.1}% -> {:>5.1}%",
+                shift.function, shift.before_percent, shift.during_percent
+            );
+        }
+    }
+
+    fn unseen(&mut self, incident: &Incident) {
+        if incident.unseen.is_empty() && incident.lost_records == 0 {
+            return;
+        }
+        self.heading("what could not be seen");
+        for missing in &incident.unseen {
+            self.folded(2, "", &missing.to_string());
+        }
+        if incident.lost_records > 0 {
+            let lost = format!("{} records of profile and tracepoints", incident.lost_records);
+            self.folded(2, "", &lost);
+        }
+        let style = Style::new().dimmed();
+        let all = self.painted(style, "all of it, over time: memwright report ID -o FILE.html");
+        self.line(&all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_model::{Cause, Severity, Trigger};
+
+    #[test]
+    fn the_first_line_is_the_answer() {
+        let finding = Finding::new(Severity::Critical, "compaction", "waited for huge pages");
+        let page = incident(
+            &Incident {
+                verdict: "db did not answer for 8.2 s: compaction".to_owned(),
+                trigger: Trigger { name: "db".to_owned(), worst_ms: 8200.0, ..Trigger::default() },
+                causes: vec![Cause {
+                    finding: Finding { rule: "thp-compaction".to_owned(), ..finding },
+                    confidence_percent: 93,
+                }],
+                ..Incident::default()
+            },
+            Layout::default(),
+        );
+        assert_eq!(page.lines().next(), Some("db did not answer for 8.2 s: compaction"));
+        assert!(page.contains("thp-compaction") && page.contains("93% sure"), "{page}");
+    }
+
+    #[test]
+    fn a_task_does_not_steer_the_terminal() {
+        let role = Role { task: "\u{1b}[2Jtask".to_owned(), ..Role::default() };
+        let hostile = Incident { suffering: vec![role], ..Incident::default() };
+        let page = incident(&hostile, Layout { colour: true, ..Layout::default() });
+        assert!(page.contains("\\u{1b}[2Jtask") && !page.contains("\u{1b}[2J"), "{page}");
+    }
+
+    #[test]
+    fn a_list_says_first_how_many_there_are() {
+        assert!(incidents(&[], Layout::default()).starts_with("nothing has stalled"));
+        let row = IncidentRow { id: 3, verdict: "why".to_owned(), ..IncidentRow::default() };
+        let list = incidents(&[row.clone(), row], Layout::default());
+        assert_eq!(list.lines().next(), Some("2 stalls; see one with: memwright report ID"));
+        assert!(list.lines().nth(1).unwrap().starts_with("   3  19"), "{list}");
+    }
+}
