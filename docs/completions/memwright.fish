@@ -34,10 +34,17 @@ complete -c memwright -n "__fish_memwright_needs_command" -f -a "fix" -d 'Mend w
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "undo" -d 'Take changes back, byte for byte'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "changes" -d 'List what was changed, and what has become of it'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "watch" -d 'Record what memory does, and when a service stalls say why: runs until it is ended'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "incidents" -d 'List the stalls that were recorded'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "report" -d 'Show a stall: what it was, its cause, what mends it, and all the evidence'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "top" -d 'Watch memory in the terminal: this machine as it is, or any moment of a recording'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "export" -d 'Write a recording, or an incident of it, for other programs'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "lab" -d 'Play memory failures on real kernels in virtual machines: made, found, mended, taken back'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as sosreport lays it out), or a file written by capture' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l recording -d 'Look at a recording of \'memwright watch\' instead of this machine' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l at -d 'The moment of the recording: RFC 3339, a local date and time, or \'2 h ago\' [default: its end]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l fail-on -d 'Exit with 1 from this severity on [default: critical]' -r -f -a "note\t'Any finding'
 warning\t'What stalls under load'
 critical\t'What stalls now or at the next large request'
@@ -90,6 +97,48 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON, described in docs/schema'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l probe -d 'Watch a service: [NAME=]URL, where the URL is postgres://…, mysql://…, redis://HOST:PORT, http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; once for each service' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l limit -d 'A service that takes longer to answer stalls [default: 500ms]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l interval -d 'How often each service is asked [default: 1s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'When an answer is no longer waited for [default: 30s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l token-timeout -d 'Token time-out of a heartbeat that this machine must keep, such as a cluster\'s: a stall from a quarter of it on' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-interval -d 'How often fresh memory is touched to see how long it takes [default: 10ms]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-limit -d 'Fresh memory that takes longer is a stall [default: 100ms]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l keep -d 'How long what was recorded is kept [default: 60d]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l max-size -d 'How large the recording may become [default: 200M]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-canary -d 'Touch no memory'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile -d 'Do not sample what the kernel does'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand report" -s o -l output -d 'Write an HTML page that opens without a network to this file; - is standard output' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand report" -l format -d 'Output format [default: html with --output, text without]' -r -f -a "html\t'A page for a browser'
+text\t'For a terminal'
+json\t'Everything that was recorded of it'"
+complete -c memwright -n "__fish_memwright_using_subcommand report" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand report" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c memwright -n "__fish_memwright_using_subcommand report" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand top" -l recording -d 'Look at a recording, written by watch, instead of this machine' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand top" -l at -d 'Where in the recording to begin: 10:19, 2026-11-22 10:19:30 or 2026-11-22T10:19:30Z [default: its last incident, or else its end]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand top" -l interval -d 'How often to look, 100ms to 1m; also how often a recording that runs goes on' -r
+complete -c memwright -n "__fish_memwright_using_subcommand top" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand top" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand top" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l since -d 'From when on: RFC 3339, a local date and time, or \'2 h ago\' [default: its beginning]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l until -d 'Until when [default: its end]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l incident -d 'An incident instead of the recording: all of it (.json), its counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l to -d 'The file to write, whose ending says the format: .parquet, .csv or .json' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand export" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand export" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l kernel -d 'The kernels to play on, 6.1 or 6.12 or the path of a kernel image, which has a slash in it [default: the one that each case names]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l kind -d 'Only cases of this kind' -r -f -a "tale\t'A field report, re-enacted'
 rule\t'What a rule of the catalogue finds'
@@ -105,17 +154,23 @@ json\t'For programs'
 markdown\t'For a page like docs/lab.md'"
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l all-kernels -d 'Play on every kernel that there is a package of'
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l watch -d 'Have the recorder watch instead: it must see each case\'s stall and name its cause'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l list -d 'List the cases and play none'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l strict -d 'Exit with 1 also where a case was skipped'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "undo" -d 'Take changes back, byte for byte'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "changes" -d 'List what was changed, and what has become of it'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "lab" -d 'Play memory failures on real kernels in virtual machines: made, found, mended, taken back'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench lab help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "check" -d 'Say whether this machine can hand out large memory without stalling, and what is wrong'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be looked at elsewhere with check --root'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "explain" -d 'Show a rule\'s page: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "fix" -d 'Mend what check finds, see that it helped, and note how to take it back'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "undo" -d 'Take changes back, byte for byte'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "changes" -d 'List what was changed, and what has become of it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "bench" -d 'Measure what it costs here to create, lock and destroy large memory, before and after'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "watch" -d 'Record what memory does, and when a service stalls say why: runs until it is ended'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "incidents" -d 'List the stalls that were recorded'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "report" -d 'Show a stall: what it was, its cause, what mends it, and all the evidence'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "top" -d 'Watch memory in the terminal: this machine as it is, or any moment of a recording'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "export" -d 'Write a recording, or an incident of it, for other programs'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "lab" -d 'Play memory failures on real kernels in virtual machines: made, found, mended, taken back'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench watch incidents report top export lab help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,7 +1,17 @@
 //! The command line. Help, man pages and completions are made from it.
 
+#[cfg(feature = "watch")]
+mod export;
 #[cfg(feature = "lab")]
 mod lab;
+#[cfg(feature = "watch")]
+mod moment;
+#[cfg(feature = "watch")]
+mod replay;
+#[cfg(feature = "top")]
+mod top;
+#[cfg(feature = "watch")]
+mod watch;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_model::{Request, Severity};
@@ -9,8 +19,20 @@ use mw_segment::{Kind, Page};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+#[cfg(feature = "watch")]
+pub use export::{ExportArgs, Form, To};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
+#[cfg(feature = "watch")]
+pub use moment::Moment;
+#[cfg(feature = "watch")]
+pub use replay::ReplayArgs;
+#[cfg(feature = "top")]
+pub use top::TopArgs;
+#[cfg(feature = "watch")]
+pub use watch::{IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, WatchArgs};
+#[cfg(feature = "watch")]
+pub(crate) use watch::{duration, is_name};
 
 /// Big memory on Linux, allocated fast, and never a stall.
 #[derive(Debug, Parser)]
@@ -50,6 +72,21 @@ pub enum Command {
     Changes(ChangesArgs),
     /// Measure what it costs here to create, lock and destroy large memory, before and after
     Bench(BenchArgs),
+    /// Record what memory does, and when a service stalls say why: runs until it is ended
+    #[cfg(feature = "watch")]
+    Watch(WatchArgs),
+    /// List the stalls that were recorded
+    #[cfg(feature = "watch")]
+    Incidents(IncidentsArgs),
+    /// Show a stall: what it was, its cause, what mends it, and all the evidence
+    #[cfg(feature = "watch")]
+    Report(ReportArgs),
+    /// Watch memory in the terminal: this machine as it is, or any moment of a recording
+    #[cfg(feature = "top")]
+    Top(TopArgs),
+    /// Write a recording, or an incident of it, for other programs
+    #[cfg(feature = "watch")]
+    Export(ExportArgs),
     /// Play memory failures on real kernels in virtual machines: made, found, mended, taken back
     #[cfg(feature = "lab")]
     Lab(LabArgs),
@@ -65,6 +102,10 @@ pub struct CheckArgs {
     /// sosreport lays it out), or a file written by capture
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
+    /// A recording to look at instead.
+    #[cfg(feature = "watch")]
+    #[command(flatten)]
+    pub replay: ReplayArgs,
     /// Exit with 1 from this severity on [default: critical]
     #[arg(long, value_name = "SEVERITY")]
     pub fail_on: Option<FailOn>,

@@ -5,7 +5,17 @@
 //!
 //! [check]
 //! fail-on = "warning"
+//!
+//! [watch]
+//! limit = "500ms"
+//!
+//! [[watch.probe]]
+//! name = "db"
+//! target = "postgres://monitor@localhost/postgres"
 //! ```
+
+#[cfg(feature = "watch")]
+mod watch;
 
 use crate::args::FailOn;
 use crate::{Exit, Failure};
@@ -22,6 +32,13 @@ pub(crate) struct Config {
     state_dir: Option<PathBuf>,
     #[serde(default)]
     check: Check,
+    #[cfg(feature = "watch")]
+    #[serde(default)]
+    watch: watch::Watch,
+    /// Only the programs that record read it.
+    #[cfg(not(feature = "watch"))]
+    #[serde(rename = "watch")]
+    _watch: Option<toml::Table>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -48,6 +65,19 @@ impl Config {
     pub(crate) fn state_dir(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.state_dir.clone());
         configured.unwrap_or_else(|| PathBuf::from(mw_remedy::STATE_DIR))
+    }
+
+    /// What concerns `watch`.
+    #[cfg(feature = "watch")]
+    pub(crate) fn watch(&self) -> &watch::Watch {
+        &self.watch
+    }
+
+    /// The recording.
+    #[cfg(feature = "watch")]
+    pub(crate) fn recording(&self, flag: Option<&Path>) -> PathBuf {
+        let configured = flag.map(Path::to_owned).or_else(|| self.watch.recording.clone());
+        configured.unwrap_or_else(|| self.state_dir(None).join("recording.db"))
     }
 
     /// The severity from which on `check` exits with 1.

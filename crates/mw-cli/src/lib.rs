@@ -5,6 +5,8 @@ pub mod args;
 mod command;
 mod config;
 mod exit;
+#[cfg(feature = "watch")]
+mod journal_log;
 mod progress;
 mod terminal;
 
@@ -34,6 +36,16 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Undo(args) => command::undo::run(&args, &config),
         Command::Changes(args) => command::changes::run(&args, &config),
         Command::Bench(args) => command::bench::run(&args, &config),
+        #[cfg(feature = "watch")]
+        Command::Watch(watch) => command::watch::run(&watch, &config, args.config.as_deref()),
+        #[cfg(feature = "watch")]
+        Command::Incidents(args) => command::incidents::run(&args, &config),
+        #[cfg(feature = "watch")]
+        Command::Report(args) => command::report::run(&args, &config),
+        #[cfg(feature = "top")]
+        Command::Top(args) => command::top::run(&args),
+        #[cfg(feature = "watch")]
+        Command::Export(args) => command::export::run(&args, &config),
         #[cfg(feature = "lab")]
         Command::Lab(args) => command::lab::run(&args),
     }

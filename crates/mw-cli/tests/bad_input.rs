@@ -187,6 +187,7 @@ fn a_file_that_is_no_capture_is_refused() {
 fn unknown_rules_and_sizes_are_refused_with_what_to_write() {
     refused(&["explain", "zone-reclame"], 2, &["zone-reclame", "did you mean 'zone-reclaim'"]);
     refused(&["fix", "nonsense", "--dry-run"], 2, &["nonsense", "memwright explain"]);
+    refused(&["fix", "not-memory"], 2, &["only explains stalls", "memwright explain not-memory"]);
     for (request, words) in [
         ("12X", "'12X' is not a size"),
         ("0", "out of range"),

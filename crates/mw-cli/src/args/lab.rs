@@ -25,6 +25,9 @@ pub struct LabArgs {
     /// How the guest's instructions are carried out
     #[arg(long, value_enum, default_value_t = Acceleration::Auto)]
     pub accel: Acceleration,
+    /// Have the recorder watch instead: it must see each case's stall and name its cause
+    #[arg(long)]
+    pub watch: bool,
     /// List the cases and play none
     #[arg(long)]
     pub list: bool,

@@ -8,7 +8,7 @@ use mw_collect::{Source, capture};
 use mw_model::{Answer, OriginKind, Preflight, Report, Request, Window};
 use mw_render::{json, nagios, text};
 use mw_rules::preflight;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A source, and the folder that a capture was unpacked to.
@@ -18,11 +18,11 @@ pub(super) struct Opened {
 }
 
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
-    let opened = open(args.root.as_deref())?;
-    let window = mw_collect::window(&opened.source);
+    let looked = look(args, config)?;
+    let window = looked.window;
     let preflight = args.request.as_ref().map(|request| answer(&window, request)).transpose()?;
     let mut report = mw_rules::check(&window, preflight);
-    if let Some(root) = &args.root {
+    if let Some(root) = looked.root {
         report.root = root.display().to_string();
     }
     let format = if args.json { Format::Json } else { args.format };
@@ -37,6 +37,25 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         return Ok(Exit::Plugin(nagios::state(&report)));
     }
     Ok(exit(&report, args, config))
+}
+
+/// What was seen, and of what.
+struct Looked {
+    window: Window,
+    /// The tree or the recording, where it is not this machine.
+    root: Option<PathBuf>,
+}
+
+#[cfg_attr(not(feature = "watch"), expect(unused_variables, reason = "for recordings"))]
+fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
+    #[cfg(feature = "watch")]
+    if let Some(file) = args.replay.file() {
+        let recording = super::recording(Some(file), config)?;
+        let window = super::replay::window(&recording, args.replay.at)?;
+        return Ok(Looked { window, root: Some(file.to_owned()) });
+    }
+    let opened = open(args.root.as_deref())?;
+    Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
 }
 
 /// Measures this machine for a moment, unless it is another one's tree, and answers the request.

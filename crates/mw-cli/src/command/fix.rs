@@ -44,7 +44,13 @@ struct Outcome {
 
 pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     for id in &args.rules {
-        super::rule(id)?;
+        if !super::rule(id)?.has_hazard() {
+            let says = format!(
+                "'{id}' only explains stalls, and finds nothing that could be mended; \
+                 'memwright explain {id}' says what to do"
+            );
+            return Err(Failure::new(Exit::Usage, says));
+        }
     }
     let before = look()?;
     let named: BTreeSet<&str> = args.rules.iter().map(String::as_str).collect();

@@ -4,6 +4,7 @@ use crate::args::{Acceleration, CaseKind, LabArgs, LabFormat};
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
 use mw_lab::accel::Accel;
+use mw_lab::guest::Role;
 use mw_lab::report::{Report, Tally, outcome_word};
 use mw_lab::{Kernel, Kind, Lab, LabError, Play, Variant, cases, kernel, logs};
 use mw_sys::SignalsBlocked;
@@ -43,7 +44,10 @@ fn play_chosen(args: &LabArgs, signals: &SignalsBlocked) -> Result<Option<Report
     let own = args.cases.as_deref();
     let folder = own.or(unpacked.as_ref().map(|dir| dir.path())).unwrap_or(Path::new("."));
     let kinds: Vec<Kind> = args.kind.iter().map(|kind| kind_of(*kind)).collect();
-    let variants = cases::chosen(folder, &args.names, &kinds).map_err(failure)?;
+    let mut variants = cases::chosen(folder, &args.names, &kinds).map_err(failure)?;
+    if args.watch {
+        variants.retain(|variant| variant.watched.is_some());
+    }
     if args.list {
         terminal::print(&list(&variants));
         return Ok(None);
@@ -130,7 +134,8 @@ impl Session<'_> {
             say(step.map_or("boot", |step| &step.name));
             !signals.is_asked_to_end()
         };
-        let (play, run) = self.lab.play(variant, &kernel, called, &mut watch);
+        let role = if self.args.watch { Role::Watch } else { Role::Play };
+        let (play, run) = self.lab.play(variant, &kernel, called, role, &mut watch);
         if let (Some(dir), Some(run)) = (&self.args.keep_logs, &run) {
             logs::keep(dir, &play, run).map_err(could_not)?;
         }

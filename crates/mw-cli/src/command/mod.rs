@@ -2,13 +2,27 @@
 
 pub(crate) mod bench;
 pub(crate) mod capture;
+#[cfg(any(feature = "top", feature = "watch"))]
+mod captured;
 pub(crate) mod changes;
 pub(crate) mod check;
 pub(crate) mod explain;
+#[cfg(feature = "watch")]
+pub(crate) mod export;
 pub(crate) mod fix;
+#[cfg(feature = "watch")]
+pub(crate) mod incidents;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+#[cfg(feature = "watch")]
+mod replay;
+#[cfg(feature = "watch")]
+pub(crate) mod report;
+#[cfg(feature = "top")]
+pub(crate) mod top;
 pub(crate) mod undo;
+#[cfg(feature = "watch")]
+pub(crate) mod watch;
 
 use crate::{Exit, Failure};
 use mw_rules::Rule;
@@ -30,6 +44,22 @@ fn rule(id: &str) -> Result<&'static Rule, Failure> {
         );
         Failure::new(Exit::Usage, format!("there is no rule '{id}'; {hint}"))
     })
+}
+
+/// The recording that is named, or the usual one. What is lost of a damaged one is said on standard
+/// error.
+#[cfg(feature = "watch")]
+fn recording(
+    named: Option<&std::path::Path>,
+    config: &crate::config::Config,
+) -> Result<mw_record::Recording, Failure> {
+    let path = config.recording(named);
+    let recording = mw_record::Recording::open(&path)
+        .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    if let Some(damage) = recording.damage() {
+        eprintln!("memwright: {damage}");
+    }
+    Ok(recording)
 }
 
 /// Prints a value as JSON.

@@ -1,0 +1,78 @@
+//! Arguments of `export`.
+
+use super::Moment;
+use clap::Args as ClapArgs;
+use mw_record::ExportFormat;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Arguments of `export`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ExportArgs {
+    /// The recording [default: /var/lib/memwright/recording.db]
+    #[arg(long, value_name = "FILE")]
+    pub recording: Option<PathBuf>,
+    /// From when on: RFC 3339, a local date and time, or '2 h ago' [default: its beginning]
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Moment>,
+    /// Until when [default: its end]
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Moment>,
+    /// An incident instead of the recording: all of it (.json), its counters, ten rows a second
+    /// (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)
+    #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"])]
+    pub incident: Option<u64>,
+    /// The file to write, whose ending says the format: .parquet, .csv or .json
+    #[arg(long, value_name = "FILE")]
+    pub to: To,
+}
+
+/// Where an export goes, and as what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct To {
+    /// The file.
+    pub path: PathBuf,
+    /// Its format.
+    pub form: Form,
+}
+
+/// Formats of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Rows of numbers.
+    Rows(ExportFormat),
+    /// A stack and its count a line.
+    Collapsed,
+    /// For pprof and what reads its files.
+    Pprof,
+    /// For www.speedscope.app and its desktop version.
+    Speedscope,
+}
+
+/// Endings and what they stand for; the first that fits.
+const ENDINGS: &[(&str, Form)] = &[
+    (".speedscope.json", Form::Speedscope),
+    (".json", Form::Rows(ExportFormat::Json)),
+    (".csv", Form::Rows(ExportFormat::Csv)),
+    #[cfg(feature = "parquet")]
+    (".parquet", Form::Rows(ExportFormat::Parquet)),
+    (".collapsed", Form::Collapsed),
+    (".pprof", Form::Pprof),
+    (".pb.gz", Form::Pprof),
+];
+
+impl FromStr for To {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((_, form)) = ENDINGS.iter().find(|(ending, _)| text.ends_with(ending)) {
+            return Ok(Self { path: PathBuf::from(text), form: *form });
+        }
+        if text.ends_with(".parquet") {
+            return Err("this memwright was built without Parquet: write .csv or .json".to_owned());
+        }
+        Err("name a file that ends in .parquet, .csv or .json; for an incident's profile \
+             .collapsed, .pprof or .speedscope.json"
+            .to_owned())
+    }
+}

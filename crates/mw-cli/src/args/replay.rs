@@ -1,0 +1,23 @@
+//! Arguments that look at a recording instead of this machine.
+
+use super::Moment;
+use clap::Args as ClapArgs;
+use std::path::{Path, PathBuf};
+
+/// Arguments that look at a recording instead of this machine.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ReplayArgs {
+    /// Look at a recording of 'memwright watch' instead of this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "root")]
+    recording: Option<PathBuf>,
+    /// The moment of the recording: RFC 3339, a local date and time, or '2 h ago' [default: its end]
+    #[arg(long, value_name = "TIME", requires = "recording")]
+    pub at: Option<Moment>,
+}
+
+impl ReplayArgs {
+    /// The recording.
+    pub fn file(&self) -> Option<&Path> {
+        self.recording.as_deref()
+    }
+}

@@ -1,0 +1,99 @@
+//! `memwright export`: a recording or an incident for other programs.
+
+use crate::args::{ExportArgs, Form};
+use crate::config::Config;
+use crate::progress::Spinner;
+use crate::{Exit, Failure, terminal};
+use mw_model::{Incident, Profile, format_bytes};
+use mw_record::{ExportFormat, Recording, export, export_table};
+use mw_render::profile::{collapsed, pprof, speedscope};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use tempfile::NamedTempFile;
+
+pub(crate) fn run(args: &ExportArgs, config: &Config) -> Result<Exit, Failure> {
+    let recording = super::recording(args.recording.as_deref(), config)?;
+    let spinner = Spinner::start("exporting");
+    let path = &args.to.path;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Under its own name only when it is whole.
+    let mut file = NamedTempFile::new_in(dir).map_err(|error| could_not_write(path, &error))?;
+    let what = match args.incident {
+        Some(id) => one_incident(&find(&recording, id)?, args, &mut file)?,
+        None => rows(&recording, args, &mut file)?,
+    };
+    let bytes = file.as_file().metadata().map_or(0, |metadata| metadata.len());
+    file.persist(path).map_err(|error| could_not_write(path, &error.error))?;
+    drop(spinner);
+    terminal::print(&format!("{}: {what}, {}\n", path.display(), format_bytes(bytes)));
+    Ok(Exit::Fine)
+}
+
+fn rows(
+    recording: &Recording,
+    args: &ExportArgs,
+    file: &mut NamedTempFile,
+) -> Result<String, Failure> {
+    let Form::Rows(format) = args.to.form else {
+        let line = "only an incident has a profile: name it with --incident ID";
+        return Err(Failure::new(Exit::Usage, line));
+    };
+    let since = args.since.map_or(0, |moment| moment.unix_ms);
+    let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms);
+    let mut out = BufWriter::new(file);
+    let rows = export(recording, since, until, format, &mut out)
+        .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    out.flush().map_err(|error| could_not_write(&args.to.path, &error))?;
+    Ok(format!("{rows} rows"))
+}
+
+fn find(recording: &Recording, id: u64) -> Result<Incident, Failure> {
+    let found = recording.incident(id).map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    found.ok_or_else(|| {
+        let line = format!("there is no incident {id}; 'memwright incidents' lists them");
+        Failure::new(Exit::Usage, line)
+    })
+}
+
+/// Writes what was asked for of an incident, and says what that was.
+fn one_incident(
+    incident: &Incident,
+    args: &ExportArgs,
+    file: &mut NamedTempFile,
+) -> Result<String, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let bytes = match args.to.form {
+        Form::Rows(ExportFormat::Json) => {
+            serde_json::to_vec_pretty(incident).map_err(|error| failed(&error))?
+        }
+        Form::Rows(format) => {
+            export_table(&incident.table, format, file).map_err(|error| failed(&error))?;
+            return Ok(format!("{} rows", incident.table.rows()));
+        }
+        Form::Collapsed => collapsed::render(profile(incident)?).into_bytes(),
+        Form::Pprof => pprof::render(profile(incident)?, incident.started_unix_ms)
+            .map_err(|error| failed(&error))?,
+        Form::Speedscope => {
+            let during = profile(incident)?;
+            let before = incident.baseline.as_ref().map(|profile| ("before", profile));
+            let profiles: Vec<(&str, &Profile)> =
+                [("during", during)].into_iter().chain(before).collect();
+            let name = format!("incident {} of {}", incident.id, incident.host.name);
+            speedscope::render(&name, &profiles).map_err(|error| failed(&error))?.into_bytes()
+        }
+    };
+    file.write_all(&bytes).map_err(|error| could_not_write(&args.to.path, &error))?;
+    Ok(format!("incident {}", incident.id))
+}
+
+fn profile(incident: &Incident) -> Result<&Profile, Failure> {
+    incident.profile.as_ref().ok_or_else(|| {
+        let line = format!("incident {} has no kernel profile; its JSON says why", incident.id);
+        Failure::new(Exit::CouldNotLook, line)
+    })
+}
+
+fn could_not_write(path: &Path, error: &std::io::Error) -> Failure {
+    let line = format!("{}: {error}; name another file with --to", path.display());
+    Failure::new(Exit::CouldNotLook, line)
+}

@@ -1,0 +1,88 @@
+//! A window from a recording: its fast counters around a moment, the slow parts from the capture
+//! before it.
+
+use super::captured;
+use crate::args::Moment;
+use crate::{Exit, Failure};
+use mw_model::{Origin, OriginKind, Snapshot, Tick, Window};
+use mw_record::Recording;
+use mw_render::text;
+
+/// How far back rows are looked for: recordings thin out with age.
+const LOOK_BACK_MS: [u64; 3] = [15_000, 60_000, 300_000];
+
+/// How far apart the two looks of a window are, where rows are that dense.
+const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
+
+/// What the recording says of a moment, or of its end.
+pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window, Failure> {
+    let could_not = |error| Failure::new(Exit::CouldNotLook, error);
+    let range = recording.range().map_err(could_not)?;
+    let empty = || format!("{}: it has no rows yet", recording.path().display());
+    let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotLook, empty()))?;
+    let at_unix_ms = at.map_or(last, |at| at.unix_ms);
+    let (earlier, now) = ticks(recording, at_unix_ms)?.ok_or_else(|| {
+        let (first, last) = (shown(first), shown(last));
+        let line = format!(
+            "{}: nothing was recorded in the minutes before {}; it is from {first} to {last}",
+            recording.path().display(),
+            shown(at_unix_ms)
+        );
+        Failure::new(Exit::CouldNotLook, line)
+    })?;
+    let mut snapshot = slow_parts(recording, now.unix_ms)?;
+    snapshot.origin.taken_unix_ms = Some(now.unix_ms);
+    snapshot.sample = now.sample;
+    Ok(Window { earlier: earlier.map(|tick| tick.sample).into_iter().collect(), now: snapshot })
+}
+
+/// The last tick until a time, and the one that a rate is taken against.
+fn ticks(recording: &Recording, at_unix_ms: u64) -> Result<Option<(Option<Tick>, Tick)>, Failure> {
+    for back_ms in LOOK_BACK_MS {
+        let since = at_unix_ms.saturating_sub(back_ms);
+        let mut ticks = recording
+            .ticks(since, at_unix_ms)
+            .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+        let Some(now) = ticks.pop() else { continue };
+        let before_ms = |tick: &Tick| now.unix_ms.saturating_sub(tick.unix_ms);
+        let near = ticks.iter().position(|tick| SPAN_MS.contains(&before_ms(tick)));
+        let any = || ticks.iter().rposition(|tick| before_ms(tick) > *SPAN_MS.end());
+        let earlier = near.or_else(any);
+        if earlier.is_none() && Some(&back_ms) != LOOK_BACK_MS.last() {
+            continue;
+        }
+        return Ok(Some((earlier.map(|at| ticks.swap_remove(at)), now)));
+    }
+    Ok(None)
+}
+
+/// What is read seldom, from the last capture before a time.
+fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> {
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let found = recording.capture_before(unix_ms).map_err(|error| could_not(&error))?;
+    let Some((taken_unix_ms, bytes)) = found else {
+        eprintln!("memwright: no settings were captured before {}", shown(unix_ms));
+        return Ok(Snapshot { origin: origin(recording), ..Snapshot::default() });
+    };
+    let snapshot = captured::snapshot(&bytes).map_err(|error| could_not(&error))?;
+    eprintln!("memwright: settings and mounts as they were at {}", shown(taken_unix_ms));
+    Ok(snapshot)
+}
+
+/// What the recording says of its machine.
+fn origin(recording: &Recording) -> Origin {
+    let host = recording.host();
+    Origin {
+        kind: OriginKind::Tree,
+        kernel: mw_proc::version::KernelVersion::parse(host.kernel.as_bytes()).ok(),
+        page_bytes: host.page_bytes,
+        cpus: Some(host.cpus),
+        ..Origin::default()
+    }
+}
+
+/// A time for people, in their time zone.
+fn shown(unix_ms: u64) -> String {
+    let time = text::time(unix_ms, &jiff::tz::TimeZone::system());
+    time.unwrap_or_else(|| format!("{unix_ms} ms after 1970"))
+}

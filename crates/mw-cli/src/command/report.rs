@@ -1,0 +1,57 @@
+//! `memwright report`: one incident, as a page for a browser, for the terminal, or as it was
+//! recorded.
+
+use crate::args::{IncidentId, ReportArgs, ReportFormat};
+use crate::config::Config;
+use crate::terminal;
+use crate::{Exit, Failure};
+use mw_model::Incident;
+use mw_record::Recording;
+use mw_render::{html, text};
+use std::path::Path;
+
+const STANDARD_OUTPUT: &str = "-";
+
+pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
+    let recording = super::recording(args.recording.as_deref(), config)?;
+    let incident = find(&recording, args.id)?;
+    let usual = if args.output.is_some() { ReportFormat::Html } else { ReportFormat::Text };
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let page = match args.format.unwrap_or(usual) {
+        ReportFormat::Html => html::incident(&incident).map_err(|error| could_not(&error))?,
+        ReportFormat::Text => text::incident(&incident, terminal::layout(false)),
+        ReportFormat::Json => {
+            serde_json::to_string_pretty(&incident).map_err(|error| could_not(&error))? + "\n"
+        }
+    };
+    match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
+        Some(output) => {
+            std::fs::write(output, page).map_err(|error| {
+                let hint = "name another file with --output";
+                could_not(&format!("{}: {error}; {hint}", output.display()))
+            })?;
+            eprintln!("{}\n{}", incident.verdict, output.display());
+        }
+        None => terminal::print(&page),
+    }
+    Ok(Exit::Fine)
+}
+
+fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
+    let could_not = |error| Failure::new(Exit::CouldNotLook, error);
+    let rows = recording.incidents().map_err(could_not)?;
+    let ids = rows.iter().map(|row| row.id);
+    let id = match id {
+        IncidentId::Number(id) => Some(id),
+        IncidentId::Last => ids.clone().max(),
+    };
+    let found = id.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
+    found.ok_or_else(|| {
+        let there = match (ids.clone().min(), ids.max()) {
+            (Some(first), Some(last)) => format!("it has {first} to {last}"),
+            _ => "it has none: nothing has stalled while it was recorded".to_owned(),
+        };
+        let asked = id.map_or_else(|| "any incident".to_owned(), |id| format!("incident {id}"));
+        Failure::new(Exit::Usage, format!("the recording does not have {asked}; {there}"))
+    })
+}

@@ -1,0 +1,194 @@
+//! `memwright watch`: records, and explains stalls, until it is told to end.
+
+use crate::args::WatchArgs;
+use crate::config::Config;
+use crate::journal_log::Log;
+use crate::{Exit, Failure};
+use mw_collect::probe::service::Spec;
+use mw_model::{Incident, Trigger, format_duration_ms};
+use mw_record::{RecordError, Retention};
+use mw_watch::{CanaryOptions, Event, Options, Watch, WatchError};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two looks at signals, watchdog and trouble.
+const TURN: Duration = Duration::from_millis(500);
+
+/// A capture of what changes seldom is added so often.
+const CAPTURE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// The watchdog is fed only while the counters are looked at.
+const MAX_SILENCE_MS: u64 = 5000;
+
+/// The most probes.
+const MAX_PROBES: usize = 64;
+
+pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Exit, Failure> {
+    let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for (signal, flag) in [(SIGINT, &end), (SIGTERM, &end), (SIGHUP, &reload)] {
+        flag::register(signal, Arc::clone(flag))
+            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
+    }
+    let log = Log::to_stderr();
+    let mut options = options(args, config)?;
+    let mut service = Service::start(&options, log)?;
+    while !end.load(Ordering::Relaxed) {
+        service.turn();
+        if reload.swap(false, Ordering::Relaxed) {
+            match Config::load(file).and_then(|config| self::options(args, &config)) {
+                Ok(new) => options = new,
+                Err(failure) => {
+                    log.warning(&format!("the configuration stays as it was: {failure}"));
+                    continue;
+                }
+            }
+            notify(&[NotifyState::Reloading, reload_time()]);
+            drop(service);
+            service = Service::start(&options, log)?;
+        }
+    }
+    notify(&[NotifyState::Stopping]);
+    Ok(Exit::Fine)
+}
+
+/// The recorder with what is around it.
+struct Service {
+    watch: Watch,
+    log: Log,
+    trouble: Option<String>,
+    captured: Option<Instant>,
+}
+
+impl Service {
+    fn start(options: &Options, log: Log) -> Result<Self, Failure> {
+        let watch = Watch::start(options.clone()).map_err(failure)?;
+        log.notice(&started(options));
+        if let Some(notice) = watch.notice() {
+            log.warning(notice);
+        }
+        for missing in watch.unseen() {
+            log.warning(&format!("cannot look at {missing}"));
+        }
+        notify(&[NotifyState::Ready]);
+        Ok(Self { watch, log, trouble: None, captured: None })
+    }
+
+    /// Waits for a while for something to say.
+    fn turn(&mut self) {
+        match self.watch.event(TURN) {
+            Some(Event::Begun(trigger)) => self.log.warning(&begun(&trigger)),
+            Some(Event::Incident(incident)) => {
+                self.log.warning(&said(&incident));
+                self.captured = None;
+            }
+            Some(Event::Lost { incident, error }) => {
+                self.log.error(&format!("{}; not kept: {error}", incident.verdict));
+            }
+            None => {}
+        }
+        let trouble = self.watch.trouble();
+        if trouble != self.trouble {
+            match &trouble {
+                Some(trouble) => self.log.error(&format!("the recording stands still: {trouble}")),
+                None => self.log.notice("the recording goes on"),
+            }
+            self.trouble = trouble;
+        }
+        if self.captured.is_none_or(|at| at.elapsed() >= CAPTURE_INTERVAL) {
+            self.captured = Some(Instant::now());
+            if let Err(error) = self.watch.capture() {
+                self.log.warning(&format!("no capture of the kernel's state: {error}"));
+            }
+        }
+        if self.watch.last_look_ms() <= MAX_SILENCE_MS {
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Flags, then the configuration, then what is usual.
+fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
+    let watch = config.watch();
+    let probes = if args.probes.is_empty() { watch.probes()? } else { args.probes.clone() };
+    if probes.len() > MAX_PROBES {
+        let line = format!("{} probes; at most {MAX_PROBES} can be watched", probes.len());
+        return Err(Failure::new(Exit::Usage, line));
+    }
+    let limit = args.limit.or(watch.limit).unwrap_or(Duration::from_millis(500));
+    let interval = args.interval.or(watch.interval).unwrap_or(Duration::from_secs(1));
+    let timeout = args.timeout.or(watch.timeout).unwrap_or(Duration::from_secs(30));
+    let mut specs: Vec<Spec> = Vec::new();
+    for probe in probes {
+        let name = probe.name.unwrap_or_else(|| probe.target.default_name());
+        if specs.iter().any(|spec| spec.name == name) {
+            let line = format!("two probes are called '{name}': write NAME=URL");
+            return Err(Failure::new(Exit::Usage, line));
+        }
+        let limit = probe.limit.unwrap_or(limit);
+        let timeout = timeout.max(limit);
+        specs.push(Spec { name, target: probe.target, limit, interval, timeout });
+    }
+    let usual = CanaryOptions::default();
+    let canary = CanaryOptions {
+        interval: args.canary_interval.or(watch.canary_interval).unwrap_or(usual.interval),
+        limit: args.canary_limit.or(watch.canary_limit).unwrap_or(usual.limit),
+    };
+    let kept = Retention::default();
+    Ok(Options {
+        recording: config.recording(args.recording.as_deref()),
+        retention: Retention {
+            max_age: args.keep.or(watch.keep).unwrap_or(kept.max_age),
+            max_bytes: args.max_size.or(watch.max_size).unwrap_or(kept.max_bytes),
+            ..kept
+        },
+        probes: specs,
+        canary: (!args.no_canary && watch.canary.unwrap_or(true)).then_some(canary),
+        token_timeout: args.token_timeout.or(watch.token_timeout),
+        profile: !args.no_profile && watch.profile.unwrap_or(true),
+    })
+}
+
+fn started(options: &Options) -> String {
+    let probes: Vec<String> =
+        options.probes.iter().map(|spec| format!("{} ({})", spec.name, spec.target)).collect();
+    let watched = match probes.len() {
+        0 => "no service is watched: name one with --probe".to_owned(),
+        _ => format!("watching {}", probes.join(", ")),
+    };
+    format!("recording to {}; {watched}", options.recording.display())
+}
+
+/// That a look has passed its limit.
+fn begun(trigger: &Trigger) -> String {
+    let limit = format_duration_ms(trigger.limit_ms);
+    format!("stall: {} has passed its limit of {limit}; taking evidence", trigger.name)
+}
+
+/// The incident in one line, and how to see more.
+fn said(incident: &Incident) -> String {
+    let Incident { id, verdict, .. } = incident;
+    format!("incident {id}: {verdict}; see: memwright report {id}")
+}
+
+fn failure(error: WatchError) -> Failure {
+    let refused = matches!(
+        &error,
+        WatchError::Record(RecordError::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::PermissionDenied
+    );
+    Failure::new(if refused { Exit::Refused } else { Exit::CouldNotLook }, error)
+}
+
+/// Tells the service manager, where there is one.
+fn notify(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+fn reload_time() -> NotifyState<'static> {
+    NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
+}

@@ -1,0 +1,36 @@
+//! What a service says: a line each on standard error, with the priority in front where the journal
+//! reads it (sd-daemon(3)).
+
+/// Where lines go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log {
+    journal: bool,
+}
+
+impl Log {
+    /// Standard error, which systemd connects to the journal.
+    pub(crate) fn to_stderr() -> Self {
+        Self { journal: std::env::var_os("JOURNAL_STREAM").is_some() }
+    }
+
+    pub(crate) fn error(self, line: &str) {
+        self.say(3, line);
+    }
+
+    pub(crate) fn warning(self, line: &str) {
+        self.say(4, line);
+    }
+
+    pub(crate) fn notice(self, line: &str) {
+        self.say(5, line);
+    }
+
+    fn say(self, priority: u8, line: &str) {
+        let line = line.replace('\n', " ");
+        if self.journal {
+            eprintln!("<{priority}>{line}");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+}

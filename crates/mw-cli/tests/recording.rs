@@ -1,0 +1,158 @@
+//! `export` and `check --recording` as a user meets them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use assert_cmd::Command;
+use mw_collect::{DiskSampler, Sampler, Source, capture};
+use mw_model::{Host, INCIDENT_SCHEMA, Incident, Layout, Profile, Stack, Table, Tick};
+use mw_record::{Retention, Writer};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// 2023-11-14T22:14:00Z.
+const START_MS: u64 = 1_700_000_040_000;
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn run(args: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    let output = command.env("TZ", "UTC").args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap();
+    Said { code, out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// A recording of this machine: twenty real samples, said to be a second apart, a capture at the
+/// tenth and an incident.
+fn recording() -> &'static Path {
+    static RECORDING: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = RECORDING.get_or_init(|| {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("recording.db");
+        record(&path);
+        (dir, path)
+    });
+    path
+}
+
+fn record(path: &Path) {
+    let host = Host { name: "db1".to_owned(), memwright: "0.1.0".to_owned(), ..Host::default() };
+    let writer = Writer::start(path, &host, Retention::default()).unwrap();
+    let source = Source::live().unwrap();
+    let (mut sampler, mut disks) = (Sampler::open(&source, &[0]), DiskSampler::open(&source));
+    let (mut tick, mut row, mut layout) = (Tick::default(), Vec::new(), None);
+    for at in 0..20 {
+        sampler.sample(&mut tick.sample);
+        disks.sample(&mut tick.disks);
+        let layout = layout.get_or_insert_with(|| {
+            let layout = Layout::of(&tick);
+            writer.layout(layout.names());
+            layout
+        });
+        layout.write(&tick, &mut row);
+        assert!(writer.offer(START_MS + at * 1000, &row));
+    }
+    let mut packed = Vec::new();
+    capture::write(&source, false, &mut packed).unwrap();
+    writer.keep_capture(START_MS + 10_000, packed);
+    writer.keep_incident(incident()).unwrap();
+}
+
+fn incident() -> Incident {
+    let stack = Stack { task: "mysqld".to_owned(), pid: 7, frames: vec![0, 1], samples: 40 };
+    let functions = ["do_syscall_64", "compaction_alloc"].map(str::to_owned).to_vec();
+    let profile = Profile { hz: 999, functions, stacks: vec![stack], ..Profile::default() };
+    let mut table = Table::of(["vmstat.compact_stall"]);
+    (0..30).for_each(|at| table.push(START_MS + at * 100, &[at]));
+    Incident { schema: INCIDENT_SCHEMA, profile: Some(profile), table, ..Incident::default() }
+}
+
+/// Exports into a file of this ending, and gives what is in it.
+fn exported(ending: &str, args: &[&str]) -> Vec<u8> {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join(format!("out{ending}"));
+    let (recording, to) = (recording().to_str().unwrap(), to.to_str().unwrap());
+    let said = run(&[&["export", "--recording", recording, "--to", to], args].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.starts_with(to), "{}", said.out);
+    fs::read(to).unwrap()
+}
+
+#[test]
+fn rows_between_two_times_are_exported() {
+    let args = ["--since", "2023-11-14T22:14:05Z", "--until", "1700000049"];
+    let text = String::from_utf8(exported(".csv", &args)).unwrap();
+    assert_eq!(text.lines().count(), 1 + 5, "{text}");
+    assert!(text.starts_with("at,meminfo.MemTotal,"));
+    assert!(text.lines().nth(1).unwrap().starts_with("2023-11-14T22:14:05.000Z,"));
+    let json: serde_json::Value = serde_json::from_slice(&exported(".json", &[])).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 20);
+    let none = exported(".json", &["--since", "2 h ago"]);
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&none).unwrap(), serde_json::json!([]));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_begins_and_ends_as_parquet_does() {
+    let bytes = exported(".parquet", &[]);
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+}
+
+#[test]
+fn an_incident_is_exported_in_every_form() {
+    let incident = |ending: &str| exported(ending, &["--incident", "1"]);
+    let text = |ending: &str| String::from_utf8(incident(ending)).unwrap();
+    assert_eq!(text(".collapsed"), "mysqld;do_syscall_64;compaction_alloc 40\n");
+    assert!(text(".speedscope.json").contains("compaction_alloc"));
+    assert_eq!(incident(".pprof")[..2], [0x1f, 0x8b], "compressed");
+    assert_eq!(text(".csv").lines().count(), 31);
+    let json: Incident = serde_json::from_str(&text(".json")).unwrap();
+    assert_eq!(json.table.rows(), 30);
+}
+
+#[test]
+fn a_moment_of_a_recording_is_checked_as_the_machine_is() {
+    let file = recording().to_str().unwrap();
+    let said = run(&["check", "--recording", file, "--verbose"]);
+    assert!(said.code <= 1, "{}", said.err);
+    assert!(said.out.contains("zone-reclaim"), "the capture's settings: {}", said.out);
+    assert!(said.err.contains("settings and mounts as they were at 2023-11-14 22:14:10"));
+    let json = |args: &[&str]| -> serde_json::Value {
+        let said = run(&[&["check", "--recording", file, "--json"], args].concat());
+        serde_json::from_str(&said.out).unwrap()
+    };
+    let skipped = |report: &serde_json::Value| report["skipped"].as_array().unwrap().len();
+    let (late, early) = (json(&[]), json(&["--at", "2023-11-14 22:14:05"]));
+    assert_eq!(late["root"], file);
+    assert!(skipped(&early) > skipped(&late), "before the capture no settings are known");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_a_line() {
+    let file = recording().to_str().unwrap();
+    for (args, code, words) in [
+        (&["export", "--to", "x.csv", "--recording", "/nowhere/x.db"][..], 3, "no such file"),
+        (&["export", "--to", "x.xls"], 2, ".parquet"),
+        (&["export", "--to", "x.pprof", "--recording", file], 2, "--incident"),
+        (&["export", "--to", "x.csv", "--recording", file, "--incident", "9"], 2, "no incident 9"),
+        (&["export", "--to", "/nowhere/x.csv", "--recording", file], 3, "/nowhere/x.csv"),
+        (&["export", "--to", "x.csv", "--since", "soon"], 2, "2 h ago"),
+        (&["check", "--recording", "/etc/passwd"], 3, "not a recording"),
+        (
+            &["check", "--recording", file, "--at", "2023-11-14"],
+            3,
+            "it is from 2023-11-14 22:14:00",
+        ),
+    ] {
+        let said = run(args);
+        assert_eq!(said.code, code, "{args:?}: {}", said.err);
+        assert!(said.err.contains(words), "{args:?}: {}", said.err);
+        assert!(said.out.is_empty());
+    }
+}

@@ -1,0 +1,254 @@
+//! `memwright watch` with a real service, and what shows its recordings.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Beside builds and other tests everything takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A child that is killed when it is dropped.
+struct Killed(Child);
+
+impl Killed {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A recorder, and what it says line by line.
+struct Watch {
+    child: Killed,
+    lines: Receiver<String>,
+    recording: PathBuf,
+}
+
+impl Watch {
+    fn start(dir: &Path, args: &[&str]) -> Self {
+        Self::start_with(dir, args, &[])
+    }
+
+    fn start_with(dir: &Path, args: &[&str], environment: &[(&str, &Path)]) -> Self {
+        let recording = dir.join("recording.db");
+        let mut child = memwright()
+            .args(["watch", "--recording"])
+            .arg(&recording)
+            .args(args)
+            .envs(environment.iter().copied())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let watch = Self { child: Killed(child), lines, recording };
+        watch.line("recording to ");
+        watch
+    }
+
+    /// The next line that has this in it.
+    #[track_caller]
+    fn line(&self, part: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            let Ok(line) = self.lines.recv_timeout(left) else { break };
+            if line.contains(part) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("no line with {part:?}, but {seen:#?}");
+    }
+
+    /// Ends it as a service manager does; its exit code.
+    fn end(mut self) -> Option<i32> {
+        self.child.signal(Signal::TERM);
+        self.child.0.wait().unwrap().code()
+    }
+}
+
+fn memwright() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_memwright"))
+}
+
+fn show(args: &[&str], recording: &Path) -> Output {
+    memwright().args(args).arg("--recording").arg(recording).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A Redis of our own that keeps nothing.
+fn redis(dir: &Path) -> (Killed, u16) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // apt-get install redis-server
+    let server = Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+        .arg(dir)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < until, "redis-server does not come up");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    (Killed(server), port)
+}
+
+fn seconds(count: u64) {
+    std::thread::sleep(Duration::from_secs(count));
+}
+
+#[test]
+fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
+    let dir = TempDir::new().unwrap();
+    let (server, port) = redis(dir.path());
+    let probe = format!("cache=redis://127.0.0.1:{port}");
+    let watch = Watch::start(dir.path(), &["--probe", &probe, "--limit", "400ms"]);
+    seconds(3);
+    server.signal(Signal::STOP);
+    seconds(3);
+    server.signal(Signal::CONT);
+    watch.line("stall: cache has passed its limit of 400 ms");
+    let said = watch.line("incident 1: ");
+    assert!(said.contains("cache") && said.contains("not memory"), "{said}");
+    assert!(said.contains("redis-server") && said.ends_with("memwright report 1"), "{said}");
+
+    let rows: serde_json::Value =
+        serde_json::from_str(&text(&show(&["incidents", "--json"], &watch.recording))).unwrap();
+    assert_eq!((rows[0]["id"].as_u64(), rows[0]["cause"].as_str()), (Some(1), Some("not-memory")));
+    let lasted =
+        rows[0]["ended_unix_ms"].as_u64().unwrap() - rows[0]["started_unix_ms"].as_u64().unwrap();
+    assert!((1900..20_000).contains(&lasted), "{lasted} ms");
+    let verdict = rows[0]["verdict"].as_str().unwrap();
+    let shown = text(&show(&["report", "last"], &watch.recording));
+    assert_eq!(shown.lines().next(), Some(verdict));
+    let page = dir.path().join("incident.html");
+    let output = show(&["report", "1", "-o", page.to_str().unwrap()], &watch.recording);
+    assert!(output.status.success(), "{output:?}");
+    assert!(std::fs::read_to_string(page).unwrap().contains("redis-server"));
+    let missing = show(&["report", "7"], &watch.recording);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("it has 1 to 1"), "{missing:?}");
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn a_service_that_is_refused_is_an_incident_at_once() {
+    let dir = TempDir::new().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let probe = format!("db=tcp://127.0.0.1:{port}");
+    let watch = Watch::start(dir.path(), &["--probe", &probe, "--interval", "200ms"]);
+    seconds(2);
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let said = watch.line("incident 1: ");
+    assert!(said.contains("db") && said.contains("refused"), "{said}");
+    drop(listener);
+    watch.line("stall: db has passed its limit");
+}
+
+#[test]
+fn killed_it_loses_at_most_two_seconds() {
+    let dir = TempDir::new().unwrap();
+    let mut watch = Watch::start(dir.path(), &[]);
+    seconds(6);
+    let killed_unix_ms = jiff::Timestamp::now().as_millisecond() as u64;
+    watch.child.0.kill().unwrap();
+    watch.child.0.wait().unwrap();
+    let recording = mw_record::Recording::open(&watch.recording).unwrap();
+    let (first, last) = recording.range().unwrap().unwrap();
+    assert!(last + 2000 >= killed_unix_ms, "{} ms lost", killed_unix_ms - last);
+    let ticks = recording.ticks(first, last).unwrap();
+    assert!(ticks.len() >= 3, "{}", ticks.len());
+    let own = ticks.last().unwrap().recorder;
+    assert!(own.cpu_us > 0 && own.resident_bytes > 0 && own.gap_us >= 90_000, "{own:?}");
+    assert!(ticks.last().unwrap().canary.is_some());
+    // The next one goes on in the same file.
+    let watch = Watch::start(dir.path(), &[]);
+    seconds(3);
+    assert!(recording.range().unwrap().unwrap().1 > last);
+    let second = memwright().args(["watch", "--recording"]).arg(&watch.recording).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success() && said.contains(&watch.child.0.id().to_string()), "{said}");
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let dir = TempDir::new().unwrap();
+    let socket = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let config = dir.path().join("memwright.toml");
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let write = |name: &str| {
+        let probe =
+            format!("[[watch.probe]]\nname = '{name}'\ntarget = 'tcp://127.0.0.1:{port}'\n");
+        std::fs::write(&config, probe).unwrap();
+    };
+    let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    write("first");
+    let told = |what: &str| {
+        let mut buffer = [0; 1024];
+        loop {
+            let length = manager.recv(&mut buffer).unwrap();
+            if String::from_utf8_lossy(&buffer[..length]).contains(what) {
+                return;
+            }
+        }
+    };
+    let args = ["--config", config.to_str().unwrap()];
+    let watch = Watch::start_with(dir.path(), &args, &[("NOTIFY_SOCKET", &socket)]);
+    told("READY=1");
+    told("WATCHDOG=1");
+    write("second");
+    watch.child.signal(Signal::HUP);
+    told("RELOADING=1");
+    watch.line("watching second");
+    told("READY=1");
+    std::fs::write(&config, "[watch]\nlimit = 'soon'\n").unwrap();
+    watch.child.signal(Signal::HUP);
+    let said = watch.line("the configuration stays as it was");
+    assert!(said.contains("line 2") && said.contains("'soon' is no time"), "{said}");
+    watch.child.signal(Signal::TERM);
+    told("STOPPING=1");
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    let check = |args: &[&str], code: i32, part: &str| {
+        let output = memwright().arg("watch").args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(part), "{said}");
+    };
+    check(&["--probe", "gopher://old"], 2, "gopher");
+    check(&["--probe", "a=tcp://h:1", "--probe", "a=tcp://h:2"], 2, "two probes are called 'a'");
+    check(&["--limit", "soon"], 2, "'soon' is no time");
+    check(&["--recording", "/proc/recording.db"], 3, "/proc/recording.db");
+    let missing = show(&["incidents"], Path::new("/nonexistent/recording.db"));
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("/nonexistent/recording.db"));
+}
