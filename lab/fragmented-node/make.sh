@@ -1,3 +1,5 @@
 case $1 in
 firing) hold fragment 1640M every=24 ;;
+thrash) . ./thrash && thrash anon 128M ;;
+pinned) . ./thrash && thrash fragment 64M every=1 ;;
 esac

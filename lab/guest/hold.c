@@ -30,6 +30,9 @@
  *   thp, nothp     MADV_HUGEPAGE, MADV_NOHUGEPAGE before writing
  *   late-thp       MADV_NOHUGEPAGE before writing, MADV_HUGEPAGE after: work for khugepaged
  *   every=N        for `fragment` and `strewn`: one page in N (default 24)
+ *   over=SECONDS   write it little by little, over so long
+ *   workers=N      N more processes that map the same memory, as those that a server forks: each page
+ *                  that the kernel moves then has N mappings more to be changed
  *   once           give the memory back as soon as it is there; the parent waits for that too
  *   name=TEXT      the process name that /proc/PID/status shows
  */
@@ -54,6 +57,7 @@
 #define PAGE 4096UL
 #define PIPE_PAGES 256
 #define POLICY_BIND 2
+#define BURST_PAGES 8
 #define MESSAGE_BYTES 4000 /* with the kernel's 48-byte header this fills a kmalloc-4k object */
 #define QUEUE_BYTES (16UL << 20)
 
@@ -61,6 +65,8 @@ struct wish {
 	const char *kind;
 	size_t size;
 	size_t every;
+	int workers;
+	int over_s;
 	int lock;
 	int once;
 	int advice;
@@ -117,6 +123,8 @@ static void read_word(struct wish *wish, const char *word)
 	else if (!strcmp(word, "nothp")) wish->advice = MADV_NOHUGEPAGE;
 	else if (!strcmp(word, "late-thp")) wish->advice = MADV_NOHUGEPAGE, wish->late = 1;
 	else if (!strncmp(word, "every=", 6)) wish->every = bytes(word + 6);
+	else if (!strncmp(word, "over=", 5)) wish->over_s = atoi(word + 5);
+	else if (!strncmp(word, "workers=", 8)) wish->workers = atoi(word + 8);
 	else if (!strncmp(word, "limit=", 6)) limit_memlock(word + 6);
 	else if (!strncmp(word, "uid=", 4)) become(atoi(word + 4));
 	else if (!strncmp(word, "node=", 5)) bind_node(atoi(word + 5));
@@ -140,10 +148,15 @@ static char *map(const struct wish *wish, int flags)
 }
 
 /* Each page gets words of its own, so that no page is like another or all zeros. */
-static void write_pages(char *p, size_t size)
+static void write_pages(char *p, size_t size, int over_s)
 {
-	for (size_t at = 0; at < size; at += PAGE)
+	useconds_t pause_us = over_s * 1e6 * BURST_PAGES * PAGE / size;
+
+	for (size_t at = 0; at < size; at += PAGE) {
 		*(volatile size_t *)(p + at) = at + 1;
+		if (pause_us && at / PAGE % BURST_PAGES == 0)
+			usleep(pause_us);
+	}
 }
 
 static char *shm_segment(const struct wish *wish)
@@ -212,6 +225,18 @@ static void send_messages(size_t size)
 	}
 }
 
+static void fork_workers(int count)
+{
+	for (int i = 0; i < count; i++) {
+		pid_t worker = fork();
+
+		if (worker < 0)
+			die("fork");
+		while (worker == 0)
+			pause();
+	}
+}
+
 static void make(struct wish *wish, int ready)
 {
 	char *p = NULL;
@@ -226,16 +251,17 @@ static void make(struct wish *wish, int ready)
 	if (!strcmp(wish->kind, "touch")) {
 		write(ready, "", 1);
 		for (;;)
-			write_pages(p, wish->size);
+			write_pages(p, wish->size, 0);
 	}
 	if (p && strcmp(wish->kind, "reserve"))
-		write_pages(p, wish->size);
+		write_pages(p, wish->size, wish->over_s);
 	if (wish->late && madvise(p, wish->size, MADV_HUGEPAGE))
 		die("madvise");
 	if (!strcmp(wish->kind, "fragment"))
 		splice_pages(wish, p);
 	if (!strcmp(wish->kind, "strewn"))
 		give_pages_back(wish, p);
+	fork_workers(wish->workers);
 	write(ready, "", 1);
 	if (wish->once)
 		_exit(0);

@@ -23,6 +23,7 @@
 //! how = "How the condition was made"
 //! [variant.quiet]
 //! how = "What is different"
+//! kind = "tale"                    # instead of the case's
 //! machine = { kernel = "6.12" }    # instead of what [machine] says
 //! expect = { absent = ["swap-thrash"] }    # instead of all of [expect]
 //!
@@ -39,7 +40,14 @@
 //! during = { times_at_least = 3.0 }    # of what it was before
 //! fixed = { times_at_most = 1.5 }
 //! undone = { at_least = 5.0 }          # in its unit; also at_most
+//!
+//! [watch]                  # how the recorder watches, with `memwright lab --watch`
+//! probes = ["redis://localhost"]    # as `memwright watch --probe` takes them
+//! limit = "1s"             # default 500ms
+//! cause = ["thp-compaction"]    # rules of which one must be the first cause of the longest stall
 //! ```
+//!
+//! A variant may have a `watch` of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,6 +59,7 @@ use crate::error::LabError;
 use crate::evaluation::{self, Evaluation};
 use crate::expect::Expect;
 use crate::machine::{Disk, DiskFormat, Machine};
+use crate::watched::Watched;
 
 /// Which version of control groups a guest mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -95,7 +104,7 @@ pub struct Case {
     pub name: String,
     /// What it is about.
     pub description: String,
-    /// What it is there for.
+    /// What its variants are there for that do not say otherwise.
     pub kind: Kind,
     /// What is measured against what, in an evaluation.
     pub evaluation: Option<Evaluation>,
@@ -128,6 +137,8 @@ pub struct Variant {
     pub modules: Vec<String>,
     /// What it promises.
     pub expect: Expect,
+    /// What the recorder says of its stall, where it has one.
+    pub watched: Option<Watched>,
 }
 
 impl Variant {
@@ -161,13 +172,22 @@ impl Case {
         for (variant, its) in raw.variant {
             let settings = its.machine.clone().or(&raw.machine);
             let mut expect = its.expect.clone().or_else(|| raw.expect.clone()).unwrap_or_default();
-            expect.measured_only = raw.kind == Kind::Evaluation;
-            let checked = match raw.kind {
+            let kind = its.kind.unwrap_or(raw.kind);
+            if (kind == Kind::Evaluation) != (raw.kind == Kind::Evaluation) {
+                let detail = format!("[variant.{variant}]: evaluations are cases of their own");
+                return Err(LabError::case(&path, detail));
+            }
+            expect.measured_only = kind == Kind::Evaluation;
+            let checked = match kind {
                 Kind::Evaluation => evaluation::check_expect(&expect, measures),
                 _ => expect.check(measures),
             };
             let checked = checked.map_err(|why| format!("[variant.{variant}]: {why}"));
-            let of = Whose { case: &name, kind: raw.kind, dir, how: its.how, expect };
+            let watched = its.watch.or_else(|| raw.watch.clone());
+            let watchable = watched.as_ref().map_or(Ok(()), Watched::check);
+            let checked = checked
+                .and_then(|()| watchable.map_err(|why| format!("[variant.{variant}]: {why}")));
+            let of = Whose { case: &name, kind, dir, how: its.how, expect, watched };
             let built = checked.and_then(|()| settings.build(variant, of));
             variants.push(built.map_err(|detail| LabError::case(&path, detail))?);
         }
@@ -205,6 +225,7 @@ struct RawCase {
     machine: Settings,
     expect: Option<Expect>,
     evaluation: Option<Evaluation>,
+    watch: Option<Watched>,
     #[serde(default)]
     variant: BTreeMap<String, RawVariant>,
 }
@@ -213,9 +234,11 @@ struct RawCase {
 #[serde(deny_unknown_fields)]
 struct RawVariant {
     how: String,
+    kind: Option<Kind>,
     #[serde(default)]
     machine: Settings,
     expect: Option<Expect>,
+    watch: Option<Watched>,
 }
 
 /// What a variant has besides its machine.
@@ -225,6 +248,7 @@ struct Whose<'a> {
     dir: &'a Path,
     how: String,
     expect: Expect,
+    watched: Option<Watched>,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -304,6 +328,7 @@ impl Settings {
             programs: self.programs.unwrap_or_default(),
             modules: self.modules.unwrap_or_default(),
             expect: of.expect,
+            watched: of.watched,
         })
     }
 }
@@ -362,6 +387,7 @@ mod tests {
             machine = { kernel = "6.12", memory = "512M", cgroup = "v1", timeout_s = 5 }
             [variant.quiet]
             how = "q"
+            kind = "tale"
             expect = { absent = ["swap-thrash"] }
             "#,
         )
@@ -372,6 +398,7 @@ mod tests {
         assert_eq!(firing.machine.memory_bytes, 512 << 20);
         assert_eq!(firing.machine.time_limit, Duration::from_secs(5));
         assert_eq!((firing.cgroup, quiet.cgroup), (Cgroup::V1, Cgroup::V2));
+        assert_eq!((firing.kind, quiet.kind), (Kind::Rule, Kind::Tale));
         assert_eq!((quiet.kernel.as_str(), quiet.machine.nodes), ("6.1", 2));
         assert_eq!(quiet.machine.time_limit, Duration::from_secs(DEFAULT_TIMEOUT_S));
         assert_eq!(quiet.machine.disks[0].write_bytes_per_s, Some(2_000_000));
@@ -392,6 +419,10 @@ mod tests {
         check_error("description = 'd'\nvariants = 1", "variants");
         let evaluation = "description = 'd'\nkind = 'evaluation'\n[variant.a]\nhow = 'h'";
         check_error(evaluation, "an evaluation without measure.sh");
+        check_error(
+            "description = 'd'\n[variant.a]\nhow = 'h'\nkind = 'evaluation'",
+            "[variant.a]: evaluations are cases of their own",
+        );
         check_error(
             "description = 'd'\n[variant.firing]\nhow = 'h'",
             "[variant.firing]: `expect` promises nothing",

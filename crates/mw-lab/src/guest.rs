@@ -22,6 +22,8 @@ pub enum Role {
     Capture,
     /// Everything that the case promises: `lab/guest/play.sh`.
     Play,
+    /// The recorder watches while the condition is made: `lab/guest/watch.sh`.
+    Watch,
 }
 
 /// What every guest gets, made once.
@@ -37,7 +39,7 @@ impl Base {
         }
         image.add_program("busybox", Path::new(BUSYBOX))?;
         image.add("init", 0o755, guest_file("init"));
-        for role in ["lab/guest/capture.sh", "lab/guest/play.sh"] {
+        for role in ["lab/guest/capture.sh", "lab/guest/play.sh", "lab/guest/watch.sh"] {
             image.add(role, 0o644, guest_file(role.trim_start_matches("lab/guest/")));
         }
         for tool in ["hold", "took"] {
@@ -89,7 +91,9 @@ fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
     let role = match role {
         Role::Capture => "capture",
         Role::Play => "play",
+        Role::Watch => "watch",
     };
+    let watched = variant.watched.as_ref();
     let lines = [
         ("export CASE", variant.case.clone()),
         ("export VARIANT", variant.name.clone()),
@@ -102,6 +106,8 @@ fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
         ("FIX", expect.fix.join(" ")),
         ("STAYS", if expect.stays { "1" } else { "" }.to_owned()),
         ("LOOKS", expect.looks.to_string()),
+        ("PROBES", watched.map(|watched| watched.probes.join("\n")).unwrap_or_default()),
+        ("LIMIT", watched.map(|watched| watched.limit.clone()).unwrap_or_default()),
         ("MEASURED_ONLY", if expect.measured_only { "1" } else { "" }.to_owned()),
     ];
     lines.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()
@@ -222,7 +228,7 @@ mod tests {
         let got = environment(&case.variants[0], &["nvme.ko".to_owned()], Role::Play);
         let want = "export CASE='some'\nexport VARIANT='firing'\nexport CGROUP='v2'\n\
                     export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='play'\n\
-                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nMEASURED_ONLY=''\n";
+                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nPROBES=''\nLIMIT=''\nMEASURED_ONLY=''\n";
         assert_eq!(got, want);
     }
 

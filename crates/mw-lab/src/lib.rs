@@ -19,8 +19,8 @@
 //! kernel package ─ Kernel ───┼→ QEMU → console, frames → Run ─┬→ judge → Play → report
 //! scripts, programs ─ Image ─┘                                └→ capture → fixture
 //! ```
-//! A guest either plays (before, make, during, fix, fixed, undo, undone) or captures; lab/guest/play.sh
-//! and capture.sh are its side of it. What it promises is judged here alone, by pure functions.
+//! A guest plays (before, make, during, fix, fixed, undo, undone), watches (the recorder runs while the
+//! condition is made) or captures; lab/guest/play.sh, watch.sh and capture.sh are its side of it. What it promises is judged here alone, by pure functions.
 //! An *evaluation* is a case whose variants are options that are measured against each other, and that
 //! is played only when it is named (evaluation.rs).
 //! Nothing outlives a run: the machine is killed when its handle is dropped or its time is up, and
@@ -29,6 +29,7 @@
 pub mod accel;
 pub mod case;
 pub mod cases;
+pub mod confusion;
 pub mod error;
 pub mod evaluation;
 pub mod expect;
@@ -49,6 +50,7 @@ pub mod serial;
 pub mod transcript;
 pub mod verdict;
 mod vmlinuz;
+pub mod watched;
 mod workdir;
 
 pub use case::{Case, Kind, Variant};

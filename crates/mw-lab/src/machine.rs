@@ -64,10 +64,11 @@ pub struct Files<'a> {
 }
 
 /// The initial file system stays in a ramfs, whose pages cannot be swapped out under the load.
-/// `la57=off`: five-level page tables would only make the emulation slower.
 const KERNEL_PARAMETERS: &str =
     "console=ttyS0 rdinit=/init rootfstype=ramfs panic=-1 quiet loglevel=5 no_timer_check";
-const CPU_MODEL: &str = "max,la57=off";
+/// What only makes the emulation slower is off: five-level page tables, and `rep stosb` as the way to
+/// clear memory, which is emulated byte by byte.
+const CPU_MODEL: &str = "max,la57=off,erms=off,fsrm=off";
 
 impl Machine {
     /// QEMU's arguments for one run.

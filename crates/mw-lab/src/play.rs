@@ -17,6 +17,7 @@ use crate::klog::Trouble;
 use crate::port::Step;
 use crate::qemu::{self, Ended, Run, Watch};
 use crate::transcript::{Change, Check, Phase};
+use crate::watched::{self, Stall, Watched};
 use crate::{host, verdict};
 use std::collections::BTreeMap;
 
@@ -42,6 +43,8 @@ pub struct Play {
     pub checks: BTreeMap<Phase, Check>,
     /// What `memwright fix` changed.
     pub changes: Vec<Change>,
+    /// The longest stall that the recorder saw, where it watched.
+    pub stall: Option<Stall>,
     /// What the guest's kernel said about its health.
     pub troubles: Vec<Trouble>,
     /// What the guest did, and when.
@@ -70,6 +73,7 @@ impl Play {
             measured: Vec::new(),
             checks: BTreeMap::new(),
             changes: Vec::new(),
+            stall: None,
             troubles: Vec::new(),
             steps: Vec::new(),
             first_step_s: None,
@@ -98,25 +102,34 @@ impl Lab {
         Ok(self.accel)
     }
 
-    /// Plays one case; `called` is what the kernel is called in the report. The run is returned for
-    /// its logs, if there was one.
+    /// Plays one case, or has the recorder watch it; `called` is what the kernel is called in the
+    /// report. The run is returned for its logs, if there was one.
     pub fn play(
         &self,
         variant: &Variant,
         kernel: &Kernel,
         called: &str,
+        role: Role,
         watch: &mut Watch<'_>,
     ) -> (Play, Option<Run>) {
         let skipped = |why| (Play::skipped(variant, called, why), None);
         if let Some(why) = host::lacks(&variant.machine) {
             return skipped(why);
         }
-        let image = match guest::image(&self.base, variant, kernel, Role::Play) {
+        let image = match guest::image(&self.base, variant, kernel, role) {
             Ok(image) => image,
             Err(error) => return skipped(error.to_string()),
         };
-        match qemu::run(&variant.machine, self.accel, &kernel.image, &image, watch) {
-            Ok(run) => (judged(variant, called, &run), Some(run)),
+        let mut boot = || qemu::run(&variant.machine, self.accel, &kernel.image, &image, watch);
+        let run = match boot() {
+            Ok(run) if self.accel == Accel::Tcg && broke_at_boot(&run) => boot(),
+            run => run,
+        };
+        match run {
+            Ok(run) => match variant.watched.as_ref().filter(|_| role == Role::Watch) {
+                Some(watched) => (was_watched(variant, watched, called, &run), Some(run)),
+                None => (judged(variant, called, &run), Some(run)),
+            },
             Err(error @ LabError::Protocol(_)) => {
                 let outcome = Outcome::Failed(error.to_string());
                 (Play { outcome, ..Play::skipped(variant, called, String::new()) }, None)
@@ -126,10 +139,32 @@ impl Lab {
     }
 }
 
+/// Whether the kernel broke before the case's first step. An emulated processor may meet an
+/// instruction that the kernel is just replacing (`int3`): that is not the case's doing, and such a
+/// guest is started once more.
+fn broke_at_boot(run: &Run) -> bool {
+    run.steps.is_empty() && run.troubles.iter().any(Trouble::is_fatal)
+}
+
 fn judged(variant: &Variant, called: &str, run: &Run) -> Play {
     let judged = judge::judge(&variant.expect, run);
+    Play {
+        measured: judge::measured(&judged.transcript),
+        checks: judged.transcript.checks,
+        changes: judged.transcript.changes,
+        ..came_to(judged.outcome, variant, called, run)
+    }
+}
+
+fn was_watched(variant: &Variant, watched: &Watched, called: &str, run: &Run) -> Play {
+    let (outcome, stall) = watched::judge(watched, variant.kind, run);
+    Play { stall, ..came_to(outcome, variant, called, run) }
+}
+
+/// What is to be said of any run.
+fn came_to(outcome: Outcome, variant: &Variant, called: &str, run: &Run) -> Play {
     // What the host lacks is no failure of the case.
-    let outcome = match (judged.outcome, run.ended) {
+    let outcome = match (outcome, run.ended) {
         (Outcome::Failed(why), Ended::DiskFull) => Outcome::Skipped(why),
         (outcome, _) => outcome,
     };
@@ -137,9 +172,6 @@ fn judged(variant: &Variant, called: &str, run: &Run) -> Play {
     Play {
         outcome,
         last_words: failed.then(|| verdict::last_words(run)),
-        measured: judge::measured(&judged.transcript),
-        checks: judged.transcript.checks,
-        changes: judged.transcript.changes,
         troubles: run.troubles.clone(),
         first_step_s: run.steps.first().map(|step| seconds(step.at)),
         steps: run.steps.clone(),

@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::case::Kind;
 use crate::judge::Measured;
 use crate::play::Play;
 use crate::transcript::Phase;
+use crate::{Outcome, confusion};
 
 /// The version of the JSON form of [`Report`]; it goes up when a consumer could break.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -77,6 +77,9 @@ impl Report {
     /// For docs/lab.md: a table of cases and kernels for each kind of case.
     pub fn markdown(&self) -> String {
         let mut out = format!("{}.\n", self.answer);
+        if self.plays.iter().any(|play| play.stall.is_some()) {
+            return out + "\n" + &confusion::markdown(&self.plays);
+        }
         out += &first_steps(&self.plays);
         let kinds = [
             (Kind::Tale, "The field reports, re-enacted"),
@@ -146,8 +149,16 @@ fn row(play: &Play) -> [String; 6] {
         outcome_word(&play.outcome).to_owned(),
         first,
         format!("{:.0} s", play.wall_s),
-        play.measured.iter().map(effect).collect::<Vec<_>>().join("; "),
+        effects(play),
     ]
+}
+
+/// What was measured, or what the recorder said.
+fn effects(play: &Play) -> String {
+    if let Some(stall) = &play.stall {
+        return stall.verdict.clone();
+    }
+    play.measured.iter().map(effect).collect::<Vec<_>>().join("; ")
 }
 
 /// One word of the outcome.
@@ -267,6 +278,7 @@ mod tests {
             measured: Vec::new(),
             checks: BTreeMap::new(),
             changes: Vec::new(),
+            stall: None,
             troubles: Vec::new(),
             steps: Vec::new(),
             first_step_s: Some(3.1),

@@ -1,0 +1,2 @@
+echo ping >/run/question
+read -r answer </run/answer

@@ -1,0 +1,34 @@
+# The role `watch`: the recorder runs while the condition is made and its effect is measured. What it says
+# of the stalls that it saw is judged on the host.
+#
+# $PROBES are the probes, a line each, and $LIMIT their limit.
+
+# The recorder compares a stall with what the machine does otherwise.
+BASELINE_S=8
+RECORDING=/run/recording.db
+
+mark "at setup"
+[ -f setup.sh ] && script setup.sh
+while read -r probe; do
+	[ -n "$probe" ] && set -- "$@" --probe "$probe"
+done <<END
+$PROBES
+END
+mark "at baseline"
+memwright watch --recording $RECORDING --limit "$LIMIT" "$@" 2>/run/watch.log &
+watcher=$!
+sleep $BASELINE_S
+mark "at make"
+script make.sh
+mark "at during/measure"
+[ -f measure.sh ] && sh ./measure.sh "$VARIANT" during >/run/out
+mark "at report"
+sleep 2
+kill -TERM $watcher
+wait $watcher
+echo $? | frame watch.exit
+frame keep/watch.log </run/watch.log
+memwright incidents --recording $RECORDING --json | frame incidents
+memwright report last --recording $RECORDING --format json >/run/incident.json 2>/dev/null &&
+	gzip -c /run/incident.json | frame keep/incident.json.gz
+finish passed

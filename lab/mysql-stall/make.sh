@@ -1,0 +1,2 @@
+. ./memory
+in_pieces
