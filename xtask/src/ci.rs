@@ -1,8 +1,7 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, lab, promises};
+use crate::{arch, cargo, docs, lab, packages, promises};
 use anyhow::Context;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Debian packages that the tests use, each with a program or file that tells whether it is there.
@@ -13,8 +12,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("gcc", "/usr/bin/gcc"),
     ("libc6-dev", "/usr/include/stdio.h"),
     ("make", "/usr/bin/make"),
+    ("chromium", "/usr/bin/chromium"),
+    ("mariadb-server", "/usr/sbin/mariadbd"),
     ("pkg-config", "/usr/bin/pkg-config"),
+    ("postgresql", "/usr/share/doc/postgresql"),
+    ("python3-venv", "/usr/share/doc/python3-venv"),
     ("zstd", "/usr/bin/zstd"),
+    ("redis-server", "/usr/bin/redis-server"),
 ];
 
 /// A step: its name and what it does.
@@ -38,7 +42,7 @@ const STEPS: &[Step] = &[
 ];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    install()?;
+    packages::install(PACKAGES)?;
     let started = Instant::now();
     for (name, step) in STEPS {
         let begun = Instant::now();
@@ -48,34 +52,4 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     println!("== all passed in {:.0} s", started.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// Installs what is missing, or says exactly what to install.
-fn install() -> anyhow::Result<()> {
-    let missing: Vec<&str> = PACKAGES
-        .iter()
-        .filter(|(_, file)| !std::path::Path::new(file).exists())
-        .map(|(package, _)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let list = missing.join(" ");
-    anyhow::ensure!(
-        rustix::process::geteuid().is_root(),
-        "the tests need packages that are not installed; run: sudo apt-get install {list}"
-    );
-    println!("== installing {list}");
-    let apt = |args: &[&str]| -> anyhow::Result<()> {
-        let status = Command::new("apt-get")
-            .args(args)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdout(Stdio::null())
-            .status()
-            .with_context(|| format!("apt-get; install by hand: {list}"))?;
-        anyhow::ensure!(status.success(), "apt-get {} failed", args.join(" "));
-        Ok(())
-    };
-    apt(&["update"])?;
-    apt(&[&["install", "-y", "--no-install-recommends"], missing.as_slice()].concat())
 }

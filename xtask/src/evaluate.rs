@@ -6,6 +6,7 @@ mod results;
 
 use crate::{cargo, root, target_dir};
 use anyhow::Context;
+use mw_lab::guest::Role;
 use mw_lab::{Case, Kernel, Kind, Lab, Variant, cases};
 use results::{Results, Round};
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ fn evaluations(names: &[String]) -> anyhow::Result<Vec<Case>> {
 }
 
 fn lab() -> anyhow::Result<Lab> {
-    cargo(&["build", "--locked", "--package", "mw-cli", "--features", "lab"])?;
+    cargo(&["build", "--locked", "--package", "mw-cli", "--features", "full"])?;
     Ok(Lab::new(&target_dir().join("debug/memwright"))?)
 }
 
@@ -68,7 +69,7 @@ fn play(lab: &Lab, case: &Case, rounds: usize) -> anyhow::Result<Results> {
 }
 
 fn play_one(lab: &Lab, variant: &Variant, kernel: &Kernel, results: &mut Results) -> Round {
-    let (play, _) = lab.play(variant, kernel, &kernel.release, &mut |_| true);
+    let (play, _) = lab.play(variant, kernel, &kernel.release, Role::Play, &mut |_| true);
     results.round(&play)
 }
 

@@ -8,8 +8,10 @@ mod fixtures;
 mod header;
 mod lab;
 mod new_rule;
+mod packages;
 mod plots;
 mod promises;
+mod recorders;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -51,7 +53,10 @@ enum Chore {
         /// On every kernel that there is a package of
         #[arg(long)]
         all_kernels: bool,
-        /// Write docs/lab.md and docs/lab/ from it
+        /// Have the recorder watch instead, where a case says how
+        #[arg(long)]
+        watch: bool,
+        /// Write docs/lab.md and docs/lab/ from it, or docs/stalls.md with --watch
         #[arg(long)]
         write: bool,
     },
@@ -71,6 +76,15 @@ enum Chore {
         #[arg(long, conflicts_with = "rounds")]
         redraw: bool,
     },
+    /// Measure what the recorder costs beside atop, sar, pcp and pt-stalk, all at once
+    Recorders {
+        /// How long; a recording's own size needs 360 and more
+        #[arg(long, default_value_t = 360)]
+        seconds: u64,
+        /// Write the table into docs/benchmarks.md
+        #[arg(long)]
+        write: bool,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -79,9 +93,11 @@ fn main() -> anyhow::Result<()> {
         Chore::Docs { check } => docs::run(check),
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
-        Chore::Lab { names, all_kernels, write } => lab::run(&names, all_kernels, write),
+        Chore::Lab { names, watch: true, write, .. } => lab::watch(&names, write),
+        Chore::Lab { names, all_kernels, write, .. } => lab::run(&names, all_kernels, write),
         Chore::LabPlots { logs } => plots::run(&logs).map(drop),
         Chore::Evaluate { names, rounds, redraw } => evaluate::run(&names, rounds, redraw),
+        Chore::Recorders { seconds, write } => recorders::run(seconds, write),
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn run(name: &str) -> anyhow::Result<()> {
     create_under(&root(), name)?;
     println!(
         "created {name}: fill in its page and function, then lab/{name}, then make its fixtures \
-         with 'cargo xtask fixtures {name}'"
+         with 'cargo xtask fixtures {name}'; if it explains stalls, add a function 'cause', a stall \
+         in crates/mw-rules/tests/causes/stalls.rs, and ', cause' in registry.rs"
     );
     Ok(())
 }
@@ -37,7 +38,7 @@ fn create_under(root: &Path, name: &str) -> anyhow::Result<()> {
     insert(
         &root.join(RULES).join("registry.rs"),
         "    rule!(\"",
-        &format!("    rule!(\"{name}\", {module}),"),
+        &format!("    rule!(\"{name}\", {module}: hazard),"),
     )?;
     let expected = format!("warning {name}: SUBJECT\n");
     write(&root.join(format!("fixtures/{name}/firing/expect.txt")), &expected)?;
@@ -130,7 +131,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let rules = dir.path().join(RULES);
         write(&rules.join("rules/mod.rs"), "pub(crate) mod aa;\npub(crate) mod zz;\n").unwrap();
-        let registry = "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa),\n];\n";
+        let registry = "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa: hazard),\n];\n";
         write(&rules.join("registry.rs"), registry).unwrap();
         create_under(dir.path(), "mm-nn").unwrap();
         assert_eq!(
@@ -139,7 +140,7 @@ mod tests {
         );
         assert_eq!(
             read(&rules.join("registry.rs")).unwrap(),
-            "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa),\n    rule!(\"mm-nn\", mm_nn),\n];\n"
+            "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa: hazard),\n    rule!(\"mm-nn\", mm_nn: hazard),\n];\n"
         );
         for part in [
             "fixtures/mm-nn/firing/expect.txt",

@@ -1,0 +1,91 @@
+//! What the recorder costs, beside the recorders that Debian has: all of them at once, each looking once
+//! a second, each in a control group of its own.
+
+mod group;
+mod measure;
+mod page;
+mod pcp;
+mod peers;
+mod recording;
+
+use crate::target_dir;
+use anyhow::Context;
+use group::Workplace;
+use measure::Measured;
+use peers::{PEERS, Peer, Programs, Recorder};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long may be measured: a second is what they take to look once.
+const SECONDS: std::ops::RangeInclusive<u64> = 10..=7200;
+
+/// Before measuring: all have started, opened their files and looked a few times.
+const WARM_UP: Duration = Duration::from_secs(15);
+
+/// Measures for `seconds`; `write` keeps the table.
+pub(crate) fn run(seconds: u64, write: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(SECONDS.contains(&seconds), "--seconds is from 10 to 7200");
+    let cache = target_dir().join("recorders");
+    let programs = Programs::get(&cache)?;
+    let workplace = Workplace::new(&cache)?;
+    let mut recorders = Vec::new();
+    for peer in PEERS {
+        recorders.push(start(peer, &programs, &workplace).context(peer.name)?);
+    }
+    println!("== {} recorders, {seconds} s", recorders.len());
+    std::thread::sleep(WARM_UP);
+    still_run(&mut recorders, &workplace)?;
+    let measured = measure::all(&mut recorders, Duration::from_secs(seconds))?;
+    still_run(&mut recorders, &workplace)?;
+    for (peer, measured) in PEERS.iter().zip(&measured) {
+        let idle = peer.records && measured.written_bytes == 0;
+        anyhow::ensure!(!idle, "{} has recorded nothing", peer.name);
+    }
+    finish(&mut recorders, measured, seconds, write)
+}
+
+fn start(peer: &Peer, programs: &Programs, workplace: &Workplace) -> anyhow::Result<Recorder> {
+    let folder = workplace.folder.join(peer.key);
+    std::fs::create_dir_all(folder.join("out"))?;
+    (peer.start)(programs, workplace.group(peer.key)?, &folder)
+}
+
+/// What has ended early was not measured, and nobody's figures stand for it.
+fn still_run(recorders: &mut [Recorder], workplace: &Workplace) -> anyhow::Result<()> {
+    for (peer, recorder) in PEERS.iter().zip(recorders) {
+        if !recorder.runs()? {
+            let log = peers::log(&workplace.folder.join(peer.key));
+            anyhow::bail!("{} has ended: {}", peer.name, crate::read(&log)?.trim());
+        }
+    }
+    Ok(())
+}
+
+fn finish(
+    recorders: &mut [Recorder],
+    mut measured: Vec<Measured>,
+    seconds: u64,
+    write: bool,
+) -> anyhow::Result<()> {
+    for (recorder, measured) in recorders.iter_mut().zip(&mut measured) {
+        recorder.end()?;
+        let path = peers::recording(&recorder.output);
+        if path.exists() {
+            measured.recording = Some(recording::look(&path, &measured.window_ms)?);
+        }
+    }
+    let table = page::table(&measured, seconds);
+    println!("{table}");
+    if write { page::write(&table) } else { Ok(()) }
+}
+
+/// Bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in folder.read_dir().with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,97 @@
+//! Measures all recorders at once.
+
+use super::bytes_below;
+use super::group::Held;
+use super::peers::Recorder;
+use super::recording::Kept;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Between two looks at what processes hold.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a recorder took, over the time that all were measured.
+pub(super) struct Measured {
+    /// When it was measured, in milliseconds since 1970.
+    pub(super) window_ms: RangeInclusive<u64>,
+    pub(super) took_s: f64,
+    pub(super) cpu_us: u64,
+    /// The most at one moment.
+    pub(super) processes: usize,
+    /// The most at one moment.
+    pub(super) resident_bytes: u64,
+    /// What its files have grown by.
+    pub(super) grown_bytes: u64,
+    /// What it had written to disks.
+    pub(super) written_bytes: u64,
+    /// What a recording says itself.
+    pub(super) recording: Option<Kept>,
+}
+
+/// One recorder's counters at one moment.
+struct Counters {
+    at: Instant,
+    cpu_us: u64,
+    output_bytes: u64,
+    held: Held,
+}
+
+impl Counters {
+    fn of(recorder: &Recorder) -> anyhow::Result<Self> {
+        let group = &recorder.group;
+        Ok(Self {
+            at: Instant::now(),
+            cpu_us: group.cpu_us()?,
+            output_bytes: bytes_below(&recorder.output)?,
+            held: group.held()?,
+        })
+    }
+}
+
+/// Measures them for `duration`, in their order.
+pub(super) fn all(recorders: &mut [Recorder], duration: Duration) -> anyhow::Result<Vec<Measured>> {
+    let since_ms = unix_ms()?;
+    let before = counters(recorders)?;
+    let mut most: Vec<Held> = before.iter().map(|counters| counters.held).collect();
+    let begun = Instant::now();
+    while begun.elapsed() < duration {
+        std::thread::sleep(INTERVAL.min(duration.saturating_sub(begun.elapsed())));
+        for (recorder, most) in recorders.iter().zip(&mut most) {
+            let held = recorder.group.held()?;
+            most.processes = most.processes.max(held.processes);
+            most.resident_bytes = most.resident_bytes.max(held.resident_bytes);
+        }
+    }
+    let after = counters(recorders)?;
+    let window_ms = since_ms..=unix_ms()?;
+    let measured = before.iter().zip(&after).zip(&most);
+    Ok(measured
+        .map(|((before, after), most)| measured_between(before, after, most, window_ms.clone()))
+        .collect())
+}
+
+fn counters(recorders: &[Recorder]) -> anyhow::Result<Vec<Counters>> {
+    recorders.iter().map(Counters::of).collect()
+}
+
+fn measured_between(
+    before: &Counters,
+    after: &Counters,
+    most: &Held,
+    window_ms: RangeInclusive<u64>,
+) -> Measured {
+    Measured {
+        window_ms,
+        took_s: (after.at - before.at).as_secs_f64(),
+        cpu_us: after.cpu_us - before.cpu_us,
+        processes: most.processes,
+        resident_bytes: most.resident_bytes,
+        grown_bytes: after.output_bytes.saturating_sub(before.output_bytes),
+        written_bytes: after.held.written_bytes.saturating_sub(before.held.written_bytes),
+        recording: None,
+    }
+}
+
+fn unix_ms() -> anyhow::Result<u64> {
+    Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
+}
