@@ -38,8 +38,8 @@
 //! log = ["Out of memory"]  # parts of lines of the kernel's log that are no surprise
 //! [expect.effect.create]   # a measurement that measure.sh prints as `create 2.31 s`
 //! during = { times_at_least = 3.0 }    # of what it was before
-//! fixed = { times_at_most = 1.5 }
-//! undone = { at_least = 5.0 }          # in its unit; also at_most
+//! fixed = { of_during_at_most = 0.5 }  # of what it was while the condition was in force
+//! undone = { at_least = 5.0 }          # in its unit; also at_most, times_at_most
 //!
 //! [watch]                  # how the recorder watches, with `memwright lab --watch`
 //! probes = ["redis://localhost"]    # as `memwright watch --probe` takes them

@@ -73,6 +73,9 @@ pub struct Bound {
     pub times_at_least: Option<f64>,
     /// At most so many times what it was before.
     pub times_at_most: Option<f64>,
+    /// At most this share of what it was while the condition was in force: how well a mend works is
+    /// seen against the damage, and not against a first value that may be next to nothing.
+    pub of_during_at_most: Option<f64>,
     /// At least this, in the measurement's unit.
     pub at_least: Option<f64>,
     /// At most this, in the measurement's unit.
@@ -84,29 +87,46 @@ impl Bound {
         *self == Bound::default()
     }
 
-    /// What is wrong with `value`, which was `before` at first; `None`: nothing.
-    pub fn broken_by(&self, before: Option<f64>, value: f64) -> Option<String> {
-        let below = |least: Option<f64>| least.filter(|least| value < *least);
-        let above = |most: Option<f64>| most.filter(|most| value > *most);
-        if let Some(least) = below(self.at_least) {
-            return Some(format!("{value}, which is less than {least}"));
-        }
-        if let Some(most) = above(self.at_most) {
-            return Some(format!("{value}, which is more than {most}"));
-        }
-        if self.times_at_least.is_none() && self.times_at_most.is_none() {
-            return None;
-        }
-        let Some(before) = before else { return Some("not measured before".to_owned()) };
-        let times = |factor: Option<f64>| factor.map(|factor| factor * before);
-        let said = |factor: f64, word: &str| {
-            format!("{value}, which is {word} than {factor} times the {before} of before")
-        };
-        if below(times(self.times_at_least)).is_some() {
-            return self.times_at_least.map(|factor| said(factor, "less"));
-        }
-        above(times(self.times_at_most)).and(self.times_at_most.map(|factor| said(factor, "more")))
+    /// What is wrong with `value`, which was `before` at first, and `during` while the condition was in
+    /// force; `None`: nothing.
+    pub fn broken_by(
+        &self,
+        before: Option<f64>,
+        during: Option<f64>,
+        value: f64,
+    ) -> Option<String> {
+        let of_before = (before, "before");
+        let bounds = [
+            (self.at_least, None, false),
+            (self.at_most, None, true),
+            (self.times_at_least, Some(of_before), false),
+            (self.times_at_most, Some(of_before), true),
+            (self.of_during_at_most, Some((during, "during")), true),
+        ];
+        bounds.into_iter().find_map(|(bound, of, is_most)| breaks(value, bound?, of, is_most))
     }
+}
+
+/// Why `value` breaks `bound`, which is in its unit or in times of what it was in another phase.
+fn breaks(
+    value: f64,
+    bound: f64,
+    of: Option<(Option<f64>, &str)>,
+    is_most: bool,
+) -> Option<String> {
+    let limit = match of {
+        None => bound,
+        Some((Some(other), _)) => bound * other,
+        Some((None, phase)) => return Some(format!("not measured {phase}")),
+    };
+    let is_broken = if is_most { value > limit } else { value < limit };
+    let word = if is_most { "more" } else { "less" };
+    is_broken.then(|| match of {
+        Some((Some(other), phase)) => {
+            format!("{value}, which is {word} than {bound} times the {other} of {phase}")
+        }
+        _ => format!("{value}, which is {word} than {bound}"),
+    })
 }
 
 impl Expect {
@@ -146,6 +166,9 @@ impl Expect {
         let after = !effect.fixed.is_empty() || !effect.undone.is_empty();
         if after && self.fix.is_empty() {
             return Err(format!("`effect.{name}` has a bound after `fix`, but nothing is fixed"));
+        }
+        if effect.during.of_during_at_most.is_some() {
+            return Err(format!("`effect.{name}`: `of_during_at_most` is for `fixed` and `undone`"));
         }
         if effect.during.is_empty() && !after {
             return Err(format!("`effect.{name}` has no bound"));
@@ -197,12 +220,14 @@ mod tests {
         check_mistake("effect.x.during.at_most = 1.0", "no measure.sh");
         let measured = |text: &str| expect(text).check(true).unwrap_err();
         assert!(measured("effect.x = {}").contains("no bound"));
+        let of_itself = measured("effect.x.during.of_during_at_most = 1.0");
+        assert!(of_itself.contains("is for `fixed` and `undone`"));
         assert!(measured("effect.x.fixed.at_most = 1.0").contains("nothing is fixed"));
     }
 
     fn check_bound(text: &str, before: Option<f64>, value: f64, want: Option<&str>) {
         let bound: Bound = toml::from_str(text).unwrap();
-        assert_eq!(bound.broken_by(before, value).as_deref(), want, "{text}");
+        assert_eq!(bound.broken_by(before, Some(8.0), value).as_deref(), want, "{text}");
     }
 
     #[test]
@@ -224,5 +249,12 @@ mod tests {
         check_bound("at_most = 0.0", None, 0.0, None);
         check_bound("at_most = 0.0", None, 1.0, Some("1, which is more than 0"));
         check_bound("at_least = 2.0", None, 1.0, Some("1, which is less than 2"));
+        check_bound("of_during_at_most = 0.25", None, 2.0, None);
+        check_bound(
+            "of_during_at_most = 0.25",
+            None,
+            3.0,
+            Some("3, which is more than 0.25 times the 8 of during"),
+        );
     }
 }

@@ -179,7 +179,8 @@ fn chosen(text: &str) -> &str {
 }
 
 fn effects(measured: &Measured, effect: &Effect) -> Vec<String> {
-    let before = measured.values.get(&Phase::Before).copied();
+    let of = |phase| measured.values.get(&phase).copied();
+    let (before, during) = (of(Phase::Before), of(Phase::During));
     let bounds = [
         (Phase::During, effect.during),
         (Phase::Fixed, effect.fixed),
@@ -189,8 +190,8 @@ fn effects(measured: &Measured, effect: &Effect) -> Vec<String> {
         if bound == Bound::default() {
             return None;
         }
-        let why = match measured.values.get(&phase) {
-            Some(value) => bound.broken_by(before, *value)?,
+        let why = match of(phase) {
+            Some(value) => bound.broken_by(before, during, value)?,
             None => "not measured".to_owned(),
         };
         Some(format!("{} {} was {why}", measured.name, phase.name()))
