@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, lab, packages, promises};
+use crate::{arch, cargo, docs, lab, packages, promises, test_all};
 use anyhow::Context;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ const STEPS: &[Step] = &[
         cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
     }),
     ("build", || cargo(&["build", "--locked", "--workspace"])),
-    ("test", || cargo(&["test", "--locked", "--workspace"])),
+    ("test", test_all::run),
     ("preflight's answers", || {
         let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
         cargo(&[&bench[..], &["preflight_accuracy", "--", "--answers", "--assert"]].concat())

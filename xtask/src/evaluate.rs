@@ -8,21 +8,29 @@ use crate::{cargo, root, target_dir};
 use anyhow::Context;
 use mw_lab::guest::Role;
 use mw_lab::{Case, Kernel, Kind, Lab, Variant, cases};
-use results::{Results, Round};
+use results::Results;
 use std::path::PathBuf;
 
 const FOLDER: &str = "docs/evaluations";
 const MOST_ROUNDS: usize = 20;
+const MOST_JOBS: usize = 16;
 
 /// Evaluates `names` (none: all of them) in so many rounds; `redraw` takes what was measured before.
-pub(crate) fn run(names: &[String], rounds: usize, redraw: bool) -> anyhow::Result<()> {
+/// Of each round, so many options are measured at once.
+pub(crate) fn run(
+    names: &[String],
+    rounds: usize,
+    jobs: usize,
+    redraw: bool,
+) -> anyhow::Result<()> {
     anyhow::ensure!((1..=MOST_ROUNDS).contains(&rounds), "--rounds is from 1 to {MOST_ROUNDS}");
+    anyhow::ensure!((1..=MOST_JOBS).contains(&jobs), "--jobs is from 1 to {MOST_JOBS}");
     let all = evaluations(names)?;
     let mut problems = Vec::new();
     let lab = if redraw { None } else { Some(lab()?) };
     for case in &all {
         let results = match &lab {
-            Some(lab) => play(lab, case, rounds)?,
+            Some(lab) => play(lab, case, rounds, jobs)?,
             None => saved(&case.name)?,
         };
         if redraw {
@@ -52,25 +60,31 @@ fn lab() -> anyhow::Result<Lab> {
 
 /// All variants once, then all of them again: what changes on the host in the meantime meets all alike.
 /// Each round is written when it is complete, so that an interrupted evaluation leaves what it has.
-fn play(lab: &Lab, case: &Case, rounds: usize) -> anyhow::Result<Results> {
+fn play(lab: &Lab, case: &Case, rounds: usize, jobs: usize) -> anyhow::Result<Results> {
     let first = case.variants.first().context("no variant")?;
     let kernel = Kernel::find(&first.kernel)?;
     let mut results = Results::new(case, &kernel.release);
+    let play_one = |variant: &Variant| {
+        lab.play(variant, &kernel, &kernel.release, Role::Play, &mut |_| true).0
+    };
     for round in 1..=rounds {
-        for variant in &case.variants {
-            let played = play_one(lab, variant, &kernel, &mut results);
-            let said = played.failed.as_deref().unwrap_or("measured");
-            println!("round {round} of {rounds}: {}: {said}", variant.full_name());
-            results.add(&variant.name, played);
+        for variants in case.variants.chunks(jobs) {
+            let plays = std::thread::scope(|scope| {
+                let playing: Vec<_> =
+                    variants.iter().map(|variant| scope.spawn(|| play_one(variant))).collect();
+                playing.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+            });
+            for play in plays {
+                let play = play.map_err(|_| anyhow::anyhow!("a player has panicked"))?;
+                let played = results.round(&play);
+                let said = played.failed.as_deref().unwrap_or("measured");
+                println!("round {round} of {rounds}: {}: {said}", play.full_name());
+                results.add(&play.variant, played);
+            }
         }
         write(case, &results)?;
     }
     Ok(results)
-}
-
-fn play_one(lab: &Lab, variant: &Variant, kernel: &Kernel, results: &mut Results) -> Round {
-    let (play, _) = lab.play(variant, kernel, &kernel.release, Role::Play, &mut |_| true);
-    results.round(&play)
 }
 
 fn path_of(name: &str, ending: &str) -> PathBuf {

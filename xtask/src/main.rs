@@ -12,6 +12,7 @@ mod packages;
 mod plots;
 mod promises;
 mod recorders;
+mod test_all;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -56,7 +57,14 @@ enum Chore {
         /// Have the recorder watch instead, where a case says how
         #[arg(long)]
         watch: bool,
-        /// Write docs/lab.md and docs/lab/ from it, or docs/stalls.md with --watch
+        /// Play each so many times
+        #[arg(long, default_value_t = 1)]
+        rounds: u16,
+        /// Play so many at once
+        #[arg(long, default_value_t = 1)]
+        jobs: u16,
+        /// Write docs/lab.md and docs/lab/ from it, docs/rounds.md with --rounds, or docs/stalls.md with
+        /// --watch
         #[arg(long)]
         write: bool,
     },
@@ -72,6 +80,9 @@ enum Chore {
         /// How often each option is measured
         #[arg(long, default_value_t = 3)]
         rounds: usize,
+        /// How many options are measured at once
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
         /// Measure nothing; write the pages from what was measured before
         #[arg(long, conflicts_with = "rounds")]
         redraw: bool,
@@ -93,10 +104,14 @@ fn main() -> anyhow::Result<()> {
         Chore::Docs { check } => docs::run(check),
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
-        Chore::Lab { names, watch: true, write, .. } => lab::watch(&names, write),
-        Chore::Lab { names, all_kernels, write, .. } => lab::run(&names, all_kernels, write),
+        Chore::Lab { names, all_kernels, watch, rounds, jobs, write } => {
+            let choice = lab::Choice { names, all_kernels, rounds, jobs };
+            if watch { lab::watch(&choice, write) } else { lab::run(&choice, write) }
+        }
         Chore::LabPlots { logs } => plots::run(&logs).map(drop),
-        Chore::Evaluate { names, rounds, redraw } => evaluate::run(&names, rounds, redraw),
+        Chore::Evaluate { names, rounds, jobs, redraw } => {
+            evaluate::run(&names, rounds, jobs, redraw)
+        }
         Chore::Recorders { seconds, write } => recorders::run(seconds, write),
     }
 }

@@ -168,7 +168,9 @@ impl Expect {
             return Err(format!("`effect.{name}` has a bound after `fix`, but nothing is fixed"));
         }
         if effect.during.of_during_at_most.is_some() {
-            return Err(format!("`effect.{name}`: `of_during_at_most` is for `fixed` and `undone`"));
+            return Err(format!(
+                "`effect.{name}`: `of_during_at_most` is for `fixed` and `undone`"
+            ));
         }
         if effect.during.is_empty() && !after {
             return Err(format!("`effect.{name}` has no bound"));

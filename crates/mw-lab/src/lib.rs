@@ -46,6 +46,7 @@ pub mod play;
 pub mod port;
 pub mod qemu;
 pub mod report;
+mod rounds;
 pub mod serial;
 pub mod transcript;
 pub mod verdict;

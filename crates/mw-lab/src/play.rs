@@ -35,6 +35,8 @@ pub struct Play {
     /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// At which try that was; those before it failed.
+    pub tries: u16,
     /// The console's last lines, where it failed.
     pub last_words: Option<String>,
     /// What was measured.
@@ -69,6 +71,7 @@ impl Play {
             kind: variant.kind,
             kernel: kernel.to_owned(),
             outcome: Outcome::Skipped(why),
+            tries: 1,
             last_words: None,
             measured: Vec::new(),
             checks: BTreeMap::new(),

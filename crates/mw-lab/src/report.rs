@@ -10,7 +10,7 @@ use crate::case::Kind;
 use crate::judge::Measured;
 use crate::play::Play;
 use crate::transcript::Phase;
-use crate::{Outcome, confusion};
+use crate::{Outcome, confusion, rounds};
 
 /// The version of the JSON form of [`Report`]; it goes up when a consumer could break.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -109,6 +109,9 @@ fn answer(plays: &[Play]) -> String {
     let mut line = match (tried, plays.len()) {
         (0, 0) => return "there is no such case".to_owned(),
         (0, _) => format!("no case could be played {on}"),
+        (_, all) if rounds::are(plays) => {
+            format!("{} of {all} plays did what their cases say {on}", tally.passed)
+        }
         (_, all) => format!("{} of {all} cases did what they say {on}", tally.passed),
     };
     let failed = plays.iter().filter(|play| matches!(play.outcome, Outcome::Failed(_)));
@@ -146,7 +149,7 @@ fn row(play: &Play) -> [String; 6] {
     [
         play.full_name(),
         play.kernel.clone(),
-        outcome_word(&play.outcome).to_owned(),
+        outcome(play),
         first,
         format!("{:.0} s", play.wall_s),
         effects(play),
@@ -170,9 +173,15 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
     }
 }
 
+/// The outcome, and at which try where it was not the first.
+fn outcome(play: &Play) -> String {
+    let word = outcome_word(&play.outcome);
+    if play.tries > 1 { format!("{word}, try {}", play.tries) } else { word.to_owned() }
+}
+
 /// A measurement over the phases, and how many times what it was before: `create 2 s, during 14 (x7),
 /// fixed 2 (x1)`.
-fn effect(measured: &Measured) -> String {
+pub(crate) fn effect(measured: &Measured) -> String {
     let value = |phase| measured.values.get(&phase).copied();
     let before = value(Phase::Before);
     let mut parts = Vec::new();
@@ -237,12 +246,16 @@ fn markdown_table(plays: &[&Play]) -> String {
         kernels.iter().copied().collect::<Vec<_>>().join(" | "),
         "|---".repeat(kernels.len())
     );
-    let mut names: Vec<String> = plays.iter().map(|play| play.full_name()).collect();
-    names.dedup();
+    let mut names: Vec<String> = Vec::new();
+    for name in plays.iter().map(|play| play.full_name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     for name in names {
         let cell = |kernel: &&str| {
-            let play = plays.iter().find(|p| p.full_name() == name && p.kernel == **kernel);
-            play.map_or_else(|| "-".to_owned(), |play| markdown_cell(play))
+            let of_it = |play: &&&Play| play.full_name() == name && play.kernel == **kernel;
+            markdown_cell(&plays.iter().filter(of_it).copied().collect::<Vec<_>>())
         };
         let cells: Vec<String> = kernels.iter().map(cell).collect();
         let _ = writeln!(out, "| `{name}` | {} |", cells.join(" | "));
@@ -250,14 +263,19 @@ fn markdown_table(plays: &[&Play]) -> String {
     out
 }
 
-fn markdown_cell(play: &Play) -> String {
-    let mut cell = match &play.outcome {
-        Outcome::Passed => format!("passed in {:.0} s", play.wall_s),
-        Outcome::Failed(why) => format!("**failed**: {why}"),
-        Outcome::Skipped(why) => format!("skipped: {why}"),
+/// All plays of a case on a kernel.
+fn markdown_cell(plays: &[&Play]) -> String {
+    let mut cell = match plays {
+        [] => return "-".to_owned(),
+        [play] => match &play.outcome {
+            Outcome::Passed => format!("{} in {:.0} s", outcome(play), play.wall_s),
+            Outcome::Failed(why) => format!("**{}**: {why}", outcome(play)),
+            Outcome::Skipped(why) => format!("skipped: {why}"),
+        },
+        plays => rounds::outcomes(plays),
     };
-    for measured in &play.measured {
-        cell += &format!("<br>{}", effect(measured));
+    for line in rounds::effects(plays) {
+        cell += &format!("<br>{line}");
     }
     cell.replace('|', "\\|").replace('\n', " ")
 }
@@ -274,6 +292,7 @@ mod tests {
             kind: Kind::Rule,
             kernel: kernel.to_owned(),
             outcome,
+            tries: 1,
             last_words: None,
             measured: Vec::new(),
             checks: BTreeMap::new(),
@@ -329,6 +348,25 @@ b/firing on 6.1 failed: too slow
   | words
 ";
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn rounds_of_a_case_are_taken_together() {
+        let round = |factor: f64, outcome| {
+            let values = [(Phase::Before, 2.0), (Phase::During, 2.0 * factor)];
+            let values = BTreeMap::from(values);
+            let one = Measured { name: "create".into(), unit: "s".into(), values };
+            Play { measured: vec![one], ..play("a", "6.1", outcome) }
+        };
+        let failed = Outcome::Failed("too slow".to_owned());
+        let again = Play { tries: 2, ..round(9.0, Outcome::Passed) };
+        let rounds = vec![round(7.0, Outcome::Passed), again, round(5.0, failed)];
+        let text = Report::new("0", rounds).markdown();
+        let want = "2 of 3 plays did what their cases say on kernel 6.1; failed: a/firing.";
+        assert!(text.starts_with(want), "{text}");
+        let want = "| `a/firing` | passed 2 of 3, in 12 s, 1 of them not at the first try; \
+                    **failed: too slow**<br>create 2 s, during 14 (x7); during x5 to x9 |";
+        assert!(text.contains(want), "{text}");
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
+/// The most guests at once.
+const MAX_JOBS: usize = 64;
+
 /// Arguments of `lab`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct LabArgs {
@@ -28,6 +31,16 @@ pub struct LabArgs {
     /// Have the recorder watch instead: it must see each case's stall and name its cause
     #[arg(long)]
     pub watch: bool,
+    /// Play each so many times, and say of each how often it did what it says
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub rounds: u16,
+    /// Play so many at once; a guest keeps one or two processors busy
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = jobs)]
+    pub jobs: usize,
+    /// Play what fails up to so many times more: on a machine with much else to do, an effect that is
+    /// a matter of time may not show
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u16,
     /// List the cases and play none
     #[arg(long)]
     pub list: bool,
@@ -78,4 +91,9 @@ pub enum Acceleration {
     Tcg,
     /// Hardware virtualisation; nothing is played where it does not work
     Kvm,
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|jobs| (1..=MAX_JOBS).contains(jobs));
+    number.ok_or_else(|| format!("{text:?} is no number from 1 to {MAX_JOBS}"))
 }

@@ -1,6 +1,6 @@
 //! Incidents for a terminal: the verdict in one line, then what to do, then what was seen.
 
-use super::{time, Layout, MIN_WIDTH, Page};
+use super::{Layout, MIN_WIDTH, Page, time};
 use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;

@@ -72,7 +72,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    Suspicion::of_refusal(stall, hazard(stall.window)?, &["cannot allocate memory", "out of memory", "enomem"])
+    Suspicion::of_refusal(
+        stall,
+        hazard(stall.window)?,
+        &["cannot allocate memory", "out of memory", "enomem"],
+    )
 }
 
 fn remedy(sysctl: &Sysctl) -> Remedy {

@@ -52,7 +52,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    Suspicion::of_refusal(stall, hazard(stall.window)?, &["no space left on device", "enospc", "bus error"])
+    Suspicion::of_refusal(
+        stall,
+        hazard(stall.window)?,
+        &["no space left on device", "enospc", "bus error"],
+    )
 }
 
 fn finding(filesystem: &MemoryFilesystem) -> Option<Finding> {

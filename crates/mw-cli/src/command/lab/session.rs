@@ -1,0 +1,206 @@
+//! Plays what is planned, some of it at once where that is asked for.
+
+use super::{could_not, failure};
+use crate::args::{Acceleration, LabArgs};
+use crate::progress::Spinner;
+use crate::{Exit, Failure};
+use mw_lab::accel::Accel;
+use mw_lab::guest::Role;
+use mw_lab::port::Step;
+use mw_lab::report::outcome_word;
+use mw_lab::{Kernel, Lab, Outcome, Play, Variant, logs};
+use mw_sys::SignalsBlocked;
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often the signals are looked at, and what is shown is brought up to date.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// One play to come.
+pub(super) struct Planned<'a> {
+    pub(super) variant: &'a Variant,
+    /// As it was asked for: a series, or the path of an image.
+    pub(super) kernel: String,
+    /// From 1.
+    pub(super) round: u16,
+}
+
+impl Planned<'_> {
+    fn name(&self) -> String {
+        format!("{} on {}", self.variant.full_name(), self.kernel)
+    }
+}
+
+/// What all plays share.
+pub(super) struct Session<'a> {
+    lab: Lab,
+    /// Each kernel that was asked for, or why it cannot be had.
+    kernels: BTreeMap<String, Result<Kernel, String>>,
+    args: &'a LabArgs,
+}
+
+/// Where the players are.
+struct Board {
+    next: AtomicUsize,
+    ended: AtomicBool,
+    /// What each is at; nothing once it has ended.
+    at: Mutex<Vec<Option<String>>>,
+    done: Mutex<Vec<(usize, Result<Play, Failure>)>>,
+}
+
+impl<'a> Session<'a> {
+    /// Finds the kernels, and out whether hardware virtualisation works.
+    pub(super) fn new(args: &'a LabArgs, planned: &[Planned<'_>]) -> Result<Self, Failure> {
+        let binary = std::env::current_exe().map_err(could_not)?;
+        let mut lab = Lab::new(&binary).map_err(failure)?;
+        let mut kernels = BTreeMap::new();
+        for wanted in planned.iter().map(|play| &play.kernel) {
+            if !kernels.contains_key(wanted) {
+                let _spinner = Spinner::start(&format!("kernel {wanted}"));
+                let found = Kernel::find(wanted).map_err(|error| error.to_string());
+                kernels.insert(wanted.clone(), found);
+            }
+        }
+        if let Some(kernel) = kernels.values().flatten().next() {
+            settle_accel(&mut lab, args.accel, kernel)?;
+        }
+        Ok(Self { lab, kernels, args })
+    }
+
+    /// The plays, in the order in which they were planned.
+    pub(super) fn play_all(
+        &self,
+        planned: &[Planned<'_>],
+        signals: &SignalsBlocked,
+    ) -> Result<Vec<Play>, Failure> {
+        let players = self.args.jobs.min(planned.len()).max(1);
+        let board = Board {
+            next: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+            at: Mutex::new(vec![Some(String::new()); players]),
+            done: Mutex::new(Vec::new()),
+        };
+        std::thread::scope(|scope| {
+            for player in 0..players {
+                let board = &board;
+                scope.spawn(move || self.play_some(planned, board, player));
+            }
+            look_on(&board, signals);
+        });
+        if signals.is_asked_to_end() {
+            return Err(Failure::new(Exit::CouldNotLook, "interrupted; nothing is left behind"));
+        }
+        let mut done = board.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, play)| play).collect()
+    }
+
+    /// What one player does: play after play, until none is left.
+    fn play_some(&self, planned: &[Planned<'_>], board: &Board, player: usize) {
+        while !board.ended.load(SeqCst) {
+            let number = board.next.fetch_add(1, SeqCst);
+            let Some(play) = planned.get(number) else { break };
+            let what = format!("{} of {}: {}", number + 1, planned.len(), play.name());
+            let result = self.play_until_it_passes(play, board, &mut |step: &str| {
+                lock(&board.at)[player] = Some(format!("{what}: {step}"));
+            });
+            if let Ok(play) = &result
+                && !std::io::stderr().is_terminal()
+            {
+                eprintln!("{what}: {} in {:.0} s", outcome_word(&play.outcome), play.wall_s);
+            }
+            if result.is_err() {
+                board.ended.store(true, SeqCst);
+            }
+            lock(&board.done).push((number, result));
+        }
+        lock(&board.at)[player] = None;
+    }
+
+    /// As often as is allowed.
+    fn play_until_it_passes(
+        &self,
+        planned: &Planned<'_>,
+        board: &Board,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Play, Failure> {
+        let mut tries = 1;
+        loop {
+            let play = Play { tries, ..self.play(planned, board, say)? };
+            match &play.outcome {
+                Outcome::Failed(why) if tries <= self.args.retries && !board.ended.load(SeqCst) => {
+                    eprintln!("{}: failed, once more: {why}", planned.name());
+                    tries += 1;
+                }
+                _ => return Ok(play),
+            }
+        }
+    }
+
+    fn play(
+        &self,
+        planned: &Planned<'_>,
+        board: &Board,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Play, Failure> {
+        let Planned { variant, kernel: wanted, round } = planned;
+        let kernel = match self.kernels.get(wanted) {
+            Some(Ok(kernel)) => kernel,
+            Some(Err(why)) => return Ok(Play::skipped(variant, wanted, why.clone())),
+            None => return Ok(Play::skipped(variant, wanted, "not looked for".to_owned())),
+        };
+        let called = if wanted.contains('/') { &kernel.release } else { wanted };
+        let mut watch = |step: Option<&Step>| {
+            say(step.map_or("boot", |step| &step.name));
+            !board.ended.load(SeqCst)
+        };
+        let role = if self.args.watch { Role::Watch } else { Role::Play };
+        let (play, run) = self.lab.play(variant, kernel, called, role, &mut watch);
+        if let (Some(dir), Some(run)) = (&self.args.keep_logs, &run) {
+            let dir = match self.args.rounds {
+                1 => dir.clone(),
+                _ => dir.join(format!("round-{round}")),
+            };
+            logs::keep(&dir, &play, run).map_err(could_not)?;
+        }
+        Ok(play)
+    }
+}
+
+/// Shows what the players are at until all have ended, and ends them when that is asked for.
+fn look_on(board: &Board, signals: &SignalsBlocked) {
+    let spinner = Spinner::start("boot");
+    loop {
+        if signals.is_asked_to_end() {
+            board.ended.store(true, SeqCst);
+        }
+        let at: Vec<String> = lock(&board.at).iter().flatten().cloned().collect();
+        if at.is_empty() {
+            return;
+        }
+        spinner.say(&at.join(" · "));
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn settle_accel(lab: &mut Lab, wanted: Acceleration, kernel: &Kernel) -> Result<(), Failure> {
+    if wanted == Acceleration::Tcg {
+        return Ok(());
+    }
+    let accel = lab.try_kvm(kernel).map_err(could_not)?;
+    if accel == Accel::Tcg && wanted == Acceleration::Kvm {
+        return Err(Failure::new(
+            Exit::CouldNotLook,
+            "no guest comes up on /dev/kvm here; --accel tcg plays in software",
+        ));
+    }
+    Ok(())
+}
+
+/// What is behind it is whole at any moment.
+fn lock<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
+    behind.lock().unwrap_or_else(PoisonError::into_inner)
+}
