@@ -575,7 +575,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__lab)
-            opts="-h -V --kernel --all-kernels --kind --cases --accel --watch --list --strict --keep-logs --format --json --config --help --version"
+            opts="-h -V --kernel --all-kernels --kind --cases --accel --watch --rounds --jobs --retries --list --strict --keep-logs --format --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -595,6 +595,18 @@ _memwright() {
                     ;;
                 --accel)
                     COMPREPLY=($(compgen -W "auto tcg kvm" -- "${cur}"))
+                    return 0
+                    ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --keep-logs)

@@ -148,6 +148,9 @@ complete -c memwright -n "__fish_memwright_using_subcommand lab" -l cases -d 'A 
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l accel -d 'How the guest\'s instructions are carried out' -r -f -a "auto\t'Hardware virtualisation where a small guest comes up on it, or else software'
 tcg\t'Software, which works everywhere'
 kvm\t'Hardware virtualisation; nothing is played where it does not work'"
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l rounds -d 'Play each so many times, and say of each how often it did what it says' -r
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l jobs -d 'Play so many at once; a guest keeps one or two processors busy' -r
+complete -c memwright -n "__fish_memwright_using_subcommand lab" -l retries -d 'Play what fails up to so many times more: on a machine with much else to do, an effect that is a matter of time may not show' -r
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l keep-logs -d 'Keep each guest\'s console, and what it sent, in this folder' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'

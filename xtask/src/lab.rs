@@ -15,7 +15,7 @@ Made by `cargo xtask lab --write` (with `--all-kernels`, each case on both kerne
 by `memwright lab` in a virtual machine with a stock Debian kernel. Of what a case measures, the value
 before its condition was made comes first, then while it was in force, after `memwright fix` and after
 `memwright undo`, each with how many times the first value it is. Guests are emulated in software, so
-that times tell of ratios, not of speeds.
+that times tell of ratios, not of speeds; what failed was played once more, and says at which try it passed.
 
 ";
 
@@ -40,11 +40,15 @@ rounds, as in docs/lab.md; at the end of a line, the least and the most that any
 
 ";
 
+/// The machine has other work to do: what fails is played once more, and said.
+const RETRIES: u16 = 1;
+
 /// What CI plays: the field reports and the decoys, each on its own kernel, as they are and watched by
-/// the recorder. CI's machine has other work to do: what fails is played once more, and said.
+/// the recorder.
 pub(crate) fn ci() -> anyhow::Result<()> {
     let binary = build()?;
-    let args = ["--kind", "tale,decoy", "--strict", "--retries", "1"];
+    let retries = format!("--retries={RETRIES}");
+    let args = ["--kind", "tale,decoy", "--strict", &retries];
     play(&binary, &args)?;
     play(&binary, &[&args[..], &["--watch"]].concat())
 }
@@ -66,6 +70,8 @@ impl Choice {
         let mut args = self.names.clone();
         args.extend(self.all_kernels.then(|| "--all-kernels".to_owned()));
         args.extend([format!("--rounds={}", self.rounds), format!("--jobs={}", self.jobs)]);
+        // Rounds are there to see how often a case fails.
+        args.extend((self.rounds == 1).then(|| format!("--retries={RETRIES}")));
         args
     }
 }

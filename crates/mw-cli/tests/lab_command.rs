@@ -202,6 +202,36 @@ fn a_guest_that_fills_the_hosts_disk_is_ended() {
     place.assert_clean();
 }
 
+fn report_of(command: &mut Command, code: i32) -> (Value, String) {
+    let (got, said, error) = run(command);
+    assert_eq!(got, code, "{said}{error}");
+    (serde_json::from_str(&said).unwrap(), error)
+}
+
+#[test]
+fn rounds_are_played_in_turn_and_some_at_once() {
+    let Some(place) = Place::new() else { return };
+    place.case("quick", "memory = '256M'", "true");
+    let (report, said) = report_of(&mut place.own(&["--rounds=3", "--jobs=2", "--json"]), 0);
+    assert_eq!(report["answer"], "3 of 3 plays did what their cases say on kernel 6.1");
+    assert_eq!(report["plays"].as_array().unwrap().len(), 3);
+    assert!(said.contains("3 of 3: quick/only on 6.1: passed"), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn what_fails_is_played_once_more_and_that_is_said() {
+    let Some(place) = Place::new() else { return };
+    place.case("bad", "memory = '256M'", "echo no luck >/run/why; exit 1");
+    let (report, said) = report_of(&mut place.own(&["--retries=1", "--json"]), 1);
+    assert_eq!(
+        (&report["plays"][0]["outcome"], &report["plays"][0]["tries"]),
+        (&"failed".into(), &2.into())
+    );
+    assert_eq!(said.matches("failed, once more: make.sh only ended with 1: no luck").count(), 1);
+    place.assert_clean();
+}
+
 #[test]
 fn a_case_that_does_not_suit_this_machine_is_skipped_with_the_reason() {
     check_bad_guest("memory = '9999G'", "", 3, "MiB of memory");
@@ -271,6 +301,9 @@ fn mistakes_on_the_command_line_and_in_cases_are_usage() {
     let (code, _, error) = run(&mut place.own(&[]));
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("bad/case.toml: \"much\" is no size"), "{error}");
+    for wrong in ["--jobs=0", "--jobs=1000", "--rounds=0"] {
+        assert_eq!(run(&mut place.command(&[wrong])).0, 2, "{wrong}");
+    }
     let (code, said, _) = run(&mut place.command(&["--list", "--kind", "decoy,rule"]));
     assert_eq!(code, 0);
     assert!(said.contains("zone-reclaim/firing"), "{said}");
