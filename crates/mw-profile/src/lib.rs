@@ -41,3 +41,4 @@ pub use difference::{MAX_SHIFTS, difference};
 pub use process::MAX_TASKS;
 pub use profiler::{Evidence, Options, Profiler};
 pub use tasks::{LOOK, Tasks};
+pub use taskstats::delays_off;

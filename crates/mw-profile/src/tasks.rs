@@ -44,7 +44,8 @@ impl Tasks {
             }
         }
         match Taskstats::open() {
-            Ok(taskstats) => tasks.ask_delays(&taskstats, deadline),
+            Ok(Some(taskstats)) => tasks.ask_delays(&taskstats, deadline),
+            Ok(None) => {}
             Err(missing) => tasks.no_delays = Some(missing),
         }
         tasks.complete &= Instant::now() < deadline;

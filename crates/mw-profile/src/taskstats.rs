@@ -25,9 +25,11 @@ const GET: u8 = 1;
 const BY_PROCESS: u16 = 2;
 const STATS: u16 = 3;
 const STATS_OF_PROCESS: u16 = 5;
-/// `struct taskstats` of this version (kernel 6.14) has its fields at other places than all
-/// before and after it.
-const MISLAID: u16 = 15;
+/// In `struct taskstats` of this version (kernel 6.14 before 6.14.9) each delay is followed by its
+/// largest and its smallest; from version 16 on these are at the end.
+const SPREAD: u16 = 15;
+/// Of [`SPREAD`], what each delay before a field moves it by.
+const SPREAD_BYTES: usize = 16;
 
 /// Asks the kernel for the delays of processes.
 #[derive(Debug)]
@@ -36,19 +38,27 @@ pub(crate) struct Taskstats {
     family: u16,
 }
 
+/// That delays of tasks are not accounted, which is usual, and how to turn it on. It is no part of
+/// [`Tasks::missing`](crate::Tasks::missing): said once, it need not be said of every incident.
+pub fn delays_off() -> Option<Missing> {
+    let enabled = std::fs::read_to_string(ENABLED).ok()?;
+    (enabled.trim() == "0").then(|| {
+        let why = "delays of tasks are not accounted: `sysctl kernel.task_delayacct=1` turns that \
+                   on, as does the boot parameter `delayacct`";
+        Missing::skipped(WHAT, why)
+    })
+}
+
 impl Taskstats {
-    /// Ready to ask.
-    pub(crate) fn open() -> Result<Self, Missing> {
-        let enabled = std::fs::read_to_string(ENABLED);
-        if enabled.is_ok_and(|enabled| enabled.trim() == "0") {
-            let why = "delays of tasks are not accounted: `sysctl kernel.task_delayacct=1` turns \
-                       that on, as does the boot parameter `delayacct`";
-            return Err(Missing::skipped(WHAT, why));
+    /// Ready to ask; nothing where delays are not accounted, which [`delays_off`] says.
+    pub(crate) fn open() -> Result<Option<Self>, Missing> {
+        if delays_off().is_some() {
+            return Ok(None);
         }
         let taskstats = Self::connect().map_err(|error| missing(&error))?;
         // Whether we may ask shows in the first answer.
         taskstats.ask(std::process::id()).map_err(|error| missing(&error))?;
-        Ok(taskstats)
+        Ok(Some(taskstats))
     }
 
     fn connect() -> io::Result<Self> {
@@ -104,19 +114,20 @@ fn missing(error: &io::Error) -> Missing {
 /// Reads `struct taskstats` (linux/taskstats.h), which grows at its end.
 fn delays(stats: &[u8]) -> Option<Delays> {
     let version = u16::from_ne_bytes(stats.get(..2)?.try_into().ok()?);
-    let us = |at: usize| {
+    let us = |delays_before: usize, at: usize| {
+        let at = if version == SPREAD { at + SPREAD_BYTES * delays_before } else { at };
         let bytes = stats.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         // What an older version does not have did not happen as far as it knows.
         bytes.map_or(0, |bytes| u64::from_ne_bytes(bytes) / 1000)
     };
-    (version != MISLAID).then(|| Delays {
-        cpu_us: us(24),
-        block_io_us: us(40),
-        swap_in_us: us(56),
-        free_pages_us: us(320),
-        thrashing_us: us(336),
-        compact_us: us(360),
-        write_copy_us: us(408),
+    Some(Delays {
+        cpu_us: us(0, 24),
+        block_io_us: us(1, 40),
+        swap_in_us: us(2, 56),
+        free_pages_us: us(3, 320),
+        thrashing_us: us(4, 336),
+        compact_us: us(5, 360),
+        write_copy_us: us(6, 408),
     })
 }
 
@@ -156,8 +167,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_laid_out_otherwise_is_not_read() {
-        assert_eq!(delays(&stats(MISLAID, 416)), None);
+    fn version_15_has_each_delay_further_on() {
+        let spread = delays(&stats(SPREAD, 560)).unwrap();
+        assert_eq!((spread.cpu_us, spread.block_io_us, spread.swap_in_us), (24, 56, 88));
+        assert_eq!((spread.free_pages_us, spread.thrashing_us), (368, 400));
+        assert_eq!((spread.compact_us, spread.write_copy_us), (440, 504));
+    }
+
+    #[test]
+    fn versions_to_come_are_read_as_far_as_they_are_known() {
+        let known = delays(&stats(14, 432)).unwrap();
+        for version in [16, 17, 40, u16::MAX] {
+            assert_eq!(delays(&stats(version, 560 + 8 * usize::from(version))), Some(known));
+        }
         assert_eq!(delays(&[]), None);
     }
 

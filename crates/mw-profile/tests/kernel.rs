@@ -6,7 +6,7 @@ mod common;
 
 use common::{Busy, Cgroup, Setting, alone, privileged, with_tracefs};
 use mw_model::{Profile, WaitKind};
-use mw_profile::{Blocked, Options, Profiler, Tasks};
+use mw_profile::{Blocked, Options, Profiler, Tasks, delays_off};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -193,9 +193,10 @@ fn delays_are_seen_where_the_kernel_accounts_them() {
     let _alone = alone();
     let Some(accounting) = Setting::of("/proc/sys/kernel/task_delayacct") else { return };
     accounting.set("0");
-    let missing = Tasks::look(Duration::from_secs(5)).missing();
-    assert!(missing.iter().any(|missing| missing.why.contains("task_delayacct=1")), "{missing:?}");
+    assert!(delays_off().unwrap().why.contains("task_delayacct=1"));
+    assert_eq!(Tasks::look(Duration::from_secs(5)).missing(), [], "no news in every incident");
     accounting.set("1");
+    assert_eq!(delays_off(), None);
     let before = Tasks::look(Duration::from_secs(5));
     assert_eq!(before.missing(), []);
     let cpus = std::thread::available_parallelism().unwrap().get();

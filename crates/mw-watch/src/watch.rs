@@ -129,6 +129,8 @@ impl Watch {
             events,
         };
         watch.begin(&options, source, host, &looks, pressure, sender)?;
+        // After the threads have begun: incidents do not repeat it.
+        watch.unseen.extend(mw_profile::delays_off());
         Ok(watch)
     }
 
