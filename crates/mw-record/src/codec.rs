@@ -50,6 +50,13 @@ impl Block {
         }
     }
 
+    /// Leaves the first rows out.
+    pub(crate) fn skip(&mut self, rows: usize) {
+        for series in self.columns.iter_mut().chain([&mut self.at_unix_ms]) {
+            series.drain(..rows.min(series.len()));
+        }
+    }
+
     /// Keeps the rows that were taken in this time.
     pub(crate) fn keep(&mut self, since_unix_ms: u64, until_unix_ms: u64) {
         let wanted = |at: &u64| (since_unix_ms..=until_unix_ms).contains(at);

@@ -65,21 +65,45 @@ pub fn export(
     format: ExportFormat,
     out: impl Write + Send,
 ) -> Result<u64, ExportError> {
-    let _state = recording.hold()?;
-    let names = recording.columns(since_unix_ms, until_unix_ms)?;
-    let mut sink = sink(format, &names, out)?;
-    let mut rows = 0;
-    let mut waiting = Table::of(names.iter().map(String::as_str));
-    recording.walk(since_unix_ms, until_unix_ms, |part| {
-        append(&mut waiting, part);
-        if waiting.rows() * (names.len() + 1) >= VALUES_AT_ONCE {
-            rows += write_out(sink.as_mut(), &mut waiting)?;
+    let exporting = recording.walk(
+        since_unix_ms,
+        until_unix_ms,
+        |names| Exporting::begin(format, &names, out),
+        Exporting::add,
+    )?;
+    exporting.finish()
+}
+
+/// An export under way.
+struct Exporting<'a> {
+    sink: Box<dyn Sink + 'a>,
+    waiting: Table,
+    rows: u64,
+}
+
+impl<'a> Exporting<'a> {
+    fn begin(
+        format: ExportFormat,
+        names: &[String],
+        out: impl Write + Send + 'a,
+    ) -> Result<Self, ExportError> {
+        let waiting = Table::of(names.iter().map(String::as_str));
+        Ok(Self { sink: sink(format, names, out)?, waiting, rows: 0 })
+    }
+
+    fn add(&mut self, part: Table) -> Result<(), ExportError> {
+        append(&mut self.waiting, part);
+        if self.waiting.rows() * (self.waiting.columns.len() + 1) >= VALUES_AT_ONCE {
+            self.rows += write_out(self.sink.as_mut(), &mut self.waiting)?;
         }
-        Ok::<(), ExportError>(())
-    })?;
-    rows += write_out(sink.as_mut(), &mut waiting)?;
-    sink.finish()?;
-    Ok(rows)
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64, ExportError> {
+        self.rows += write_out(self.sink.as_mut(), &mut self.waiting)?;
+        self.sink.finish()?;
+        Ok(self.rows)
+    }
 }
 
 /// Writes a table.

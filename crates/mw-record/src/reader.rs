@@ -1,17 +1,18 @@
 //! Reading a recording, without writing anything.
 
 mod open;
+mod rest;
 mod scan;
+mod view;
 
-use crate::format::{beside, damaged, failed};
-use crate::incident;
-use crate::store::{self, Chunk};
+use crate::format::beside;
 use crate::{RecordError, codec};
-use mw_model::{Column, Host, Incident, IncidentRow, Layout, Table, Tick};
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use mw_model::{Host, Incident, IncidentRow, Layout, Table, Tick};
+use open::Opened;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
+use view::View;
 
 /// The most values that [`Recording::table`] gives at once: 256 MiB.
 pub const MAX_TABLE_VALUES: u64 = 32 << 20;
@@ -21,15 +22,16 @@ pub const MAX_TICKS: u64 = 10_000;
 
 /// A recording that is open for reading: beside its writer, after it was killed, as a copy, on
 /// read-only media. Every call sees the file as it is at that moment.
+///
+/// A file that nobody writes is read as it lies there, and the folder is left as it is. When a
+/// writer begins, what was read meanwhile may be half old and half new: it is read again, beside the
+/// writer.
 #[derive(Debug)]
 pub struct Recording {
-    connection: Connection,
     path: PathBuf,
-    host: Host,
-    memwright: String,
-    problem: Option<String>,
-    /// Where the file was copied to because its log cannot be read in its place.
-    _copy: Option<TempDir>,
+    first: Opened,
+    /// Beside a writer that has begun since.
+    beside: OnceCell<Opened>,
 }
 
 impl Recording {
@@ -40,15 +42,7 @@ impl Recording {
     /// is lost that nothing can be read. Of a recording that is damaged in part the rest can be
     /// read: see [`Self::damage`].
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let opened = open::open(path)?;
-        Ok(Self {
-            connection: opened.connection,
-            path: path.to_owned(),
-            host: opened.host,
-            memwright: opened.memwright,
-            problem: opened.problem,
-            _copy: opened.copy,
-        })
+        Ok(Self { path: path.to_owned(), first: open::open(path)?, beside: OnceCell::new() })
     }
 
     /// The file.
@@ -58,19 +52,17 @@ impl Recording {
 
     /// The machine that it is from.
     pub fn host(&self) -> &Host {
-        &self.host
+        &self.first.host
     }
 
     /// Version of memwright that wrote last.
     pub fn memwright(&self) -> &str {
-        &self.memwright
+        &self.first.memwright
     }
 
     /// What is lost of the file, and what can be read still; for people.
     pub fn damage(&self) -> Option<String> {
-        let scan = scan::scan(&self.connection);
-        let problem = scan.problem.clone().or_else(|| self.problem.clone())?;
-        Some(format!("{}: damaged: {problem}; {}", self.path.display(), scan.readable()))
+        self.look(|view| Ok(view.damage())).unwrap_or_else(|error| Some(error.to_string()))
     }
 
     /// The earliest and the latest time in it; `None` where it has no rows yet.
@@ -78,11 +70,7 @@ impl Recording {
     /// # Errors
     /// Nothing of the rows can be read.
     pub fn range(&self) -> Result<Option<(u64, u64)>, RecordError> {
-        let scan = scan::scan(&self.connection);
-        match scan.range() {
-            None => scan.problem.map_or(Ok(None), |problem| Err(self.damaged(problem))),
-            range => Ok(range),
-        }
+        self.look(View::range)
     }
 
     /// Names of all columns that there are between two times, both included, in the order in which
@@ -95,14 +83,7 @@ impl Recording {
         since_unix_ms: u64,
         until_unix_ms: u64,
     ) -> Result<Vec<String>, RecordError> {
-        let chunks = self.chunks(since_unix_ms, until_unix_ms)?;
-        let mut union = Union::default();
-        let mut last = None;
-        for chunk in chunks.iter().filter(|chunk| last.replace(chunk.layout) != Some(chunk.layout))
-        {
-            union.places(chunk.layout, || self.names(chunk.layout))?;
-        }
-        Ok(union.names)
+        self.look(|view| view.columns(since_unix_ms, until_unix_ms))
     }
 
     /// Goes through the rows between two times, both included, in the order in which they were
@@ -114,10 +95,42 @@ impl Recording {
         &self,
         since_unix_ms: u64,
         until_unix_ms: u64,
-        each: impl FnMut(Table) -> Result<(), E>,
+        mut each: impl FnMut(Table) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _state = self.hold()?;
-        self.walk(since_unix_ms, until_unix_ms, each)
+        self.walk(since_unix_ms, until_unix_ms, |_| Ok(()), |(), table| each(table))
+    }
+
+    /// As [`Self::stream`]; `begin` learns the names of all columns, and what it makes of them is at
+    /// hand for every table, and given back.
+    pub(crate) fn walk<S, E: From<RecordError>>(
+        &self,
+        since_unix_ms: u64,
+        until_unix_ms: u64,
+        begin: impl FnOnce(Vec<String>) -> Result<S, E>,
+        mut each: impl FnMut(&mut S, Table) -> Result<(), E>,
+    ) -> Result<S, E> {
+        let _hold = self.view()?.hold()?;
+        let mut state = begin(self.columns(since_unix_ms, until_unix_ms)?)?;
+        let mut next_row = 0;
+        'state: loop {
+            let view = self.view()?;
+            let _hold = view.hold()?;
+            let chunks = view.chunks(since_unix_ms, until_unix_ms);
+            if !self.is_current(view)? {
+                continue;
+            }
+            let mut chunks = chunks?;
+            chunks.retain(|chunk| chunk.end() > next_row);
+            for chunk in &chunks {
+                let rows = view.rows(chunk, next_row, since_unix_ms, until_unix_ms);
+                if !self.is_current(view)? {
+                    continue 'state;
+                }
+                next_row = chunk.end();
+                each(&mut state, rows?)?;
+            }
+            return Ok(state);
+        }
     }
 
     /// The rows between two times, both included, in the order in which they were taken.
@@ -125,39 +138,7 @@ impl Recording {
     /// # Errors
     /// They are more than [`MAX_TABLE_VALUES`], or part of them is damaged.
     pub fn table(&self, since_unix_ms: u64, until_unix_ms: u64) -> Result<Table, RecordError> {
-        let _state = self.hold()?;
-        let names = self.columns(since_unix_ms, until_unix_ms)?;
-        let rows = self.count(since_unix_ms, until_unix_ms)?;
-        let values = rows.saturating_mul(names.len() as u64 + 1);
-        self.limit(values, MAX_TABLE_VALUES, since_unix_ms, until_unix_ms)?;
-        let mut table = Table::of(names);
-        self.walk(since_unix_ms, until_unix_ms, |part| {
-            append(&mut table, part);
-            Ok::<(), RecordError>(())
-        })?;
-        Ok(table)
-    }
-
-    /// Until it is dropped, every look is at the same state of the file.
-    pub(crate) fn hold(&self) -> Result<Transaction<'_>, RecordError> {
-        self.connection.unchecked_transaction().map_err(|error| failed(&self.path, error))
-    }
-
-    /// As [`Self::stream`], in whatever state the file is.
-    pub(crate) fn walk<E: From<RecordError>>(
-        &self,
-        since_unix_ms: u64,
-        until_unix_ms: u64,
-        mut each: impl FnMut(Table) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut names = (None, Vec::new());
-        for chunk in self.chunks(since_unix_ms, until_unix_ms)? {
-            if names.0 != Some(chunk.layout) {
-                names = (Some(chunk.layout), self.names(chunk.layout)?);
-            }
-            each(self.rows(&chunk, &names.1, since_unix_ms, until_unix_ms)?)?;
-        }
-        Ok(())
+        self.look(|view| view.table(since_unix_ms, until_unix_ms))
     }
 
     /// The ticks between two times, both included, in the order in which they were taken.
@@ -165,8 +146,10 @@ impl Recording {
     /// # Errors
     /// They are more than [`MAX_TICKS`], or part of them is damaged.
     pub fn ticks(&self, since_unix_ms: u64, until_unix_ms: u64) -> Result<Vec<Tick>, RecordError> {
-        let rows = self.count(since_unix_ms, until_unix_ms)?;
-        self.limit(rows, MAX_TICKS, since_unix_ms, until_unix_ms)?;
+        self.look(|view| {
+            let rows = view.count(since_unix_ms, until_unix_ms)?;
+            view.limit(rows, MAX_TICKS, since_unix_ms, until_unix_ms)
+        })?;
         let mut ticks = Vec::new();
         let mut row = Vec::new();
         self.stream(since_unix_ms, until_unix_ms, |part| {
@@ -186,28 +169,7 @@ impl Recording {
     /// # Errors
     /// They cannot be read.
     pub fn incidents(&self) -> Result<Vec<IncidentRow>, RecordError> {
-        let read = || {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT id, started_unix_ms, ended_unix_ms, trigger_kind, trigger_name, worst_ms, \
-                 verdict, cause, confidence_percent FROM incident ORDER BY id",
-            )?;
-            let rows = statement.query_map([], |row| {
-                Ok(IncidentRow {
-                    id: row.get(0)?,
-                    started_unix_ms: row.get(1)?,
-                    ended_unix_ms: row.get(2)?,
-                    // A kind of a later version is shown as a probe.
-                    trigger_kind: incident::kind_of(&row.get::<_, String>(3)?).unwrap_or_default(),
-                    trigger_name: row.get(4)?,
-                    worst_ms: row.get(5)?,
-                    verdict: row.get(6)?,
-                    cause: row.get(7)?,
-                    confidence_percent: row.get(8)?,
-                })
-            })?;
-            rows.collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(|error| failed(&self.path, error))
+        self.look(View::incidents)
     }
 
     /// An incident; `None` where there is none of this number.
@@ -215,16 +177,7 @@ impl Recording {
     /// # Errors
     /// It is damaged, or of a newer version.
     pub fn incident(&self, id: u64) -> Result<Option<Incident>, RecordError> {
-        let Ok(number) = i64::try_from(id) else { return Ok(None) };
-        let query = "SELECT body, rows FROM incident WHERE id = ?";
-        let found = self.connection.query_row(query, [number], |row| {
-            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Vec<u8>>(1)?))
-        });
-        let found = found.optional().map_err(|error| failed(&self.path, error))?;
-        let Some((body, rows)) = found else { return Ok(None) };
-        let unpacked = incident::unpack(&body, &rows);
-        let incident = unpacked.map_err(|why| self.damaged(format!("incident {id}: {why}")))?;
-        Ok(Some(Incident { id, ..incident }))
+        self.look(|view| view.incident(id))
     }
 
     /// The latest capture that was taken at this time or before, with its time.
@@ -232,80 +185,35 @@ impl Recording {
     /// # Errors
     /// It cannot be read.
     pub fn capture_before(&self, unix_ms: u64) -> Result<Option<(u64, Vec<u8>)>, RecordError> {
-        let query = "SELECT unix_ms, body FROM capture WHERE unix_ms <= ? \
-                     ORDER BY unix_ms DESC, id DESC LIMIT 1";
-        let until = i64::try_from(unix_ms).unwrap_or(i64::MAX);
-        let found = self.connection.query_row(query, [until], |row| Ok((row.get(0)?, row.get(1)?)));
-        found.optional().map_err(|error| failed(&self.path, error))
+        self.look(|view| view.capture_before(unix_ms))
     }
 
-    /// The chunks that may have rows of this time.
-    fn chunks(&self, since_unix_ms: u64, until_unix_ms: u64) -> Result<Vec<Chunk>, RecordError> {
-        let scan = scan::scan(&self.connection);
-        if !scan.is_whole(since_unix_ms, until_unix_ms) {
-            let (path, readable) = (self.path.clone(), scan.readable());
-            let problem = scan.problem.unwrap_or_default();
-            return Err(RecordError::Damaged { path, problem, readable });
-        }
-        let touches = |chunk: &Chunk| {
-            chunk.since_unix_ms <= until_unix_ms && chunk.until_unix_ms >= since_unix_ms
+    /// Looks, and looks again where a writer has begun meanwhile.
+    fn look<'a, T>(
+        &'a self,
+        look: impl Fn(View<'a>) -> Result<T, RecordError>,
+    ) -> Result<T, RecordError> {
+        let view = self.view()?;
+        let found = look(view);
+        if self.is_current(view)? { found } else { look(self.view()?) }
+    }
+
+    /// The file as it can be read now.
+    fn view(&self) -> Result<View<'_>, RecordError> {
+        let opened = match self.beside.get() {
+            Some(beside) => beside,
+            None if self.first.is_as_it_was(&self.path) => &self.first,
+            None => {
+                let opened = open::beside_a_writer(&self.path)?;
+                self.beside.get_or_init(|| opened)
+            }
         };
-        Ok(scan.chunks.into_iter().filter(touches).collect())
+        Ok(View { opened, path: &self.path })
     }
 
-    /// At most so many rows lie between two times.
-    fn count(&self, since_unix_ms: u64, until_unix_ms: u64) -> Result<u64, RecordError> {
-        let chunks = self.chunks(since_unix_ms, until_unix_ms)?;
-        Ok(chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(chunk.rows)))
-    }
-
-    fn rows(
-        &self,
-        chunk: &Chunk,
-        names: &[String],
-        since_unix_ms: u64,
-        until_unix_ms: u64,
-    ) -> Result<Table, RecordError> {
-        let mut block = store::block(&self.connection, chunk.seq, names.len())
-            .map_err(|error| error.at(&self.path))
-            .map_err(|error| self.around(error, chunk))?;
-        if block.rows() as u64 != chunk.rows {
-            let problem = format!("chunk {}: its head claims {} rows", chunk.seq, chunk.rows);
-            return Err(self.around(self.damaged(problem), chunk));
-        }
-        block.keep(since_unix_ms, until_unix_ms);
-        let column = |(name, values): (&String, _)| Column { name: name.clone(), values };
-        Ok(Table {
-            at_unix_ms: block.at_unix_ms,
-            columns: names.iter().zip(block.columns).map(column).collect(),
-        })
-    }
-
-    fn names(&self, layout: u64) -> Result<Vec<String>, RecordError> {
-        store::names(&self.connection, layout).map_err(|error| error.at(&self.path))
-    }
-
-    fn limit(&self, values: u64, limit: u64, since: u64, until: u64) -> Result<(), RecordError> {
-        if values <= limit {
-            return Ok(());
-        }
-        let path = self.path.clone();
-        let (since_unix_ms, until_unix_ms) = (since, until);
-        Err(RecordError::TooMuch { path, values, limit, since_unix_ms, until_unix_ms })
-    }
-
-    fn damaged(&self, problem: String) -> RecordError {
-        damaged(self.path.clone(), problem)
-    }
-
-    /// Says how to read what is before and after a chunk that cannot be read.
-    fn around(&self, error: RecordError, chunk: &Chunk) -> RecordError {
-        let RecordError::Damaged { path, problem, .. } = error else { return error };
-        let readable = format!(
-            "what was recorded before {} and after {} (milliseconds since 1970) can be read",
-            chunk.since_unix_ms, chunk.until_unix_ms
-        );
-        RecordError::Damaged { path, problem, readable }
+    /// Whether what a view has shown is of one state of the file.
+    fn is_current(&self, view: View<'_>) -> Result<bool, RecordError> {
+        Ok(std::ptr::eq(self.view()?.opened, view.opened))
     }
 }
 

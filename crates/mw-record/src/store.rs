@@ -70,6 +70,11 @@ pub(crate) const CHUNKS: &str = "SELECT seq, since_unix_ms, until_unix_ms, rows,
                                  layout, length(body) FROM chunk";
 
 impl Chunk {
+    /// The number of the row after its last; of a thinned chunk, not beyond it.
+    pub(crate) fn end(&self) -> u64 {
+        self.seq.saturating_add(self.rows)
+    }
+
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             seq: row.get(0)?,

@@ -1,8 +1,9 @@
 //! Opening a recording for reading only.
 
 use super::log;
+use super::rest::Rest;
 use crate::RecordError;
-use crate::format::{self, beside, damaged, failed, meta, size};
+use crate::format::{self, damaged, failed, meta, size};
 use mw_model::Host;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -17,18 +18,46 @@ use tempfile::TempDir;
 const BUSY: Duration = Duration::from_secs(5);
 
 /// A recording of which at least the tables and the facts can be read.
+#[derive(Debug)]
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) host: Host,
     pub(super) memwright: String,
     /// What is wrong with the file as a whole.
     pub(super) problem: Option<String>,
-    pub(super) copy: Option<TempDir>,
+    /// The file at rest, where it is read without a look at what a writer does.
+    rest: Option<Rest>,
+    /// Where the file was copied to because its log cannot be read in its place.
+    _copy: Option<TempDir>,
+}
+
+impl Opened {
+    /// Whether what is read of it is of one state: no writer has begun since.
+    pub(super) fn is_as_it_was(&self, path: &Path) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.lasts(path))
+    }
 }
 
 pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
     look_at(path)?;
+    let Some(rest) = Rest::of(path) else { return beside_a_writer(path) };
+    let opened = immutable(path)
+        .map_err(|error| failed(path, error))
+        .and_then(|connection| examine(path, connection));
+    if !rest.lasts(path) {
+        return beside_a_writer(path);
+    }
+    Ok(Opened { rest: Some(rest), ..opened? })
+}
+
+/// Opens a recording that is written, or was until its writer was killed.
+pub(super) fn beside_a_writer(path: &Path) -> Result<Opened, RecordError> {
     let (connection, copy) = connect(path)?;
+    Ok(Opened { _copy: copy, ..examine(path, connection)? })
+}
+
+/// Reads the facts about a recording.
+fn examine(path: &Path, connection: Connection) -> Result<Opened, RecordError> {
     let fail = |error| failed(path, error);
     let problem = match first_look(&connection).map_err(fail) {
         Ok(()) => None,
@@ -45,7 +74,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
     let host = serde_json::from_str(&host)
         .map_err(|error| damaged(path.to_owned(), format!("meta host: {error}")))?;
     let memwright = meta(&connection, "memwright").map_err(fail)?;
-    Ok(Opened { connection, host, memwright, problem, copy })
+    Ok(Opened { connection, host, memwright, problem, rest: None, _copy: None })
 }
 
 /// What needs no look into the file.
@@ -63,13 +92,9 @@ fn look_at(path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// A connection that leaves the file as it is.
+/// A connection that reads the log too.
 fn connect(path: &Path) -> Result<(Connection, Option<TempDir>), RecordError> {
     let fail = |error| failed(path, error);
-    // Without a log there is nobody who writes, and nothing that the file lacks.
-    if size(&log(path)) == 0 && !beside(path, "-shm").exists() {
-        return Ok((immutable(path).map_err(fail)?, None));
-    }
     let plain = plain(path).and_then(|connection| match first_look(&connection) {
         Err(error) if needs_copy(&error) => Err(error),
         _ => Ok(connection),
@@ -132,7 +157,11 @@ fn copy(path: &Path) -> io::Result<TempDir> {
     let dir = TempDir::with_prefix("memwright-")?;
     let to = dir.path().join("recording.db");
     std::fs::copy(path, &to)?;
-    std::fs::copy(log(path), log(&to))?;
+    match std::fs::copy(log(path), log(&to)) {
+        // Its writer has ended meanwhile: the file lacks nothing.
+        Err(error) if error.kind() == ErrorKind::NotFound => std::fs::write(log(&to), [])?,
+        copied => drop(copied?),
+    }
     // The copy of a read-only file is read-only too.
     for file in [&to, &log(&to)] {
         let mut permissions = std::fs::metadata(file)?.permissions();
