@@ -19,6 +19,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-venv", "/usr/share/doc/python3-venv"),
     ("zstd", "/usr/bin/zstd"),
     ("redis-server", "/usr/bin/redis-server"),
+    ("strace", "/usr/bin/strace"),
 ];
 
 /// A step: its name and what it does.

@@ -3,7 +3,7 @@
 use crate::RecordError;
 use crate::format::{self, APPLICATION_ID, FORMAT, TABLES, beside, failed};
 use mw_model::Host;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Transaction, params};
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
@@ -73,10 +73,7 @@ fn prepare(path: &Path, host: &Host) -> Result<Connection, RecordError> {
         format::check(&connection, path)?;
     }
     settings(&connection).map_err(fail)?;
-    if new {
-        tables(&mut connection).map_err(fail)?;
-    }
-    facts(&mut connection, host).map_err(fail)?;
+    fill(&mut connection, new, host).map_err(fail)?;
     // Whoever copies the file alone gets at least these.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
     Ok(connection)
@@ -115,8 +112,22 @@ fn is_new(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(tables == 0 && id == 0)
 }
 
-fn tables(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Notes who writes, and on which machine; what is new gets its tables in the same transaction, so
+/// that there is never a recording without them.
+fn fill(connection: &mut Connection, new: bool, host: &Host) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
+    if new {
+        tables(&transaction)?;
+    }
+    let host_json = serde_json::to_string(host)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    for (key, value) in [("host", host_json.as_str()), ("memwright", &host.memwright)] {
+        transaction.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, value])?;
+    }
+    transaction.commit()
+}
+
+fn tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     for (_, definition) in TABLES {
         transaction.execute_batch(definition)?;
     }
@@ -125,18 +136,7 @@ fn tables(connection: &mut Connection) -> rusqlite::Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let insert = "INSERT INTO meta VALUES ('created_unix_ms', ?)";
     transaction.execute(insert, [now.to_string()])?;
-    transaction.commit()
-}
-
-/// Notes who writes, and on which machine.
-fn facts(connection: &mut Connection, host: &Host) -> rusqlite::Result<()> {
-    let host_json = serde_json::to_string(host)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    let transaction = connection.transaction()?;
-    for (key, value) in [("host", host_json.as_str()), ("memwright", &host.memwright)] {
-        transaction.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, value])?;
-    }
-    transaction.commit()
+    Ok(())
 }
 
 fn io_error(path: &Path, source: io::Error) -> RecordError {
