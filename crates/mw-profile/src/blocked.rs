@@ -1,8 +1,9 @@
 //! Threads that do not run because they cannot: blocked in the kernel (D) or stopped (T, t).
 
-use crate::process::{MAX_TASKS, Stat, Text, numbers};
+use crate::process::{Stat, Text, numbers};
 use mw_model::{BlockedTask, Missing};
 use std::collections::HashMap;
+use std::fs::ReadDir;
 use std::time::{Duration, Instant};
 
 /// Threads that one look looks at.
@@ -14,12 +15,15 @@ const MAX_FRAMES: usize = 32;
 const STACK: &str = "/proc/PID/stack";
 
 /// Blocked threads over several looks.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Blocked {
     found: HashMap<Key, u32>,
     looks: u32,
+    /// The processes that the last look had no time for.
+    left: Option<ReadDir>,
+    /// Whether one look, or several in a row, have come to the last process.
+    complete: bool,
     hidden: bool,
-    incomplete: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,27 +35,43 @@ struct Key {
 }
 
 impl Blocked {
-    /// Looks at all threads once, for as long as `limit`: about 8 µs each.
+    /// Looks at all threads once, for as long as `limit`: about 8 µs each. Where that is not enough
+    /// the next look goes on, so that several see what one does not; together they count as one.
     pub fn look(&mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
+        let Some(mut processes) = self.processes() else { return };
         let (mut text, mut threads) = (Text::default(), 0);
-        self.looks = self.looks.saturating_add(1);
-        for pid in numbers("/proc", deadline).take(MAX_TASKS) {
-            let Some(main) = self.thread(pid, pid, &mut text) else { continue };
-            threads += 1;
-            if main.threads < 2 {
-                continue;
-            }
-            for tid in numbers(&format!("/proc/{pid}/task"), deadline).filter(|tid| *tid != pid) {
-                self.thread(pid, tid, &mut text);
-                threads += 1;
-            }
-            if threads >= MAX_THREADS {
-                self.incomplete = true;
-                break;
-            }
+        while threads < MAX_THREADS && Instant::now() < deadline {
+            let Some(entry) = processes.next() else {
+                self.complete = true;
+                return;
+            };
+            let pid = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
+            threads += pid.map_or(0, |pid| self.process(pid, deadline, &mut text));
         }
-        self.incomplete |= Instant::now() >= deadline;
+        self.left = Some(processes);
+    }
+
+    /// The processes that are to be looked at: of the last look, or all of them.
+    fn processes(&mut self) -> Option<ReadDir> {
+        self.left.take().or_else(|| {
+            self.looks = self.looks.saturating_add(1);
+            std::fs::read_dir("/proc").ok()
+        })
+    }
+
+    /// Looks at the threads of a process; how many there are.
+    fn process(&mut self, pid: u32, deadline: Instant, text: &mut Text) -> usize {
+        let Some(main) = self.thread(pid, pid, text) else { return 1 };
+        if main.threads < 2 {
+            return 1;
+        }
+        let mut threads = 1;
+        for tid in numbers(&format!("/proc/{pid}/task"), deadline).filter(|tid| *tid != pid) {
+            self.thread(pid, tid, text);
+            threads += 1;
+        }
+        threads
     }
 
     /// Looks at one thread, and keeps it where it is blocked.
@@ -81,7 +101,7 @@ impl Blocked {
             "time and number of looks were up before every thread was looked at",
         );
         let hidden = self.hidden.then_some(hidden);
-        hidden.into_iter().chain(self.incomplete.then_some(short)).collect()
+        hidden.into_iter().chain((!self.complete).then_some(short)).collect()
     }
 
     /// Blocked threads with their stacks, the most often seen first.
@@ -134,5 +154,8 @@ mod tests {
         let mut blocked = Blocked::default();
         blocked.look(Duration::ZERO);
         assert_eq!(blocked.missing().len(), 1);
+        blocked.look(Duration::from_secs(10));
+        assert!(blocked.missing().iter().all(|missing| missing.what == STACK));
+        assert_eq!(blocked.looks, 1, "the second went on where the first had ended");
     }
 }

@@ -62,17 +62,25 @@ impl Simulated {
         &self.writer
     }
 
-    /// Records for so many simulated seconds.
-    pub(crate) fn run(&mut self, seconds: u64) {
-        for _ in 0..seconds {
-            let unix_ms = START_MS + self.second * 1_000;
+    /// Records for so many simulated seconds, a row each `step`.
+    pub(crate) fn run_at(&mut self, seconds: u64, step: usize) {
+        for second in (0..seconds).step_by(step) {
+            let unix_ms = START_MS + (self.second + second) * 1_000;
+            for _ in 1..step {
+                self.series.next();
+            }
             let row = self.series.next();
             while !self.writer.offer(unix_ms, row) {
                 assert_eq!(self.writer.trouble(), None);
                 std::thread::sleep(Duration::from_micros(200));
             }
-            self.second += 1;
         }
+        self.second += seconds;
+    }
+
+    /// Records for so many simulated seconds.
+    pub(crate) fn run(&mut self, seconds: u64) {
+        self.run_at(seconds, 1);
     }
 
     /// Bytes of the recording, with its log.
