@@ -68,6 +68,8 @@ struct Shared {
     symbols: Mutex<Symbols>,
     /// When the stall under way began (`CLOCK_MONOTONIC`); 0 is none.
     stalled_ns: AtomicU64,
+    /// As the reader last counted them: for threads that must not wait for it.
+    lost_records: AtomicU64,
     muted: AtomicBool,
     stop: AtomicBool,
     wake: Option<OwnedFd>,
@@ -93,6 +95,7 @@ impl Profiler {
             reader,
             symbols: Mutex::default(),
             stalled_ns: AtomicU64::new(0),
+            lost_records: AtomicU64::new(0),
             muted: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             wake,
@@ -161,9 +164,9 @@ impl Profiler {
         reader.flood(now_ns())
     }
 
-    /// Records that were lost since the start.
+    /// Records that were lost since the start. It takes no lock.
     pub fn lost_records(&self) -> u64 {
-        self.shared.reader().lost_records()
+        self.shared.lost_records.load(Ordering::Relaxed)
     }
 }
 
@@ -267,7 +270,9 @@ impl Shared {
             let lead_ns = self.options.lead_ms.saturating_mul(1_000_000);
             reader.begin(now_ns, began_ns, began_ns.saturating_sub(lead_ns));
         }
-        reader.drain(now_ns)
+        let waits = reader.drain(now_ns);
+        self.lost_records.store(reader.lost_records(), Ordering::Relaxed);
+        waits
     }
 
     /// Reads the rest of a stall and closes it.

@@ -1,7 +1,8 @@
 //! The last two minutes, ten rows a second, in memory that was there from the start.
 
 use mw_model::Table;
-use std::sync::{Mutex, PoisonError};
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Rows that are kept: 120 seconds of ten.
 pub const RING_ROWS: usize = 1200;
@@ -17,9 +18,8 @@ pub(crate) struct Ring {
 struct Rows {
     at_unix_ms: Vec<u64>,
     values: Vec<u64>,
-    /// Where the next row goes.
-    next: usize,
-    filled: usize,
+    /// Rows that were ever added: the number of the next one.
+    pushed: usize,
 }
 
 impl Ring {
@@ -28,16 +28,15 @@ impl Ring {
         let rows = Rows {
             at_unix_ms: vec![1; RING_ROWS],
             values: vec![1; RING_ROWS * names.len()],
-            next: 0,
-            filled: 0,
+            pushed: 0,
         };
         Self { names: names.to_vec(), rows: Mutex::new(rows) }
     }
 
     /// Adds a row, in the order of the columns. Allocates nothing.
     pub(crate) fn push(&self, unix_ms: u64, row: &[u64]) {
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, width) = (rows.next, self.names.len());
+        let mut rows = self.rows();
+        let (at, width) = (rows.pushed % RING_ROWS, self.names.len());
         if let Some(slot) = rows.at_unix_ms.get_mut(at) {
             *slot = unix_ms;
         }
@@ -46,25 +45,38 @@ impl Ring {
                 *slot = *value;
             }
         }
-        rows.next = (at + 1) % RING_ROWS;
-        rows.filled = (rows.filled + 1).min(RING_ROWS);
+        rows.pushed += 1;
     }
 
     /// The rows from one time to another, both included, in the order in which they were taken.
     pub(crate) fn table(&self, since_unix_ms: u64, until_unix_ms: u64) -> Table {
         let mut table = Table::of(self.names.iter().map(String::as_str));
-        let width = self.names.len();
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = (rows.next + RING_ROWS - rows.filled) % RING_ROWS;
-        for row in 0..rows.filled {
-            let at = (oldest + row) % RING_ROWS;
-            let Some(unix_ms) = rows.at_unix_ms.get(at) else { continue };
-            if (since_unix_ms..=until_unix_ms).contains(unix_ms) {
-                let values = rows.values.get(at * width..(at + 1) * width).unwrap_or_default();
-                table.push(*unix_ms, values);
+        let mut values = Vec::with_capacity(self.names.len());
+        let pushed = self.rows().pushed;
+        for number in pushed.saturating_sub(RING_ROWS)..pushed {
+            // Each row by itself, so that whoever adds one waits for the copy of one at most.
+            if let Some(unix_ms) = self.copy(number, since_unix_ms..=until_unix_ms, &mut values) {
+                table.push(unix_ms, &values);
             }
         }
         table
+    }
+
+    /// Copies a row, if it is of one of these times and was not replaced yet; when it was taken.
+    fn copy(&self, number: usize, times: RangeInclusive<u64>, into: &mut Vec<u64>) -> Option<u64> {
+        let rows = self.rows();
+        let (at, width) = (number % RING_ROWS, self.names.len());
+        let unix_ms = rows.at_unix_ms.get(at).copied().filter(|time| times.contains(time))?;
+        if rows.pushed > number + RING_ROWS {
+            return None;
+        }
+        into.clear();
+        into.extend_from_slice(rows.values.get(at * width..(at + 1) * width)?);
+        Some(unix_ms)
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
