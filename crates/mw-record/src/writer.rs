@@ -130,9 +130,8 @@ impl Writer {
         }
     }
 
-    /// Hands a row over, in the order of the columns. Allocates nothing, waits for nothing, and makes
-    /// no system call unless the queue is half full. False where it is full: the row is dropped,
-    /// and counted.
+    /// Hands a row over, in the order of the columns, and wakes the writer. Allocates nothing and
+    /// waits for nothing. False where the queue is full: the row is dropped, and counted.
     pub fn offer(&self, unix_ms: u64, row: &[u64]) -> bool {
         let taken = self.shared.free.pop().is_some_and(|mut buffer| {
             buffer.unix_ms = unix_ms;
@@ -143,9 +142,7 @@ impl Writer {
         if !taken {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        if self.shared.full.len() >= QUEUE_ROWS / 2 {
-            self.wake();
-        }
+        self.wake();
         taken
     }
 

@@ -11,10 +11,6 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks for rows: they are not announced, so that offering one costs no
-/// system call.
-const POLL: Duration = Duration::from_millis(250);
-
 /// How long the writer waits after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -71,7 +67,11 @@ impl Worker {
             if last {
                 return;
             }
-            thread::park_timeout(POLL);
+            // Whatever there is to do wakes it, but for going on after a failure.
+            match self.open {
+                Some(_) => thread::park(),
+                None => thread::park_timeout(RETRY),
+            }
         }
     }
 
