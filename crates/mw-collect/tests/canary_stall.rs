@@ -6,7 +6,6 @@
 
 use mw_collect::probe::canary::Canary;
 use mw_model::CanaryTick;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 const ROOT: &str = "/sys/fs/cgroup/memory";
 const BEAT: Duration = Duration::from_millis(10);
 const STALL_US: u64 = 300_000;
-/// When the alarm rings. Under load a turn may be late by as much.
+/// A touch that takes longer is seen while it lasts.
 const LIMIT: Duration = Duration::from_millis(100);
 
 /// A memory cgroup of version 1 in which whoever gets no memory waits, and is not killed.
@@ -51,18 +50,17 @@ fn later(file: &Path, begun: &str, what: &str) -> Child {
     Command::new("sh").args(["-c", &script]).spawn().unwrap()
 }
 
-/// The worst until `end` has run, and how long the touch had taken when the alarm rang. It
+/// The worst until `end` has run, and the longest that a touch was seen to take while it lasted. It
 /// allocates nothing while memory is not given.
-fn worst(canary: &Canary, mut end: Child) -> (CanaryTick, Option<Duration>) {
+fn worst(canary: &Canary, mut end: Child) -> (CanaryTick, Duration) {
     let begun = Instant::now();
-    let mut alarm = [PollFd::from_borrowed_fd(canary.alarm(), PollFlags::IN)];
-    let patience = Timespec { tv_sec: 5, tv_nsec: 0 };
-    assert_eq!(poll(&mut alarm, Some(&patience)), Ok(1), "the alarm");
-    let touching = canary.touching_for();
-    canary.heard();
-    std::thread::sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
+    let mut longest = Duration::ZERO;
+    while begun.elapsed() < Duration::from_secs(1) {
+        longest = longest.max(canary.touching_for().unwrap_or_default());
+        std::thread::sleep(BEAT);
+    }
     assert!(end.wait().unwrap().success());
-    (canary.take(), touching)
+    (canary.take(), longest)
 }
 
 fn wait_for_a_turn(canary: &Canary) {
@@ -77,8 +75,6 @@ fn wait_for_a_turn(canary: &Canary) {
 #[test]
 fn a_stall_of_memory_is_told_from_one_of_the_processor() {
     let canary = Canary::start(BEAT, 16 << 10).unwrap();
-    canary.set_limit(LIMIT);
-    // It holds from the next turn on.
     wait_for_a_turn(&canary);
 
     // A process that is stopped is late everywhere.
@@ -104,9 +100,9 @@ fn a_stall_of_memory_is_told_from_one_of_the_processor() {
     let goes_on = later(&members, &own.to_string(), &lift);
     canary.take();
     fs::write(&members, own.to_string()).unwrap();
-    let (starved, at_alarm) = worst(&canary, goes_on);
+    let (starved, seen) = worst(&canary, goes_on);
     assert!(starved.touch_us > STALL_US, "{starved:?}");
-    assert!(at_alarm.is_some_and(|elapsed| elapsed >= LIMIT / 2), "{at_alarm:?}");
+    assert!(seen >= LIMIT, "{seen:?}");
     assert!(2 * starved.idle_us < starved.touch_us, "{starved:?}");
     drop(cgroup);
 }

@@ -1,35 +1,38 @@
 //! How soon a stall is seen: `cargo bench -p mw-watch --bench punctual -- [STALLS]`.
 //!
 //! A web server of our own answers at once, but for one answer in about two seconds, which takes
-//! [`SLOW`]. Printed is how long after the limit had passed the recorder saw it, and its gaps between
-//! two looks at the counters.
+//! [`SLOW`]. Printed is how long after the limit had passed, by the server's clock, the recorder saw
+//! it, and its gaps between two looks at the counters. A stall that began while another was under way
+//! (of the machine's own) is that one's incident, and counted apart.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark ends where something fails")]
 
 use mw_collect::probe::service::Spec;
+use mw_model::Incident;
 use mw_record::{Recording, Retention};
 use mw_watch::{Event, Options, Watch};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const USUAL_STALLS: usize = 100;
+const PROBE: &str = "web";
 const LIMIT: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(1800);
 
 fn main() {
     let stalls = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(USUAL_STALLS);
-    let slow = Arc::new(AtomicBool::new(false));
-    let address = serve(&slow);
+    let server = Arc::new(Server::default());
+    let address = serve(&server);
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("recording.db");
     let watch = Watch::start(Options {
         recording: recording.clone(),
         retention: Retention::default(),
         probes: vec![Spec {
-            name: "web".to_owned(),
+            name: PROBE.to_owned(),
             target: format!("http://{address}/").parse().unwrap(),
             limit: LIMIT,
             interval: Duration::from_millis(20),
@@ -41,32 +44,45 @@ fn main() {
     })
     .unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    let mut late_ms = Vec::new();
+    let mut incidents = Vec::new();
     for _ in 0..stalls {
-        slow.store(true, Ordering::SeqCst);
+        server.slow.store(true, Ordering::SeqCst);
         std::thread::sleep(SLOW + PAUSE);
-        late_ms.extend(seen(&watch, Duration::ZERO));
+        incidents.extend(next_incident(&watch, Duration::ZERO));
     }
-    while late_ms.len() < stalls {
-        let Some(late) = seen(&watch, Duration::from_secs(10)) else { break };
-        late_ms.push(late);
+    while let Some(incident) = next_incident(&watch, Duration::from_secs(10)) {
+        incidents.push(incident);
     }
     drop(watch);
-    late_ms.sort_unstable();
-    let within = late_ms.iter().filter(|late| **late <= 20).count();
-    println!("{stalls} stalls, {} seen; {within} within 20 ms of their limit", late_ms.len());
-    println!("ms after the limit: {}", spread(&late_ms));
+    let begun = server.begun_unix_ms.lock().unwrap();
+    let late_ms: Vec<Option<u64>> = begun.iter().map(|begun| late_ms(&incidents, *begun)).collect();
+    let mut seen_ms: Vec<u64> = late_ms.iter().copied().flatten().collect();
+    seen_ms.sort_unstable();
+    let within = seen_ms.iter().filter(|late| **late <= 20).count();
+    let (seen, apart) = (seen_ms.len(), late_ms.len() - seen_ms.len());
+    println!(
+        "{seen} stalls seen, {within} of them within 20 ms of their limit; {apart} within others"
+    );
+    println!("ms after the limit: {}", spread(&seen_ms));
     println!("us between two looks, the worst of each second: {}", spread(&gaps(&recording)));
 }
 
-/// How late the next stall was seen, in milliseconds.
-fn seen(watch: &Watch, at_most: Duration) -> Option<u64> {
+/// How long after its limit a stall was seen that began then; none where it is part of another.
+fn late_ms(incidents: &[Incident], begun_unix_ms: u64) -> Option<u64> {
+    let passed = begun_unix_ms + LIMIT.as_millis() as u64;
+    let during = |incident: &&Incident| {
+        incident.trigger.name == PROBE
+            && incident.seen_unix_ms + 1 >= passed
+            && incident.seen_unix_ms < passed + PAUSE.as_millis() as u64
+    };
+    let incident = incidents.iter().find(during)?;
+    Some(incident.seen_unix_ms.saturating_sub(passed))
+}
+
+fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
     loop {
         match watch.event(at_most)? {
-            Event::Incident(incident) => {
-                let took_ms = incident.seen_unix_ms - incident.started_unix_ms;
-                return Some(took_ms.saturating_sub(LIMIT.as_millis() as u64));
-            }
+            Event::Incident(incident) => return Some(*incident),
             Event::Begun(_) => {}
             Event::Lost { error, .. } => panic!("{error}"),
         }
@@ -92,26 +108,37 @@ fn spread(sorted: &[u64]) -> String {
     }
 }
 
+/// What the server shares with those who ask for slow answers.
+#[derive(Default)]
+struct Server {
+    /// Whether the next answer is to be slow.
+    slow: AtomicBool,
+    /// When it began to be slow, each time.
+    begun_unix_ms: Mutex<Vec<u64>>,
+}
+
 /// Answers every request, one of them slowly where that is asked for; its address.
-fn serve(slow: &Arc<AtomicBool>) -> std::net::SocketAddr {
+fn serve(server: &Arc<Server>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let slow = Arc::clone(slow);
+    let server = Arc::clone(server);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            answer(stream, &slow);
+            answer(stream, &server);
         }
     });
     address
 }
 
-fn answer(mut stream: TcpStream, slow: &AtomicBool) {
+fn answer(mut stream: TcpStream, server: &Server) {
     let mut request = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
     while request.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
         line.clear();
     }
-    if slow.swap(false, Ordering::SeqCst) {
+    if server.slow.swap(false, Ordering::SeqCst) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        server.begun_unix_ms.lock().unwrap().push(now.as_millis() as u64);
         std::thread::sleep(SLOW);
     }
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

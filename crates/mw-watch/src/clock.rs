@@ -14,6 +14,13 @@ pub(crate) fn monotonic() -> Duration {
     since(ClockId::Monotonic)
 }
 
+/// The next moment of [`monotonic`] that is a whole multiple of `interval`.
+pub(crate) fn next_multiple(interval: Duration) -> Duration {
+    let (now, interval) = (monotonic().as_nanos(), interval.as_nanos().max(1));
+    let next = (now / interval + 1).saturating_mul(interval);
+    Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
+}
+
 /// Milliseconds of [`monotonic`].
 pub(crate) fn monotonic_ms() -> f64 {
     monotonic().as_secs_f64() * 1000.0

@@ -22,6 +22,9 @@ pub const HEARTBEAT_PERCENT: f64 = 25.0;
 /// second.
 const PRESSURE_MS: f64 = 1500.0;
 
+/// A look that has been under way for less is none to wait for: nearly all end before.
+pub(crate) const FRESH_MS: f64 = 1.0;
+
 /// Limits of the looks that are not probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
@@ -56,6 +59,20 @@ pub(crate) struct Seen<'a> {
     pub(crate) canary: Option<CanaryLook>,
     /// Whether the kernel's pressure trigger has spoken since the last turn.
     pub(crate) pressure: bool,
+}
+
+impl Seen<'_> {
+    /// How long until the next look that is under way passes its limit, in milliseconds; infinite
+    /// where none is. Those that have passed it are no more waited for.
+    pub(crate) fn passes_in(&self, limits: &Limits) -> f64 {
+        let probes = self.probes.iter();
+        let probes = probes.filter_map(|probe| Some(probe.limit_ms - probe.under_way_ms?));
+        let canary = self.canary.and_then(|look| limits.canary_passes_in(look));
+        probes
+            .chain(canary)
+            .filter(|passes_in_ms| *passes_in_ms > 0.0)
+            .fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// Which look it was, and how long it had taken.
@@ -205,10 +222,29 @@ impl Detector {
 }
 
 impl Limits {
+    /// The least of them: what begins now passes none before.
+    pub(crate) fn least_ms(&self) -> f64 {
+        self.heartbeat_ms().map_or(self.canary_ms, |heartbeat_ms| heartbeat_ms.min(self.canary_ms))
+    }
+
+    /// How long until the canary passes a limit, where a touch or a turn is under way; negative
+    /// where it has passed one.
+    pub(crate) fn canary_passes_in(&self, look: CanaryLook) -> Option<f64> {
+        let touch = (look.touching_ms >= FRESH_MS)
+            .then_some(self.canary_ms - (look.touching_ms - look.late_ms));
+        let heartbeat = self.heartbeat_ms().filter(|_| look.late_ms >= FRESH_MS);
+        let heartbeat = heartbeat.map(|limit_ms| limit_ms - look.late_ms);
+        touch.into_iter().chain(heartbeat).reduce(f64::min)
+    }
+
+    fn heartbeat_ms(&self) -> Option<f64> {
+        self.token_ms.map(|token_ms| token_ms * HEARTBEAT_PERCENT / 100.0)
+    }
+
     /// Whether the canary passes the limit of a heartbeat, and its own.
     fn passed_by(&self, look: CanaryLook) -> (Option<Passed>, Option<Passed>) {
-        let heartbeat = self.token_ms.map(|token_ms| token_ms * HEARTBEAT_PERCENT / 100.0);
-        let heartbeat = heartbeat
+        let heartbeat = self
+            .heartbeat_ms()
             .filter(|limit_ms| look.late_ms >= *limit_ms)
             .map(|limit_ms| Passed::of(TriggerKind::Heartbeat, limit_ms, look.late_ms));
         // Where the thread that touches nothing is late too, it is processors that are short.

@@ -5,9 +5,9 @@
 //!                 1 a second: everything ───────────────────────▶ writer ──▶ recording
 //!
 //!   mw-probe-…   one a probe           ┐
-//!   mw-canary    touches, and does not ├─ alarms ─▶ mw-trigger: has a limit passed?
-//!   the kernel's pressure trigger      ┘                        │ begin: full rate
-//!                                                               ▼
+//!   the kernel's pressure trigger      ├─ alarms ─▶ mw-trigger: has a limit passed?
+//!   mw-canary    touches, and does not │                        │ begin: full rate
+//!                as mw-sample sees it  ┘                        ▼
 //!   mw-profile   low rate: baseline ───────────────────────▶ mw-evidence: tasks, stacks,
 //!                full rate while there is a stall            ring, rules ──▶ incident
 //! ```
@@ -17,6 +17,7 @@
 //! a ring and a bounded queue. Nothing here writes to the kernel's settings.
 
 mod assemble;
+mod bell;
 mod clock;
 mod detector;
 mod evidence;

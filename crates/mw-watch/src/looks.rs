@@ -1,18 +1,23 @@
 //! Everything that looks actively: probes, canary, profiler; shared by the threads of the recorder.
 
-use crate::detector::{CanaryLook, ProbeLook};
+use crate::bell::Bell;
+use crate::detector::{CanaryLook, Limits, ProbeLook};
 use mw_collect::probe::canary::Canary;
 use mw_collect::probe::service::Prober;
 use mw_model::{CanaryTick, ProbeTick};
 use mw_profile::Profiler;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// Probes, canary and profiler, as far as they run.
+#[derive(Debug)]
 pub(crate) struct Looks {
     pub(crate) probers: Vec<Prober>,
     pub(crate) canary: Option<Canary>,
     pub(crate) profiler: Option<Profiler>,
+    pub(crate) limits: Limits,
+    /// Wakes the trigger thread.
+    pub(crate) bell: Bell,
 }
 
 impl Looks {
@@ -52,15 +57,25 @@ impl Looks {
         })
     }
 
-    /// Descriptors that are readable when a look has passed its limit.
+    /// Wakes the trigger thread where the canary may pass a limit within `time`, or has passed one.
+    /// Probes have alarms of their own; setting one a hundred times a second would cost a quarter
+    /// of what the canary does.
+    pub(crate) fn call_trigger(&self, time: Duration) {
+        let passes_in_ms = self.canary_look().and_then(|look| self.limits.canary_passes_in(look));
+        if passes_in_ms.is_some_and(|passes_in_ms| passes_in_ms < ms(time)) {
+            self.bell.ring();
+        }
+    }
+
+    /// Descriptors that are readable when it is time to look.
     pub(crate) fn alarms(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.probers.iter().map(Prober::alarm).chain(self.canary.as_ref().map(Canary::alarm))
+        self.probers.iter().map(Prober::alarm).chain([self.bell.as_fd()])
     }
 
     /// The alarms were heard.
     pub(crate) fn heard(&self) {
         self.probers.iter().for_each(Prober::heard);
-        self.canary.iter().for_each(Canary::heard);
+        self.bell.hear();
     }
 
     /// Records that the profiler has lost.

@@ -17,6 +17,10 @@ pub const FAST_INTERVAL: Duration = Duration::from_millis(100);
 /// Looks to a row of the recording.
 const LOOKS_A_ROW: u32 = 10;
 
+/// The trigger thread is called for what may pass its limit within so long: until the next look,
+/// should that be late.
+const CALL_WITHIN: Duration = Duration::from_millis(150);
+
 /// What the sampling thread works with.
 pub(crate) struct Sampling {
     sampler: Sampler,
@@ -91,10 +95,9 @@ impl Sampling {
         // Without the privilege it is as punctual as others are; the gaps that it records tell.
         let _ = mw_sys::run_before_ordinary_threads();
         let mut before = clock::monotonic();
-        let mut next = before;
         for turn in 1_u32.. {
-            next += FAST_INTERVAL;
-            clock::sleep_until(next);
+            // After a standstill looks are not made up for.
+            clock::sleep_until(clock::next_multiple(FAST_INTERVAL));
             if stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -102,9 +105,8 @@ impl Sampling {
             self.second.gap_us = self.second.gap_us.max(us(now - before));
             before = now;
             pulse.last_ms.store(clock::monotonic_ms() as u64, Ordering::Relaxed);
+            self.looks.call_trigger(CALL_WITHIN);
             self.look(turn.is_multiple_of(LOOKS_A_ROW));
-            // After a standstill looks are not made up for.
-            next = next.max(now);
         }
     }
 

@@ -1,10 +1,12 @@
-//! The trigger thread: sleeps until an alarm of a probe, the canary or the kernel rings, then looks
-//! closely. When a limit has passed, it switches the profile to its full rate at once and wakes the
-//! thread that gathers the evidence.
+//! The trigger thread: sleeps until an alarm of a probe or of the kernel rings, or the sampling
+//! thread calls because the canary is slow, then looks, and again at the moment when what is under
+//! way would pass its limit. When a limit has passed, it switches the profile to its full rate at
+//! once and wakes the thread that gathers the evidence.
 
 use crate::clock;
 use crate::detector::{Detector, Limits, Passed, Seen, Turn};
 use crate::looks::Looks;
+use crate::sampling::FAST_INTERVAL;
 use mw_collect::probe::pressure::PressureTrigger;
 use mw_model::Trigger;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Between two turns while there is a stall, or might be.
+/// Between two turns while there is a stall.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Between two turns otherwise, unless an alarm rings.
-const CALM_INTERVAL: Duration = Duration::from_millis(250);
+/// Between two turns otherwise, unless there is something to wait for.
+const CALM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// So long after an alarm has rung looks are close.
-const CLOSE_FOR: Duration = Duration::from_millis(100);
+/// The shortest time between two turns: what stays just below its limit is looked at no more often.
+const LEAST_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The stall under way, for the thread that gathers the evidence.
 #[derive(Debug, Default)]
@@ -100,7 +102,6 @@ impl Stalls {
 
 /// Looks until it is told to stop.
 pub(crate) fn run(
-    limits: Limits,
     looks: &Looks,
     pressure: Option<&PressureTrigger>,
     stalls: &Stalls,
@@ -108,14 +109,16 @@ pub(crate) fn run(
 ) {
     // Without the privilege it is as punctual as others are.
     let _ = mw_sys::run_before_ordinary_threads();
-    let mut detector = Detector::new(limits, looks.probers.len());
+    let mut detector = Detector::new(looks.limits, looks.probers.len());
     let mut alarms = Alarms::of(looks, pressure);
     let mut probes = Vec::with_capacity(looks.probers.len());
+    let mut rest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
-        let pressed = alarms.wait(detector.is_stalled());
+        let pressed = alarms.wait(looks, rest);
         looks.probe_looks(&mut probes);
         let seen = Seen { probes: &probes, canary: looks.canary_look(), pressure: pressed };
         let turn = detector.turn(clock::monotonic_ms(), seen);
+        rest = if detector.is_stalled() { CLOSE_INTERVAL } else { calm(&looks.limits, &seen) };
         stalls.good.store(detector.is_good(), Ordering::Relaxed);
         match turn {
             Turn::Same => {}
@@ -125,8 +128,17 @@ pub(crate) fn run(
                 stalls.change(|state| state.ended_unix_ms = Some(ended_unix_ms));
             }
         }
-        looks.heard();
     }
+}
+
+/// How long nothing passes its limit of which this thread would not be told: probes have alarms, and
+/// the sampling thread looks at the canary, too seldom for the shortest limits alone.
+fn calm(limits: &Limits, seen: &Seen<'_>) -> Duration {
+    let least = Duration::from_secs_f64(limits.least_ms().max(0.0) / 1000.0);
+    let untold = if seen.canary.is_some() && least < FAST_INTERVAL { least } else { CALM_INTERVAL };
+    let passes_in = seen.passes_in(limits) / 1000.0;
+    let passes_in = Duration::try_from_secs_f64(passes_in).unwrap_or(CALM_INTERVAL);
+    passes_in.min(untold).max(LEAST_INTERVAL)
 }
 
 /// A stall begins: the profile goes to its full rate before anybody else is woken.
@@ -150,8 +162,6 @@ struct Alarms<'a> {
     fds: Vec<PollFd<'a>>,
     /// Whether the last of them is the kernel's pressure trigger.
     pressure: bool,
-    /// Looks are close until then: an alarm may ring a moment before a look passes its limit.
-    close_until: Duration,
 }
 
 impl<'a> Alarms<'a> {
@@ -159,18 +169,17 @@ impl<'a> Alarms<'a> {
         let mut fds: Vec<PollFd<'a>> =
             looks.alarms().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         fds.extend(pressure.map(|pressure| PollFd::new(pressure, PollFlags::PRI)));
-        Self { fds, pressure: pressure.is_some(), close_until: Duration::ZERO }
+        Self { fds, pressure: pressure.is_some() }
     }
 
-    /// Waits for the next turn; whether the kernel's pressure trigger has spoken.
-    fn wait(&mut self, stalled: bool) -> bool {
-        let close = stalled || clock::monotonic() < self.close_until;
-        let interval = if close { CLOSE_INTERVAL } else { CALM_INTERVAL };
-        let timeout = Timespec::try_from(interval).ok();
+    /// Waits for the next turn, at most so long; whether the kernel's pressure trigger has spoken.
+    /// What rang is heard before the turn looks: an alarm that rings meanwhile is the next turn's.
+    fn wait(&mut self, looks: &Looks, at_most: Duration) -> bool {
+        let timeout = Timespec::try_from(at_most).ok();
         if poll(&mut self.fds, timeout.as_ref()).unwrap_or(0) == 0 {
             return false;
         }
-        self.close_until = clock::monotonic() + CLOSE_FOR;
+        looks.heard();
         let said = self.fds.last().filter(|_| self.pressure).map(PollFd::revents);
         let said = said.unwrap_or(PollFlags::empty());
         if said.contains(PollFlags::ERR) {
@@ -180,5 +189,58 @@ impl<'a> Alarms<'a> {
             return false;
         }
         said.contains(PollFlags::PRI)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bell::Bell;
+    use crate::detector::{CanaryLook, ProbeLook};
+    use std::time::Instant;
+
+    const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
+    const LONG: Duration = Duration::from_secs(10);
+
+    /// The thread looks at what rang, and something rings while it looks.
+    #[test]
+    fn an_alarm_that_rings_during_a_turn_is_heard_in_the_next() {
+        let (probers, bell) = (Vec::new(), Bell::new().unwrap());
+        let looks = Looks { probers, canary: None, profiler: None, limits: LIMITS, bell };
+        let mut alarms = Alarms::of(&looks, None);
+        let mut wait = |at_most| {
+            let begun = Instant::now();
+            assert!(!alarms.wait(&looks, at_most));
+            begun.elapsed()
+        };
+        looks.bell.ring();
+        assert!(wait(LONG) < LONG);
+        looks.bell.ring();
+        assert!(wait(LONG) < LONG, "it was heard before it was looked at");
+        let short = Duration::from_millis(20);
+        assert!(wait(short) >= short, "it was heard twice");
+    }
+
+    #[track_caller]
+    fn check(limits: Limits, canary: CanaryLook, probe_ms: Option<f64>, rests_ms: u64) {
+        let probe = ProbeLook { limit_ms: 500.0, under_way_ms: probe_ms, last: None };
+        let seen = Seen { probes: &[probe], canary: Some(canary), pressure: false };
+        assert_eq!(calm(&limits, &seen), Duration::from_millis(rests_ms));
+    }
+
+    #[test]
+    fn it_rests_until_the_next_limit_would_be_passed() {
+        let touching = |touching_ms| CanaryLook { touching_ms, late_ms: 0.0 };
+        check(LIMITS, touching(0.0), None, 1000);
+        // Its alarm may have been set while an earlier ring was not heard yet, and was not then.
+        check(LIMITS, touching(0.0), Some(100.0), 400);
+        check(LIMITS, touching(0.0), Some(600.0), 1000);
+        check(LIMITS, touching(40.0), Some(100.0), 60);
+        check(LIMITS, touching(0.5), None, 1000);
+        check(LIMITS, CanaryLook { touching_ms: 300.0, late_ms: 201.0 }, None, 2);
+        // A quarter of 200 ms is passed between two calls of the sampling thread.
+        let heartbeat = Limits { token_ms: Some(200.0), ..LIMITS };
+        check(heartbeat, touching(0.0), None, 50);
+        check(heartbeat, CanaryLook { touching_ms: 0.0, late_ms: 20.0 }, None, 30);
     }
 }

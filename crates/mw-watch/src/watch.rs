@@ -1,7 +1,8 @@
 //! Starts the recorder's threads and ends them.
 
 use crate::assemble::OWN_TASK;
-use crate::detector::{HEARTBEAT_PERCENT, Limits};
+use crate::bell::Bell;
+use crate::detector::Limits;
 use crate::evidence::Evidence;
 use crate::looks::Looks;
 use crate::sampling::{Pulse, Sampling};
@@ -53,8 +54,9 @@ impl Default for CanaryOptions {
     }
 }
 
-/// Memory that the canary touches a turn.
-const CANARY_BYTES: usize = 16 << 10;
+/// Memory that the canary touches a turn: a page meets all that more of them would, and costs half
+/// of what four do.
+const CANARY_BYTES: usize = 4 << 10;
 
 /// What the recorder has to say.
 #[derive(Debug)]
@@ -91,6 +93,7 @@ pub enum WatchError {
 pub struct Watch {
     stop: Arc<AtomicBool>,
     stalls: Arc<Stalls>,
+    looks: Arc<Looks>,
     writer: Arc<Writer>,
     pulse: Arc<Pulse>,
     events: Receiver<Event>,
@@ -122,6 +125,7 @@ impl Watch {
         let mut watch = Self {
             stop: Arc::default(),
             stalls: Arc::default(),
+            looks: Arc::clone(&looks),
             pulse: Arc::default(),
             writer: Arc::clone(&writer),
             threads: Vec::new(),
@@ -160,15 +164,9 @@ impl Watch {
             events,
         };
         self.thread(OWN_TASK, move || evidence.run())?;
-        let limits = Limits {
-            canary_ms: options.canary.unwrap_or_default().limit.as_secs_f64() * 1000.0,
-            token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
-        };
         let (looks, stalls) = (Arc::clone(looks), Arc::clone(&self.stalls));
         let stop = Arc::clone(&self.stop);
-        self.thread("mw-trigger", move || {
-            trigger::run(limits, &looks, pressure.as_ref(), &stalls, &stop)
-        })
+        self.thread("mw-trigger", move || trigger::run(&looks, pressure.as_ref(), &stalls, &stop))
     }
 
     fn thread(
@@ -223,6 +221,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.stalls.stop();
+        self.looks.bell.ring();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -233,12 +232,7 @@ impl Drop for Watch {
 fn looks(options: &Options, unseen: &mut Vec<Missing>) -> Result<Looks, WatchError> {
     let probers: io::Result<Vec<Prober>> =
         options.probes.iter().cloned().map(Prober::start).collect();
-    let canary = options.canary.map(|canary| {
-        let heartbeat = options.token_timeout.map(|token| token.mul_f64(HEARTBEAT_PERCENT / 100.0));
-        let started = Canary::start(canary.interval, CANARY_BYTES)?;
-        started.set_limit(heartbeat.map_or(canary.limit, |limit| limit.min(canary.limit)));
-        Ok(started)
-    });
+    let canary = options.canary.map(|canary| Canary::start(canary.interval, CANARY_BYTES));
     let profiler = options.profile.then(|| {
         let (profiler, missing) = Profiler::start(mw_profile::Options::default());
         unseen.extend(missing);
@@ -248,6 +242,11 @@ fn looks(options: &Options, unseen: &mut Vec<Missing>) -> Result<Looks, WatchErr
         probers: probers.map_err(WatchError::Thread)?,
         canary: canary.transpose().map_err(WatchError::Thread)?,
         profiler,
+        limits: Limits {
+            canary_ms: options.canary.unwrap_or_default().limit.as_secs_f64() * 1000.0,
+            token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
+        },
+        bell: Bell::new().map_err(WatchError::Thread)?,
     })
 }
 

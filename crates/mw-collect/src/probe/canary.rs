@@ -17,14 +17,12 @@
 //!
 //! After the start neither thread allocates anything else, opens a file or takes a lock.
 
-use super::alarm::Alarm;
 use super::{NANOS_PER_MICRO, STACK_BYTES, Threads, nanos};
 use mw_model::CanaryTick;
 use mw_sys::Scratch;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -69,8 +67,6 @@ struct Shared {
     touch_ns: AtomicU64,
     idle_ns: AtomicU64,
     late_ns: AtomicU64,
-    limit_ns: AtomicU64,
-    alarm: Alarm,
 }
 
 impl Canary {
@@ -97,8 +93,6 @@ impl Canary {
             touch_ns: AtomicU64::new(0),
             idle_ns: AtomicU64::new(0),
             late_ns: AtomicU64::new(0),
-            limit_ns: AtomicU64::new(0),
-            alarm: Alarm::new()?,
         });
         let mut threads = Threads::new(move || stop.store(true, SeqCst));
         let (touching, idling) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -139,32 +133,16 @@ impl Canary {
         let due = shared.idle_due_ns.load(SeqCst).min(shared.touch_due_ns.load(SeqCst));
         now.checked_sub(due).filter(|late| *late > 0).map(Duration::from_nanos)
     }
-
-    /// Has the alarm ring for a touch that takes longer, or a turn that is later; zero for never.
-    /// It holds from the next turn on, and is more than a beat to be of use.
-    pub fn set_limit(&self, limit: Duration) {
-        self.shared.limit_ns.store(nanos(limit), SeqCst);
-    }
-
-    /// Readable (`POLLIN`) from the moment that the limit was passed, until [`Canary::heard`] is
-    /// called.
-    pub fn alarm(&self) -> BorrowedFd<'_> {
-        self.shared.alarm.fd()
-    }
-
-    /// The alarm was heard: it is silent until the next turn gives reason.
-    pub fn heard(&self) {
-        self.shared.alarm.hear();
-    }
 }
 
 impl Shared {
-    /// The next turn on the beat; turns that were missed are left out.
-    fn next(&self, due: u64, beats: u64) -> u64 {
+    /// The next turn; turns that were missed are left out. Turns are on whole multiples of the beat,
+    /// as the recorder's other looks are on theirs: where several threads of one processor are due
+    /// at one moment, one interrupt serves them all.
+    fn next(&self, beats: u64) -> u64 {
         let interval = self.interval_ns.load(SeqCst).max(1).saturating_mul(beats);
         let interval = interval.min(nanos(MAX_INTERVAL));
-        let missed = now_ns().saturating_sub(due) / interval;
-        due.saturating_add(interval.saturating_mul(missed + 1))
+        (now_ns() / interval).saturating_add(1).saturating_mul(interval)
     }
 
     /// A turn that was due began, and nothing was touched since. What a processor that is not given
@@ -177,15 +155,6 @@ impl Shared {
     fn touch_is_overdue(&self) -> bool {
         let began = self.touch_began_ns.load(SeqCst);
         began > 0 && now_ns().saturating_sub(began) > self.interval_ns.load(SeqCst)
-    }
-
-    /// Has the alarm ring when the turn that is due takes too long.
-    fn guard(&self, due: u64) {
-        let limit = self.limit_ns.load(SeqCst);
-        if limit > 0 {
-            let pause = due.saturating_sub(now_ns());
-            self.alarm.ring_in(Duration::from_nanos(pause.saturating_add(limit)));
-        }
     }
 }
 
@@ -205,10 +174,8 @@ impl Toucher {
     }
 
     fn run(mut self, shared: &Shared) {
-        let mut due = now_ns();
         while !shared.stop.load(SeqCst) {
-            due = shared.next(due, 1);
-            shared.guard(due);
+            let due = shared.next(1);
             shared.touch_due_ns.store(due, SeqCst);
             sleep_until(due);
             shared.began(due);
@@ -220,7 +187,6 @@ impl Toucher {
             shared.touch_began_ns.store(0, SeqCst);
             self.give_back();
         }
-        shared.alarm.silence();
     }
 
     /// Stores into memory that is mapped cannot fail: what the kernel does not give it does not
@@ -253,9 +219,8 @@ impl Toucher {
 }
 
 fn idle(shared: &Shared) {
-    let mut due = now_ns();
     while !shared.stop.load(SeqCst) {
-        due = shared.next(due, if shared.touch_is_overdue() { 1 } else { IDLE_BEATS });
+        let due = shared.next(if shared.touch_is_overdue() { 1 } else { IDLE_BEATS });
         shared.idle_due_ns.store(due, SeqCst);
         sleep_until(due);
         shared.began(due);
