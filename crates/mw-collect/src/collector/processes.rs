@@ -35,6 +35,9 @@ pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
 
 /// One process that has memory; kernel threads have none, and a process may be gone.
 fn process(source: &Source, pid: u32) -> Option<Process> {
+    if source.leads_nowhere(&format!("/proc/{pid}/exe")) {
+        return None;
+    }
     let status = source.parse(&format!("/proc/{pid}/status"), Status::parse).ok()?;
     status.vm_rss_bytes?;
     let locks = status.vm_lck_bytes.is_some_and(|bytes| bytes > 0);
