@@ -28,7 +28,7 @@ per-device)
 	;;
 cgroup)
 	mkdir $group || exit 1
-	echo 24M >$group/memory.max || exit 1
+	echo 24M >$group/memory.high || exit 1
 	listen limited $group >/run/limited
 	;;
 *) exit 0 ;;

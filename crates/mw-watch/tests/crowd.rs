@@ -2,6 +2,9 @@
 //! punctual as without them, and one that is blocked is found among all.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+#[path = "common/server.rs"]
+mod server;
+
 use mw_collect::Source;
 use mw_collect::probe::service::Spec;
 use mw_model::Incident;
@@ -9,8 +12,7 @@ use mw_profile::{Blocked, LOOK, Tasks};
 use mw_record::{Recording, Retention};
 use mw_watch::{AFTER, CanaryOptions, Event, Options, Watch};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -92,7 +94,7 @@ impl Recorder {
         let path = dir.path().join("recording.db");
         let web = Spec {
             name: "web".to_owned(),
-            target: format!("http://{}/", serve(&slow)).parse().unwrap(),
+            target: format!("http://{}/", server::serve(&slow, SLOW)).parse().unwrap(),
             limit: LIMIT,
             interval: Duration::from_millis(100),
             timeout: Duration::from_secs(60),
@@ -138,24 +140,6 @@ impl Recorder {
     fn range(&self) -> (u64, u64) {
         Recording::open(&self.path).unwrap().range().unwrap().unwrap()
     }
-}
-
-/// A web server that answers once slowly where that is asked for; its address.
-fn serve(slow: &Arc<AtomicBool>) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let slow = Arc::clone(slow);
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            let _ = stream.read(&mut [0; 1024]);
-            if slow.swap(false, Ordering::SeqCst) {
-                std::thread::sleep(SLOW);
-            }
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-            let _ = stream.write_all(answer);
-        }
-    });
-    address
 }
 
 /// The best time of several.

@@ -4,14 +4,15 @@
 //! The thread is that of [`Watch`], looked at from outside by its number.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+#[path = "common/server.rs"]
+mod server;
+
 use mw_collect::probe::service::Spec;
 use mw_record::Retention;
 use mw_watch::{CanaryOptions, Event, Options, Watch};
 use std::alloc::System;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl Recorder {
         let dir = TempDir::new().unwrap();
         let spec = Spec {
             name: "web".to_owned(),
-            target: format!("http://{}/", serve(&slow)).parse().unwrap(),
+            target: format!("http://{}/", server::serve(&slow, SLOW)).parse().unwrap(),
             limit: LIMIT,
             interval: Duration::from_millis(100),
             timeout: Duration::from_secs(5),
@@ -143,24 +144,6 @@ fn thread_named(name: &str) -> u32 {
     let found: Vec<PathBuf> = threads.filter(is_named).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     found[0].file_name().unwrap().to_str().unwrap().parse().unwrap()
-}
-
-/// A web server that answers once slowly where that is asked for; its address.
-fn serve(slow: &Arc<AtomicBool>) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let slow = Arc::clone(slow);
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            let _ = stream.read(&mut [0; 1024]);
-            if slow.swap(false, Ordering::SeqCst) {
-                std::thread::sleep(SLOW);
-            }
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-            let _ = stream.write_all(answer);
-        }
-    });
-    address
 }
 
 /// What may be asked for: time, what is open, another thread's waking.
