@@ -1,9 +1,10 @@
 //! What processes used between two looks.
 
-use crate::process::{MAX_TASKS, Stat, Text, numbers};
+use crate::process::{MAX_TASKS, Stat, Text};
 use crate::taskstats::{self, Taskstats};
 use mw_model::{Delays, Missing, TaskUse};
 use std::collections::HashMap;
+use std::fs::ReadDir;
 use std::time::{Duration, Instant};
 
 /// Time that a look may take where a stall waits for it.
@@ -13,9 +14,11 @@ pub const LOOK: Duration = Duration::from_millis(50);
 const MAX_DELAYS: usize = 256;
 
 /// Processes at one instant.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Tasks {
     seen: HashMap<u32, Seen>,
+    /// Those that there was no time for yet.
+    left: Option<ReadDir>,
     complete: bool,
     no_delays: Option<Missing>,
 }
@@ -29,27 +32,37 @@ struct Seen {
 
 impl Tasks {
     /// Looks at all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
-    /// each. Later ones, which are mostly the younger, are left out then.
+    /// each. Later ones, which are mostly the younger, are left to [`Self::go_on`] then.
     pub fn look(limit: Duration) -> Self {
+        let mut tasks = Self { left: std::fs::read_dir("/proc").ok(), ..Self::default() };
+        tasks.go_on(limit);
+        tasks
+    }
+
+    /// Looks at those that there was no time for yet, for as long as `limit`; at once where there
+    /// are none.
+    pub fn go_on(&mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
-        let mut tasks = Self { seen: HashMap::new(), complete: true, no_delays: None };
+        let Some(mut left) = self.left.take() else { return };
         let mut text = Text::default();
-        for pid in numbers("/proc", deadline) {
-            if tasks.seen.len() >= MAX_TASKS {
-                tasks.complete = false;
+        while self.seen.len() < MAX_TASKS {
+            if Instant::now() >= deadline {
+                self.left = Some(left);
+                return;
+            }
+            let Some(entry) = left.next() else {
+                self.complete = true;
                 break;
-            }
-            if let Some(seen) = look(pid, &mut text) {
-                tasks.seen.insert(pid, seen);
-            }
+            };
+            let pid = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
+            let seen = pid.and_then(|pid| Some((pid, look(pid, &mut text)?)));
+            self.seen.extend(seen);
         }
         match Taskstats::open() {
-            Ok(Some(taskstats)) => tasks.ask_delays(&taskstats, deadline),
+            Ok(Some(taskstats)) => self.ask_delays(&taskstats, deadline),
             Ok(None) => {}
-            Err(missing) => tasks.no_delays = Some(missing),
+            Err(missing) => self.no_delays = Some(missing),
         }
-        tasks.complete &= Instant::now() < deadline;
-        tasks
     }
 
     fn ask_delays(&mut self, taskstats: &Taskstats, deadline: Instant) {
@@ -156,7 +169,7 @@ mod tests {
     }
 
     fn tasks(complete: bool, seen: &[(u32, Seen)]) -> Tasks {
-        Tasks { seen: seen.iter().cloned().collect(), complete, no_delays: None }
+        Tasks { seen: seen.iter().cloned().collect(), complete, ..Tasks::default() }
     }
 
     fn check(complete: bool, expected: &[(u32, u64, i64)]) {
@@ -190,9 +203,11 @@ mod tests {
 
     #[test]
     fn a_look_that_runs_out_of_time_says_so() {
-        let hurried = Tasks::look(Duration::ZERO);
+        let mut hurried = Tasks::look(Duration::ZERO);
         assert!(hurried.missing()[0].why.contains("after 0 processes"));
-        let unhurried = Tasks::look(Duration::from_secs(10)).missing();
-        assert!(unhurried.iter().all(|missing| missing.what == "taskstats"), "{unhurried:?}");
+        hurried.go_on(Duration::from_secs(10));
+        let missing = hurried.missing();
+        assert!(missing.iter().all(|missing| missing.what == "taskstats"), "{missing:?}");
+        assert!(hurried.seen.contains_key(&std::process::id()));
     }
 }

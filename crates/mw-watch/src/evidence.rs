@@ -20,6 +20,9 @@ const BLOCKED_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest that one look at tasks may take.
 const LOOK_LIMIT: Duration = Duration::from_millis(50);
 
+/// Looks at tasks that one after the stall may need more, where there are thousands: a second.
+const MORE_LOOKS: usize = 20;
+
 /// How long is recorded after a stall before its incident is closed.
 pub const AFTER: Duration = Duration::from_secs(5);
 
@@ -84,12 +87,13 @@ impl Evidence {
         if let Some(canary) = &self.looks.canary {
             canary.set_interval(CANARY_INTERVAL);
         }
-        let before = Tasks::look(LOOK_LIMIT);
+        let mut before = Tasks::look(LOOK_LIMIT);
         let mut blocked = Blocked::default();
         let ended_unix_ms = loop {
             if !self.stalls.is_good() {
                 blocked.look(LOOK_LIMIT);
             }
+            before.go_on(LOOK_LIMIT);
             if let Some(ended) = self.stalls.ended(BLOCKED_INTERVAL) {
                 break ended;
             }
@@ -97,7 +101,8 @@ impl Evidence {
         if let Some(canary) = &self.looks.canary {
             canary.set_interval(self.canary_interval);
         }
-        let after = Tasks::look(LOOK_LIMIT);
+        let mut after = Tasks::look(LOOK_LIMIT);
+        (0..MORE_LOOKS).for_each(|_| after.go_on(LOOK_LIMIT));
         let profiler = self.looks.profiler.as_ref();
         let gathered = Gathered {
             evidence: profiler.map(mw_profile::Profiler::end).unwrap_or_default(),
