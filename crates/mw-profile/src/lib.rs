@@ -14,6 +14,8 @@
 //!   addresses that are wanted when somebody asks for a profile, and never held.
 //! - **What the kernel dropped is counted**, and what may not be seen is said with what would
 //!   make it work.
+//! - **Processors are those that were online at the start.** One that comes later is sampled after
+//!   the recorder was started again or has read its configuration again.
 
 mod baseline;
 mod blocked;

@@ -54,17 +54,24 @@ fn main() {
         incidents.push(incident);
     }
     drop(watch);
-    let begun = server.begun_unix_ms.lock().unwrap();
-    let late_ms: Vec<Option<u64>> = begun.iter().map(|begun| late_ms(&incidents, *begun)).collect();
-    let mut seen_ms: Vec<u64> = late_ms.iter().copied().flatten().collect();
-    seen_ms.sort_unstable();
-    let within = seen_ms.iter().filter(|late| **late <= 20).count();
-    let (seen, apart) = (seen_ms.len(), late_ms.len() - seen_ms.len());
-    println!(
-        "{seen} stalls seen, {within} of them within 20 ms of their limit; {apart} within others"
-    );
-    println!("ms after the limit: {}", spread(&seen_ms));
+    say(&server.begun_unix_ms.lock().unwrap(), &incidents);
     println!("us between two looks, the worst of each second: {}", spread(&gaps(&recording)));
+}
+
+fn say(begun: &[u64], incidents: &[Incident]) {
+    let (mut late, mut unseen) = (Vec::new(), Vec::new());
+    for begun in begun {
+        match late_ms(incidents, *begun) {
+            Some(late_ms) => late.push(late_ms),
+            None => unseen.push(*begun),
+        }
+    }
+    late.sort_unstable();
+    let within = late.iter().filter(|late| **late <= 20).count();
+    let others = unseen.iter().filter(|begun| is_within(incidents, **begun)).count();
+    println!("{} stalls: {within} seen within 20 ms of their limit", begun.len() - others);
+    println!("{} not seen, and {others} more within others", unseen.len() - others);
+    println!("ms after the limit: {}", spread(&late));
 }
 
 /// How long after its limit a stall was seen that began then; none where it is part of another.
@@ -77,6 +84,13 @@ fn late_ms(incidents: &[Incident], begun_unix_ms: u64) -> Option<u64> {
     };
     let incident = incidents.iter().find(during)?;
     Some(incident.seen_unix_ms.saturating_sub(passed))
+}
+
+/// Whether a stall began while another was under way.
+fn is_within(incidents: &[Incident], begun_unix_ms: u64) -> bool {
+    let mut spans =
+        incidents.iter().map(|other| other.started_unix_ms..=other.ended_unix_ms + 1000);
+    spans.any(|span| span.contains(&begun_unix_ms))
 }
 
 fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
