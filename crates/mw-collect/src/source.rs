@@ -8,6 +8,7 @@
 use crate::hints;
 use mw_model::{Look, Missing, OriginKind};
 use mw_proc::error::ParseError;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -232,24 +233,17 @@ impl ReadError {
 /// Reads a descriptor from its start into `buffer`, whose length becomes the file's. Allocates
 /// only while the buffer is smaller than the file was at any reading.
 pub(crate) fn read_all(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
-    let room = buffer.capacity().max(FIRST_READ_BYTES);
-    buffer.resize(room, 0);
-    let mut filled = 0;
-    loop {
-        if filled == buffer.len() {
-            if filled > MAX_FILE_BYTES {
-                return Err(ReadError::TooLarge);
-            }
-            buffer.resize(filled * 2, 0);
-        }
-        let Some(free) = buffer.get_mut(filled..) else { break };
-        match rustix::io::pread(file, free, filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(Errno::INTR) => {}
+    buffer.clear();
+    buffer.reserve(FIRST_READ_BYTES);
+    while buffer.len() <= MAX_FILE_BYTES {
+        // Without effect while there is room; else for as much again.
+        buffer.reserve(1);
+        let at = buffer.len() as u64;
+        match rustix::io::pread(file, spare_capacity(buffer), at) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(ReadError::Kernel(errno)),
         }
     }
-    buffer.truncate(filled);
-    if filled > MAX_FILE_BYTES { Err(ReadError::TooLarge) } else { Ok(()) }
+    Err(ReadError::TooLarge)
 }

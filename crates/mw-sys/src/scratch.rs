@@ -15,6 +15,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Scratch {
     region: Region,
+    page_bytes: usize,
 }
 
 impl Scratch {
@@ -23,7 +24,7 @@ impl Scratch {
     /// # Errors
     /// As [`Region::anonymous`].
     pub fn base(bytes: usize) -> io::Result<Self> {
-        Ok(Self { region: Region::anonymous(bytes, Pages::Base)? })
+        Ok(Self::of(Region::anonymous(bytes, Pages::Base)?))
     }
 
     /// Maps `bytes` at a multiple of `bytes`, a power of two, and says nothing of huge pages: they
@@ -34,7 +35,11 @@ impl Scratch {
     pub fn undecided(bytes: usize) -> io::Result<Self> {
         let region = Region::reserve(bytes, rustix::param::page_size(), bytes)?;
         region.map_anonymous(0..bytes, false)?;
-        Ok(Self { region })
+        Ok(Self::of(region))
+    }
+
+    fn of(region: Region) -> Self {
+        Self { region, page_bytes: rustix::param::page_size() }
     }
 
     /// How many bytes it spans.
@@ -48,7 +53,7 @@ impl Scratch {
     /// `InvalidInput` for a range that is not of whole pages within it.
     pub fn touch(&mut self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = self.region.part(&range)?;
-        for offset in (0..bytes).step_by(rustix::param::page_size()) {
+        for offset in (0..bytes).step_by(self.page_bytes) {
             let byte = start.wrapping_add(offset);
             // SAFETY: the byte lies in a region that is mapped for writing throughout and of which
             // nobody has a reference; `&mut` keeps other threads out. No file is mapped in it that
