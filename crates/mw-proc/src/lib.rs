@@ -36,6 +36,7 @@ pub mod diskstats;
 pub mod error;
 pub mod extfrag;
 pub mod limits;
+pub mod maps;
 pub mod meminfo;
 pub mod mounts;
 pub mod number;

@@ -3,21 +3,19 @@
 use crate::cancel::Cancel;
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
+use crate::gang::{Gang, Threads};
 use crate::ledger::{Entry, Ledger};
 use crate::progress::{Phase, Progress};
 use crate::team::{Queues, Team};
+use rustix::thread::Timespec;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The operations of this process.
 static LEDGER: Ledger = Ledger::new();
-
-/// Helpers call one system call after the other: the deepest stack is std's own start-up code.
-const STACK_BYTES: usize = 256 << 10;
 
 /// How long a helper that is not its operation's turn sleeps before it looks again.
 const SIT_DOWN: Duration = Duration::from_millis(1);
@@ -81,13 +79,9 @@ struct Shared<'a> {
     work: &'a Work<'a>,
     entry: Entry<'a>,
     queues: Queues,
-    /// How many work, known once all threads are made.
-    workers: AtomicUsize,
     done_bytes: AtomicUsize,
     stop: AtomicBool,
     failure: Mutex<Option<(usize, io::Error)>>,
-    open: Mutex<bool>,
-    opened: Condvar,
 }
 
 impl Crew {
@@ -100,20 +94,38 @@ impl Crew {
         work: &Work<'_>,
         tell: &mut Tell<'_>,
     ) -> Result<usize, Stopped> {
+        self.run_in(&Threads, phase, layout, work, tell)
+    }
+
+    /// The same with threads of this gang.
+    pub(crate) fn run_in(
+        &self,
+        gang: &dyn Gang,
+        phase: Phase,
+        layout: &Layout,
+        work: &Work<'_>,
+        tell: &mut Tell<'_>,
+    ) -> Result<usize, Stopped> {
         let entry = LEDGER.enter(std::process::id(), self.cpus.usable());
         let shared = Shared::new(self, layout, work, entry);
         let _pinned = self.cpus_of(0).pin();
-        let report = Report { phase, shared: &shared, start: Instant::now(), last: Instant::now() };
-        let workers = thread::scope(|scope| {
+        let start = Instant::now();
+        let helper = |number: usize, workers: usize| {
+            let _pinned = self.cpus_of(number).pin();
+            shared.serve(number, workers, None);
+        };
+        let mut had = 1;
+        let mut own = |workers: usize| {
+            had = workers;
             // A panic in `tell` must not wait for the whole operation. At the usual end all
             // chunks are taken, and what others have in hand is waited for.
             let _stop = StopOnDrop(&shared);
-            let workers = shared.start_helpers(scope);
-            shared.open(workers);
-            shared.serve(0, Some((report, tell)));
-            workers
-        });
-        shared.outcome(workers)
+            let report = Report { phase, shared: &shared, start, last: start };
+            shared.serve(0, workers, Some((report, &mut *tell)));
+        };
+        let wanted = self.helpers.min(layout.chunks()).max(1);
+        gang.run(wanted, &helper, &mut own);
+        shared.outcome(had)
     }
 
     fn cpus_of(&self, helper: usize) -> &Cpus {
@@ -130,60 +142,31 @@ impl<'a> Shared<'a> {
             work,
             entry,
             queues: Queues::new(layout, &crew.teams),
-            workers: AtomicUsize::new(1),
             done_bytes: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),
-            open: Mutex::new(false),
-            opened: Condvar::new(),
         }
-    }
-
-    /// Makes the threads before any of them begins: their stacks need the mmap lock that
-    /// populating holds. As many as can be made are enough.
-    fn start_helpers<'s>(&'s self, scope: &'s thread::Scope<'s, '_>) -> usize {
-        let wanted = self.crew.helpers.min(self.layout.chunks()).max(1);
-        let Ok(_blocked) = mw_sys::SignalsBlocked::new() else { return 1 };
-        for helper in 1..wanted {
-            let builder =
-                thread::Builder::new().name(format!("mw-helper-{helper}")).stack_size(STACK_BYTES);
-            let started = builder.spawn_scoped(scope, move || {
-                self.wait_until_open();
-                let _pinned = self.crew.cpus_of(helper).pin();
-                self.serve(helper, None);
-            });
-            if started.is_err() {
-                return helper;
-            }
-        }
-        wanted
-    }
-
-    fn open(&self, workers: usize) {
-        self.workers.store(workers, Ordering::Relaxed);
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.opened.notify_all();
-    }
-
-    fn wait_until_open(&self) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let _open = self.opened.wait_while(open, |open| !*open);
     }
 
     /// One helper's work, from the first chunk to the last; helper 0 is the caller.
-    fn serve(&self, helper: usize, mut report: Option<(Report<'_>, &mut Tell<'_>)>) {
+    fn serve(
+        &self,
+        helper: usize,
+        workers: usize,
+        mut report: Option<(Report<'_>, &mut Tell<'_>)>,
+    ) {
+        let last = helper + 1 == workers;
         if self.crew.experiment.split == Split::EqualShare {
-            let workers = self.workers.load(Ordering::Relaxed);
-            self.unit(helper, self.layout.share(helper, workers));
+            self.unit(last, self.layout.share(helper, workers));
             return;
         }
         while !self.is_over() {
             if helper > 0 && helper >= self.entry.share() && !self.queues.are_exhausted() {
-                thread::sleep(SIT_DOWN);
+                pause(SIT_DOWN);
                 continue;
             }
             let Some(number) = self.queues.take(helper) else { break };
-            self.unit(helper, self.layout.chunk(number));
+            self.unit(last, self.layout.chunk(number));
             if let Some((report, tell)) = &mut report
                 && report.tell(*tell).is_break()
             {
@@ -199,8 +182,8 @@ impl<'a> Shared<'a> {
         self.stop.load(Ordering::Relaxed) || self.crew.cancel.is_cancelled()
     }
 
-    /// One call, or one call a page; takes longer on a slowed helper.
-    fn unit(&self, helper: usize, range: Range<usize>) {
+    /// One call, or one call a page; takes longer on the last helper where it is slowed.
+    fn unit(&self, last: bool, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -216,9 +199,8 @@ impl<'a> Shared<'a> {
                 self.stop.store(true, Ordering::Relaxed);
             }
         }
-        let last = helper + 1 == self.workers.load(Ordering::Relaxed);
         if last && self.crew.experiment.slowed > 1 {
-            thread::sleep(start.elapsed() * (self.crew.experiment.slowed - 1));
+            pause(start.elapsed() * (self.crew.experiment.slowed - 1));
         }
     }
 
@@ -253,14 +235,19 @@ fn until_done(mut call: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Lets helpers that wait for the start or for their turn end.
+/// Sleeps without the C library, of which a helper of another gang may have no thread.
+fn pause(time: Duration) {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let time = Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos().into() };
+    let _ = rustix::thread::nanosleep(&time);
+}
+
+/// Lets helpers that wait for their turn end.
 struct StopOnDrop<'a>(&'a Shared<'a>);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop.store(true, Ordering::Relaxed);
-        *self.0.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.opened.notify_all();
     }
 }
 
@@ -372,7 +359,7 @@ mod tests {
     fn whoever_is_told_may_stop_it_and_may_panic() {
         let layout = Layout::new(1024 * MIB, 1024 * MIB, MIB);
         let work = |_| {
-            thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
             Ok(())
         };
         let crew = crew(2, Experiment::default());
@@ -392,7 +379,7 @@ mod tests {
     fn a_slow_helper_does_less() {
         let layout = Layout::new(400 * MIB, 400 * MIB, MIB);
         let work = |_| {
-            thread::sleep(Duration::from_micros(500));
+            std::thread::sleep(Duration::from_micros(500));
             Ok(())
         };
         let time = |split| {

@@ -41,7 +41,7 @@ pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
 }
 
 /// What a segment takes beside its pages included.
-fn with_overhead(bytes: u64) -> u64 {
+pub(crate) fn with_overhead(bytes: u64) -> u64 {
     bytes.saturating_add(bytes / OVERHEAD_SHARE)
 }
 
@@ -124,6 +124,14 @@ fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
     // A tmpfs without a limit says 0 blocks.
     let had = if fs.f_blocks == 0 { u64::MAX } else { fs.f_bavail.saturating_mul(fs.f_frsize) };
     short(Limit::DevShm, asked(plan), had, "mount -o remount,size=SIZE /dev/shm")
+}
+
+/// What the machine has available, or the tightest of the groups has left where that is less; none
+/// where neither says.
+pub(crate) fn least_room(groups: &Groups) -> Option<u64> {
+    let available = machine::meminfo().and_then(|info| info.mem_available_bytes);
+    let group = groups.tightest().map(|(_, room)| room);
+    available.into_iter().chain(group).min()
 }
 
 /// What the machine and the cgroups have left for `bytes` more of a segment of `asked`: the kernel

@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::team::{self, Team};
 
 /// What a helper takes at a time: populating holds the mmap lock for it, half a millisecond each.
-const BASE_CHUNK_BYTES: usize = 1 << 20;
-const HUGE_CHUNK_BYTES: usize = 4 << 20;
+pub(crate) const BASE_CHUNK_BYTES: usize = 1 << 20;
+pub(crate) const HUGE_CHUNK_BYTES: usize = 4 << 20;
 /// Of what is given back through a file, for which no other call waits: fewer rounds of telling all
 /// processors to forget the addresses.
 const GIVE_BACK_CHUNK_BYTES: usize = 16 << 20;

@@ -10,7 +10,10 @@
 //!   whoever turns that into references answers for them.
 
 mod anonymous;
+mod bare_threads;
 mod child;
+mod existing;
+mod mappings;
 mod pagemap;
 mod perf;
 mod perf_ring;
@@ -26,7 +29,10 @@ mod touch;
 mod zero;
 
 pub use anonymous::Pages;
+pub use bare_threads::run_bare_threads;
 pub use child::{Usage, wait_with_usage};
+pub use existing::{Fault, can_populate, populate_existing, want_huge_pages};
+pub use mappings::{Mapping, mapping_from};
 pub use perf::{Attr, Event, Every, Source};
 pub use perf_ring::Ring;
 pub use policy::{
@@ -39,5 +45,5 @@ pub use privilege::{
 pub use realtime::run_before_ordinary_threads;
 pub use region::{Huge, Region};
 pub use scratch::{Scratch, huge_page_bytes};
-pub use signals::SignalsBlocked;
+pub use signals::{HandlersHeld, SignalsBlocked};
 pub use sysv::SysvSegment;

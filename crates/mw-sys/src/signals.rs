@@ -72,6 +72,81 @@ impl Drop for SignalsBlocked {
     }
 }
 
+/// Every signal, the two that the C library keeps for itself included.
+pub(crate) const ALL_SIGNALS: u64 = u64::MAX;
+
+/// The number of the last signal (`_NSIG`).
+const LAST_SIGNAL: u64 = 64;
+
+/// Sets this thread's mask in the kernel, past the C library, and returns what it was.
+pub(crate) fn swap_signal_mask(mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: both masks are live and of the size that is said (rt_sigprocmask(2)).
+    #[allow(unsafe_code, reason = "pthread_sigmask(3) leaves out two signals")]
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            &raw mut before,
+            size_of::<u64>(),
+        )
+    };
+    before
+}
+
+/// Keeps signal handlers off this thread until dropped, as a long system call does: what has a
+/// handler waits, what would end or stop the program does so at once.
+#[derive(Debug)]
+#[must_use = "the signals are handled again when this is dropped"]
+pub struct HandlersHeld {
+    before: u64,
+    /// The mask belongs to the thread.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+impl HandlersHeld {
+    /// Holds them. Allocates nothing and takes no lock.
+    pub fn new() -> Self {
+        let before = swap_signal_mask(ALL_SIGNALS);
+        let defaults = (1..=LAST_SIGNAL).filter(|signal| has_default_action(*signal));
+        let open = defaults.fold(0, |mask, signal| mask | 1 << (signal - 1));
+        swap_signal_mask(ALL_SIGNALS & !open | before);
+        Self { before, _thread: std::marker::PhantomData }
+    }
+}
+
+impl Default for HandlersHeld {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for HandlersHeld {
+    fn drop(&mut self) {
+        swap_signal_mask(self.before);
+    }
+}
+
+/// Whether the kernel does what it does by default for this signal.
+fn has_default_action(signal: u64) -> bool {
+    /// Longer than `struct sigaction` of any processor that Linux runs on; the handler is first.
+    const WORDS: usize = 8;
+    let mut action = [1_usize; WORDS];
+    // SAFETY: nothing is set, and `action` is longer than what is written (rt_sigaction(2)).
+    #[allow(unsafe_code, reason = "sigaction(3) leaves out two signals")]
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            std::ptr::null::<usize>(),
+            action.as_mut_ptr(),
+            size_of::<u64>(),
+        )
+    };
+    asked == 0 && action[0] == libc::SIG_DFL
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +155,19 @@ mod tests {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn handled_signals_wait_and_others_do_not() {
+        let before = blocked();
+        let bit = |signal: i32| 1 << (signal - 1);
+        // The Rust runtime ignores SIGPIPE, and handles SIGSEGV.
+        let held = HandlersHeld::new();
+        assert_eq!(blocked() & bit(libc::SIGTERM), before & bit(libc::SIGTERM));
+        assert_ne!(blocked() & bit(libc::SIGPIPE), 0);
+        assert_ne!(blocked() & bit(libc::SIGSEGV), 0);
+        drop(held);
+        assert_eq!(blocked(), before);
     }
 
     #[test]

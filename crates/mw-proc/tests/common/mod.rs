@@ -15,7 +15,7 @@ use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
 use mw_proc::{
-    ParseError, cmdline, cpulist, df, diskstats, mounts, number, slabinfo, swaps, sysctl,
+    ParseError, cmdline, cpulist, df, diskstats, maps, mounts, number, slabinfo, swaps, sysctl,
     sysvipc_shm, uptime,
 };
 
@@ -54,6 +54,7 @@ parsers! {
     "diskstats" include_bytes!("../data/diskstats"), |text: &[u8]| diskstats::each(text, |_| ());
     "extfrag" include_bytes!("../data/unusable_index"), extfrag;
     "limits" include_bytes!("../data/limits"), Limits::parse;
+    "maps" include_bytes!("../data/maps"), maps::parse;
     "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;
     "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
     "mounts" include_bytes!("../data/mounts"), mounts::parse;

@@ -1,0 +1,362 @@
+//! Memory that is mapped already, by somebody else: what it is made of, and work on it in parallel.
+
+use crate::cancel::Cancel;
+use crate::cgroup::Groups;
+use crate::chunk::Layout;
+use crate::cpus::Cpus;
+use crate::crew::{Crew, Experiment, Stopped};
+use crate::gang::Gang;
+use crate::limits;
+use crate::machine;
+use crate::options::MAX_HELPERS;
+use crate::plan::{BASE_CHUNK_BYTES, HUGE_CHUNK_BYTES};
+use crate::progress::Phase;
+use mw_sys::{Fault, Mapping};
+use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor, stat};
+use std::fs::File;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::os::fd::AsFd;
+
+/// What memory is made of, as far as it can be worked on in parallel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Pages that have no file.
+    Anonymous,
+    /// Pages of shared memory: memfds, System V segments, /dev/shm.
+    Shmem,
+    /// Pages of the hugetlb pool.
+    Hugetlb,
+    /// Anything else: files on disks, devices, what the kernel maps.
+    Other,
+}
+
+/// A mapping, or the part of it that lies in a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its addresses.
+    pub addresses: Range<usize>,
+    /// What it is made of.
+    pub memory: Memory,
+    /// What mlock(2) populates it for; none where that fault is not allowed, which mlock(2) does
+    /// not always mind.
+    pub fault: Option<Fault>,
+    /// Whether what is written is seen by others.
+    pub shared: bool,
+    /// The size of its pages.
+    pub page_bytes: usize,
+}
+
+impl Part {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.addresses.len()
+    }
+}
+
+/// Work on memory that is mapped already.
+///
+/// Whoever uses it says where threads come from, and answers for the memory: other threads may
+/// change it meanwhile.
+pub struct Existing<'a> {
+    crew: Crew,
+    gang: &'a dyn Gang,
+}
+
+impl std::fmt::Debug for Existing<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Existing").field("crew", &self.crew).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Existing<'a> {
+    /// With as many helpers as a [`Segment`](crate::Segment) of this thread's own node has, their
+    /// threads from `gang`.
+    #[must_use]
+    pub fn new(gang: &'a dyn Gang) -> Self {
+        let allowed = Cpus::allowed();
+        let cpus = match machine::own_node() {
+            Some(node) => allowed.of_nodes(&[node]),
+            None => allowed,
+        };
+        let helpers = MAX_HELPERS.min(cpus.count());
+        let crew = Crew {
+            cpus,
+            teams: Vec::new(),
+            helpers,
+            page_bytes: mw_sys::page_bytes(),
+            experiment: Experiment::default(),
+            cancel: Cancel::new(),
+        };
+        Self { crew, gang }
+    }
+
+    /// How many threads work at most, the caller's included.
+    #[must_use]
+    pub fn helpers(&self) -> usize {
+        self.crew.helpers
+    }
+
+    /// Populates a part as mlock(2) does, and returns how many threads worked. Memory that is there
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// The first that any of its chunks met, and then nothing is known of the others; `EINVAL` for
+    /// a part that has no fault.
+    pub fn populate(&self, part: &Part) -> io::Result<usize> {
+        let fault = part.fault.ok_or(io::ErrorKind::InvalidInput)?;
+        let huge = match part.memory {
+            Memory::Hugetlb => Some(part.page_bytes),
+            memory => machine::thp_is_offered(memory == Memory::Shmem)
+                .filter(|offered| *offered)
+                .and_then(|_| machine::thp_bytes()),
+        };
+        let chunk = huge.map_or(BASE_CHUNK_BYTES, |huge| huge.max(HUGE_CHUNK_BYTES));
+        self.each_chunk(Phase::Create, part.addresses.clone(), chunk, &|addresses| {
+            mw_sys::populate_existing(addresses, fault, huge)
+        })
+    }
+
+    /// Does `work` to all of the addresses, at most `chunk_bytes` at a time, which start at
+    /// multiples of that but for the first; returns how many threads worked.
+    ///
+    /// # Errors
+    /// The first that `work` met; the chunks that were begun are done, others are not.
+    pub fn each_chunk(
+        &self,
+        phase: Phase,
+        addresses: Range<usize>,
+        chunk_bytes: usize,
+        work: &(dyn Fn(Range<usize>) -> io::Result<()> + Sync),
+    ) -> io::Result<usize> {
+        let chunk_bytes = chunk_bytes.max(mw_sys::page_bytes());
+        let base = addresses.start - addresses.start % chunk_bytes;
+        let bytes = addresses.end.saturating_sub(base);
+        let layout = Layout::new(bytes, bytes, chunk_bytes);
+        let chunk = |range: Range<usize>| {
+            work((base + range.start).max(addresses.start)..(base + range.end).min(addresses.end))
+        };
+        let quiet = &mut |_: &_| ControlFlow::Continue(());
+        match self.crew.run_in(self.gang, phase, &layout, &chunk, quiet) {
+            Ok(workers) => Ok(workers),
+            Err(Stopped::Failed { error, .. }) => Err(error),
+            Err(Stopped::Cancelled { .. }) => Err(io::ErrorKind::Interrupted.into()),
+        }
+    }
+}
+
+/// What is mapped at these addresses of this process, at most `limit` parts. Where nothing is
+/// mapped there is no part.
+///
+/// # Errors
+/// Where /proc cannot be read, and when there are more parts.
+pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<Part>> {
+    let devices = shmem_devices();
+    let mut parts = Vec::new();
+    each_mapping(addresses.clone(), &mut |mapping| {
+        if parts.len() >= limit {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        parts.push(part(&mapping, &addresses, &devices));
+        Ok(())
+    })?;
+    Ok(parts)
+}
+
+fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Part {
+    let start = mapping.addresses.start.max(within.start);
+    let end = mapping.addresses.end.min(within.end);
+    let whole = [start, end].iter().all(|at| at.is_multiple_of(mapping.page_bytes.max(1)));
+    let memory = match mapping.device {
+        _ if mapping.page_bytes > mw_sys::page_bytes() && whole => Memory::Hugetlb,
+        _ if mapping.page_bytes != mw_sys::page_bytes() => Memory::Other,
+        (0, 0) if mapping.inode == 0 => Memory::Anonymous,
+        device if shmem.contains(&device) => Memory::Shmem,
+        _ => Memory::Other,
+    };
+    // Writing to what is shared would make it dirty for nothing; writing to what is private makes
+    // it this process's own (mm/gup.c, populate_vma_page_range).
+    let write = mapping.writable && !mapping.shared;
+    let fault = match write {
+        true => Some(Fault::Write),
+        false => mapping.readable.then_some(Fault::Read),
+    };
+    Part {
+        addresses: start..end,
+        memory,
+        fault,
+        shared: mapping.shared,
+        page_bytes: mapping.page_bytes,
+    }
+}
+
+/// Tells of each mapping in the range, asked for one by one where the kernel can (6.11), else read
+/// from the text of them all.
+fn each_mapping(
+    addresses: Range<usize>,
+    tell: &mut dyn FnMut(Mapping) -> io::Result<()>,
+) -> io::Result<()> {
+    let maps = File::open("/proc/self/maps")?;
+    let mut at = addresses.start;
+    while at < addresses.end {
+        match mw_sys::mapping_from(maps.as_fd(), at) {
+            Ok(Some(mapping)) if mapping.addresses.start < addresses.end => {
+                at = mapping.addresses.end.max(at + 1);
+                tell(mapping)?;
+            }
+            Ok(_) => break,
+            Err(_) if at == addresses.start => return each_line(addresses, tell),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The text does not say how large pages are: those of the pool are then files of another kind.
+fn each_line(
+    addresses: Range<usize>,
+    tell: &mut dyn FnMut(Mapping) -> io::Result<()>,
+) -> io::Result<()> {
+    let lines =
+        mw_proc::maps::parse(&std::fs::read("/proc/self/maps")?).map_err(io::Error::other)?;
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    for line in lines {
+        let range = number(line.start)..number(line.end);
+        if range.end <= addresses.start || range.start >= addresses.end {
+            continue;
+        }
+        tell(Mapping {
+            addresses: range,
+            readable: line.readable,
+            writable: line.writable,
+            shared: line.shared,
+            page_bytes: mw_sys::page_bytes(),
+            device: line.device,
+            inode: line.inode,
+        })?;
+    }
+    Ok(())
+}
+
+/// The devices of shared memory: the kernel's own, which memfds and System V segments are on, and
+/// /dev/shm where it is one.
+fn shmem_devices() -> Vec<(u32, u32)> {
+    let split = |device: u64| (major(device), minor(device));
+    let own = memfd_create("memwright", MemfdFlags::CLOEXEC).and_then(fstat);
+    let mut devices: Vec<_> = own.iter().map(|stat| split(stat.st_dev)).collect();
+    let is_tmpfs = rustix::fs::statfs("/dev/shm").is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
+    if let (true, Ok(shm), Ok(dev)) = (is_tmpfs, stat("/dev/shm"), stat("/dev"))
+        && shm.st_dev != dev.st_dev
+    {
+        devices.push(split(shm.st_dev));
+    }
+    devices
+}
+
+/// `TMPFS_MAGIC` (linux/magic.h).
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
+/// Whether the machine and this process's cgroups have room for so much more, without anybody being
+/// killed for it.
+#[must_use]
+pub fn has_room(bytes: u64) -> bool {
+    limits::least_room(&Groups::own()).is_none_or(|room| limits::with_overhead(bytes) <= room)
+}
+
+/// Whether transparent huge pages are offered to private memory and free for so much, without
+/// compaction.
+#[must_use]
+pub fn has_huge_pages(bytes: u64) -> bool {
+    let free = machine::thp_bytes().and_then(machine::free_in_blocks_of);
+    machine::thp_is_offered(false) == Some(true) && free.is_some_and(|free| free >= bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::Threads;
+    use mw_sys::{Pages, Region};
+    use std::sync::Mutex;
+
+    const MIB: usize = 1 << 20;
+
+    fn start(region: &Region) -> usize {
+        region.as_ptr().as_ptr().expose_provenance()
+    }
+
+    #[test]
+    fn every_kind_is_told_apart() {
+        let region = Region::reserve(8 * MIB, 4096, 2 * MIB).unwrap();
+        let at = start(&region);
+        let memfd = memfd_create("mw-segment-test", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&memfd, 2 * MIB as u64).unwrap();
+        let disk = File::open("/proc/self/exe").unwrap();
+        region.map_anonymous(0..2 * MIB, false).unwrap();
+        region.map_file(2 * MIB..4 * MIB, memfd.as_fd(), 0).unwrap();
+        let on_disk = region.map_file(4 * MIB..4 * MIB + 4096, disk.as_fd(), 0);
+        let parts = parts(at + MIB..at + 8 * MIB, 64).unwrap();
+        let seen: Vec<_> = parts.iter().map(|part| (part.memory, part.fault)).collect();
+        assert_eq!(seen[0], (Memory::Anonymous, Some(Fault::Write)));
+        assert_eq!(parts[0].addresses, at + MIB..at + 2 * MIB);
+        assert_eq!(seen[1], (Memory::Shmem, Some(Fault::Read)));
+        if on_disk.is_ok() {
+            assert_eq!(seen[2].0, Memory::Other);
+        }
+        assert_eq!(seen.last(), Some(&(Memory::Anonymous, None)), "reserved, not accessible");
+    }
+
+    #[test]
+    fn the_text_says_what_the_query_says() {
+        let region = Region::anonymous(4 * MIB, Pages::Base).unwrap();
+        let range = start(&region)..start(&region) + 4 * MIB;
+        let (mut asked, mut read) = (Vec::new(), Vec::new());
+        let keep = |kept: &mut Vec<Mapping>, mapping| {
+            kept.push(mapping);
+            Ok(())
+        };
+        each_mapping(range.clone(), &mut |mapping| keep(&mut asked, mapping)).unwrap();
+        each_line(range, &mut |mapping| keep(&mut read, mapping)).unwrap();
+        assert_eq!(asked, read);
+    }
+
+    #[test]
+    fn more_parts_than_wanted_are_an_error() {
+        assert!(parts(0..usize::MAX, 1).is_err());
+        assert!(parts(0..usize::MAX, 1 << 16).is_ok());
+    }
+
+    #[test]
+    fn chunks_cover_odd_addresses_once() {
+        let done = Mutex::new(Vec::new());
+        let work = |range: Range<usize>| {
+            done.lock().unwrap().push(range);
+            Ok(())
+        };
+        Existing::new(&Threads).each_chunk(Phase::Create, 5000..100_000, 8192, &work).unwrap();
+        let mut done = done.into_inner().unwrap();
+        done.sort_by_key(|range| range.start);
+        assert_eq!((done[0].clone(), done.last().unwrap().end), (5000..8192, 100_000));
+        assert!(done.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+
+    #[test]
+    fn a_part_is_populated_and_one_that_cannot_be_is_an_error() {
+        let region = Region::reserve(16 * MIB, 4096, 2 * MIB).unwrap();
+        region.map_anonymous(0..8 * MIB, false).unwrap();
+        let (at, existing) = (start(&region), Existing::new(&Threads));
+        let parts = parts(at..at + 16 * MIB, 64).unwrap();
+        let [rest @ .., reserved] = parts.as_slice() else { panic!("{parts:?}") };
+        assert!(rest.iter().all(|part| existing.populate(part).is_ok()));
+        assert_eq!(region.absent_bytes(0..8 * MIB).unwrap(), 0);
+        assert!(existing.populate(reserved).is_err());
+        let pretended = Part { fault: Some(Fault::Write), ..reserved.clone() };
+        assert!(existing.populate(&pretended).is_err());
+    }
+
+    #[test]
+    fn there_is_room_for_little_and_none_for_everything() {
+        assert!(has_room(4096));
+        assert!(!has_room(u64::MAX) && !has_huge_pages(u64::MAX));
+    }
+}

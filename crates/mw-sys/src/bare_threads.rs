@@ -1,0 +1,209 @@
+//! Threads that the C library knows nothing of, for code that runs inside programs that are not
+//! ours.
+//!
+//! pthread_create(3) allocates with the program's own allocator, which may be the caller, and keeps
+//! lists that a vfork(2) child shares with its parent. clone(2) does neither. What such a thread
+//! lacks is thread-local storage of its own: it has the caller's.
+
+use crate::region::Region;
+use crate::signals::{ALL_SIGNALS, swap_signal_mask};
+use rustix::thread::futex;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The most threads of one call, the caller's included.
+const MAX_THREADS: usize = 17;
+
+/// What each has for its stack, a page that cannot be touched below it.
+const STACK_BYTES: usize = 128 << 10;
+
+/// As pthread_create(3) makes them, but for what the C library keeps of each.
+const FLAGS: c_int = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_CHILD_CLEARTID;
+
+type Body<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
+/// What one thread is given.
+struct Start<'a> {
+    number: usize,
+    body: &'a Body<'a>,
+    /// How many threads there are, once all are made; 0 before.
+    gate: &'a AtomicU32,
+    /// Not 0 until the kernel says that the thread is gone.
+    alive: AtomicU32,
+}
+
+/// Makes up to `wanted` - 1 threads, as many as can be had; each runs `helper` with its number from
+/// 1 on and how many there are, while this thread runs `own` with how many there are. Returns when
+/// all have ended. All signals are blocked in the threads.
+///
+/// # Safety
+/// The threads have this thread's thread-local storage. `helper` and `own` must therefore do
+/// nothing that keeps state there which another of them could see half changed: system calls
+/// whose `errno` is not looked at are fine, as is a library call that one of them makes while no
+/// other makes any. A panic in `helper` ends the process.
+#[allow(unsafe_code, reason = "what the closures do cannot be checked here")]
+pub unsafe fn run_bare_threads(wanted: usize, helper: &Body<'_>, own: &mut dyn FnMut(usize)) {
+    let wanted = wanted.clamp(1, MAX_THREADS);
+    let gate = AtomicU32::new(0);
+    let starts: [Start<'_>; MAX_THREADS] = std::array::from_fn(|number| Start {
+        number,
+        body: helper,
+        gate: &gate,
+        alive: AtomicU32::new(0),
+    });
+    let stacks = (wanted > 1).then(|| stacks(wanted - 1)).flatten();
+    let workers = match &stacks {
+        Some(stacks) => start_all(&starts, wanted, stacks),
+        None => 1,
+    };
+    // Also when `own` panics: the threads use what is on this stack.
+    let ended = EndAll(&starts);
+    gate.store(u32::try_from(workers).unwrap_or(1), Ordering::Release);
+    let _ = futex::wake(&gate, futex::Flags::PRIVATE, u32::MAX >> 1);
+    own(workers);
+    drop(ended);
+}
+
+/// Stacks side by side, above a page each that stays as it was reserved.
+fn stacks(count: usize) -> Option<Region> {
+    let page = rustix::param::page_size();
+    let each = page + STACK_BYTES;
+    let region = Region::reserve(count * each, page, page).ok()?;
+    let map =
+        |number: usize| region.map_anonymous(number * each + page..(number + 1) * each, false).ok();
+    (0..count).all(|number| map(number).is_some()).then_some(region)
+}
+
+fn start_all(starts: &[Start<'_>], wanted: usize, stacks: &Region) -> usize {
+    let each = rustix::param::page_size() + STACK_BYTES;
+    let before = swap_signal_mask(ALL_SIGNALS);
+    let mut workers = 1;
+    for start in starts.iter().take(wanted).skip(1) {
+        let top = stacks.as_ptr().as_ptr().wrapping_add(start.number * each);
+        start.alive.store(1, Ordering::Relaxed);
+        // SAFETY: the stack is this thread's alone and stays mapped until `alive` is 0, as do
+        // `start` and what it borrows: `EndAll` waits for that. The kernel stores there when the
+        // thread is gone (clone(2), CLONE_CHILD_CLEARTID).
+        #[allow(unsafe_code, reason = "clone(2) has no safe wrapper")]
+        let made = unsafe {
+            libc::clone(
+                enter,
+                top.cast(),
+                FLAGS,
+                std::ptr::from_ref(start).cast_mut().cast(),
+                null_mut::<libc::pid_t>(),
+                null_mut::<c_void>(),
+                start.alive.as_ptr(),
+            )
+        };
+        if made < 0 {
+            start.alive.store(0, Ordering::Relaxed);
+            break;
+        }
+        workers += 1;
+    }
+    swap_signal_mask(before);
+    workers
+}
+
+extern "C" fn enter(start: *mut c_void) -> c_int {
+    // SAFETY: `start_all` passes a pointer to a `Start` that outlives this thread, and of which
+    // there are shared references alone.
+    #[allow(unsafe_code, reason = "what clone(2) was given")]
+    let start = unsafe { &*start.cast::<Start<'_>>() };
+    let _ = rustix::thread::set_name(c"mw-helper");
+    let mut workers = start.gate.load(Ordering::Acquire);
+    while workers == 0 {
+        let _ = futex::wait(start.gate, futex::Flags::PRIVATE, 0, None);
+        workers = start.gate.load(Ordering::Acquire);
+    }
+    (start.body)(start.number, workers as usize);
+    0
+}
+
+/// Waits for every thread to be gone, as far as this process's memory is concerned.
+struct EndAll<'a>(&'a [Start<'a>]);
+
+impl Drop for EndAll<'_> {
+    fn drop(&mut self) {
+        for start in self.0 {
+            loop {
+                let alive = start.alive.load(Ordering::Acquire);
+                if alive == 0 {
+                    break;
+                }
+                // The kernel wakes whoever waits, of this process or another (no PRIVATE).
+                let _ = futex::wait(&start.alive, futex::Flags::empty(), alive, None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    fn run(wanted: usize, helper: &Body<'_>, own: &mut dyn FnMut(usize)) {
+        // SAFETY: the closures below touch atomics alone.
+        #[allow(unsafe_code, reason = "what is tested")]
+        unsafe {
+            run_bare_threads(wanted, helper, own);
+        }
+    }
+
+    #[test]
+    fn all_run_at_once_and_are_gone_afterwards() {
+        for wanted in [0, 1, 2, 5, 16, 99] {
+            let (met, had) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let meet = |workers: usize| {
+                met.fetch_add(1, Ordering::SeqCst);
+                while met.load(Ordering::SeqCst) < workers {
+                    std::hint::spin_loop();
+                }
+            };
+            let own = &mut |workers| {
+                had.store(workers, Ordering::SeqCst);
+                meet(workers);
+            };
+            run(wanted, &|_, workers| meet(workers), own);
+            assert_eq!(had.into_inner(), wanted.clamp(1, MAX_THREADS));
+            assert_eq!(met.into_inner(), wanted.clamp(1, MAX_THREADS));
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_caller_waits_for_the_others() {
+        let done = AtomicUsize::new(0);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let count = |_, _| {
+                done.fetch_add(1, Ordering::SeqCst);
+            };
+            run(4, &count, &mut |_| panic!("expected"));
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(done.into_inner(), 3);
+    }
+
+    #[test]
+    fn signals_are_blocked_in_the_threads_and_as_before_in_the_caller() {
+        let before = swap_signal_mask(0);
+        let seen = AtomicUsize::new(0);
+        let note = |_, _| {
+            let mask = swap_signal_mask(ALL_SIGNALS);
+            seen.store(mask as usize, Ordering::SeqCst);
+        };
+        run(2, &note, &mut |_| ());
+        assert_eq!(swap_signal_mask(before), 0);
+        // SIGKILL and SIGSTOP cannot be blocked.
+        let never = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+        assert_eq!(seen.into_inner() as u64 | never, ALL_SIGNALS);
+    }
+}
