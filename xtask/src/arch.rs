@@ -20,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-render", &["mw-model", "mw-proc"]),
     ("mw-segment", &["mw-proc", "mw-sys"]),
     ("mw-capi", &["mw-segment"]),
+    ("mw-preload", &["mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
     (
         "mw-cli",
@@ -41,7 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.
-const MAY_BE_UNSAFE: &[&str] = &["mw-sys", "mw-capi"];
+const MAY_BE_UNSAFE: &[&str] = &["mw-sys", "mw-capi", "mw-preload"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut problems = Vec::new();

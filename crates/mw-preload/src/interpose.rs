@@ -1,0 +1,150 @@
+//! The names that stand in for the C library's. Below the threshold each is one comparison more
+//! than the system call.
+
+#![allow(unsafe_code, reason = "names without mangling, and calls that C answers for")]
+
+use crate::map::{self, Request};
+use crate::{kernel, lock, release, seccomp, settings};
+use libc::{c_int, c_long, off_t, size_t};
+use std::ffi::c_void;
+
+/// mlock(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlock(at: *const c_void, bytes: size_t) -> c_int {
+    if bytes >= settings::threshold() {
+        lock::prepare(at, bytes);
+    }
+    // SAFETY: the caller's own request.
+    unsafe { kernel::mlock(at, bytes) }
+}
+
+/// mlock2(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c_uint) -> c_int {
+    if bytes >= settings::threshold() && flags == 0 {
+        lock::prepare(at, bytes);
+    }
+    // SAFETY: the caller's own request.
+    unsafe { kernel::mlock2(at, bytes, flags.cast_signed()) }
+}
+
+/// mlockall(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
+    if settings::threshold() != usize::MAX {
+        lock::prepare_all(flags);
+    }
+    // SAFETY: the caller's own request.
+    let done = unsafe { kernel::mlockall(flags) };
+    if done == 0 {
+        lock::note_all(flags);
+    }
+    done
+}
+
+/// mmap(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    at: *mut c_void,
+    bytes: size_t,
+    prot: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    let request = Request { at, bytes, prot, flags, fd, offset };
+    if bytes >= settings::threshold() {
+        // SAFETY: the caller's own request.
+        if let Some(mapped) = unsafe { map::map(request) } {
+            return mapped;
+        }
+    }
+    // SAFETY: the caller's own request.
+    unsafe { request.map(flags) }
+}
+
+/// mmap(2) by the name that programs with large files know it by.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    at: *mut c_void,
+    bytes: size_t,
+    prot: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: the caller's own request.
+    unsafe { mmap(at, bytes, prot, flags, fd, offset) }
+}
+
+/// munmap(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
+    if bytes >= settings::threshold() {
+        // SAFETY: the caller's own request.
+        if let Some(done) = unsafe { release::unmap(at, bytes) } {
+            return done;
+        }
+    }
+    // SAFETY: the caller's own request.
+    unsafe { kernel::munmap(at, bytes) }
+}
+
+/// madvise(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
+    if bytes >= settings::threshold() {
+        // SAFETY: the caller's own request.
+        if let Some(done) = unsafe { release::advise(at, bytes, advice) } {
+            return done;
+        }
+    }
+    // SAFETY: the caller's own request.
+    unsafe { kernel::madvise(at, bytes, advice) }
+}
+
+/// shmat(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void {
+    // SAFETY: the caller's own request.
+    let attached = unsafe { kernel::shmat(id, at, flags) };
+    if settings::prefault() && attached != libc::MAP_FAILED {
+        map::attached(id, attached);
+    }
+    attached
+}
+
+/// prctl(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
+    seccomp::look(option);
+    // SAFETY: the caller's own request.
+    unsafe { kernel::prctl(option, a, b, c, d) }
+}

@@ -1,0 +1,83 @@
+//! The plain system calls, as the C library makes them: -1 and `errno` where they fail. They are
+//! made by number, so that no name has to be resolved and none leads back to this library.
+
+use libc::{c_int, c_long, c_void, off_t};
+use std::ops::Range;
+
+/// What the C library's functions of these names do, with the arguments and the result of C.
+macro_rules! calls {
+    ($($name:ident = $number:ident ($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {$(
+        #[allow(unsafe_code, reason = "passes on what the program asks for")]
+        pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
+            // SAFETY: the caller answers for the call as it would for the C library's function.
+            let result = unsafe { libc::syscall(libc::$number, $($argument),*) };
+            result as $result
+        }
+    )*};
+}
+
+calls! {
+    mlock = SYS_mlock(at: *const c_void, bytes: usize) -> c_int;
+    mlock2 = SYS_mlock2(at: *const c_void, bytes: usize, flags: c_int) -> c_int;
+    mlockall = SYS_mlockall(flags: c_int) -> c_int;
+    mmap = SYS_mmap(
+        at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: off_t
+    ) -> *mut c_void;
+    munmap = SYS_munmap(at: *mut c_void, bytes: usize) -> c_int;
+    madvise = SYS_madvise(at: *mut c_void, bytes: usize, advice: c_int) -> c_int;
+    mremap = SYS_mremap(
+        at: *mut c_void, old: usize, new: usize, flags: c_int, to: *mut c_void
+    ) -> *mut c_void;
+    mincore = SYS_mincore(at: *mut c_void, bytes: usize, resident: *mut u8) -> c_int;
+    shmat = SYS_shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void;
+    shmctl = SYS_shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int;
+    prctl = SYS_prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int;
+    close_range = SYS_close_range(first: u32, last: u32, flags: u32) -> c_int;
+}
+
+/// The whole pages that an address and a length stand for, as mlock(2) and munmap(2) count them;
+/// none where they overflow.
+pub(crate) fn pages(at: *const c_void, bytes: usize) -> Option<Range<usize>> {
+    let page = mw_sys::page_bytes();
+    let start = at.addr() - at.addr() % page;
+    let end = at.addr().checked_add(bytes)?.checked_next_multiple_of(page)?;
+    Some(start..end)
+}
+
+/// An address as C has it.
+pub(crate) fn pointer(address: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// Keeps `errno` as it was: a call that succeeds leaves it alone.
+pub(crate) struct Errno(c_int);
+
+impl Errno {
+    pub(crate) fn kept() -> Self {
+        Self(errno())
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
+        #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+        let place = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+        unsafe {
+            *place = self.0;
+        }
+    }
+}
+
+fn errno() -> c_int {
+    // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
+    #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+    unsafe {
+        *place
+    }
+}

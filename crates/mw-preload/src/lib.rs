@@ -1,0 +1,44 @@
+//! `libmemwright_preload.so`, which `memwright run` loads into unmodified programs (LD_PRELOAD): what
+//! they populate, lock and free in large pieces is done in parallel.
+//!
+//! | call | from the threshold up |
+//! |---|---|
+//! | mlock, mlock2, mlockall | locked on fault, populated in parallel, then the kernel's own call |
+//! | mmap, mmap64 with MAP_POPULATE or MAP_LOCKED | mapped without, populated in parallel, then locked |
+//! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
+//! | munmap of private memory | moved away, emptied in parallel there, then unmapped |
+//! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
+//! | prctl | looked at: whoever installs a seccomp filter is left alone from then on |
+//!
+//! What always holds:
+//! - **The kernel's own call answers.** What is done beforehand is what that call would do as well,
+//!   and populates no page that it would not; where anything is unusual (a hole, a part that may
+//!   not be touched, a file on a disk, too little memory) nothing is done beforehand.
+//! - **Below the threshold there is one comparison**, no allocation, no lock and no thread-local
+//!   storage: mmap may be called by the program's allocator, before any constructor has run.
+//! - **Above it no lock and no allocator of the program's is used.** Memory comes from `heap`,
+//!   threads from clone(2), which the C library knows nothing of: the caller may be a signal handler,
+//!   a vfork(2) child, or an allocator that holds its lock.
+//! - **No thread stays.** They are made for one call, before its work begins, and are gone when it
+//!   returns. One of them, with a table of file descriptors of its own, looks into /proc and
+//!   directs the others; the program sees no descriptor of ours and loses none. They block all
+//!   signals, and the caller's handlers wait until the call returns, as they do for the kernel's.
+//! - **What cannot be done is left to the kernel**, in silence: no thread to be had, no /proc, a
+//!   kernel before 5.14, a seccomp filter.
+//!
+//! Left out: munlock, mremap, shmdt and shmctl (each holds one lock for all that it does, or does
+//! little), madvise(MADV_REMOVE) and fallocate on tmpfs (one inode serialises them).
+
+#![cfg(target_pointer_width = "64")]
+
+mod apart;
+mod heap;
+pub mod interpose;
+mod kernel;
+mod large;
+mod lock;
+mod map;
+mod release;
+mod seccomp;
+mod settings;
+mod stats;

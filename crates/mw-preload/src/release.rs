@@ -1,0 +1,203 @@
+//! munmap(2) and madvise(2): what is given back, or populated, in parallel.
+
+use crate::apart::apart;
+use crate::kernel;
+use crate::large::{self, MAX_PARTS};
+use crate::settings;
+use crate::stats::{self, Call};
+use mw_segment::{Existing, Memory, Part, Phase};
+use mw_sys::{Fault, Region};
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::ops::Range;
+
+/// What is emptied at a time: fewer rounds of telling all processors to forget the addresses.
+const CHUNK_BYTES: usize = 16 << 20;
+
+/// What page tables are moved by: those of one such block as a whole, where both places are equally
+/// aligned (mm/mremap.c).
+const TABLE_BYTES: usize = 2 << 20;
+
+/// Pages that are looked at, to see whether there is something to give back.
+const SAMPLES: usize = 16;
+
+/// `MADV_DONTNEED_LOCKED` (linux/mman.h, kernel 5.18).
+const DONTNEED_LOCKED: c_int = 24;
+
+/// munmap(2) of something large; none where the kernel's own call is to be made.
+///
+/// It must not be emptied before it is known that it can be unmapped: sealed memory cannot. So it is
+/// moved to addresses that nobody knows, which is refused for the same reasons and for more, and
+/// costs little; then it is gone from where it was, and is emptied and unmapped there.
+///
+/// # Safety
+/// As munmap(2).
+#[cold]
+#[allow(unsafe_code, reason = "passes on what the program asks for")]
+pub(crate) unsafe fn unmap(at: *mut c_void, bytes: usize) -> Option<c_int> {
+    let _errno = kernel::Errno::kept();
+    let addresses = kernel::pages(at, bytes)?;
+    if addresses.start != at.addr() || !is_resident(&addresses) {
+        return None;
+    }
+    apart(&|existing| unmap_in_parallel(existing, &addresses))
+}
+
+fn unmap_in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<c_int> {
+    private(addresses)?;
+    let away = move_away(addresses)?;
+    empty(existing, away.addresses.clone(), Call::Unmap);
+    Some(0)
+}
+
+/// Memory that was moved; unmapped with the region that it was moved to.
+struct Away {
+    addresses: Range<usize>,
+    _region: Region,
+}
+
+fn move_away(addresses: &Range<usize>) -> Option<Away> {
+    let bytes = addresses.len();
+    let more = bytes.checked_add(TABLE_BYTES)?;
+    let region = Region::reserve(more, mw_sys::page_bytes(), TABLE_BYTES).ok()?;
+    let start = region.as_ptr().as_ptr().expose_provenance() + addresses.start % TABLE_BYTES;
+    let (from, to) = (kernel::pointer(addresses.start), kernel::pointer(start));
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the program asked for these addresses to be unmapped; where they are moved to is a
+    // region of ours that lends no references (mremap(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let moved = unsafe { kernel::mremap(from, bytes, bytes, flags, to) };
+    if moved != to {
+        return None;
+    }
+    // A fork(2) of another thread would keep it for good.
+    let _ = chunk(start..start + bytes, libc::MADV_DONTFORK);
+    Some(Away { addresses: start..start + bytes, _region: region })
+}
+
+/// madvise(2) of something large; none where the kernel's own call is to be made.
+///
+/// # Safety
+/// As madvise(2).
+#[cold]
+#[allow(unsafe_code, reason = "passes on what the program asks for")]
+pub(crate) unsafe fn advise(at: *mut c_void, bytes: usize, advice: c_int) -> Option<c_int> {
+    let addresses = kernel::pages(at, bytes).filter(|range| range.start == at.addr())?;
+    match advice {
+        libc::MADV_POPULATE_READ => apart(&|existing| populate(existing, &addresses, Fault::Read)),
+        libc::MADV_POPULATE_WRITE => {
+            apart(&|existing| populate(existing, &addresses, Fault::Write))
+        }
+        libc::MADV_DONTNEED => {
+            let _errno = kernel::Errno::kept();
+            if is_resident(&addresses) {
+                apart(&|existing| discard(existing, &addresses));
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// All of it, or the kernel's own call finds out what is wrong.
+fn populate(existing: &Existing<'_>, addresses: &Range<usize>, fault: Fault) -> Option<c_int> {
+    let mut parts = large::beginning(addresses)?;
+    if parts.last()?.addresses.end != addresses.end || !large::is_worth_it(&parts) {
+        return None;
+    }
+    for part in &mut parts {
+        part.fault = Some(fault);
+    }
+    large::populate(existing, Call::Advise, &parts).ok().map(|()| 0)
+}
+
+/// What is refused for one chunk is refused for each, with nothing done: the mapping is one.
+fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
+    private(addresses)?;
+    stats::noted(
+        Call::Advise,
+        addresses.len(),
+        &|sample| discard_range(addresses.start..addresses.start + sample, libc::MADV_DONTNEED),
+        &|| {
+            let work = |range| chunk(range, libc::MADV_DONTNEED);
+            existing.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
+        },
+    )
+    .ok()
+}
+
+/// The range, where it is of one mapping of private memory without a file.
+fn private(addresses: &Range<usize>) -> Option<()> {
+    let parts = mw_segment::parts(addresses.clone(), MAX_PARTS).ok()?;
+    let [Part { addresses: found, memory: Memory::Anonymous, shared: false, .. }] =
+        parts.as_slice()
+    else {
+        return None;
+    };
+    (found == addresses).then_some(())
+}
+
+/// Empties what is unmapped afterwards, whatever comes of it.
+fn empty(existing: &Existing<'_>, addresses: Range<usize>, call: Call) {
+    let advice = if discard_range(addresses.start..addresses.start, DONTNEED_LOCKED).is_some() {
+        DONTNEED_LOCKED
+    } else {
+        libc::MADV_DONTNEED
+    };
+    let _ = stats::noted(
+        call,
+        addresses.len(),
+        &|sample| discard_range(addresses.start..addresses.start + sample, advice),
+        &|| {
+            let work = |range| chunk(range, advice);
+            existing.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
+        },
+    );
+}
+
+fn discard_range(addresses: Range<usize>, advice: c_int) -> Option<usize> {
+    let bytes = addresses.len();
+    chunk(addresses, advice).ok().map(|()| bytes)
+}
+
+fn chunk(addresses: Range<usize>, advice: c_int) -> io::Result<()> {
+    let at = kernel::pointer(addresses.start);
+    // SAFETY: the program asked for the content of these addresses to be given back, or they are
+    // those of memory that it has unmapped (madvise(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let done = unsafe { kernel::madvise(at, addresses.len(), advice) };
+    // Who directs looks for no reason: errno is not one thread's own here.
+    if done == 0 { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Whether at least half of some pages are there: where there are few, unmapping costs next to
+/// nothing, and looking for threads more.
+fn is_resident(addresses: &Range<usize>) -> bool {
+    let page = mw_sys::page_bytes();
+    let apart = addresses.len() / page / SAMPLES * page;
+    let is_there = |sample: usize| {
+        let mut resident = 0_u8;
+        let at = kernel::pointer(addresses.start + sample * apart);
+        // SAFETY: one page is asked about, which is one byte of answer (mincore(2)).
+        #[allow(unsafe_code, reason = "a system call")]
+        let asked = unsafe { kernel::mincore(at, page, &raw mut resident) };
+        asked == 0 && resident & 1 != 0
+    };
+    addresses.len() >= settings::threshold()
+        && (0..SAMPLES).filter(|sample| is_there(*sample)).count() * 2 >= SAMPLES
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use mw_sys::Pages;
+
+    #[test]
+    fn one_private_mapping_is_told_from_others() {
+        let region = Region::anonymous(1 << 20, Pages::Base).unwrap();
+        let start = region.as_ptr().as_ptr().expose_provenance();
+        assert_eq!(private(&(start..start + (1 << 20))), Some(()));
+        assert_eq!(private(&(4096..8192)), None);
+    }
+}

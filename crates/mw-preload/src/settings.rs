@@ -1,0 +1,167 @@
+//! What `memwright run` asks for, by variables of the environment that are read once, when the
+//! library is loaded. A variable that is not there, or that says something else, is the default.
+//!
+//! | variable | | default |
+//! |---|---|---|
+//! | `MEMWRIGHT_THRESHOLD` | bytes from which on a call is done in parallel | 33554432 (32 MiB) |
+//! | `MEMWRIGHT_PREFAULT` | `1`: large memory that is mapped for writing is populated at once | off |
+//! | `MEMWRIGHT_LOCK` | `1`: memory is locked as it is touched, large memory populated at once | off |
+//! | `MEMWRIGHT_HUGE` | `auto` or `always`: transparent huge pages for large memory | as without |
+//! | `MEMWRIGHT_STATS` | `1`: says at exit what was done | off |
+//! | `MEMWRIGHT_SECCOMP` | `tried`: the filter that was there at the start lets this library work | leave it |
+
+use crate::{kernel, stats};
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+
+/// Smaller operations gain less than the threads cost that do them.
+const DEFAULT_THRESHOLD_BYTES: usize = 32 << 20;
+
+/// The smallest threshold that is taken: programs map and unmap smaller pieces all the time.
+const LEAST_THRESHOLD_BYTES: usize = 1 << 20;
+
+/// Nothing is large before the library is loaded.
+static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+static PREFAULT: AtomicBool = AtomicBool::new(false);
+static LOCK: AtomicBool = AtomicBool::new(false);
+static STATS: AtomicBool = AtomicBool::new(false);
+static FILTER_TRIED: AtomicBool = AtomicBool::new(false);
+static HUGE: AtomicU8 = AtomicU8::new(Huge::Unchanged as u8);
+
+/// What is wanted of transparent huge pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Huge {
+    /// Nothing.
+    Unchanged,
+    /// Where large memory is populated and huge pages are free for all of it.
+    Auto,
+    /// Wherever large memory is mapped.
+    Always,
+}
+
+/// From how many bytes on a call is large.
+#[inline]
+pub(crate) fn threshold() -> usize {
+    THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// Whether large memory is populated when it is mapped.
+pub(crate) fn prefault() -> bool {
+    PREFAULT.load(Ordering::Relaxed) || lock()
+}
+
+/// Whether all memory is locked, large memory when it is mapped.
+pub(crate) fn lock() -> bool {
+    LOCK.load(Ordering::Relaxed)
+}
+
+/// What is wanted of transparent huge pages.
+pub(crate) fn huge() -> Huge {
+    let is = |huge: Huge| HUGE.load(Ordering::Relaxed) == huge as u8;
+    [Huge::Auto, Huge::Always].into_iter().find(|huge| is(*huge)).unwrap_or(Huge::Unchanged)
+}
+
+/// Whether it is said at exit what was done.
+pub(crate) fn stats() -> bool {
+    STATS.load(Ordering::Relaxed)
+}
+
+/// Whether the filter that the program was started with lets this library work.
+pub(crate) fn filter_tried() -> bool {
+    FILTER_TRIED.load(Ordering::Relaxed)
+}
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+#[allow(unsafe_code, reason = "runs when the library is loaded")]
+static LOADED: extern "C" fn() = load;
+
+#[cfg_attr(test, allow(dead_code, reason = "tests set what they need"))]
+extern "C" fn load() {
+    let _errno = kernel::Errno::kept();
+    if !mw_sys::can_populate() {
+        return;
+    }
+    STATS.store(is(c"MEMWRIGHT_STATS", b"1"), Ordering::Relaxed);
+    PREFAULT.store(is(c"MEMWRIGHT_PREFAULT", b"1"), Ordering::Relaxed);
+    FILTER_TRIED.store(is(c"MEMWRIGHT_SECCOMP", b"tried"), Ordering::Relaxed);
+    let huge = match variable(c"MEMWRIGHT_HUGE") {
+        Some(b"auto") => Huge::Auto,
+        Some(b"always") => Huge::Always,
+        _ => Huge::Unchanged,
+    };
+    HUGE.store(huge as u8, Ordering::Relaxed);
+    stats::begin();
+    if is(c"MEMWRIGHT_LOCK", b"1") {
+        LOCK.store(lock_everything(), Ordering::Relaxed);
+    }
+    let threshold = variable(c"MEMWRIGHT_THRESHOLD").and_then(bytes);
+    let threshold = threshold.unwrap_or(DEFAULT_THRESHOLD_BYTES).max(LEAST_THRESHOLD_BYTES);
+    THRESHOLD.store(threshold, Ordering::Relaxed);
+}
+
+/// Where the limit could be met the program's own mmap calls would fail later on (`EAGAIN`).
+fn lock_everything() -> bool {
+    let unlimited = mw_sys::memlock_limit_bytes().is_none()
+        || mw_sys::has_capability(mw_sys::Capability::IpcLock);
+    let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    // SAFETY: locking changes no content (mlockall(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let locked = unlimited && unsafe { kernel::mlockall(flags) } == 0;
+    if !locked {
+        stats::say(
+            "memwright: RLIMIT_MEMLOCK keeps memory from being locked; raise it (ulimit -l \
+             unlimited, LimitMEMLOCK=infinity)\n",
+        );
+    }
+    locked
+}
+
+fn is(name: &CStr, value: &[u8]) -> bool {
+    variable(name) == Some(value)
+}
+
+/// A number of bytes in decimal digits.
+fn bytes(text: &[u8]) -> Option<usize> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: no other thread of the program runs while its libraries are loaded; what is found is
+    // looked at before that ends (getenv(3)).
+    #[allow(unsafe_code, reason = "std's way takes a lock and allocates")]
+    let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: a string of the environment ends with a zero byte.
+    #[allow(unsafe_code, reason = "std's way takes a lock and allocates")]
+    let text = unsafe { CStr::from_ptr(value) };
+    Some(text.to_bytes())
+}
+
+/// Whether flags that mlockall(2) was given lock what is mapped later.
+pub(crate) fn locks_the_future(flags: c_int) -> bool {
+    flags & libc::MCL_FUTURE != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_large_before_the_library_is_loaded() {
+        assert_eq!(threshold(), usize::MAX);
+        assert_eq!(huge(), Huge::Unchanged);
+        assert!(!prefault() && !lock() && !stats() && !filter_tried());
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        assert_eq!(bytes(b"1048576"), Some(1 << 20));
+        for text in [&b""[..], b"1M", b"-1", b"99999999999999999999", b"\xff"] {
+            assert_eq!(bytes(text), None);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What was done, counted for `--stats`, and said at exit.
+//!
+//! The time that was saved is measured against a part of the same work that is done by one thread,
+//! before the rest is done in parallel.
+
+use crate::{kernel, settings};
+use rustix::fd::BorrowedFd;
+use rustix::fs::fstat;
+use std::fmt::{self, Write};
+use std::io;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is done by one thread, to know what that costs.
+const SAMPLE_BYTES: usize = 8 << 20;
+
+/// The calls that are counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Lock,
+    Map,
+    Unmap,
+    Advise,
+}
+
+const CALLS: [(Call, &str); 4] = [
+    (Call::Lock, "locked"),
+    (Call::Map, "mapped"),
+    (Call::Unmap, "unmapped"),
+    (Call::Advise, "advised"),
+];
+
+/// What was counted for one kind of call.
+struct Count {
+    calls: AtomicU64,
+    bytes: AtomicU64,
+}
+
+static COUNTS: [Count; CALLS.len()] =
+    [const { Count { calls: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; CALLS.len()];
+static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
+static SAVED_NANOSECONDS: AtomicI64 = AtomicI64::new(0);
+
+/// Whose counts they are: those that a fork has from its parent count for nothing.
+static PROCESS: AtomicU64 = AtomicU64::new(0);
+
+/// The file that standard error was at the start: afterwards another may have its number.
+static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
+static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
+
+/// Notes where messages go.
+pub(crate) fn begin() {
+    let (device, inode) = standard_error().unwrap_or_default();
+    ERROR_DEVICE.store(device, Ordering::Relaxed);
+    ERROR_INODE.store(inode, Ordering::Relaxed);
+}
+
+/// Does `work` of so many bytes, and counts it. For `--stats` some of it is done by `sample` before,
+/// which is given a number of bytes and returns how many it did.
+///
+/// # Errors
+/// Those of `work`.
+pub(crate) fn noted(
+    call: Call,
+    bytes: usize,
+    sample: &dyn Fn(usize) -> Option<usize>,
+    work: &dyn Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    if !settings::stats() {
+        return work();
+    }
+    let start = Instant::now();
+    let sampled = sample(SAMPLE_BYTES.min(bytes)).filter(|done| *done > 0);
+    let alone = start.elapsed();
+    work()?;
+    let took = start.elapsed();
+    let serial = sampled.map(|done| alone.mul_f64(bytes as f64 / done as f64));
+    count(call, bytes, took, serial);
+    Ok(())
+}
+
+fn count(call: Call, bytes: usize, took: Duration, serial: Option<Duration>) {
+    let own = u64::from(std::process::id());
+    if PROCESS.swap(own, Ordering::Relaxed) != own {
+        forget();
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let counts = CALLS.iter().zip(&COUNTS).find(|((counted, _), _)| *counted == call);
+    if let Some((_, count)) = counts {
+        count.calls.fetch_add(1, Ordering::Relaxed);
+        count.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+    NANOSECONDS.fetch_add(nanoseconds(took), Ordering::Relaxed);
+    let saved = serial.map_or(0, |serial| {
+        let signed = |time| i64::try_from(nanoseconds(time)).unwrap_or(i64::MAX);
+        signed(serial).saturating_sub(signed(took))
+    });
+    SAVED_NANOSECONDS.fetch_add(saved, Ordering::Relaxed);
+}
+
+fn forget() {
+    for count in &COUNTS {
+        count.calls.store(0, Ordering::Relaxed);
+        count.bytes.store(0, Ordering::Relaxed);
+    }
+    NANOSECONDS.store(0, Ordering::Relaxed);
+    SAVED_NANOSECONDS.store(0, Ordering::Relaxed);
+}
+
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+#[allow(unsafe_code, reason = "runs when the program ends")]
+static ENDED: extern "C" fn() = end;
+
+#[cfg_attr(test, allow(dead_code, reason = "tests end without it"))]
+extern "C" fn end() {
+    let own = PROCESS.load(Ordering::Relaxed) == u64::from(std::process::id());
+    if settings::stats() && own {
+        let mut line = Line::default();
+        if report(&mut line).is_ok() {
+            say(line.text());
+        }
+    }
+}
+
+/// One line of what was done in this process.
+fn report(line: &mut Line) -> fmt::Result {
+    let total = |of: fn(&Count) -> &AtomicU64| {
+        COUNTS.iter().map(|count| of(count).load(Ordering::Relaxed)).sum::<u64>()
+    };
+    let calls = total(|count| &count.calls);
+    let seconds = NANOSECONDS.load(Ordering::Relaxed) as f64 / 1e9;
+    let saved = SAVED_NANOSECONDS.load(Ordering::Relaxed) as f64 / 1e9;
+    write!(
+        line,
+        "memwright[{}]: {calls} calls done in parallel, {:.2} GiB in {seconds:.3} s",
+        std::process::id(),
+        gib(total(|count| &count.bytes)),
+    )?;
+    let mut before = " (";
+    for ((_, name), count) in CALLS.iter().zip(&COUNTS) {
+        let calls = count.calls.load(Ordering::Relaxed);
+        if calls > 0 {
+            let bytes = gib(count.bytes.load(Ordering::Relaxed));
+            write!(line, "{before}{name} {calls}, {bytes:.2} GiB")?;
+            before = "; ";
+        }
+    }
+    let less = if saved < 0.0 { "more" } else { "less" };
+    writeln!(line, "), {:.3} s {less} than by one thread", saved.abs())
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+/// A line that allocates nothing.
+struct Line {
+    bytes: [u8; 400],
+    length: usize,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { bytes: [0; 400], length: 0 }
+    }
+}
+
+impl Line {
+    fn text(&self) -> &str {
+        std::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        let place = self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// The device and inode of standard error.
+fn standard_error() -> Option<(u64, u64)> {
+    let stat = fstat(error_fd()).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+fn error_fd() -> BorrowedFd<'static> {
+    // SAFETY: the number may be closed, which is an error, and never another's: it is looked at
+    // before something is written.
+    #[allow(unsafe_code, reason = "std's handle takes a lock")]
+    unsafe {
+        BorrowedFd::borrow_raw(libc::STDERR_FILENO)
+    }
+}
+
+/// Says something on standard error, where that is still the file that it was at the start.
+pub(crate) fn say(text: &str) {
+    let _errno = kernel::Errno::kept();
+    let then = (ERROR_DEVICE.load(Ordering::Relaxed), ERROR_INODE.load(Ordering::Relaxed));
+    if standard_error() == Some(then) {
+        let _ = rustix::io::write(error_fd(), text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_one_line() {
+        count(Call::Lock, 1 << 30, Duration::from_millis(250), Some(Duration::from_millis(400)));
+        count(Call::Unmap, 1 << 29, Duration::from_millis(50), None);
+        let mut line = Line::default();
+        report(&mut line).unwrap();
+        let text = line.text().split_once(' ').unwrap().1.to_owned();
+        assert_eq!(
+            text,
+            "2 calls done in parallel, 1.50 GiB in 0.300 s (locked 1, 1.00 GiB; unmapped 1, 0.50 \
+             GiB), 0.150 s less than by one thread\n"
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_an_error_and_no_panic() {
+        let mut line = Line::default();
+        assert!(line.write_str(&"x".repeat(400)).is_ok());
+        assert!(line.write_str("y").is_err());
+    }
+}
