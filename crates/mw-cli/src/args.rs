@@ -8,6 +8,8 @@ mod lab;
 mod moment;
 #[cfg(feature = "watch")]
 mod replay;
+#[cfg(feature = "run")]
+mod run;
 #[cfg(feature = "top")]
 mod top;
 #[cfg(feature = "watch")]
@@ -27,6 +29,10 @@ pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 pub use moment::Moment;
 #[cfg(feature = "watch")]
 pub use replay::ReplayArgs;
+#[cfg(feature = "run")]
+pub(crate) use run::threshold;
+#[cfg(feature = "run")]
+pub use run::{HugePolicy, RunArgs};
 #[cfg(feature = "top")]
 pub use top::TopArgs;
 #[cfg(feature = "watch")]
@@ -72,6 +78,9 @@ pub enum Command {
     Changes(ChangesArgs),
     /// Measure what it costs here to create, lock and destroy large memory, before and after
     Bench(BenchArgs),
+    /// Run a command whose large memory is populated, locked and freed in parallel
+    #[cfg(feature = "run")]
+    Run(RunArgs),
     /// Record what memory does, and when a service stalls say why: runs until it is ended
     #[cfg(feature = "watch")]
     Watch(WatchArgs),

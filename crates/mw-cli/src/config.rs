@@ -6,6 +6,10 @@
 //! [check]
 //! fail-on = "warning"
 //!
+//! [run]
+//! huge = "auto"
+//! threshold = "64M"
+//!
 //! [watch]
 //! limit = "500ms"
 //!
@@ -14,6 +18,8 @@
 //! target = "postgres://monitor@localhost/postgres"
 //! ```
 
+#[cfg(feature = "run")]
+mod run;
 #[cfg(feature = "watch")]
 mod watch;
 
@@ -32,6 +38,13 @@ pub(crate) struct Config {
     state_dir: Option<PathBuf>,
     #[serde(default)]
     check: Check,
+    #[cfg(feature = "run")]
+    #[serde(default)]
+    run: run::Run,
+    /// Only the programs that run commands read it.
+    #[cfg(not(feature = "run"))]
+    #[serde(rename = "run")]
+    _run: Option<toml::Table>,
     #[cfg(feature = "watch")]
     #[serde(default)]
     watch: watch::Watch,
@@ -65,6 +78,12 @@ impl Config {
     pub(crate) fn state_dir(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.state_dir.clone());
         configured.unwrap_or_else(|| PathBuf::from(mw_remedy::STATE_DIR))
+    }
+
+    /// What concerns `run`.
+    #[cfg(feature = "run")]
+    pub(crate) fn run(&self) -> &run::Run {
+        &self.run
     }
 
     /// What concerns `watch`.

@@ -36,6 +36,8 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Undo(args) => command::undo::run(&args, &config),
         Command::Changes(args) => command::changes::run(&args, &config),
         Command::Bench(args) => command::bench::run(&args, &config),
+        #[cfg(feature = "run")]
+        Command::Run(args) => command::run::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Watch(watch) => command::watch::run(&watch, &config, args.config.as_deref()),
         #[cfg(feature = "watch")]

@@ -42,3 +42,4 @@ mod release;
 mod seccomp;
 mod settings;
 mod stats;
+mod trial;

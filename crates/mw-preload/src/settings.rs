@@ -9,8 +9,9 @@
 //! | `MEMWRIGHT_HUGE` | `auto` or `always`: transparent huge pages for large memory | as without |
 //! | `MEMWRIGHT_STATS` | `1`: says at exit what was done | off |
 //! | `MEMWRIGHT_SECCOMP` | `tried`: the filter that was there at the start lets this library work | leave it |
+//! | | `try`: ends the process at once, after having done everything once | |
 
-use crate::{kernel, stats};
+use crate::{kernel, stats, trial};
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
@@ -83,6 +84,9 @@ extern "C" fn load() {
     if !mw_sys::can_populate() {
         return;
     }
+    if is(c"MEMWRIGHT_SECCOMP", b"try") {
+        trial::run();
+    }
     STATS.store(is(c"MEMWRIGHT_STATS", b"1"), Ordering::Relaxed);
     PREFAULT.store(is(c"MEMWRIGHT_PREFAULT", b"1"), Ordering::Relaxed);
     FILTER_TRIED.store(is(c"MEMWRIGHT_SECCOMP", b"tried"), Ordering::Relaxed);
@@ -99,6 +103,12 @@ extern "C" fn load() {
     let threshold = variable(c"MEMWRIGHT_THRESHOLD").and_then(bytes);
     let threshold = threshold.unwrap_or(DEFAULT_THRESHOLD_BYTES).max(LEAST_THRESHOLD_BYTES);
     THRESHOLD.store(threshold, Ordering::Relaxed);
+}
+
+/// As if a filter had been tried, and everything large.
+pub(crate) fn try_everything() {
+    FILTER_TRIED.store(true, Ordering::Relaxed);
+    THRESHOLD.store(LEAST_THRESHOLD_BYTES, Ordering::Relaxed);
 }
 
 /// Where the limit could be met the program's own mmap calls would fail later on (`EAGAIN`).

@@ -18,6 +18,8 @@ pub(crate) mod lab;
 mod replay;
 #[cfg(feature = "watch")]
 pub(crate) mod report;
+#[cfg(feature = "run")]
+pub(crate) mod run;
 #[cfg(feature = "top")]
 pub(crate) mod top;
 pub(crate) mod undo;

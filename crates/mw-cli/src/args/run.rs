@@ -1,0 +1,59 @@
+//! Arguments of `run`.
+
+use clap::{Args as ClapArgs, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct RunArgs {
+    /// Lock what the command maps, as it is touched; populate large memory when it is mapped
+    #[arg(long)]
+    pub lock: bool,
+    /// Populate large memory when it is mapped, in parallel
+    #[arg(long)]
+    pub prefault: bool,
+    /// Transparent huge pages [default: as the machine is set up]
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub huge: Option<HugePolicy>,
+    /// Do in parallel what is at least this large, 1M or more [default: 32M]
+    #[arg(long, value_name = "SIZE", value_parser = threshold)]
+    pub threshold: Option<u64>,
+    /// Say at exit, on standard error, what was done and how much time that saved
+    #[arg(long)]
+    pub stats: bool,
+    /// Say what would be done for the command, and what keeps it from being done; run nothing
+    #[arg(long)]
+    pub explain: bool,
+    /// The library that the command is run with [default: libmemwright_preload.so beside this
+    /// program or in ../lib/memwright]
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What is wanted of transparent huge pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HugePolicy {
+    /// None, for the command and all that it starts
+    Never,
+    /// For large memory that is populated at once, where they are free without compaction
+    Auto,
+    /// For all large private memory
+    Always,
+}
+
+/// Programs map and unmap smaller pieces all the time.
+const LEAST_THRESHOLD: u64 = 1 << 20;
+
+/// A size from which on something is done in parallel.
+pub(crate) fn threshold(text: &str) -> Result<u64, String> {
+    let bytes = mw_model::parse_size(text).map_err(|error| error.to_string())?;
+    if bytes < LEAST_THRESHOLD {
+        return Err(format!("'{text}' is too small: write 1M or more"));
+    }
+    Ok(bytes)
+}

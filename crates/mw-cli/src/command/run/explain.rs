@@ -1,0 +1,99 @@
+//! What would be done for a command, and what keeps it from being done.
+
+use super::elf::Kind;
+use super::library::Library;
+use super::program::Program;
+use crate::args::{HugePolicy, RunArgs};
+use mw_model::format_bytes;
+use std::fmt::Write;
+
+/// What the library takes for large where nothing is said (mw-preload/src/settings.rs).
+const DEFAULT_THRESHOLD: u64 = 32 << 20;
+
+/// The verdict, then what is done, then what keeps it from being done.
+pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, String>) -> String {
+    let obstacles = obstacles(program, library);
+    let name = program.path.display();
+    let verdict = match obstacles.len() {
+        0 => "would be run with its large memory populated, locked and freed in parallel.",
+        _ => "would be run as it is without memwright:",
+    };
+    let mut text = format!("{name} {verdict}\n");
+    for obstacle in &obstacles {
+        let _ = writeln!(text, "  {obstacle}");
+    }
+    text += &done(args);
+    if let Ok(library) = library {
+        let _ = writeln!(text, "\nLibrary: {}", library.path.display());
+    }
+    if let Some(interpreter) = &program.interpreter {
+        let _ = writeln!(text, "Run by:  {}", interpreter.display());
+    }
+    text
+}
+
+/// What keeps the library from helping.
+fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    match (&program.kind, library) {
+        (Kind::Static(_), _) => obstacles.push("it is static: no library is loaded into it".into()),
+        (Kind::Go(_), _) => {
+            obstacles.push("Go made it: it asks the kernel itself, past any library".into());
+        }
+        (Kind::Unknown | Kind::Script | Kind::Library(_), _) => {
+            obstacles.push("it is no program that libraries are loaded into".into());
+        }
+        (Kind::Dynamic(_), Ok(library)) => {
+            obstacles.extend(super::fits(program, library).err());
+        }
+        (Kind::Dynamic(_), Err(_)) => {}
+    }
+    obstacles.extend(library.as_ref().err().cloned());
+    if program.is_privileged {
+        obstacles.push(
+            "it runs with privileges of its own (setuid, setgid or capabilities): the dynamic \
+             linker ignores LD_PRELOAD"
+                .into(),
+        );
+    }
+    if !mw_sys::can_populate() {
+        obstacles.push("this kernel cannot populate memory for others; 5.14 can".into());
+    }
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
+        obstacles.push("one processor may be used: allow two (affinity, cpuset, quota)".into());
+    }
+    let filtered = library
+        .as_ref()
+        .is_ok_and(|library| super::is_filtered() && !super::filter_allows(&library.path));
+    if filtered {
+        obstacles.push("a filter of system calls (seccomp) does not let the library work".into());
+    }
+    obstacles
+}
+
+fn done(args: &RunArgs) -> String {
+    let threshold = args.threshold.unwrap_or(DEFAULT_THRESHOLD);
+    let mut text = format!("\nFrom {} on, in parallel:\n", format_bytes(threshold));
+    for line in [
+        "mlock, mlock2, mlockall          populated, then locked by the kernel's own call",
+        "mmap with POPULATE or LOCKED     populated; anonymous memory, tmpfs, hugetlbfs",
+        "madvise POPULATE_READ and _WRITE populated",
+        "madvise DONTNEED, munmap         given back; private memory",
+    ] {
+        let _ = writeln!(text, "  {line}");
+    }
+    if args.prefault || args.lock {
+        text += "  mmap, shmat                      populated at once (--prefault, --lock)\n";
+    }
+    if args.lock {
+        text += "  all memory                       locked as it is touched (--lock)\n";
+    }
+    let huge = match args.huge {
+        None => return text,
+        Some(HugePolicy::Never) => "none, for the command and all that it starts",
+        Some(HugePolicy::Auto) => "for what is populated at once, where enough are free",
+        Some(HugePolicy::Always) => "for all large private memory",
+    };
+    let _ = writeln!(text, "  transparent huge pages           {huge}");
+    text
+}

@@ -1,0 +1,79 @@
+//! Where the library is.
+
+use super::elf::{self, Kind, Machine};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "libmemwright_preload.so";
+
+/// The header and the program headers.
+const START_BYTES: u64 = 4096;
+
+#[derive(Debug)]
+pub(super) struct Library {
+    pub(super) path: PathBuf,
+    pub(super) machine: Machine,
+}
+
+impl Library {
+    /// The one that is named, else the first that is there.
+    pub(super) fn find(named: Option<&Path>) -> Result<Self, String> {
+        let places = named.map_or_else(usual_places, |path| vec![path.to_owned()]);
+        let Some(path) = places.iter().find(|path| path.is_file()) else {
+            let places: Vec<String> =
+                places.iter().map(|path| path.display().to_string()).collect();
+            return Err(format!(
+                "the library that commands are run with is not there: looked for {}; install it \
+                 with memwright, or say where it is (--library, or library in [run] of the \
+                 configuration)",
+                places.join(", ")
+            ));
+        };
+        // The dynamic linker takes a relative name for one in its own folders.
+        let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+        if path.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
+            return Err(format!(
+                "{}: LD_PRELOAD cannot name a file with a space or a colon in its path; put it \
+                 elsewhere",
+                path.display()
+            ));
+        }
+        let mut start = Vec::new();
+        let read = std::fs::File::open(&path)
+            .and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
+        read.map_err(|error| format!("{}: {error}", path.display()))?;
+        match elf::kind(&start) {
+            Kind::Library(machine) => Ok(Self { path, machine }),
+            _ => Err(format!(
+                "{} is no library; build it (cargo build --release -p mw-preload)",
+                path.display()
+            )),
+        }
+    }
+}
+
+/// Beside the program, and where packages have it.
+fn usual_places() -> Vec<PathBuf> {
+    let Ok(own) = std::env::current_exe() else { return Vec::new() };
+    let Some(dir) = own.parent() else { return Vec::new() };
+    vec![dir.join(NAME), dir.join("../lib/memwright").join(NAME)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_said_with_where_it_was_looked_for() {
+        let missing = Library::find(None).unwrap_err();
+        assert!(missing.contains("lib/memwright/libmemwright_preload.so"), "{missing}");
+        let missing = Library::find(Some(Path::new("/nowhere/x.so"))).unwrap_err();
+        assert!(missing.contains("/nowhere/x.so; install"), "{missing}");
+        let own = std::env::current_exe().unwrap();
+        assert!(Library::find(Some(&own)).unwrap_err().contains("is no library"));
+        let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
+        let spaced = dir.path().join("x.so");
+        std::fs::write(&spaced, "x").unwrap();
+        assert!(Library::find(Some(&spaced)).unwrap_err().contains("with a space"));
+    }
+}

@@ -1,0 +1,219 @@
+//! `memwright run`: which library it finds, what it passes on, what it explains.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The library, which is built in the profile that is there already.
+fn library() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--package", "mw-preload", "--message-format", "json"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let files = messages
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|message| message["target"]["name"] == "memwright_preload")
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    paths.find(|path| path.ends_with("libmemwright_preload.so")).unwrap()
+}
+
+fn memwright(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    command.arg("run").args(args);
+    command
+}
+
+fn with_library(args: &[&str]) -> Command {
+    let mut command = memwright(&["--library"]);
+    command.arg(library()).args(args);
+    command
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A program that cannot be run, or not here: its first bytes are another's.
+fn altered(dir: &Path, name: &str, alter: impl Fn(&mut Vec<u8>)) -> PathBuf {
+    let mut bytes = fs::read(env!("CARGO_BIN_EXE_memwright")).unwrap();
+    bytes.truncate(1 << 20);
+    alter(&mut bytes);
+    let path = dir.join(name);
+    fs::write(&path, bytes).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn the_command_gets_its_arguments_and_its_exit_code_is_passed_on() {
+    let output = with_library(&["--", "sh", "-c", "echo \"$0 $1\"; exit 7", "--lock", "-x"]);
+    let output = { output }.output().unwrap();
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(7), "--lock -x\n"));
+    assert_eq!(error(&output), "");
+}
+
+#[test]
+fn the_library_is_loaded_beside_what_was_to_be_loaded() {
+    let print = "echo $LD_PRELOAD; env | grep ^MEMWRIGHT_ | sort; cat /proc/self/maps";
+    let mut command = with_library(&["--prefault", "--threshold", "64M", "--huge", "auto"]);
+    // A variable that is left from another run.
+    command.env("MEMWRIGHT_LOCK", "1").env("LD_PRELOAD", "libc.so.6");
+    let output = command.args(["--stats", "--", "sh", "-c", print]).output().unwrap();
+    let text = out(&output);
+    let lines: Vec<&str> = text.lines().take(5).collect();
+    let library = library().canonicalize().unwrap();
+    assert_eq!(lines[0], format!("{}:libc.so.6", library.display()));
+    let variables: Vec<&str> =
+        lines[1..].iter().copied().filter(|line| !line.starts_with("MEMWRIGHT_SEC")).collect();
+    assert_eq!(variables[0], "MEMWRIGHT_HUGE=auto");
+    assert_eq!(variables[1], "MEMWRIGHT_PREFAULT=1");
+    assert_eq!(variables[2], "MEMWRIGHT_STATS=1");
+    assert!(text.contains("MEMWRIGHT_THRESHOLD=67108864"), "{text}");
+    assert!(text.matches("libmemwright_preload.so").count() > 1, "it is mapped: {text}");
+}
+
+#[test]
+fn huge_never_is_passed_on_to_what_the_command_starts() {
+    let print = "sh -c 'grep THP_enabled /proc/self/status'";
+    let of = |args: &[&str]| {
+        let output = with_library(args).args(["--", "sh", "-c", print]).output().unwrap();
+        out(&output).split_whitespace().last().map(str::to_owned)
+    };
+    // Kernels before 5.0 do not say.
+    if let Some(before) = of(&[]) {
+        assert_eq!((before.as_str(), of(&["--huge", "never"]).as_deref()), ("1", Some("0")));
+    }
+}
+
+#[test]
+fn without_the_library_it_says_where_it_looked_and_runs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark");
+    let touch = |mut command: Command| command.arg("--").arg("touch").arg(&mark).output().unwrap();
+    let output = touch(memwright(&["--library", "/nowhere/x.so"]));
+    assert_eq!(output.status.code(), Some(3));
+    let said = error(&output);
+    assert!(said.contains("/nowhere/x.so") && said.contains("--library"), "{said}");
+    assert_eq!(said.lines().count(), 1);
+    let text = dir.path().join("text.so");
+    fs::write(&text, "no library").unwrap();
+    let output = touch(memwright(&["--library", text.to_str().unwrap()]));
+    assert_eq!(output.status.code(), Some(3));
+    assert!(error(&output).contains("is no library"), "{}", error(&output));
+    assert!(!mark.exists());
+}
+
+#[test]
+fn the_library_is_found_beside_the_program_and_where_packages_have_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    let lib = dir.path().join("lib/memwright");
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(&lib).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_memwright"), bin.join("memwright")).unwrap();
+    for place in [&lib, &bin] {
+        let there = place.join("libmemwright_preload.so");
+        fs::copy(library(), &there).unwrap();
+        let mut command = Command::new(bin.join("memwright"));
+        let output = command.args(["run", "--", "sh", "-c", "echo $LD_PRELOAD"]).output().unwrap();
+        let expected = there.canonicalize().unwrap();
+        assert_eq!(out(&output).trim(), expected.to_str().unwrap(), "{}", error(&output));
+    }
+}
+
+#[test]
+fn what_is_configured_is_done_and_what_is_wrong_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("memwright.toml");
+    let run = |text: String| {
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        command.arg("--config").arg(&file).args(["run", "--", "sh", "-c"]);
+        command.arg("echo $MEMWRIGHT_THRESHOLD $MEMWRIGHT_HUGE").output().unwrap()
+    };
+    let library = library();
+    let output = run(format!(
+        "[run]\nlibrary = {:?}\nthreshold = \"1G\"\nhuge = \"always\"\n",
+        library.display()
+    ));
+    assert_eq!(out(&output), "1073741824 always\n", "{}", error(&output));
+    for wrong in ["threshold = \"1k\"", "huge = \"maybe\"", "pool = \"x\""] {
+        let output = run(format!("[run]\n{wrong}\n"));
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(error(&output).contains("line 2"), "{}", error(&output));
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    for (args, code) in [
+        (&["--", "no-such-program-at-all"][..], 2),
+        (&["--"], 2),
+        (&["--threshold", "4k", "--", "true"], 2),
+        (&["--pool", "x", "--", "true"], 2),
+        (&["--direct-io", "64k", "--", "true"], 2),
+    ] {
+        let output = with_library(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", error(&output));
+        assert!(!error(&output).is_empty());
+    }
+}
+
+#[test]
+fn it_explains_and_runs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark");
+    let explain = |program: &OsStr| {
+        let mut command = with_library(&["--explain", "--lock", "--huge", "auto", "--"]);
+        let output = command.arg(program).arg(&mark).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+        out(&output)
+    };
+    let text = explain(OsStr::new("touch"));
+    assert!(text.lines().next().unwrap().contains("in parallel."), "{text}");
+    assert!(text.contains("From 32 MiB on") && text.contains("(--lock)"), "{text}");
+    assert!(!mark.exists());
+
+    // PT_INTERP is made PT_NULL: nothing loads libraries, and no program is left of it.
+    let no_interpreter = |bytes: &mut Vec<u8>| {
+        for header in (64..64 + 20 * 56).step_by(56) {
+            if bytes[header] == 3 {
+                bytes[header] = 0;
+            }
+        }
+        bytes[16] = 2;
+    };
+    let program = altered(dir.path(), "static", no_interpreter);
+    assert!(explain(program.as_os_str()).contains("it is static"));
+    let program = altered(dir.path(), "other", |bytes| bytes[18] = 243);
+    assert!(explain(program.as_os_str()).contains("another processor"));
+    let program = altered(dir.path(), "setuid", |_| ());
+    rustix::fs::chown(&program, Some(rustix::fs::Uid::from_raw(65534)), None).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    assert!(explain(program.as_os_str()).contains("setuid"));
+}
+
+#[test]
+fn explaining_says_that_the_library_is_missing() {
+    let args = ["--library", "/nowhere/x.so", "--explain", "--", "true"];
+    let output = memwright(&args).output().unwrap();
+    let text = out(&output);
+    assert!(
+        text.contains("as it is without memwright") && text.contains("/nowhere/x.so"),
+        "{text}"
+    );
+}
