@@ -28,6 +28,14 @@ static ARENA: Arena = Arena(UnsafeCell::new([0; ARENA_BYTES]));
 /// Bytes handed out, above; pieces in use, below.
 static STATE: AtomicU64 = AtomicU64::new(0);
 
+/// How often something was mapped because it did not fit.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Changes when something is mapped that is no memory of the program's.
+pub(crate) fn mapped() -> u64 {
+    MAPPED.load(Ordering::Relaxed)
+}
+
 pub(crate) struct Heap;
 
 #[cfg(not(test))]
@@ -65,6 +73,7 @@ unsafe impl GlobalAlloc for Heap {
         if layout.align() > ARENA_ALIGN {
             return null_mut();
         }
+        MAPPED.fetch_add(1, Ordering::Relaxed);
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: new memory at addresses that the kernel chooses (mmap(2)).

@@ -1,5 +1,6 @@
 //! What operations on large memory have in common.
 
+use crate::heap;
 use crate::settings::{self, Huge};
 use crate::stats::{self, Call};
 use mw_segment::{Existing, Memory, Part, has_room};
@@ -9,10 +10,18 @@ use std::ops::Range;
 /// The most mappings that an operation is split over; whoever has more is left to the kernel.
 pub(crate) const MAX_PARTS: usize = 4096;
 
+/// What is mapped in the range; none where that cannot be said, or where memory of our own may have
+/// been in a hole of it.
+pub(crate) fn parts(addresses: &Range<usize>, limit: usize) -> Option<Vec<Part>> {
+    let before = heap::mapped();
+    let parts = mw_segment::parts(addresses.clone(), limit).ok()?;
+    (heap::mapped() == before).then_some(parts)
+}
+
 /// The parts that can be populated in parallel, from the start of the range to the first hole or
 /// part that cannot: there the kernel's own call may stop.
 pub(crate) fn beginning(addresses: &Range<usize>) -> Option<Vec<Part>> {
-    let mut parts = mw_segment::parts(addresses.clone(), MAX_PARTS).ok()?;
+    let mut parts = parts(addresses, MAX_PARTS)?;
     let mut end = addresses.start;
     let mut whole = 0;
     for part in &parts {

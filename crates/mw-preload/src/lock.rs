@@ -8,7 +8,7 @@
 use crate::apart::apart;
 use crate::large::{self, can_be_populated};
 use crate::stats::Call;
-use crate::{kernel, settings};
+use crate::{kernel, seccomp, settings};
 use mw_segment::Existing;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -30,9 +30,17 @@ pub(crate) fn is_future_locked() -> bool {
 }
 
 /// Before mlock(2).
+///
+/// It is marked here, before there is a stack or anything else of ours that could lie in a hole of
+/// the range. The kernel's own mlock(2), which follows in any case, takes `MLOCK_ONFAULT` back.
 #[cold]
 pub(crate) fn prepare(at: *const c_void, bytes: usize) {
-    if let Some(addresses) = kernel::pages(at, bytes) {
+    let _errno = kernel::Errno::kept();
+    let Some(addresses) = kernel::pages(at, bytes).filter(|_| seccomp::allows()) else { return };
+    // SAFETY: locking changes no content (mlock2(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let marked = unsafe { kernel::mlock2(at, bytes, libc::MLOCK_ONFAULT as c_int) } == 0;
+    if marked {
         apart(&|existing| in_parallel(existing, &addresses));
     }
 }
@@ -40,14 +48,6 @@ pub(crate) fn prepare(at: *const c_void, bytes: usize) {
 fn in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
     let parts = large::beginning(addresses)?;
     if !large::is_worth_it(&parts) {
-        return None;
-    }
-    let at = kernel::pointer(addresses.start);
-    // SAFETY: locking changes no content (mlock2(2)). The kernel's own mlock(2), which follows in any
-    // case, takes MLOCK_ONFAULT back.
-    #[allow(unsafe_code, reason = "a system call")]
-    let locked = unsafe { kernel::mlock2(at, addresses.len(), libc::MLOCK_ONFAULT as c_int) };
-    if locked != 0 {
         return None;
     }
     large::populate(existing, Call::Lock, &parts).ok()
@@ -60,12 +60,12 @@ pub(crate) fn prepare_all(flags: c_int) {
         return;
     }
     apart(&|existing| {
-        let mut parts = mw_segment::parts(0..usize::MAX, MAX_MAPPINGS).ok()?;
+        let mut parts = large::parts(&(0..usize::MAX), MAX_MAPPINGS)?;
         parts.retain(|part| part.bytes() >= SMALL_BYTES && can_be_populated(part));
         if !large::is_worth_it(&parts) {
             return None;
         }
-        // SAFETY: as in `in_parallel`; the kernel's own mlockall(2) follows in any case.
+        // SAFETY: as in `prepare`; the kernel's own mlockall(2) follows in any case.
         #[allow(unsafe_code, reason = "a system call")]
         let locked = unsafe { kernel::mlockall(flags | libc::MCL_ONFAULT) };
         if locked != 0 {

@@ -128,7 +128,7 @@ fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
 
 /// The range, where it is of one mapping of private memory without a file.
 fn private(addresses: &Range<usize>) -> Option<()> {
-    let parts = mw_segment::parts(addresses.clone(), MAX_PARTS).ok()?;
+    let parts = large::parts(addresses, MAX_PARTS)?;
     let [Part { addresses: found, memory: Memory::Anonymous, shared: false, .. }] =
         parts.as_slice()
     else {

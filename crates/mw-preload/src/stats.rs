@@ -36,13 +36,20 @@ struct Count {
     bytes: AtomicU64,
 }
 
-static COUNTS: [Count; CALLS.len()] =
-    [const { Count { calls: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; CALLS.len()];
-static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
-static SAVED_NANOSECONDS: AtomicI64 = AtomicI64::new(0);
+/// All that is counted, on a page of its own: a fork(2) begins anew, while a vfork(2) child, which
+/// has its parent's memory, counts for its parent.
+#[repr(C, align(4096))]
+struct Counts {
+    of: [Count; CALLS.len()],
+    nanoseconds: AtomicU64,
+    saved_nanoseconds: AtomicI64,
+}
 
-/// Whose counts they are: those that a fork has from its parent count for nothing.
-static PROCESS: AtomicU64 = AtomicU64::new(0);
+static COUNTS: Counts = Counts {
+    of: [const { Count { calls: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; CALLS.len()],
+    nanoseconds: AtomicU64::new(0),
+    saved_nanoseconds: AtomicI64::new(0),
+};
 
 /// The file that standard error was at the start: afterwards another may have its number.
 static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -53,6 +60,13 @@ pub(crate) fn begin() {
     let (device, inode) = standard_error().unwrap_or_default();
     ERROR_DEVICE.store(device, Ordering::Relaxed);
     ERROR_INODE.store(inode, Ordering::Relaxed);
+    let page = (&raw const COUNTS).cast_mut().cast();
+    // SAFETY: the page holds nothing but the counts, for which all bits zero is a value
+    // (madvise(2)); where it is refused, a fork counts on from its parent.
+    #[allow(unsafe_code, reason = "a system call")]
+    unsafe {
+        kernel::madvise(page, size_of::<Counts>(), libc::MADV_WIPEONFORK)
+    };
 }
 
 /// Does `work` of so many bytes, and counts it. For `--stats` some of it is done by `sample` before,
@@ -80,31 +94,18 @@ pub(crate) fn noted(
 }
 
 fn count(call: Call, bytes: usize, took: Duration, serial: Option<Duration>) {
-    let own = u64::from(std::process::id());
-    if PROCESS.swap(own, Ordering::Relaxed) != own {
-        forget();
-    }
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let counts = CALLS.iter().zip(&COUNTS).find(|((counted, _), _)| *counted == call);
+    let counts = CALLS.iter().zip(&COUNTS.of).find(|((counted, _), _)| *counted == call);
     if let Some((_, count)) = counts {
         count.calls.fetch_add(1, Ordering::Relaxed);
         count.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-    NANOSECONDS.fetch_add(nanoseconds(took), Ordering::Relaxed);
+    COUNTS.nanoseconds.fetch_add(nanoseconds(took), Ordering::Relaxed);
     let saved = serial.map_or(0, |serial| {
         let signed = |time| i64::try_from(nanoseconds(time)).unwrap_or(i64::MAX);
         signed(serial).saturating_sub(signed(took))
     });
-    SAVED_NANOSECONDS.fetch_add(saved, Ordering::Relaxed);
-}
-
-fn forget() {
-    for count in &COUNTS {
-        count.calls.store(0, Ordering::Relaxed);
-        count.bytes.store(0, Ordering::Relaxed);
-    }
-    NANOSECONDS.store(0, Ordering::Relaxed);
-    SAVED_NANOSECONDS.store(0, Ordering::Relaxed);
+    COUNTS.saved_nanoseconds.fetch_add(saved, Ordering::Relaxed);
 }
 
 #[cfg(not(test))]
@@ -115,8 +116,7 @@ static ENDED: extern "C" fn() = end;
 
 #[cfg_attr(test, allow(dead_code, reason = "tests end without it"))]
 extern "C" fn end() {
-    let own = PROCESS.load(Ordering::Relaxed) == u64::from(std::process::id());
-    if settings::stats() && own {
+    if settings::stats() && total(|count| &count.calls) > 0 {
         let mut line = Line::default();
         if report(&mut line).is_ok() {
             say(line.text());
@@ -126,12 +126,9 @@ extern "C" fn end() {
 
 /// One line of what was done in this process.
 fn report(line: &mut Line) -> fmt::Result {
-    let total = |of: fn(&Count) -> &AtomicU64| {
-        COUNTS.iter().map(|count| of(count).load(Ordering::Relaxed)).sum::<u64>()
-    };
     let calls = total(|count| &count.calls);
-    let seconds = NANOSECONDS.load(Ordering::Relaxed) as f64 / 1e9;
-    let saved = SAVED_NANOSECONDS.load(Ordering::Relaxed) as f64 / 1e9;
+    let seconds = COUNTS.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+    let saved = COUNTS.saved_nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
     write!(
         line,
         "memwright[{}]: {calls} calls done in parallel, {:.2} GiB in {seconds:.3} s",
@@ -139,7 +136,7 @@ fn report(line: &mut Line) -> fmt::Result {
         gib(total(|count| &count.bytes)),
     )?;
     let mut before = " (";
-    for ((_, name), count) in CALLS.iter().zip(&COUNTS) {
+    for ((_, name), count) in CALLS.iter().zip(&COUNTS.of) {
         let calls = count.calls.load(Ordering::Relaxed);
         if calls > 0 {
             let bytes = gib(count.bytes.load(Ordering::Relaxed));
@@ -149,6 +146,10 @@ fn report(line: &mut Line) -> fmt::Result {
     }
     let less = if saved < 0.0 { "more" } else { "less" };
     writeln!(line, "), {:.3} s {less} than by one thread", saved.abs())
+}
+
+fn total(of: fn(&Count) -> &AtomicU64) -> u64 {
+    COUNTS.of.iter().map(|count| of(count).load(Ordering::Relaxed)).sum()
 }
 
 fn gib(bytes: u64) -> f64 {

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The most threads of one call, the caller's included.
 const MAX_THREADS: usize = 17;
 
-/// What each has for its stack, a page that cannot be touched below it.
+/// What each has for its stack, between pages that cannot be touched: one below, where it would grow
+/// over another's, and one above, so that whoever looks at what is mapped never takes it for a part
+/// of the memory beside it.
 const STACK_BYTES: usize = 128 << 10;
 
 /// As pthread_create(3) makes them, but for what the C library keeps of each.
@@ -71,11 +73,11 @@ pub unsafe fn run_bare_threads(wanted: usize, helper: &Body<'_>, own: &mut dyn F
     drop(ended);
 }
 
-/// Stacks side by side, above a page each that stays as it was reserved.
+/// Stacks side by side, apart by a page each that stays as it was reserved.
 fn stacks(count: usize) -> Option<Region> {
     let page = rustix::param::page_size();
     let each = page + STACK_BYTES;
-    let region = Region::reserve(count * each, page, page).ok()?;
+    let region = Region::reserve(count * each + page, page, page).ok()?;
     let map =
         |number: usize| region.map_anonymous(number * each + page..(number + 1) * each, false).ok();
     (0..count).all(|number| map(number).is_some()).then_some(region)

@@ -1,0 +1,103 @@
+//! What the tests of the library have in common.
+
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+pub(crate) const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The library's smallest threshold, so that tests need little memory.
+const THRESHOLD: &str = "1048576";
+
+/// The library, which is not built for a test that cannot link it, in the profile that is there.
+pub(crate) fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(build)
+}
+
+fn build() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--package", "mw-preload", "--message-format", "json"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let messages = text(run(cargo.current_dir(HERE)));
+    let files = messages
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|message| message["target"]["name"] == "memwright_preload")
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    paths.find(|path| path.ends_with("libmemwright_preload.so")).unwrap()
+}
+
+pub(crate) fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    output
+}
+
+pub(crate) fn text(output: Output) -> String {
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A program in C, compiled; it goes with the folder.
+pub(crate) struct Compiled {
+    dir: TempDir,
+}
+
+impl Compiled {
+    pub(crate) fn new(source: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        cc.arg(Path::new(HERE).join("tests/c").join(source)).arg("-o").arg(dir.path().join("it"));
+        run(&mut cc);
+        Self { dir }
+    }
+
+    /// A command that runs it, and is ended where it hangs.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "1", "120"]).arg(self.dir.path().join("it")).args(args);
+        command.current_dir(self.dir.path());
+        command
+    }
+}
+
+/// Has a command run with the library, and everything from 1 MiB on done in parallel.
+pub(crate) fn preload(command: &mut Command) -> &mut Command {
+    command.env("LD_PRELOAD", library()).env("MEMWRIGHT_THRESHOLD", THRESHOLD)
+}
+
+/// How many calls the library says that it has done in parallel.
+pub(crate) fn calls(stderr: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(stderr);
+    let line = text.lines().find(|line| line.contains("calls done in parallel"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+/// A program that the machine has, or none.
+pub(crate) fn program(places: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let all = places.iter().flat_map(|place| dirs.iter().map(move |dir| dir.join(place)));
+    all.into_iter().find(|path| path.is_file())
+}
+
+/// What two runs said, where they differ.
+pub(crate) fn same(what: &str, plain: &str, preloaded: &str) {
+    let differ = |(a, b): &(&str, &str)| a != b;
+    let first = plain.lines().zip(preloaded.lines()).find(differ);
+    assert!(plain == preloaded, "{what}: without and with the library: {first:?}");
+}
+
+pub(crate) fn name(path: &OsStr) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,150 @@
+//! Programs in C, which do the same with the library as without.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{Compiled, calls, library, preload, run, same, text};
+use std::process::Command;
+
+/// Names of the situations in tests/c/situations.c, and whether the library helps in them.
+const SITUATIONS: [(&str, bool); 16] = [
+    ("kinds", true),
+    ("shapes", true),
+    ("all", true),
+    ("memlock", true),
+    ("address-space", false),
+    ("processes", false),
+    ("forks", true),
+    ("threads", true),
+    ("signals", true),
+    ("ended", false),
+    ("cancelled", true),
+    ("seccomp", false),
+    ("root", false),
+    ("no-descriptors", false),
+    ("descriptors", true),
+    ("dl", true),
+];
+
+#[test]
+fn programs_do_the_same_in_every_situation() {
+    let program = Compiled::new("situations.c");
+    for (name, helps) in SITUATIONS {
+        let plain = program.command(&[name]).output().unwrap();
+        let mut command = program.command(&[name]);
+        let with = preload(&mut command).env("MEMWRIGHT_STATS", "1").output().unwrap();
+        let said = String::from_utf8_lossy(&with.stderr);
+        assert_eq!(plain.status, with.status, "{name}: {said}");
+        assert!(plain.status.success(), "{name}: {}", String::from_utf8_lossy(&plain.stderr));
+        same(name, &text(plain), &String::from_utf8_lossy(&with.stdout));
+        let own = said.lines().filter(|line| !line.starts_with("memwright[")).count();
+        assert_eq!(own, 0, "{name}: {said}");
+        // On one processor there is nobody to help, and as who is not root little is locked.
+        if helps && std::thread::available_parallelism().unwrap().get() > 1 {
+            assert!(calls(&with.stderr) > 0, "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_allocator_of_the_programs_own_may_call() {
+    let program = Compiled::new("allocator.c");
+    let plain = text(run(&mut program.command(&[])));
+    let mut command = program.command(&[]);
+    let with = run(preload(&mut command).env("MEMWRIGHT_STATS", "1"));
+    assert!(calls(&with.stderr) > 0);
+    assert_eq!(plain, "reentered 0, locked 0, threads 1\n");
+    same("allocator", &plain, &text(with));
+}
+
+/// `MW_SEQUENCES=1000000` takes some hours.
+#[test]
+fn random_calls_have_the_same_results() {
+    let count = std::env::var("MW_SEQUENCES").unwrap_or_else(|_| "250".to_owned());
+    let program = Compiled::new("sequences.c");
+    for limits in ["limited", "free"] {
+        let arguments = ["0", &count, limits];
+        let mut plain = program.command(&arguments);
+        let mut with = program.command(&arguments);
+        preload(&mut with).env("MEMWRIGHT_STATS", "1");
+        if count.len() > 4 {
+            (plain, with) = (unlimited(plain), unlimited(with));
+        }
+        let plain = text(run(&mut plain));
+        let with = run(&mut with);
+        assert!(calls(&with.stderr) > 10, "{}", String::from_utf8_lossy(&with.stderr));
+        same(limits, &plain, &text(with));
+    }
+}
+
+/// The same command without a limit of its time.
+fn unlimited(command: Command) -> Command {
+    let mut args = command.get_args().skip(3);
+    let mut longer = Command::new(args.next().unwrap());
+    longer.args(args);
+    longer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    longer
+}
+
+#[test]
+fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
+    let dump = |args: &[&str]| text(run(Command::new("readelf").args(args).arg(library())));
+    let versions = dump(&["--version-info", "--wide"]);
+    let glibc = versions.split_whitespace().filter_map(|word| word.strip_prefix("GLIBC_2."));
+    let newest = glibc.filter_map(|minor| minor.split('.').next()?.parse::<u32>().ok()).max();
+    // RHEL 9, Debian 12 and Ubuntu 22.04 have it. Rust's standard library, built against a newer
+    // one, needs it for thread-local storage and dlsym.
+    assert!(newest.unwrap() <= 34, "GLIBC_2.{newest:?}");
+    let symbols = dump(&["--dyn-syms", "--wide"]);
+    let mut exported: Vec<&str> = symbols
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|line| line.len() == 8 && line[4] == "GLOBAL" && line[6] != "UND")
+        .map(|line| line[7])
+        .collect();
+    exported.sort_unstable();
+    let mut expected =
+        ["madvise", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap", "prctl", "shmat"];
+    expected.sort_unstable();
+    assert_eq!(exported, expected);
+}
+
+#[test]
+fn options_populate_and_lock_what_is_mapped() {
+    let program = Compiled::new("options.c");
+    let of = |variables: &[(&str, &str)]| {
+        let mut command = program.command(&[]);
+        preload(&mut command).envs(variables.iter().copied());
+        text(run(&mut command))
+    };
+    let all = "private 16384 of 16384, shared 16384, sysv 16384, reserved 0";
+    let plain = "private 0 of 16384, shared 0, sysv 0, reserved 0";
+    assert_eq!(of(&[]).trim(), format!("{plain}, locked 0, huge 0"));
+    let prefault = of(&[("MEMWRIGHT_PREFAULT", "1")]);
+    assert_eq!(prefault.trim(), format!("{all}, locked 0, huge 0"));
+    let huge = of(&[("MEMWRIGHT_HUGE", "always")]);
+    assert!(huge.trim().ends_with("huge 1"), "{huge}");
+    // Without the privilege, and with a limit, it is left.
+    let lock = of(&[("MEMWRIGHT_LOCK", "1")]);
+    let locked = format!("{all}, locked 16384, huge 0");
+    assert!(lock.trim() == locked || lock.contains("locked 0"), "{lock}");
+}
+
+#[test]
+fn the_statistics_go_where_standard_error_was_or_nowhere() {
+    let program = Compiled::new("closed.c");
+    let mut command = program.command(&["file"]);
+    let output = run(preload(&mut command).env("MEMWRIGHT_STATS", "1"));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(text(output), "the file has 0 bytes\n");
+}
+
+#[test]
+fn the_filter_of_system_calls_is_tried() {
+    let trial = |value: &str| {
+        let mut command = Command::new("true");
+        command.env("LD_PRELOAD", library()).env("MEMWRIGHT_SECCOMP", value).status().unwrap()
+    };
+    assert!(trial("try").success() && trial("tried").success());
+}
