@@ -98,7 +98,7 @@ pub unsafe extern "C" fn mmap64(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
-    if bytes >= settings::threshold() {
+    if bytes >= settings::release_threshold() {
         // SAFETY: the caller's own request.
         if let Some(done) = unsafe { release::unmap(at, bytes) } {
             return done;

@@ -183,7 +183,7 @@ fn is_resident(addresses: &Range<usize>) -> bool {
         let asked = unsafe { kernel::mincore(at, page, &raw mut resident) };
         asked == 0 && resident & 1 != 0
     };
-    addresses.len() >= settings::threshold()
+    addresses.len() >= settings::release_threshold()
         && (0..SAMPLES).filter(|sample| is_there(*sample)).count() * 2 >= SAMPLES
 }
 

@@ -1,0 +1,212 @@
+//! What the library costs and gains: `cargo bench -p mw-preload`, and `-- --write` into
+//! docs/benchmarks.md. Runs with it and without take turns; each figure is a median.
+//!
+//! `--size MIB` and `--rounds N` make it shorter or longer.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Compiled, library, run, text};
+use mw_segment::{Kind, Options, Page};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+const BEGIN: &str = "<!-- made by `cargo bench -p mw-preload -- --write` -->\n";
+const END: &str = "<!-- end of `cargo bench -p mw-preload` -->\n";
+
+/// What is asked for on the command line.
+struct Wanted {
+    mib: usize,
+    rounds: usize,
+    write: bool,
+}
+
+fn wanted() -> Wanted {
+    let args: Vec<String> = std::env::args().collect();
+    let number = |name: &str, default: usize| {
+        let at = args.iter().position(|arg| arg == name);
+        at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(default)
+    };
+    Wanted {
+        mib: number("--size", 4096),
+        rounds: number("--rounds", 5),
+        write: args.iter().any(|arg| arg == "--write"),
+    }
+}
+
+fn main() {
+    let wanted = wanted();
+    let program = Compiled::new("timed.c");
+    let mut page = String::new();
+    let (mib, rounds) = (wanted.mib, wanted.rounds);
+    let _ = writeln!(page, "{rounds} rounds of {mib} MiB; others kept {} busy.\n", others());
+    large(&mut page, &program, mib, rounds);
+    thresholds(&mut page, &program);
+    small(&mut page, &program);
+    start_up(&mut page);
+    let _ = writeln!(page, "At the end others kept {} busy.", others());
+    print!("{page}");
+    if wanted.write {
+        replace(&page);
+    }
+}
+
+/// How many processors others keep busy now.
+fn others() -> String {
+    let ticks = || {
+        let stat = fs::read_to_string("/proc/stat").unwrap();
+        let first = stat.lines().next().unwrap();
+        let fields: Vec<f64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
+        (fields.iter().sum::<f64>(), fields[3] + fields[4])
+    };
+    let before = ticks();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let after = ticks();
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    let busy = cpus * (1.0 - (after.1 - before.1) / (after.0 - before.0).max(1.0));
+    format!("{busy:.1} of {cpus} processors")
+}
+
+/// Rows of numbers that the program prints, with the library where variables are given.
+fn timed(program: &Compiled, args: &[&str], with: Option<&[(&str, &str)]>) -> Vec<Vec<f64>> {
+    let mut command = program.command(args);
+    if let Some(variables) = with {
+        command.env("LD_PRELOAD", library()).envs(variables.iter().copied());
+    }
+    let output = text(run(&mut command));
+    let numbers = |line: &str| line.split_whitespace().flat_map(str::parse).collect();
+    output.lines().map(numbers).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn column(rows: &[Vec<f64>], column: usize) -> f64 {
+    median(rows.iter().map(|row| row[column]).collect())
+}
+
+fn large(page: &mut String, program: &Compiled, mib: usize, rounds: usize) {
+    let size = mib.to_string();
+    let (mut plain, mut with, mut huge) = (Vec::new(), Vec::new(), Vec::new());
+    let mut library_alone = Vec::new();
+    // The first time memory may be new to this machine: a hypervisor has to find it first.
+    let second = |with| timed(program, &["large", &size, "2"], with).pop();
+    for _ in 0..rounds {
+        plain.extend(second(None));
+        with.extend(second(Some(&[])));
+        huge.extend(second(Some(&[("MEMWRIGHT_HUGE", "auto")])));
+        library_alone.push(segment(mib));
+    }
+    let gib = mib as f64 / 1024.0;
+    page.push_str("| one call, ms/GiB | without | `run` | | `run --huge auto` | |\n");
+    page.push_str("|---|---|---|---|---|---|\n");
+    for (number, name) in
+        ["mlock", "munmap", "mmap, MAP_POPULATE", "madvise, DONTNEED"].into_iter().enumerate()
+    {
+        let [plain, with, huge] = [&plain, &with, &huge].map(|rows| column(rows, number));
+        let _ = writeln!(
+            page,
+            "| {name} | {:.0} | {:.0} | {:.1}x | {:.0} | {:.1}x |",
+            plain / gib,
+            with / gib,
+            plain / with,
+            huge / gib,
+            plain / huge
+        );
+    }
+    let own = median(library_alone);
+    let _ = writeln!(
+        page,
+        "\nA segment of `mw-segment`, anonymous on base pages, not locked, is created in {:.0} \
+         ms/GiB: `mmap` with MAP_POPULATE under `run` has {:.0}% of its speed.\n",
+        own / gib,
+        100.0 * own / column(&with, 2)
+    );
+}
+
+/// How long the library takes for the same.
+fn segment(mib: usize) -> f64 {
+    let start = Instant::now();
+    let segment = Options::new(mib << 20).kind(Kind::Anon).page(Page::Base).create().unwrap();
+    let took = start.elapsed();
+    drop(segment);
+    took.as_secs_f64() * 1e3
+}
+
+fn thresholds(page: &mut String, program: &Compiled) {
+    const ROUNDS: usize = 5;
+    page.push_str("With `--threshold 1M`, ms a call, without and with the library:\n\n");
+    page.push_str("| MiB | mlock | munmap | mmap, MAP_POPULATE | madvise, DONTNEED |\n");
+    page.push_str("|---|---|---|---|---|\n");
+    for mib in ["4", "8", "16", "32", "64", "128"] {
+        let (mut plain, mut with) = (Vec::new(), Vec::new());
+        let args = ["large", mib, "5"];
+        for _ in 0..ROUNDS {
+            plain.extend(timed(program, &args, None));
+            with.extend(timed(program, &args, Some(&[("MEMWRIGHT_THRESHOLD", "1048576")])));
+        }
+        let _ = write!(page, "| {mib} |");
+        for number in 0..4 {
+            let (plain, with) = (column(&plain, number), column(&with, number));
+            let _ = write!(page, " {plain:.1}, {with:.1} |");
+        }
+        page.push('\n');
+    }
+    page.push('\n');
+}
+
+fn small(page: &mut String, program: &Compiled) {
+    const ROUNDS: usize = 15;
+    let (mut plain, mut with) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        plain.extend(timed(program, &["small", "200000"], None));
+        with.extend(timed(program, &["small", "200000"], Some(&[])));
+    }
+    page.push_str("| below the threshold, ns of the processor a call | without | `run` | more |\n");
+    page.push_str("|---|---|---|---|\n");
+    for (number, name) in ["madvise", "mlock"].into_iter().enumerate() {
+        let (plain, with) = (column(&plain, number), column(&with, number));
+        let _ = writeln!(page, "| {name} | {plain:.0} | {with:.0} | {:.0} |", with - plain);
+    }
+    page.push('\n');
+}
+
+fn start_up(page: &mut String) {
+    const ROUNDS: usize = 200;
+    let start = |with: bool| {
+        let mut command = Command::new("/bin/true");
+        if with {
+            command.env("LD_PRELOAD", library());
+        }
+        let start = Instant::now();
+        assert!(command.status().unwrap().success());
+        start.elapsed().as_secs_f64() * 1e3
+    };
+    let (plain, with): (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| (start(false), start(true))).unzip();
+    let (plain, with) = (median(plain), median(with));
+    let bytes = fs::metadata(library()).unwrap().len();
+    let _ = writeln!(
+        page,
+        "To start and end `/bin/true` takes {plain:.2} ms, with the library {with:.2} ms: {:.2} ms \
+         more, the median of {ROUNDS} each. Its file has {:.1} MB, most of it line numbers for \
+         debuggers.\n",
+        with - plain,
+        bytes as f64 / 1e6
+    );
+}
+
+/// Puts the page in the place of the last one.
+fn replace(page: &str) {
+    let path = Path::new(common::HERE).join("../../docs/benchmarks.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    fs::write(&path, format!("{before}{BEGIN}\n{page}\n{END}{after}")).unwrap();
+}
