@@ -39,7 +39,7 @@ fn main() {
     let began = Instant::now();
     let mut recording = Simulated::new(&table, Retention::default());
     let (mut largest, mut largest_hour) = (0, 0);
-    println!("\n| days | file and log, MB | MB an hour |\n|---|---|---|");
+    println!("\n| days | file and log, MB | growth that day, MB an hour |\n|---|---|---|");
     for day in 1..=days {
         let before = recording.bytes();
         let step = if short && day + WHOLE_DAYS <= days { SHORT_STEP } else { 1 };
