@@ -49,6 +49,9 @@ _memwright() {
             memwright,report)
                 cmd="memwright__subcmd__report"
                 ;;
+            memwright,run)
+                cmd="memwright__subcmd__run"
+                ;;
             memwright,top)
                 cmd="memwright__subcmd__top"
                 ;;
@@ -91,6 +94,9 @@ _memwright() {
             memwright__subcmd__help,report)
                 cmd="memwright__subcmd__help__subcmd__report"
                 ;;
+            memwright__subcmd__help,run)
+                cmd="memwright__subcmd__help__subcmd__run"
+                ;;
             memwright__subcmd__help,top)
                 cmd="memwright__subcmd__help__subcmd__top"
                 ;;
@@ -107,7 +113,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check capture explain fix undo changes bench watch incidents report top export lab help"
+            opts="-h -V --config --help --version check capture explain fix undo changes bench run watch incidents report top export lab help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -343,7 +349,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check capture explain fix undo changes bench watch incidents report top export lab help"
+            opts="check capture explain fix undo changes bench run watch incidents report top export lab help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -510,6 +516,20 @@ _memwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        memwright__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         memwright__subcmd__help__subcmd__top)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -648,6 +668,36 @@ _memwright() {
                     return 0
                     ;;
                 --recording)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__run)
+            opts="-h -V --lock --prefault --huge --threshold --stats --explain --library --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --huge)
+                    COMPREPLY=($(compgen -W "never auto always" -- "${cur}"))
+                    return 0
+                    ;;
+                --threshold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --library)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
