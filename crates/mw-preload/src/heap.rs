@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const ARENA_BYTES: usize = 256 << 10;
+const ARENA_BYTES: usize = 1 << 20;
 
 /// The largest alignment that the arena and a mapping both have.
 const ARENA_ALIGN: usize = 4096;
