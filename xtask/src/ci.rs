@@ -31,15 +31,15 @@ const STEPS: &[Step] = &[
         cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
     }),
     ("build", || cargo(&["build", "--locked", "--workspace"])),
+    ("documentation", || docs::run(true)),
+    ("promises", promises::run),
+    ("architecture", arch::run),
     ("test", test_all::run),
     ("preflight's answers", || {
         let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
         cargo(&[&bench[..], &["preflight_accuracy", "--", "--answers", "--assert"]].concat())
     }),
     ("lab: field reports and decoys", lab::ci),
-    ("documentation", || docs::run(true)),
-    ("promises", promises::run),
-    ("architecture", arch::run),
 ];
 
 pub(crate) fn run() -> anyhow::Result<()> {
