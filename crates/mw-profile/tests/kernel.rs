@@ -98,7 +98,8 @@ fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
         .find(|wait| (wait.pid, wait.kind) == (pid, WaitKind::CgroupReclaim))
         .unwrap_or_else(|| panic!("{:?}", evidence.waits));
     assert!(wait.count > 10 && wait.total_us > 0 && wait.max_us <= wait.total_us, "{wait:?}");
-    assert_eq!((wait.order, wait.task.as_str()), (Some(0), "dd"), "{wait:?}");
+    // The name is the one that it waited by first: a shell in the group may wait before it is dd.
+    assert!(wait.order == Some(0) && ["sh", "dd"].contains(&wait.task.as_str()), "{wait:?}");
 }
 
 #[test]
