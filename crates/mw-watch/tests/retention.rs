@@ -84,13 +84,14 @@ fn beyond_its_age_the_oldest_rows_go() {
 #[test]
 fn beyond_its_size_the_oldest_rows_go() {
     let retention =
-        Retention { every_row_for: hours(100), max_bytes: 4_000_000, ..Retention::default() };
+        Retention { every_row_for: hours(100), max_bytes: 1_000_000, ..Retention::default() };
     let max_bytes = retention.max_bytes;
     let (kept_hours, bytes) = kept(&recorded(REAL_SECONDS), retention, 8);
     println!("{bytes} bytes for {kept_hours:.1} h");
     // Pages are given back two megabytes at a time, and between two looks an hour is added.
     assert!(bytes <= max_bytes + 3_500_000, "{bytes} bytes of {max_bytes}");
-    assert!((2.0..7.0).contains(&kept_hours), "{kept_hours} h");
+    // How many bytes an hour takes is a matter of what the machine does.
+    assert!((0.2..7.0).contains(&kept_hours), "{kept_hours} h");
 }
 
 /// How many hours are left of some, and the file's size.
