@@ -9,21 +9,24 @@ use std::process::{Command, Stdio};
 pub(crate) fn run() -> anyhow::Result<()> {
     let failed = first_run()?;
     for target in &failed {
-        println!("== failed: {}; once more", target.join(" "));
-        let again: Vec<&str> = target.iter().map(String::as_str).collect();
-        cargo(&[&["test", "--locked"], again.as_slice()].concat())?;
+        println!("== failed: {target}; once more");
+        cargo(&again(target))?;
     }
     if !failed.is_empty() {
-        println!(
-            "== failed at first and passed then: {}",
-            failed.iter().map(|args| args.join(" ")).collect::<Vec<_>>().join(", ")
-        );
+        println!("== failed at first and passed then: {}", failed.join(", "));
     }
     Ok(())
 }
 
-/// Runs everything, and returns cargo's arguments for each target in which a test failed.
-fn first_run() -> anyhow::Result<Vec<Vec<String>>> {
+/// The arguments to run a target like `-p mw-cli --test watch` again: chosen in the whole workspace and
+/// not by its package, which by itself has fewer features, and may lack the very test that failed.
+fn again(target: &str) -> Vec<&str> {
+    let kind = target.split_whitespace().skip_while(|word| !word.starts_with("--"));
+    ["test", "--locked", "--workspace"].into_iter().chain(kind).collect()
+}
+
+/// Runs everything, and returns what cargo calls each target in which a test failed.
+fn first_run() -> anyhow::Result<Vec<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = Command::new(cargo)
         .args(["test", "--locked", "--workspace", "--no-fail-fast"])
@@ -44,9 +47,9 @@ fn first_run() -> anyhow::Result<Vec<Vec<String>>> {
 }
 
 /// From the list at the end of what cargo says: `    `-p mw-cli --test watch``.
-fn failed_targets(lines: &[String]) -> Vec<Vec<String>> {
+fn failed_targets(lines: &[String]) -> Vec<String> {
     let listed = lines.iter().filter_map(|line| line.strip_prefix("    `")?.strip_suffix('`'));
-    listed.map(|args| args.split_whitespace().map(str::to_owned).collect()).collect()
+    listed.map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -58,8 +61,13 @@ mod tests {
         let said = "error: test failed, to rerun pass `-p mw-cli --test watch`\nerror: 2 targets \
                     failed:\n    `-p mw-cli --test watch`\n    `-p mw-record --lib`";
         let lines: Vec<String> = said.lines().map(str::to_owned).collect();
-        let want = [vec!["-p", "mw-cli", "--test", "watch"], vec!["-p", "mw-record", "--lib"]];
-        assert_eq!(failed_targets(&lines), want);
+        assert_eq!(failed_targets(&lines), ["-p mw-cli --test watch", "-p mw-record --lib"]);
         assert!(failed_targets(&["error: could not compile".to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn a_target_is_run_again_with_the_features_that_it_had() {
+        let want = ["test", "--locked", "--workspace", "--test", "watch"];
+        assert_eq!(again("-p mw-cli --test watch"), want);
     }
 }
