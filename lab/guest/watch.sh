@@ -29,6 +29,6 @@ wait $watcher
 echo $? | frame watch.exit
 frame keep/watch.log </run/watch.log
 memwright incidents --recording $RECORDING --json | frame incidents
-memwright report last --recording $RECORDING --format json >/run/incident.json 2>/dev/null &&
-	gzip -c /run/incident.json | frame keep/incident.json.gz
+memwright report worst --recording $RECORDING --format json >/run/incident.json 2>/dev/null &&
+	gzip -c /run/incident.json | frame worst.json.gz
 finish passed

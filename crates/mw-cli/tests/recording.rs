@@ -85,6 +85,23 @@ fn exported(ending: &str, args: &[&str]) -> Vec<u8> {
 }
 
 #[test]
+fn the_latest_and_the_longest_stall_are_found_by_word() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let writer = Writer::start(&path, &Host::default(), Retention::default()).unwrap();
+    for (verdict, lasted_ms) in [("short", 5), ("long", 70_000), ("late", 900)] {
+        let (verdict, ended_unix_ms) = (verdict.to_owned(), START_MS + lasted_ms);
+        let times = Incident { started_unix_ms: START_MS, ended_unix_ms, ..Incident::default() };
+        writer.keep_incident(Incident { verdict, ..times }).unwrap();
+    }
+    drop(writer);
+    for (id, verdict) in [("last", "late"), ("worst", "long"), ("1", "short")] {
+        let said = run(&["report", id, "--recording", path.to_str().unwrap()]);
+        assert_eq!(said.out.lines().next(), Some(verdict), "{id}");
+    }
+}
+
+#[test]
 fn rows_between_two_times_are_exported() {
     let args = ["--since", "2023-11-14T22:14:05Z", "--until", "1700000049"];
     let text = String::from_utf8(exported(".csv", &args)).unwrap();

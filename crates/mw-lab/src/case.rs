@@ -45,6 +45,7 @@
 //! probes = ["redis://localhost"]    # as `memwright watch --probe` takes them
 //! limit = "1s"             # default 500ms
 //! cause = ["thp-compaction"]    # rules of which one must be the first cause of the longest stall
+//! functions = ["migrate_pages"] # kernel functions of which one must be among the first three that grew
 //! ```
 //!
 //! A variant may have a `watch` of its own.

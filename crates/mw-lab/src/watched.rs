@@ -1,6 +1,8 @@
 //! What the recorder must say of a case's stall, `[watch]` in `case.toml`, and whether it did. Pure.
 
+use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 
 use crate::Outcome;
 use crate::case::Kind;
@@ -9,6 +11,12 @@ use crate::verdict;
 
 /// The most stalls of one play.
 const MAX_STALLS: usize = 1000;
+
+/// The most that one stall with its evidence may take.
+const MAX_EVIDENCE_BYTES: u64 = 64 << 20;
+
+/// The functions that somebody who looks at a stall sees at once.
+const FIRST_FUNCTIONS: usize = 3;
 
 /// How a case is watched, and what explains its stall.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -22,6 +30,9 @@ pub struct Watched {
     pub limit: String,
     /// The rules of which one must be the first cause of the longest stall.
     pub cause: Vec<String>,
+    /// Kernel functions of which one must be among the first three that grew during that stall.
+    #[serde(default)]
+    pub functions: Vec<String>,
 }
 
 fn usual_limit() -> String {
@@ -43,6 +54,20 @@ pub struct Stall {
     pub cause: Option<String>,
     /// How sure that cause is, 0 to 100.
     pub confidence_percent: Option<u8>,
+    /// Of the longest stall: the kernel functions that grew the most, the first three.
+    #[serde(default)]
+    pub functions: Vec<String>,
+}
+
+/// What is looked at of a stall's evidence.
+#[derive(Deserialize)]
+struct Evidence {
+    difference: Vec<Grown>,
+}
+
+#[derive(Deserialize)]
+struct Grown {
+    function: String,
 }
 
 impl Stall {
@@ -77,13 +102,26 @@ pub fn judge(watched: &Watched, kind: Kind, run: &Run) -> (Outcome, Option<Stall
         Some(Err(why)) => return (Outcome::Failed(format!("incidents: {why}")), None),
         None => return (Outcome::Failed("the guest sent no incidents".to_owned()), None),
     };
-    let longest = stalls.iter().max_by_key(|stall| stall.duration_ms()).cloned();
+    let mut longest = stalls.iter().max_by_key(|stall| stall.duration_ms()).cloned();
+    if let (Some(stall), Some(packed)) = (&mut longest, run.frames.files.get("worst.json.gz")) {
+        match first_functions(packed) {
+            Ok(functions) => stall.functions = functions,
+            Err(why) => return (Outcome::Failed(format!("the worst stall: {why}")), longest),
+        }
+    }
     (verdict_of(watched, kind, &stalls, longest.as_ref()), longest)
 }
 
 fn parse(text: &str) -> Result<Vec<Stall>, String> {
     let stalls: Vec<Stall> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if stalls.len() > MAX_STALLS { Err(format!("{} of them", stalls.len())) } else { Ok(stalls) }
+}
+
+fn first_functions(packed: &[u8]) -> Result<Vec<String>, String> {
+    let text = GzDecoder::new(packed).take(MAX_EVIDENCE_BYTES);
+    let evidence: Evidence = serde_json::from_reader(text).map_err(|error| error.to_string())?;
+    let first = evidence.difference.into_iter().take(FIRST_FUNCTIONS);
+    Ok(first.map(|grown| grown.function).collect())
 }
 
 fn verdict_of(watched: &Watched, kind: Kind, stalls: &[Stall], longest: Option<&Stall>) -> Outcome {
@@ -97,15 +135,22 @@ fn verdict_of(watched: &Watched, kind: Kind, stalls: &[Stall], longest: Option<&
         Kind::Decoy => stalls.iter().collect(),
         _ => vec![longest],
     };
-    match judged.iter().find(|stall| !expected(stall)) {
-        None => Outcome::Passed,
-        Some(wrong) => Outcome::Failed(format!("the recorder said: {}", wrong.verdict)),
+    if let Some(wrong) = judged.iter().find(|stall| !expected(stall)) {
+        return Outcome::Failed(format!("the recorder said: {}", wrong.verdict));
     }
+    let seen = |function: &String| longest.functions.contains(function);
+    if !watched.functions.is_empty() && !watched.functions.iter().any(seen) {
+        let first = longest.functions.join(", ");
+        return Outcome::Failed(format!("the functions that grew the most were: {first}"));
+    }
+    Outcome::Passed
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flate2::Compression;
+    use flate2::read::GzEncoder;
 
     fn stall(seconds: u64, cause: Option<&str>) -> Stall {
         Stall {
@@ -115,11 +160,22 @@ mod tests {
             verdict: format!("it was {cause:?}"),
             cause: cause.map(str::to_owned),
             confidence_percent: Some(80),
+            functions: Vec::new(),
+        }
+    }
+
+    fn watched(functions: &[&str]) -> Watched {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Watched {
+            probes: vec![],
+            limit: usual_limit(),
+            cause: owned(&["a"]),
+            functions: owned(functions),
         }
     }
 
     fn check(kind: Kind, stalls: &[Stall], want: Outcome) {
-        let watched = Watched { probes: vec![], limit: usual_limit(), cause: vec!["a".to_owned()] };
+        let watched = watched(&[]);
         let longest = stalls.iter().max_by_key(|stall| stall.duration_ms());
         assert_eq!(verdict_of(&watched, kind, stalls, longest), want);
     }
@@ -133,6 +189,21 @@ mod tests {
         let none = Outcome::Failed("the recorder said: it was None".to_owned());
         check(Kind::Tale, &[stall(9, None)], none);
         check(Kind::Tale, &[], Outcome::Failed("the recorder saw no stall".to_owned()));
+    }
+
+    #[test]
+    fn a_guilty_function_is_among_the_first_three() {
+        let json = r#"{"difference": [{"function": "b"}, {"function": "g"}, {"function": "c"},
+            {"function": "d"}]}"#;
+        let mut packed = Vec::new();
+        GzEncoder::new(json.as_bytes(), Compression::fast()).read_to_end(&mut packed).unwrap();
+        let functions = first_functions(&packed).unwrap();
+        let stall = Stall { functions, ..stall(1, Some("a")) };
+        let of = |names| verdict_of(&watched(names), Kind::Tale, &[], Some(&stall));
+        assert_eq!(of(&["g", "x"]), Outcome::Passed);
+        let want = Outcome::Failed("the functions that grew the most were: b, g, c".to_owned());
+        assert_eq!(of(&["d"]), want);
+        assert!(first_functions(&packed[..packed.len() / 2]).is_err());
     }
 
     #[test]

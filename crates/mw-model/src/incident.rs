@@ -295,6 +295,13 @@ pub struct Role {
     pub why: String,
 }
 
+impl IncidentRow {
+    /// How long it lasted, in milliseconds.
+    pub fn duration_ms(&self) -> u64 {
+        self.ended_unix_ms.saturating_sub(self.started_unix_ms)
+    }
+}
+
 impl Incident {
     /// How long it lasted, in milliseconds.
     pub fn duration_ms(&self) -> u64 {

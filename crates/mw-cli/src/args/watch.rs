@@ -104,7 +104,7 @@ pub struct IncidentsArgs {
 /// Arguments of `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ReportArgs {
-    /// The incident, as numbered by incidents; last is the latest
+    /// The incident, as numbered by incidents; last is the latest, worst the longest
     #[arg(value_name = "ID", value_parser = incident_id)]
     pub id: IncidentId,
     /// Write an HTML page that opens without a network to this file; - is standard output
@@ -125,14 +125,19 @@ pub enum IncidentId {
     Number(u64),
     /// The latest.
     Last,
+    /// The longest.
+    Worst,
 }
 
 fn incident_id(text: &str) -> Result<IncidentId, String> {
-    if text == "last" {
-        return Ok(IncidentId::Last);
+    match text {
+        "last" => Ok(IncidentId::Last),
+        "worst" => Ok(IncidentId::Worst),
+        number => number
+            .parse()
+            .map(IncidentId::Number)
+            .map_err(|_| format!("'{text}' is no incident; write its number, last, or worst")),
     }
-    let number = text.parse().map(IncidentId::Number);
-    number.map_err(|_| format!("'{text}' is no incident; write its number, or last"))
 }
 
 /// Output formats of `report`.

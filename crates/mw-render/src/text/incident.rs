@@ -44,7 +44,7 @@ pub fn incidents(rows: &[IncidentRow], layout: Layout) -> String {
         count => page.line(&format!("{count} stalls; see one with: memwright report ID")),
     }
     for row in rows {
-        let lasted = row.ended_unix_ms.saturating_sub(row.started_unix_ms) as f64;
+        let lasted = row.duration_ms() as f64;
         let first = format!("{:>4}  {}  ", row.id, moment(row.started_unix_ms));
         let text = format!("{}: {}", format_duration_ms(lasted), row.verdict);
         page.folded(first.len(), &first, &text);
