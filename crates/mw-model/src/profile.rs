@@ -11,6 +11,10 @@ pub struct Profile {
     pub cpus: u32,
     /// How long was sampled, in milliseconds.
     pub span_ms: u64,
+    /// After how long the first stack of a task was taken, in microseconds; `None` where none was, or
+    /// of a baseline.
+    #[serde(default)]
+    pub first_us: Option<u64>,
     /// Names of functions, each once.
     pub functions: Vec<String>,
     /// Every different stack.

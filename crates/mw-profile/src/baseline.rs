@@ -97,7 +97,8 @@ impl Baseline {
             sum.merge(period);
         }
         let span_ms = u64::try_from(sum.span.as_millis()).unwrap_or(u64::MAX);
-        (span_ms > 0).then_some((sum.table, Span { hz, cpus, span_ms, lost: sum.lost }))
+        (span_ms > 0)
+            .then_some((sum.table, Span { hz, cpus, span_ms, first_us: None, lost: sum.lost }))
     }
 }
 

@@ -46,7 +46,19 @@ pub(crate) struct Reader {
 #[derive(Debug, Clone, Copy)]
 struct Stall {
     began_ns: u64,
+    /// When the first stack of a task was taken.
+    first_ns: Option<u64>,
     lost: Lost,
+}
+
+impl Stall {
+    /// Rings are read one after the other: the first stack is not the first that is read.
+    fn note(&mut self, sample: &Sample<'_>) {
+        if sample.pid != 0 && sample.stack().next().is_some() {
+            let first_ns = self.first_ns.unwrap_or(u64::MAX);
+            self.first_ns = Some(first_ns.min(sample.time_ns));
+        }
+    }
 }
 
 /// Records that were lost since the start.
@@ -91,7 +103,7 @@ impl Reader {
         if self.stall.is_some() {
             return;
         }
-        self.stall = Some(Stall { began_ns, lost: self.lost });
+        self.stall = Some(Stall { began_ns, first_ns: None, lost: self.lost });
         self.waits.stall(waits_since_ns);
         // The rings still have what was sampled before.
         self.drain_stacks();
@@ -111,11 +123,12 @@ impl Reader {
             names.text(name).to_owned()
         });
         let span_ms = now_ns.saturating_sub(stall.began_ns) / 1_000_000;
+        let first_us = stall.first_ns.map(|first| first.saturating_sub(stall.began_ns) / 1000);
         let lost = self.lost.stacks - stall.lost.stacks;
         Seen {
             baseline,
             table: std::mem::take(&mut self.during),
-            span: Span { hz, cpus, span_ms, lost },
+            span: Span { hz, cpus, span_ms, first_us, lost },
             waits,
             lost: lost + self.lost.points - stall.lost.points,
         }
@@ -158,9 +171,12 @@ impl Reader {
                         Some(Origin::Baseline) if is_calm(sample.time_ns) => {
                             self.baseline.add(self.names.of(sample.tid), sample.stack());
                         }
-                        Some(Origin::Stall) if self.stall.is_some() => {
-                            let name = self.names.of(sample.tid);
-                            self.during.add(sample.pid, name, sample.stack());
+                        Some(Origin::Stall) => {
+                            if let Some(stall) = &mut self.stall {
+                                stall.note(&sample);
+                                let name = self.names.of(sample.tid);
+                                self.during.add(sample.pid, name, sample.stack());
+                            }
                         }
                         _ => {}
                     },

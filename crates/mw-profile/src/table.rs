@@ -25,6 +25,7 @@ pub(crate) struct Span {
     pub(crate) hz: u32,
     pub(crate) cpus: u32,
     pub(crate) span_ms: u64,
+    pub(crate) first_us: Option<u64>,
     pub(crate) lost: u64,
 }
 
@@ -95,8 +96,8 @@ impl Table {
         stacks.sort_by(|a, b| {
             b.samples.cmp(&a.samples).then_with(|| (&a.task, &a.frames).cmp(&(&b.task, &b.frames)))
         });
-        let Span { hz, cpus, span_ms, lost } = span;
-        Profile { hz, cpus, span_ms, functions: functions.names, stacks, lost }
+        let Span { hz, cpus, span_ms, first_us, lost } = span;
+        Profile { hz, cpus, span_ms, first_us, functions: functions.names, stacks, lost }
     }
 }
 
@@ -147,7 +148,7 @@ mod tests {
             }
         }
         assert_eq!((table.stacks.len(), table.others), (MAX_STACKS, 20));
-        let span = Span { hz: 7, cpus: 2, span_ms: 1000, lost: 3 };
+        let span = Span { hz: 7, cpus: 2, span_ms: 1000, first_us: None, lost: 3 };
         let profile = table.profile(&Symbols::default(), &names, span);
         assert_eq!(profile.samples(), 2 * MAX_STACKS as u64 + 20, "merged by name, none lost");
         assert_eq!((profile.hz, profile.cpus, profile.span_ms, profile.lost), (7, 2, 1000, 3));

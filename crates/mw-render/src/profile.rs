@@ -23,6 +23,6 @@ fn example() -> mw_model::Profile {
             .to_vec(),
         // A frame that has no name, as a profile from outside may have.
         stacks: vec![stack("mysqld", &[0, 1, 2], 40), stack("a;b\n", &[0], 2), stack("x", &[9], 1)],
-        lost: 0,
+        ..Profile::default()
     }
 }

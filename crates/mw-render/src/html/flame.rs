@@ -152,7 +152,7 @@ mod tests {
             samples: *samples,
         };
         let stacks = stacks.iter().map(stack).collect();
-        Profile { hz: 100, cpus: 2, span_ms: 1000, functions, stacks, lost: 0 }
+        Profile { hz: 100, cpus: 2, span_ms: 1000, functions, stacks, ..Profile::default() }
     }
 
     #[test]
