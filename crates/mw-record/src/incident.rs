@@ -1,7 +1,7 @@
 //! Incidents as the file holds them: what is listed, the body, and the rows of the table.
 
 use crate::codec::{self, Block};
-use mw_model::{INCIDENT_SCHEMA, Incident, TriggerKind};
+use mw_model::{INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error, StrDeserializer};
@@ -10,15 +10,37 @@ use std::io;
 /// The most bytes that an incident's body decompresses to.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// Body and rows of an incident.
-pub(crate) fn pack(mut incident: Incident) -> io::Result<(Vec<u8>, Vec<u8>)> {
+/// An incident, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// What is listed of it; its number is the file's to give.
+    pub(crate) row: IncidentRow,
+    pub(crate) body: Vec<u8>,
+    /// The rows of its table.
+    pub(crate) rows: Vec<u8>,
+}
+
+/// An incident as the file will hold it.
+pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
+    let cause = incident.causes.first();
+    let row = IncidentRow {
+        id: 0,
+        started_unix_ms: incident.started_unix_ms,
+        ended_unix_ms: incident.ended_unix_ms,
+        trigger_kind: incident.trigger.kind,
+        trigger_name: incident.trigger.name.clone(),
+        worst_ms: incident.trigger.worst_ms,
+        verdict: incident.verdict.clone(),
+        cause: cause.map(|cause| cause.finding.rule.clone()),
+        confidence_percent: cause.map(|cause| cause.confidence_percent),
+    };
     let columns = incident.table.columns.iter_mut();
     let block = Block {
         columns: columns.map(|column| std::mem::take(&mut column.values)).collect(),
         at_unix_ms: std::mem::take(&mut incident.table.at_unix_ms),
     };
     let json = serde_json::to_vec(&incident)?;
-    Ok((codec::compress(&json)?, codec::pack(&block)?))
+    Ok(Packed { row, body: codec::compress(&json)?, rows: codec::pack(&block)? })
 }
 
 /// The incident of a body and rows.

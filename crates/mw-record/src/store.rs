@@ -2,12 +2,13 @@
 
 mod create;
 
+use crate::RecordError;
 use crate::codec::{self, Block};
 use crate::format::{AS_TAKEN, LOOSE, beside, damaged, failed, size};
+use crate::incident::{self, Packed};
 use crate::retention::Merge;
 use crate::thin::{Kind, thin};
-use crate::{RecordError, incident};
-use mw_model::{Host, Incident};
+use mw_model::Host;
 use rusqlite::{Connection, Transaction, params};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -260,27 +261,22 @@ impl Store {
     }
 
     /// Adds an incident and gives its number.
-    pub(crate) fn add_incident(&mut self, incident: Incident) -> Result<u64, RecordError> {
-        let cause = incident.causes.first();
-        let (trigger, verdict) = (incident.trigger.clone(), incident.verdict.clone());
-        let rule = cause.map(|cause| cause.finding.rule.clone());
-        let confidence = cause.map(|cause| cause.confidence_percent);
-        let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
-        let (body, rows) = incident::pack(incident).map_err(|error| self.io(error))?;
+    pub(crate) fn add_incident(&mut self, incident: &Packed) -> Result<u64, RecordError> {
+        let Packed { row, body, rows } = incident;
         self.write(|transaction| {
             transaction.execute(
                 "INSERT INTO incident (started_unix_ms, ended_unix_ms, trigger_kind, \
                  trigger_name, worst_ms, verdict, cause, confidence_percent, body, rows) \
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
-                    signed(started),
-                    signed(ended),
-                    incident::kind_word(trigger.kind),
-                    trigger.name,
-                    trigger.worst_ms,
-                    verdict,
-                    rule,
-                    confidence,
+                    signed(row.started_unix_ms),
+                    signed(row.ended_unix_ms),
+                    incident::kind_word(row.trigger_kind),
+                    row.trigger_name,
+                    row.worst_ms,
+                    row.verdict,
+                    row.cause,
+                    row.confidence_percent,
                     body,
                     rows
                 ],

@@ -150,7 +150,8 @@ impl Writer {
     /// punctual.
     ///
     /// # Errors
-    /// It could not be written; the incident is not kept.
+    /// It could not be written. It is tried again after the next rows that can be, unless four later
+    /// ones wait for that too; what still waits when the writer ends is lost.
     pub fn keep_incident(&self, incident: Incident) -> Result<u64, RecordError> {
         let stopped = || RecordError::Stopped { path: self.path.clone() };
         let (reply, answer) = mpsc::channel();

@@ -309,15 +309,22 @@ fn a_full_disk_is_trouble_that_passes() {
     });
     let trouble = writer.trouble().unwrap();
     assert!(trouble.contains("recording.db") && trouble.contains("full"), "{trouble}");
-    let kept = writer.keep_incident(mw_model::Incident::default());
-    assert!(kept.unwrap_err().to_string().contains("full"));
+    for verdict in ["a", "b", "c", "d", "e"] {
+        let verdict = verdict.to_owned();
+        let kept = writer.keep_incident(mw_model::Incident { verdict, ..Default::default() });
+        assert!(kept.unwrap_err().to_string().contains("full"));
+    }
     drop(file);
     fs::remove_file(&filler).unwrap();
     wait_for(|| writer.trouble().is_none());
     wait_for(&mut next);
     drop(writer);
-    let (_, last) = Recording::open(&path).unwrap().range().unwrap().unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let (_, last) = recording.range().unwrap().unwrap();
     assert_eq!(last, START_MS + at * 1_000);
+    let incidents = recording.incidents().unwrap();
+    let verdicts: Vec<&str> = incidents.iter().map(|row| row.verdict.as_str()).collect();
+    assert_eq!(verdicts, ["b", "c", "d", "e"], "the oldest of too many is given up");
 }
 
 #[test]

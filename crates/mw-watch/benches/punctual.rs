@@ -1,8 +1,9 @@
 //! How soon a stall is seen: `cargo bench -p mw-watch --bench punctual -- [STALLS]`.
 //!
 //! A web server of our own answers at once, but for one answer in about two seconds, which takes
-//! [`SLOW`]. Printed is how long after the limit had passed, by the server's clock, the recorder saw
-//! it, and its gaps between two looks at the counters. A stall that began while another was under way
+//! [`SLOW`], all of it in the kernel. Printed is how long after the limit had passed, by the server's
+//! clock, the recorder saw it, how long after that it had the first kernel stack of a task, and its
+//! gaps between two looks at the counters. A stall that began while another was under way
 //! (of the machine's own) is that one's incident, and counted apart.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark ends where something fails")]
 
@@ -10,11 +11,12 @@ use mw_collect::probe::service::Spec;
 use mw_model::Incident;
 use mw_record::{Recording, Retention};
 use mw_watch::{Event, Options, Watch};
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const USUAL_STALLS: usize = 100;
 const PROBE: &str = "web";
@@ -72,6 +74,14 @@ fn say(begun: &[u64], incidents: &[Incident]) {
     println!("{} stalls: {within} seen within 20 ms of their limit", begun.len() - others);
     println!("{} not seen, and {others} more within others", unseen.len() - others);
     println!("ms after the limit: {}", spread(&late));
+    let seen = incidents.iter().filter(|incident| incident.trigger.name == PROBE);
+    let profiles = seen.filter_map(|incident| incident.profile.as_ref());
+    let first: Vec<Option<u64>> = profiles.map(|profile| profile.first_us).collect();
+    let mut taken: Vec<u64> = first.iter().copied().flatten().collect();
+    taken.sort_unstable();
+    let within = taken.iter().filter(|first| **first <= 10_000).count();
+    println!("{} profiles: {within} with a kernel stack within 10 ms", first.len());
+    println!("us from there to the first stack: {}", spread(&taken));
 }
 
 /// How long after its limit a stall was seen that began then; none where it is part of another.
@@ -98,7 +108,7 @@ fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
         match watch.event(at_most)? {
             Event::Incident(incident) => return Some(*incident),
             Event::Begun(_) => {}
-            Event::Lost { error, .. } => panic!("{error}"),
+            Event::Delayed { error, .. } => panic!("{error}"),
         }
     }
 }
@@ -153,7 +163,11 @@ fn answer(mut stream: TcpStream, server: &Server) {
     if server.slow.swap(false, Ordering::SeqCst) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         server.begun_unix_ms.lock().unwrap().push(now.as_millis() as u64);
-        std::thread::sleep(SLOW);
+        let (begun, mut zeros) = (Instant::now(), vec![0; 1 << 20]);
+        let mut zero = File::open("/dev/zero").unwrap();
+        while begun.elapsed() < SLOW {
+            zero.read_exact(&mut zeros).unwrap();
+        }
     }
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }

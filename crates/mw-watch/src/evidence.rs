@@ -56,7 +56,7 @@ impl Evidence {
             let incident = self.incident(&begun);
             let event = match self.writer.keep_incident(incident.clone()) {
                 Ok(id) => Event::Incident(Box::new(Incident { id, ..incident })),
-                Err(error) => Event::Lost { incident: Box::new(incident), error },
+                Err(error) => Event::Delayed { incident: Box::new(incident), error },
             };
             if self.events.send(event).is_err() {
                 return;

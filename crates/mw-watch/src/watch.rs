@@ -65,8 +65,8 @@ pub enum Event {
     Begun(Trigger),
     /// A stall is over and its incident is kept.
     Incident(Box<Incident>),
-    /// A stall is over and its incident could not be kept.
-    Lost {
+    /// A stall is over and its incident could not be kept yet; the writer tries again.
+    Delayed {
         /// The incident, without a number.
         incident: Box<Incident>,
         /// Why.

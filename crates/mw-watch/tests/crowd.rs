@@ -123,7 +123,7 @@ impl Recorder {
                 Some(Event::Incident(incident)) if incident.trigger.name == "web" => {
                     break incident;
                 }
-                Some(Event::Lost { error, .. }) => panic!("{error}"),
+                Some(Event::Delayed { error, .. }) => panic!("{error}"),
                 _ => {}
             }
         };

@@ -86,8 +86,8 @@ impl Service {
                 self.log.warning(&said(&incident));
                 self.captured = None;
             }
-            Some(Event::Lost { incident, error }) => {
-                self.log.error(&format!("{}; not kept: {error}", incident.verdict));
+            Some(Event::Delayed { incident, error }) => {
+                self.log.error(&format!("{}; not kept yet: {error}", incident.verdict));
             }
             None => {}
         }

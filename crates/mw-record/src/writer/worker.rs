@@ -2,9 +2,11 @@
 
 use super::lock::Lock;
 use super::{Command, Row, Shared, held};
+use crate::incident::{self, Packed};
 use crate::store::{self, Store};
 use crate::{RecordError, Retention, retention};
 use mw_model::Host;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,6 +19,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Packed chunks between two rounds of thinning and deleting: an hour.
 const CHUNKS_PER_ROUND: u32 = 12;
 
+/// Incidents that could not be kept and are tried again; of more than that the oldest are given up.
+const MAX_WAITING: usize = 4;
+
 pub(super) struct Worker {
     path: PathBuf,
     host: Host,
@@ -28,6 +33,8 @@ pub(super) struct Worker {
     layouts: Vec<Known>,
     /// Rows that were taken from the queue and are not written yet.
     pending: Vec<Row>,
+    /// Incidents that could not be kept yet.
+    waiting: VecDeque<Packed>,
     packed: u32,
 }
 
@@ -56,6 +63,7 @@ impl Worker {
             open: Some((store, lock)),
             retry_at: Instant::now(),
             layouts: Vec::new(),
+            waiting: VecDeque::new(),
             packed: 0,
         }
     }
@@ -81,7 +89,7 @@ impl Worker {
             let opened = self.reopen();
             self.note(opened);
         }
-        let written = self.write_rows();
+        let written = self.write_rows().and_then(|()| self.keep_waiting());
         self.note(written);
         self.obey();
     }
@@ -163,18 +171,40 @@ impl Worker {
         Ok(())
     }
 
+    /// Keeps an incident, or notes it for another try.
+    fn keep(&mut self, incident: Packed) -> Result<u64, RecordError> {
+        let kept = match &mut self.open {
+            Some((store, _)) => store.add_incident(&incident),
+            None => Err(self.trouble()),
+        };
+        if kept.is_err() {
+            let excess = (self.waiting.len() + 1).saturating_sub(MAX_WAITING);
+            self.waiting.drain(..excess);
+            self.waiting.push_back(incident);
+        }
+        kept
+    }
+
+    /// Tries those incidents again that could not be kept.
+    fn keep_waiting(&mut self) -> Result<(), RecordError> {
+        let Some((store, _)) = &mut self.open else { return Ok(()) };
+        while let Some(incident) = self.waiting.front() {
+            store.add_incident(incident)?;
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
     /// Keeps incidents and captures.
     fn obey(&mut self) {
         loop {
             let Some(command) = held(&self.shared.commands).pop_front() else { return };
             match command {
                 Command::Incident(incident, reply) => {
-                    let kept = match &mut self.open {
-                        Some((store, _)) => store.add_incident(*incident),
-                        None => Err(self.trouble()),
-                    };
+                    let packed = incident::pack(*incident)
+                        .map_err(|source| RecordError::Io { path: self.path.clone(), source });
                     // Whoever asked may have gone.
-                    let _ = reply.send(kept);
+                    let _ = reply.send(packed.and_then(|incident| self.keep(incident)));
                 }
                 Command::Capture(unix_ms, bytes) => {
                     let Some((store, _)) = &mut self.open else {
