@@ -20,12 +20,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-render", &["mw-model", "mw-proc"]),
     ("mw-segment", &["mw-proc", "mw-sys"]),
     ("mw-capi", &["mw-segment"]),
-    ("mw-preload", &["mw-segment", "mw-sys"]),
+    ("mw-iotune", &[]),
+    ("mw-preload", &["mw-iotune", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
     (
         "mw-cli",
         &[
             "mw-collect",
+            "mw-iotune",
             "mw-lab",
             "mw-model",
             "mw-proc",

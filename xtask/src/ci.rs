@@ -20,6 +20,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zstd", "/usr/bin/zstd"),
     ("redis-server", "/usr/bin/redis-server"),
     ("strace", "/usr/bin/strace"),
+    ("xfsprogs", "/usr/sbin/mkfs.xfs"),
+    ("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
 ];
 
 /// A step: its name and what it does.

@@ -48,6 +48,7 @@ fn main() {
     large(&mut page, &program, mib, rounds);
     thresholds(&mut page, &program);
     small(&mut page, &program);
+    transfers(&mut page, &program);
     start_up(&mut page);
     let _ = writeln!(page, "At the end others kept {} busy.", others());
     print!("{page}");
@@ -174,6 +175,30 @@ fn small(page: &mut String, program: &Compiled) {
     for (number, name) in ["madvise", "mlock"].into_iter().enumerate() {
         let (plain, with) = (column(&plain, number), column(&with, number));
         let _ = writeln!(page, "| {name} | {plain:.0} | {with:.0} | {:.0} |", with - plain);
+    }
+    page.push('\n');
+}
+
+fn transfers(page: &mut String, program: &Compiled) {
+    const ROUNDS: usize = 15;
+    let asked = [("MEMWRIGHT_DIRECT_IO", "65536"), ("MEMWRIGHT_DIRECT_IO_READS", "1")];
+    let (mut plain, mut with, mut direct) = (Vec::new(), Vec::new(), Vec::new());
+    let args = ["writes", "200000"];
+    for _ in 0..ROUNDS {
+        plain.extend(timed(program, &args, None));
+        with.extend(timed(program, &args, Some(&[])));
+        direct.extend(timed(program, &args, Some(&asked)));
+    }
+    page.push_str("| 512 bytes, ns of the processor a call | without | `run` | more | ");
+    page.push_str("`run --direct-io 64k --direct-io-reads` | more |\n|---|---|---|---|---|---|\n");
+    for (number, name) in ["write to /dev/null", "pwrite", "pread"].into_iter().enumerate() {
+        let [plain, with, direct] = [&plain, &with, &direct].map(|rows| column(rows, number));
+        let _ = writeln!(
+            page,
+            "| {name} | {plain:.0} | {with:.0} | {:.0} | {direct:.0} | {:.0} |",
+            with - plain,
+            direct - plain
+        );
     }
     page.push('\n');
 }

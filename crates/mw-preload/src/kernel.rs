@@ -60,18 +60,22 @@ impl Errno {
 
 impl Drop for Errno {
     fn drop(&mut self) {
-        // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
-        #[allow(unsafe_code, reason = "errno has no safe wrapper")]
-        let place = unsafe { libc::__errno_location() };
-        // SAFETY: as above.
-        #[allow(unsafe_code, reason = "errno has no safe wrapper")]
-        unsafe {
-            *place = self.0;
-        }
+        set_errno(self.0);
     }
 }
 
-fn errno() -> c_int {
+pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
+    #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+    unsafe {
+        *place = value;
+    }
+}
+
+pub(crate) fn errno() -> c_int {
     // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
     #[allow(unsafe_code, reason = "errno has no safe wrapper")]
     let place = unsafe { libc::__errno_location() };

@@ -1,5 +1,6 @@
 //! `libmemwright_preload.so`, which `memwright run` loads into unmodified programs (LD_PRELOAD): what
-//! they populate, lock and free in large pieces is done in parallel.
+//! they populate, lock and free in large pieces is done in parallel; and where it is asked for, large
+//! and sequential transfers of files stay out of the page cache (`uncached`).
 //!
 //! | call | from the threshold up |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | munmap of private memory | moved away, emptied in parallel there, then unmapped |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
 //! | prctl | looked at: whoever installs a seccomp filter is left alone from then on |
+//! | read, write and their like, sendfile, copy_file_range | with `--direct-io` or a setting of `iotune` |
 //!
 //! What always holds:
 //! - **The kernel's own call answers.** What is done beforehand is what that call would do as well,
@@ -38,8 +40,11 @@ mod kernel;
 mod large;
 mod lock;
 mod map;
+mod next;
 mod release;
 mod seccomp;
 mod settings;
 mod stats;
+pub mod transfer;
 mod trial;
+mod uncached;

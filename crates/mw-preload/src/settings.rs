@@ -7,13 +7,15 @@
 //! | `MEMWRIGHT_PREFAULT` | `1`: large memory that is mapped for writing is populated at once | off |
 //! | `MEMWRIGHT_LOCK` | `1`: memory is locked as it is touched, large memory populated at once | off |
 //! | `MEMWRIGHT_HUGE` | `auto` or `always`: transparent huge pages for large memory | as without |
+//! | `MEMWRIGHT_DIRECT_IO` | bytes from which on a transfer of a file goes uncached, where the table of `iotune` does not say | never |
+//! | `MEMWRIGHT_DIRECT_IO_READS` | `1`: reads too | off |
 //! | `MEMWRIGHT_STATS` | `1`: says at exit what was done | off |
 //! | `MEMWRIGHT_SECCOMP` | `tried`: the filter that was there at the start lets this library work | leave it |
 //! | | `try`: ends the process at once, after having done everything once | |
 
-use crate::{kernel, stats, trial};
+use crate::{kernel, next, stats, trial, uncached};
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Smaller operations gain less than the threads cost that do them.
 const DEFAULT_THRESHOLD_BYTES: usize = 32 << 20;
@@ -24,6 +26,8 @@ const LEAST_THRESHOLD_BYTES: usize = 1 << 20;
 /// Nothing is large before the library is loaded.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 static PREFAULT: AtomicBool = AtomicBool::new(false);
+static DIRECT_IO: AtomicU64 = AtomicU64::new(0);
+static DIRECT_IO_READS: AtomicBool = AtomicBool::new(false);
 static LOCK: AtomicBool = AtomicBool::new(false);
 static STATS: AtomicBool = AtomicBool::new(false);
 static FILTER_TRIED: AtomicBool = AtomicBool::new(false);
@@ -63,6 +67,17 @@ pub(crate) fn lock() -> bool {
     LOCK.load(Ordering::Relaxed)
 }
 
+/// From how many bytes on a transfer of a file goes uncached where its path has no setting of its own;
+/// 0: never.
+pub(crate) fn direct_io() -> u64 {
+    DIRECT_IO.load(Ordering::Relaxed)
+}
+
+/// Whether that holds for reads too.
+pub(crate) fn direct_io_reads() -> bool {
+    DIRECT_IO_READS.load(Ordering::Relaxed)
+}
+
 /// What is wanted of transparent huge pages.
 pub(crate) fn huge() -> Huge {
     let is = |huge: Huge| HUGE.load(Ordering::Relaxed) == huge as u8;
@@ -88,22 +103,35 @@ static LOADED: extern "C" fn() = load;
 #[cfg_attr(test, allow(dead_code, reason = "tests set what they need"))]
 extern "C" fn load() {
     let _errno = kernel::Errno::kept();
-    if !mw_sys::can_populate() {
-        return;
-    }
+    next::resolve();
     if is(c"MEMWRIGHT_SECCOMP", b"try") {
         trial::run();
     }
     STATS.store(is(c"MEMWRIGHT_STATS", b"1"), Ordering::Relaxed);
-    PREFAULT.store(is(c"MEMWRIGHT_PREFAULT", b"1"), Ordering::Relaxed);
     FILTER_TRIED.store(is(c"MEMWRIGHT_SECCOMP", b"tried"), Ordering::Relaxed);
+    stats::begin();
+    load_direct_io();
+    if mw_sys::can_populate() {
+        load_memory();
+    }
+}
+
+fn load_direct_io() {
+    let size = variable(c"MEMWRIGHT_DIRECT_IO").and_then(bytes).filter(|bytes| *bytes > 0);
+    let size = size.map_or(0, |bytes| (bytes as u64).max(mw_iotune::SIZE_MIN_BYTES));
+    DIRECT_IO.store(size, Ordering::Relaxed);
+    DIRECT_IO_READS.store(is(c"MEMWRIGHT_DIRECT_IO_READS", b"1"), Ordering::Relaxed);
+    uncached::begin();
+}
+
+fn load_memory() {
+    PREFAULT.store(is(c"MEMWRIGHT_PREFAULT", b"1"), Ordering::Relaxed);
     let huge = match variable(c"MEMWRIGHT_HUGE") {
         Some(b"auto") => Huge::Auto,
         Some(b"always") => Huge::Always,
         _ => Huge::Unchanged,
     };
     HUGE.store(huge as u8, Ordering::Relaxed);
-    stats::begin();
     if is(c"MEMWRIGHT_LOCK", b"1") {
         LOCK.store(lock_everything(), Ordering::Relaxed);
     }

@@ -3,7 +3,7 @@
 //! The time that was saved is measured against a part of the same work that is done by one thread,
 //! before the rest is done in parallel.
 
-use crate::{kernel, settings};
+use crate::{kernel, settings, uncached};
 use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use std::fmt::{self, Write};
@@ -116,11 +116,25 @@ static ENDED: extern "C" fn() = end;
 
 #[cfg_attr(test, allow(dead_code, reason = "tests end without it"))]
 extern "C" fn end() {
-    if settings::stats() && total(|count| &count.calls) > 0 {
-        let mut line = Line::default();
-        if report(&mut line).is_ok() {
-            say(line.text());
-        }
+    if !settings::stats() {
+        return;
+    }
+    if total(|count| &count.calls) > 0 {
+        say_line(report);
+    }
+    let uncached = uncached::uncached_bytes();
+    if uncached > 0 {
+        say_line(|line| {
+            let (id, mib) = (std::process::id(), uncached as f64 / f64::from(1 << 20));
+            writeln!(line, "memwright[{id}]: {mib:.1} MiB kept out of the page cache")
+        });
+    }
+}
+
+fn say_line(write: impl FnOnce(&mut Line) -> fmt::Result) {
+    let mut line = Line::default();
+    if write(&mut line).is_ok() {
+        say(line.text());
     }
 }
 

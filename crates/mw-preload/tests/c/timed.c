@@ -1,4 +1,4 @@
-/* How long calls take: `timed small CALLS` in ns a call, `timed large MIB ROUNDS` in ms. */
+/* How long calls take: `timed small CALLS` and `timed writes CALLS` in ns a call, `timed large MIB ROUNDS` in ms. */
 #include "state.h"
 #include <time.h>
 
@@ -23,6 +23,24 @@ static void small(long calls) {
     printf("%f %f\n", (advised - start) * 1e6 / calls, (locked - advised) * 1e6 / calls);
 }
 
+/* 512 bytes a call, again and again at the beginning of a file. */
+static void writes(long calls) {
+    static char bytes[512];
+    FILE *file = tmpfile();
+    int fd = fileno(file), null = open("/dev/null", O_WRONLY);
+    double start = used();
+    for (long i = 0; i < calls; i++) (void)!write(null, bytes, sizeof bytes);
+    double discarded = used();
+    for (long i = 0; i < calls; i++) (void)!pwrite(fd, bytes, sizeof bytes, 0);
+    double written = used();
+    for (long i = 0; i < calls; i++) (void)!pread(fd, bytes, sizeof bytes, 0);
+    double got = used();
+    printf("%f %f %f\n", (discarded - start) * 1e6 / calls, (written - discarded) * 1e6 / calls,
+           (got - written) * 1e6 / calls);
+    fclose(file);
+    close(null);
+}
+
 static void large(size_t bytes) {
     int rw = PROT_READ | PROT_WRITE;
     char *at = map(bytes, rw, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -45,6 +63,8 @@ int main(int count, char **arguments) {
     for (long round = 0; round < rounds; round++) {
         if (!strcmp(arguments[1], "small"))
             small(number);
+        else if (!strcmp(arguments[1], "writes"))
+            writes(number);
         else
             large(number * MIB);
     }

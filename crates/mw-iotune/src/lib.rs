@@ -1,0 +1,22 @@
+//! Discovered direct I/O, as `memwright iotune` sets it and libmemwright_preload.so obeys it: the
+//! table of settings per path, and the page by which a running program is told of a change and says
+//! what it did.
+//!
+//! The two are different programs, of different versions perhaps, and share nothing but these two
+//! forms. Reading the table allocates nothing: that is done inside write(2) of any program.
+
+mod control;
+mod table;
+
+pub use control::{
+    Control, FLOOR_OFFSET, MAGIC, OFF, PAGE_BYTES, READ_AGAIN, SLOTS, Seen, SeenSlot, Slot,
+};
+pub use table::{
+    Line, SIZE_MIN_BYTES, Setting, TABLE_MAX_BYTES, escape, find, key, lines, setting,
+};
+
+/// The table that is in force, until the next reboot.
+pub const LIVE: &str = "/run/memwright/iotunetab";
+
+/// The table that is put in force at the next boot.
+pub const SAVED: &str = "/etc/memwright/iotunetab";

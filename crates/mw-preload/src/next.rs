@@ -1,0 +1,98 @@
+//! The C library's own functions of files, which are points where a thread may be cancelled
+//! (pthreads(7)): a bare system call is none. They are resolved when the library is loaded; before
+//! that, while other libraries are made ready, the system call is made.
+//!
+//! A cancelled thread is unwound through these functions, so that they are of the kind that may be,
+//! and nothing in them has to be dropped.
+
+#![allow(unsafe_code, reason = "calls of the C library by address")]
+
+use libc::{c_int, c_long, iovec, loff_t, off_t, size_t, ssize_t};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function for each of the C library's, which is called where it was found.
+macro_rules! functions {
+    ($($name:ident = $known:literal, $number:ident (
+        $($argument:ident: $kind:ty),*; $($passed:expr),*
+    ) -> $result:ty;)*) => {
+        /// Finds them all.
+        pub(crate) fn resolve() {
+            $(resolved::$name.store(find($known), Ordering::Relaxed);)*
+        }
+
+        #[allow(non_upper_case_globals, reason = "named after the functions")]
+        mod resolved {
+            use super::{AtomicPtr, c_void, null_mut};
+            $(pub(super) static $name: AtomicPtr<c_void> = AtomicPtr::new(null_mut());)*
+        }
+
+        $(
+            #[inline]
+            pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
+                let found = resolved::$name.load(Ordering::Relaxed);
+                if found.is_null() {
+                    // SAFETY: the caller answers for it as for the C library's function.
+                    return unsafe { libc::syscall(libc::$number, $($passed),*) } as $result;
+                }
+                type Function = unsafe extern "C-unwind" fn($($kind),*) -> $result;
+                // SAFETY: the C library's function of this name has these arguments.
+                let function = unsafe { std::mem::transmute::<*mut c_void, Function>(found) };
+                // SAFETY: the caller answers for it.
+                unsafe { function($($argument),*) }
+            }
+        )*
+    };
+}
+
+functions! {
+    write = c"write", SYS_write(
+        fd: c_int, at: *const c_void, bytes: size_t; fd, at, bytes
+    ) -> ssize_t;
+    pwrite = c"pwrite64", SYS_pwrite64(
+        fd: c_int, at: *const c_void, bytes: size_t, offset: off_t; fd, at, bytes, offset
+    ) -> ssize_t;
+    writev = c"writev", SYS_writev(
+        fd: c_int, pieces: *const iovec, count: c_int; fd, pieces, count
+    ) -> ssize_t;
+    pwritev = c"pwritev64", SYS_pwritev(
+        fd: c_int, pieces: *const iovec, count: c_int, offset: off_t; fd, pieces, count, offset, HIGH
+    ) -> ssize_t;
+    pwritev2 = c"pwritev64v2", SYS_pwritev2(
+        fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int;
+        fd, pieces, count, offset, HIGH, flags
+    ) -> ssize_t;
+    read = c"read", SYS_read(
+        fd: c_int, at: *mut c_void, bytes: size_t; fd, at, bytes
+    ) -> ssize_t;
+    pread = c"pread64", SYS_pread64(
+        fd: c_int, at: *mut c_void, bytes: size_t, offset: off_t; fd, at, bytes, offset
+    ) -> ssize_t;
+    readv = c"readv", SYS_readv(
+        fd: c_int, pieces: *const iovec, count: c_int; fd, pieces, count
+    ) -> ssize_t;
+    preadv = c"preadv64", SYS_preadv(
+        fd: c_int, pieces: *const iovec, count: c_int, offset: off_t; fd, pieces, count, offset, HIGH
+    ) -> ssize_t;
+    preadv2 = c"preadv64v2", SYS_preadv2(
+        fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int;
+        fd, pieces, count, offset, HIGH, flags
+    ) -> ssize_t;
+    sendfile = c"sendfile64", SYS_sendfile(
+        to: c_int, from: c_int, offset: *mut off_t, bytes: size_t; to, from, offset, bytes
+    ) -> ssize_t;
+    copy_file_range = c"copy_file_range", SYS_copy_file_range(
+        from: c_int, from_offset: *mut loff_t, to: c_int, to_offset: *mut loff_t, bytes: size_t,
+        flags: libc::c_uint;
+        from, from_offset, to, to_offset, bytes, flags
+    ) -> ssize_t;
+}
+
+/// The upper half of an offset, of which 64-bit kernels take none.
+const HIGH: c_long = 0;
+
+fn find(name: &std::ffi::CStr) -> *mut c_void {
+    // SAFETY: the name ends with a zero byte (dlsym(3)).
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}

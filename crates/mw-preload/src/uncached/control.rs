@@ -1,0 +1,189 @@
+//! What is asked for, per path, and what was done. `mw_iotune` says how others are told and tell.
+
+use super::{Way, system};
+use crate::apart::apart;
+use crate::settings;
+use mw_iotune::{Control, OFF, READ_AGAIN, TABLE_MAX_BYTES};
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+/// In the library's data, at the beginning of a page, where `memwright iotune` looks for it.
+static CONTROL: Control = Control::new();
+
+/// Whether some reads go uncached.
+static READS: AtomicBool = AtomicBool::new(false);
+
+/// How often the table was read.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+static TABLE: Table = Table {
+    held: AtomicBool::new(false),
+    length: AtomicUsize::new(0),
+    root: AtomicU64::new(0),
+    bytes: UnsafeCell::new(Bytes { text: [0; TABLE_MAX_BYTES], path: [0; PATH_MAX_BYTES] }),
+};
+
+const PATH_MAX_BYTES: usize = 4096;
+
+/// `mw_iotune::LIVE`, for system calls.
+const LIVE: &CStr = c"/run/memwright/iotunetab";
+
+/// The table as it was read last.
+struct Table {
+    /// Whoever finds it held goes on without: it may be held below a signal handler.
+    held: AtomicBool,
+    length: AtomicUsize,
+    /// Who / was then: paths of another root (chroot(2)) are others.
+    root: AtomicU64,
+    bytes: UnsafeCell<Bytes>,
+}
+
+struct Bytes {
+    text: [u8; TABLE_MAX_BYTES],
+    /// Room for a path, which a signal handler's stack may not have.
+    path: [u8; PATH_MAX_BYTES],
+}
+
+// SAFETY: the bytes are used by who holds the table.
+#[allow(unsafe_code, reason = "one thread at a time")]
+unsafe impl Sync for Table {}
+
+/// A path's setting, or that nobody can say now.
+pub(super) enum Known {
+    Setting { size: u64, slot: u32 },
+    LeftAlone,
+    NotNow,
+}
+
+/// Whether nothing goes uncached, which is all that a call costs then; where the table has changed
+/// it is read.
+#[inline]
+pub(crate) fn is_off() -> bool {
+    let floor = CONTROL.floor.load(Relaxed);
+    floor == OFF || (floor == READ_AGAIN && is_off_in_the_new_table())
+}
+
+/// Whether no reads go uncached.
+#[inline]
+pub(crate) fn are_reads_off() -> bool {
+    is_off() || !READS.load(Relaxed)
+}
+
+/// The smallest size from which on anything goes uncached.
+pub(super) fn floor() -> u64 {
+    CONTROL.floor.load(Relaxed)
+}
+
+/// Another number where other settings hold.
+pub(super) fn generation() -> u64 {
+    GENERATION.load(Relaxed)
+}
+
+/// Reads the table when the library is loaded: whoever has descriptors then has no other thread.
+pub(crate) fn begin() {
+    if crate::seccomp::allows() {
+        CONTROL.floor.store(TABLE.hold(read).unwrap_or(OFF), Relaxed);
+    }
+}
+
+#[cold]
+fn is_off_in_the_new_table() -> bool {
+    // Whoever asks once more in the meantime is heard: the number is 0 again then.
+    if CONTROL.floor.compare_exchange(READ_AGAIN, OFF, Relaxed, Relaxed).is_ok() {
+        let floor = AtomicU64::new(OFF);
+        apart(&|_| {
+            let read = TABLE.hold(read)?;
+            floor.store(read, Relaxed);
+            Some(())
+        });
+        let _ = CONTROL.floor.compare_exchange(OFF, floor.into_inner(), Relaxed, Relaxed);
+    }
+    CONTROL.floor.load(Relaxed) == OFF
+}
+
+/// Reads the table, and says the smallest size of all.
+fn read(bytes: &mut Bytes) -> u64 {
+    let length = system::read_file(LIVE, &mut bytes.text);
+    TABLE.length.store(length, Relaxed);
+    TABLE.root.store(system::root(), Relaxed);
+    GENERATION.fetch_add(1, Relaxed);
+    let text = bytes.text.get(..length).unwrap_or_default();
+    let settings = || mw_iotune::lines(text).filter_map(|(_, line)| Some(line.ok()?.setting));
+    let reads = settings().any(|setting| setting.reads == Some(true));
+    READS.store(reads || settings::direct_io_reads(), Relaxed);
+    let sizes = settings().filter_map(|setting| setting.size).chain([settings::direct_io()]);
+    sizes.filter(|size| *size != 0).min().unwrap_or(OFF)
+}
+
+/// What holds for the file behind a descriptor, which is recognised just now.
+pub(super) fn setting(way: Way, fd: c_int) -> Known {
+    let process = u64::from(std::process::id());
+    if CONTROL.process.load(Relaxed) != process {
+        CONTROL.begin(process);
+    }
+    let Some((key, line)) = TABLE.hold(|bytes| line(fd, bytes)) else { return Known::NotNow };
+    let size = line.size.unwrap_or(settings::direct_io());
+    let reads = line.reads.unwrap_or(settings::direct_io_reads());
+    if size == 0 || (way == Way::Read && !reads) {
+        return Known::LeftAlone;
+    }
+    let slot = CONTROL.slot(key);
+    if let Some(counts) = CONTROL.slots.get(slot) {
+        counts.size.store(size, Relaxed);
+    }
+    Known::Setting { size, slot: slot as u32 }
+}
+
+/// The key of the line that holds for a file, and what that says.
+fn line(fd: c_int, bytes: &mut Bytes) -> (u64, mw_iotune::Setting) {
+    let length = TABLE.length.load(Relaxed);
+    let text = bytes.text.get(..length).unwrap_or_default();
+    let none = (mw_iotune::key(b""), mw_iotune::Setting::default());
+    if text.is_empty() || system::root() != TABLE.root.load(Relaxed) {
+        return none;
+    }
+    let path = system::path(fd, &mut bytes.path);
+    let found = mw_iotune::find(text, path.unwrap_or_default());
+    found.map_or(none, |line| (mw_iotune::key(line.path), line.setting))
+}
+
+/// Notes bytes that went past the page cache, or did not.
+pub(super) fn count(slot: u32, bytes: u64, is_uncached: bool) {
+    if let Some(slot) = CONTROL.slots.get(slot as usize) {
+        let counter = if is_uncached { &slot.uncached } else { &slot.cached };
+        counter.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// How many bytes were kept out of the page cache by this process.
+pub(crate) fn uncached_bytes() -> u64 {
+    let is_own = CONTROL.process.load(Relaxed) == u64::from(std::process::id());
+    let all = CONTROL.slots.iter().map(|slot| slot.uncached.load(Relaxed)).sum();
+    if is_own { all } else { 0 }
+}
+
+impl Table {
+    /// What `work` makes of it; none where it is held.
+    fn hold<T>(&self, work: impl FnOnce(&mut Bytes) -> T) -> Option<T> {
+        if self.held.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: who holds the table is alone with the bytes.
+        #[allow(unsafe_code, reason = "one thread at a time")]
+        let done = work(unsafe { &mut *self.bytes.get() });
+        self.held.store(false, Release);
+        Some(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_where_iotune_writes_it() {
+        assert_eq!(LIVE.to_str(), Ok(mw_iotune::LIVE));
+    }
+}

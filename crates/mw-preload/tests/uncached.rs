@@ -1,0 +1,203 @@
+//! Discovered direct I/O: programs in C transfer files with the library and without, on whatever
+//! filesystems this machine can make.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{Compiled, library, run, same, text};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+const SIZE: (&str, &str) = ("MEMWRIGHT_DIRECT_IO", "65536");
+const READS: (&str, &str) = ("MEMWRIGHT_DIRECT_IO_READS", "1");
+
+/// What a program prints in a situation, in a new folder.
+fn said(program: &Compiled, args: &[&str], place: &Path, with: Option<&[(&str, &str)]>) -> String {
+    let dir = tempfile::tempdir_in(place).unwrap();
+    let mut all = vec![args[0], dir.path().to_str().unwrap()];
+    all.extend(&args[1..]);
+    let mut command = program.command(&all);
+    if let Some(variables) = with {
+        command.env("LD_PRELOAD", library()).envs(variables.iter().copied());
+    }
+    let output = run(&mut command);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
+    text(output)
+}
+
+/// The same with the library and without, writing and reading.
+fn check(program: &Compiled, args: &[&str], place: &Path) {
+    let plain = said(program, args, place, None);
+    let with = said(program, args, place, Some(&[SIZE, READS]));
+    same(&format!("{args:?} in {}", place.display()), &plain, &with);
+}
+
+/// A filesystem in a file, on a loop device; none where this machine does not make it.
+struct Disk {
+    dir: TempDir,
+    mounts: Vec<PathBuf>,
+}
+
+impl Disk {
+    fn new(kind: &str, room: Option<&str>) -> Option<Self> {
+        let mut disk = Self { dir: tempfile::tempdir().unwrap(), mounts: Vec::new() };
+        let made = disk.make(kind, room);
+        if let Err(why) = &made {
+            println!("skipped: no {kind} on a loop device here: {why}");
+        }
+        made.is_ok().then_some(disk)
+    }
+
+    fn make(&mut self, kind: &str, room: Option<&str>) -> Result<(), String> {
+        let backing = self.dir.path().join("backing");
+        fs::create_dir(&backing).unwrap();
+        if let Some(room) = room {
+            self.mount(Command::new("mount").args(["-t", "tmpfs", "-o", room, "tmpfs"]), &backing)?;
+        }
+        let image = backing.join("disk");
+        File::create(&image).unwrap().set_len(320 << 20).unwrap();
+        let options: &[&str] = match kind {
+            "ext4" => &["-q", "-F", "-O", "^has_journal", "-E", "nodiscard"],
+            "xfs" => &["-q", "-f"],
+            _ => &["-q"],
+        };
+        quiet(Command::new(format!("mkfs.{kind}")).args(options).arg(&image))?;
+        let at = self.path();
+        fs::create_dir(&at).unwrap();
+        self.mount(Command::new("mount").args(["-o", "loop"]).arg(&image), &at)
+    }
+
+    fn mount(&mut self, command: &mut Command, at: &Path) -> Result<(), String> {
+        quiet(command.arg(at))?;
+        self.mounts.push(at.to_owned());
+        Ok(())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("mounted")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        for mount in self.mounts.iter().rev() {
+            let _ = quiet(Command::new("umount").arg(mount));
+        }
+    }
+}
+
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let why = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    output.status.success().then_some(()).ok_or_else(why)
+}
+
+/// A folder on the disk that tests are built on: /tmp may be memory.
+fn on_disk() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// `MW_SEQUENCES=1000000` takes some hours.
+#[test]
+fn random_transfers_have_the_same_results() {
+    let count = std::env::var("MW_SEQUENCES").unwrap_or_else(|_| "150".to_owned());
+    let program = Compiled::new("transfers.c");
+    let dir = on_disk();
+    check(&program, &["sequences", "0", &count], dir.path());
+    check(&program, &["sequences", "1000", "40"], Path::new("/dev/shm"));
+    for kind in ["xfs", "btrfs"] {
+        if let Some(disk) = Disk::new(kind, None) {
+            check(&program, &["sequences", "2000", "60"], &disk.path());
+        }
+    }
+}
+
+#[test]
+fn programs_transfer_the_same_in_every_situation() {
+    let program = Compiled::new("transfers.c");
+    let dir = on_disk();
+    for situation in
+        ["ways", "limited", "signals", "threads", "forks", "pipes", "files", "cancelled"]
+    {
+        check(&program, &[situation], dir.path());
+    }
+    if rustix::process::geteuid().is_root() {
+        check(&program, &["root"], dir.path());
+    }
+}
+
+#[test]
+fn a_full_disk_is_met_at_the_same_byte() {
+    let Some(disk) = Disk::new("ext4", None) else { return };
+    let program = Compiled::new("transfers.c");
+    check(&program, &["full"], &disk.path());
+}
+
+/// A disk loses what it has taken, is mended, and takes more. Whoever asks is told, with the library as
+/// without: nothing of what it does takes an error from the program.
+#[test]
+fn an_error_of_the_disk_is_told_to_who_asks() {
+    let program = Compiled::new("transfers.c");
+    for bytes in ["16384", "262144"] {
+        let told = [None, Some(SIZE)].map(|with| lost(&program, bytes, with));
+        let [Some(plain), Some(with)] = told else { return };
+        assert!(plain.contains("first -1"), "the disk lost nothing: {plain}");
+        same(&format!("lost, {bytes} at a time"), &plain, &with);
+    }
+}
+
+fn lost(program: &Compiled, bytes: &str, with: Option<(&str, &str)>) -> Option<String> {
+    let disk = Disk::new("ext4", Some("size=24m"))?;
+    let mut command = program.command(&["lost", disk.path().to_str().unwrap(), bytes]);
+    if let Some((name, value)) = with {
+        command.env("LD_PRELOAD", library()).env(name, value);
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "written\n");
+    let backing = disk.dir.path().join("backing");
+    quiet(Command::new("mount").args(["-o", "remount,size=400m"]).arg(backing)).unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(child.wait().unwrap().success());
+    Some(rest)
+}
+
+/// MiB of 96 that stay in the page cache, by the way they were written or read.
+fn kept(program: &Compiled, place: &Path, with: Option<&[(&str, &str)]>) -> BTreeMap<String, u64> {
+    let said = said(program, &["cache"], place, with);
+    let pair = |line: &str| {
+        let (way, mib) = line.split_once(' ').unwrap();
+        (way.to_owned(), mib.parse().unwrap())
+    };
+    said.lines().map(pair).collect()
+}
+
+#[test]
+fn what_is_large_or_sequential_does_not_stay_in_the_page_cache() {
+    let program = Compiled::new("transfers.c");
+    let dir = on_disk();
+    // What a run has just written is on its way, or was not yet looked at.
+    let little = 24;
+    let all = 90;
+    let plain = kept(&program, dir.path(), None);
+    let with = kept(&program, dir.path(), Some(&[SIZE]));
+    for way in ["small", "tale", "large", "pieces", "sent"] {
+        assert!(plain[way] >= all, "{way}: {plain:?}");
+        assert!(with[way] <= little, "{way}: {with:?}");
+    }
+    // In no row, and reads that nobody asked for.
+    for way in ["random", "read-small", "read-tale"] {
+        assert!(with[way] >= all, "{way}: {with:?}");
+    }
+    let reads = kept(&program, dir.path(), Some(&[SIZE, READS]));
+    assert!(reads["read-small"] <= little && reads["read-tale"] <= little, "{reads:?}");
+}
