@@ -2,6 +2,8 @@
 
 #[cfg(feature = "watch")]
 mod export;
+#[cfg(feature = "run")]
+mod iotune;
 #[cfg(feature = "lab")]
 mod lab;
 #[cfg(feature = "watch")]
@@ -23,6 +25,8 @@ use std::str::FromStr;
 
 #[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
+#[cfg(feature = "run")]
+pub use iotune::{IotuneAction, IotuneArgs};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 #[cfg(feature = "watch")]
@@ -30,9 +34,9 @@ pub use moment::Moment;
 #[cfg(feature = "watch")]
 pub use replay::ReplayArgs;
 #[cfg(feature = "run")]
-pub(crate) use run::threshold;
-#[cfg(feature = "run")]
 pub use run::{HugePolicy, RunArgs};
+#[cfg(feature = "run")]
+pub(crate) use run::{direct_io, threshold};
 #[cfg(feature = "top")]
 pub use top::TopArgs;
 #[cfg(feature = "watch")]
@@ -81,6 +85,9 @@ pub enum Command {
     /// Run a command whose large memory is populated, locked and freed in parallel
     #[cfg(feature = "run")]
     Run(RunArgs),
+    /// Keep large and sequential transfers out of the page cache, per path, and show what that did
+    #[cfg(feature = "run")]
+    Iotune(IotuneArgs),
     /// Record what memory does, and when a service stalls say why: runs until it is ended
     #[cfg(feature = "watch")]
     Watch(WatchArgs),

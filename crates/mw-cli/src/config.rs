@@ -7,6 +7,7 @@
 //! fail-on = "warning"
 //!
 //! [run]
+//! direct-io = "64k"
 //! huge = "auto"
 //! threshold = "64M"
 //!

@@ -38,6 +38,8 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Bench(args) => command::bench::run(&args, &config),
         #[cfg(feature = "run")]
         Command::Run(args) => command::run::run(&args, &config),
+        #[cfg(feature = "run")]
+        Command::Iotune(args) => command::iotune::run(&args),
         #[cfg(feature = "watch")]
         Command::Watch(watch) => command::watch::run(&watch, &config, args.config.as_deref()),
         #[cfg(feature = "watch")]

@@ -2,30 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+#[path = "common/library.rs"]
+mod library;
+
+use library::library;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-/// The library, which is built in the profile that is there already.
-fn library() -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--package", "mw-preload", "--message-format", "json"]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let messages = String::from_utf8(output.stdout).unwrap();
-    let files = messages
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .filter(|message| message["target"]["name"] == "memwright_preload")
-        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
-    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    paths.find(|path| path.ends_with("libmemwright_preload.so")).unwrap()
-}
 
 fn memwright(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
@@ -151,7 +136,7 @@ fn what_is_configured_is_done_and_what_is_wrong_is_said() {
         library.display()
     ));
     assert_eq!(out(&output), "1073741824 always\n", "{}", error(&output));
-    for wrong in ["threshold = \"1k\"", "huge = \"maybe\"", "pool = \"x\""] {
+    for wrong in ["direct-io = \"1k\"", "threshold = \"1k\"", "huge = \"maybe\"", "pool = \"x\""] {
         let output = run(format!("[run]\n{wrong}\n"));
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         assert!(error(&output).contains("line 2"), "{}", error(&output));
@@ -165,7 +150,7 @@ fn what_cannot_be_run_is_said() {
         (&["--"], 2),
         (&["--threshold", "4k", "--", "true"], 2),
         (&["--pool", "x", "--", "true"], 2),
-        (&["--direct-io", "64k", "--", "true"], 2),
+        (&["--direct-io", "1k", "--", "true"], 2),
     ] {
         let output = with_library(args).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", error(&output));
@@ -205,6 +190,21 @@ fn it_explains_and_runs_nothing() {
     rustix::fs::chown(&program, Some(rustix::fs::Uid::from_raw(65534)), None).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     assert!(explain(program.as_os_str()).contains("setuid"));
+}
+
+#[test]
+fn direct_io_keeps_what_is_written_out_of_the_page_cache_and_says_how_much() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = dir.path().join("file");
+    let write = "open(my $to, '>', $ARGV[0]); syswrite($to, 'x' x 65536) for 1 .. 256";
+    let mut command = with_library(&["--direct-io", "64k", "--stats", "--"]);
+    let output = command.args(["perl", "-e", write]).arg(&file).output().unwrap();
+    let said = error(&output);
+    assert!(output.status.success(), "{said}");
+    let kept_out = said.lines().find(|line| line.contains("kept out of the page cache"));
+    assert!(kept_out.is_some_and(|line| line.contains(" 16.0 MiB")), "{said}");
+    let output = with_library(&["--direct-io", "64k", "--explain", "dd"]).output().unwrap();
+    assert!(out(&output).contains("From 64 KiB on, out of the page cache"), "{}", out(&output));
 }
 
 #[test]

@@ -12,11 +12,11 @@ pub use control::{
     Control, FLOOR_OFFSET, MAGIC, OFF, PAGE_BYTES, READ_AGAIN, SLOTS, Seen, SeenSlot, Slot,
 };
 pub use table::{
-    Line, SIZE_MIN_BYTES, Setting, TABLE_MAX_BYTES, escape, find, key, lines, setting,
+    Line, SIZE_MIN_BYTES, Setting, TABLE_MAX_BYTES, escape, find, key, lines, setting, unescaped,
 };
 
-/// The table that is in force, until the next reboot.
+/// The table that is in force where it is there: it goes with the next reboot.
 pub const LIVE: &str = "/run/memwright/iotunetab";
 
-/// The table that is put in force at the next boot.
+/// The table that is in force where the other is not there, as after a boot.
 pub const SAVED: &str = "/etc/memwright/iotunetab";

@@ -10,7 +10,7 @@
 //! The longest path that a file lies at or below wins. Spaces, tabs, line ends and backslashes of a
 //! path are written as in fstab(5): `\040`.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// The longest table that is read.
 pub const TABLE_MAX_BYTES: usize = 16 << 10;
@@ -25,6 +25,29 @@ pub struct Setting {
     pub size: Option<u64>,
     /// Whether that holds for reads too.
     pub reads: Option<bool>,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "";
+        if let Some(size) = self.size {
+            write!(f, "discovered_direct_iosz=")?;
+            match size {
+                0 => write!(f, "off")?,
+                _ if size % (1 << 20) == 0 => write!(f, "{}m", size >> 20)?,
+                _ if size % (1 << 10) == 0 => write!(f, "{}k", size >> 10)?,
+                _ => write!(f, "{size}")?,
+            }
+            before = ",";
+        }
+        match self.reads {
+            Some(reads) => {
+                let value = if reads { "on" } else { "off" };
+                write!(f, "{before}discovered_direct_reads={value}")
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// A line of the table.
@@ -114,7 +137,8 @@ fn below(path: &[u8], file: &[u8]) -> Option<usize> {
     (last == b'/' || matches!(rest.next(), None | Some(b'/'))).then_some(length)
 }
 
-fn unescaped(path: &[u8]) -> impl Iterator<Item = u8> {
+/// A path of the table as the kernel knows it.
+pub fn unescaped(path: &[u8]) -> impl Iterator<Item = u8> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = path.get(at..)?;
@@ -207,6 +231,22 @@ mod tests {
             b"discovered_direct_iosz=64k,,",
         ] {
             assert!(setting(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_setting_is_written_as_it_is_read() {
+        for text in [
+            "discovered_direct_iosz=64k",
+            "discovered_direct_iosz=off",
+            "discovered_direct_iosz=1m,discovered_direct_reads=on",
+            "discovered_direct_iosz=4097",
+            "discovered_direct_reads=off",
+        ] {
+            assert_eq!(
+                setting(text.as_bytes()).map(|setting| setting.to_string()),
+                Ok(text.into())
+            );
         }
     }
 

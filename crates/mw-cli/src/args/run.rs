@@ -16,6 +16,13 @@ pub struct RunArgs {
     /// Transparent huge pages [default: as the machine is set up]
     #[arg(long, value_name = "POLICY", value_enum)]
     pub huge: Option<HugePolicy>,
+    /// Keep transfers of files that are at least this large, and sequential runs, out of the page
+    /// cache; a setting of 'memwright iotune' for the path goes before [default: cached]
+    #[arg(long, value_name = "SIZE", value_parser = direct_io)]
+    pub direct_io: Option<u64>,
+    /// The same for reads
+    #[arg(long)]
+    pub direct_io_reads: bool,
     /// Do in parallel what is at least this large, 1M or more [default: 32M]
     #[arg(long, value_name = "SIZE", value_parser = threshold)]
     pub threshold: Option<u64>,
@@ -54,6 +61,15 @@ pub(crate) fn threshold(text: &str) -> Result<u64, String> {
     let bytes = mw_model::parse_size(text).map_err(|error| error.to_string())?;
     if bytes < LEAST_THRESHOLD {
         return Err(format!("'{text}' is too small: write 1M or more"));
+    }
+    Ok(bytes)
+}
+
+/// A size from which on transfers of files go uncached.
+pub(crate) fn direct_io(text: &str) -> Result<u64, String> {
+    let bytes = mw_model::parse_size(text).map_err(|error| error.to_string())?;
+    if bytes < mw_iotune::SIZE_MIN_BYTES {
+        return Err(format!("'{text}' is too small: write 4k or more"));
     }
     Ok(bytes)
 }

@@ -12,6 +12,8 @@ pub(crate) mod export;
 pub(crate) mod fix;
 #[cfg(feature = "watch")]
 pub(crate) mod incidents;
+#[cfg(feature = "run")]
+pub(crate) mod iotune;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 #[cfg(feature = "watch")]

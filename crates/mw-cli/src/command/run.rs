@@ -22,6 +22,8 @@ const THRESHOLD: &str = "MEMWRIGHT_THRESHOLD";
 const PREFAULT: &str = "MEMWRIGHT_PREFAULT";
 const LOCK: &str = "MEMWRIGHT_LOCK";
 const HUGE: &str = "MEMWRIGHT_HUGE";
+const DIRECT_IO: &str = "MEMWRIGHT_DIRECT_IO";
+const DIRECT_IO_READS: &str = "MEMWRIGHT_DIRECT_IO_READS";
 const STATS: &str = "MEMWRIGHT_STATS";
 const SECCOMP: &str = "MEMWRIGHT_SECCOMP";
 const PRELOAD: &str = "LD_PRELOAD";
@@ -79,6 +81,8 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library) {
     set(THRESHOLD, args.threshold.map(|bytes| bytes.to_string()));
     set(PREFAULT, on(args.prefault));
     set(LOCK, on(args.lock));
+    set(DIRECT_IO, args.direct_io.map(|bytes| bytes.to_string()));
+    set(DIRECT_IO_READS, on(args.direct_io_reads));
     set(STATS, on(args.stats));
     set(
         HUGE,

@@ -1,6 +1,6 @@
 //! The part of the configuration that concerns `run`.
 
-use crate::args::{HugePolicy, RunArgs, threshold};
+use crate::args::{HugePolicy, RunArgs, direct_io, threshold};
 use serde::{Deserialize, Deserializer, de};
 use std::path::PathBuf;
 
@@ -12,6 +12,9 @@ pub(crate) struct Run {
     lock: bool,
     prefault: bool,
     huge: Option<HugePolicy>,
+    #[serde(deserialize_with = "direct_io_size")]
+    direct_io: Option<u64>,
+    direct_io_reads: bool,
     #[serde(deserialize_with = "size")]
     threshold: Option<u64>,
     stats: bool,
@@ -24,6 +27,8 @@ impl Run {
             lock: args.lock || self.lock,
             prefault: args.prefault || self.prefault,
             huge: args.huge.or(self.huge),
+            direct_io: args.direct_io.or(self.direct_io),
+            direct_io_reads: args.direct_io_reads || self.direct_io_reads,
             threshold: args.threshold.or(self.threshold),
             stats: args.stats || self.stats,
             library: args.library.clone().or_else(|| self.library.clone()),
@@ -36,4 +41,9 @@ impl Run {
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(from)?;
     threshold(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn direct_io_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(from)?;
+    direct_io(&text).map(Some).map_err(de::Error::custom)
 }

@@ -27,8 +27,9 @@ static TABLE: Table = Table {
 
 const PATH_MAX_BYTES: usize = 4096;
 
-/// `mw_iotune::LIVE`, for system calls.
+/// `mw_iotune::LIVE` and `mw_iotune::SAVED`, for system calls.
 const LIVE: &CStr = c"/run/memwright/iotunetab";
+const SAVED: &CStr = c"/etc/memwright/iotunetab";
 
 /// The table as it was read last.
 struct Table {
@@ -105,7 +106,8 @@ fn is_off_in_the_new_table() -> bool {
 
 /// Reads the table, and says the smallest size of all.
 fn read(bytes: &mut Bytes) -> u64 {
-    let length = system::read_file(LIVE, &mut bytes.text);
+    let live = system::read_file(LIVE, &mut bytes.text);
+    let length = live.or_else(|| system::read_file(SAVED, &mut bytes.text)).unwrap_or(0);
     TABLE.length.store(length, Relaxed);
     TABLE.root.store(system::root(), Relaxed);
     GENERATION.fetch_add(1, Relaxed);
@@ -185,5 +187,6 @@ mod tests {
     #[test]
     fn the_table_is_where_iotune_writes_it() {
         assert_eq!(LIVE.to_str(), Ok(mw_iotune::LIVE));
+        assert_eq!(SAVED.to_str(), Ok(mw_iotune::SAVED));
     }
 }

@@ -122,19 +122,19 @@ pub(crate) fn root() -> u64 {
     stat.st_ino ^ stat.st_dev.rotate_left(32)
 }
 
-/// Reads the beginning of a file, and says how much it read: nothing where it is not there.
-pub(crate) fn read_file(path: &CStr, room: &mut [u8]) -> usize {
+/// Reads the beginning of a file, and says how much it read; none where it is not there.
+pub(crate) fn read_file(path: &CStr, room: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path ends with a zero byte.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
     if fd < 0 {
-        return 0;
+        return None;
     }
     // SAFETY: the room is as long as is said.
     let length = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
     // SAFETY: it was opened here.
     unsafe { libc::syscall(libc::SYS_close, fd) };
-    usize::try_from(length).unwrap_or(0)
+    usize::try_from(length).ok()
 }
 
 /// Asks all of it once, about standard output: a filter of system calls may end the process.

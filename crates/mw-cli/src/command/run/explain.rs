@@ -88,12 +88,36 @@ fn done(args: &RunArgs) -> String {
     if args.lock {
         text += "  all memory                       locked as it is touched (--lock)\n";
     }
-    let huge = match args.huge {
-        None => return text,
+    text += &huge(args.huge);
+    text += &direct_io(args);
+    text
+}
+
+fn huge(policy: Option<HugePolicy>) -> String {
+    let huge = match policy {
+        None => return String::new(),
         Some(HugePolicy::Never) => "none, for the command and all that it starts",
         Some(HugePolicy::Auto) => "for what is populated at once, where enough are free",
         Some(HugePolicy::Always) => "for all large private memory",
     };
-    let _ = writeln!(text, "  transparent huge pages           {huge}");
+    format!("  transparent huge pages           {huge}\n")
+}
+
+/// What is kept out of the page cache.
+fn direct_io(args: &RunArgs) -> String {
+    let Some(size) = args.direct_io.map(format_bytes) else {
+        return "\nOut of the page cache: what 'memwright iotune' has set per path.\n".to_owned();
+    };
+    let mut text = format!("\nFrom {size} on, out of the page cache (files on disks):\n");
+    for line in [
+        "write, pwrite                    by RWF_DONTCACHE where kernel and filesystem have it",
+        "writev, sendfile, copy_file_range, runs of small writes",
+        "                                 written to the disk behind the program, then dropped",
+    ] {
+        let _ = writeln!(text, "  {line}");
+    }
+    if args.direct_io_reads {
+        text += "  read, pread, readv, preadv       likewise (--direct-io-reads)\n";
+    }
     text
 }

@@ -1,0 +1,97 @@
+//! `memwright iotune`: discovered direct I/O per path, shown, set and saved.
+
+mod programs;
+mod show;
+mod tables;
+
+use crate::args::{IotuneAction, IotuneArgs};
+use crate::{Exit, Failure, terminal};
+use mw_iotune::{LIVE, SAVED, Setting};
+use std::io::ErrorKind;
+use std::path::Path;
+use tables::Table;
+
+pub(crate) fn run(args: &IotuneArgs) -> Result<Exit, Failure> {
+    match &args.action {
+        IotuneAction::Show { path, json } => show::run(path.as_deref(), *json),
+        IotuneAction::Set { path, settings } => set(path, settings),
+        IotuneAction::Unset { path } => unset(path),
+        IotuneAction::Save { path } => save(path.as_deref()),
+    }
+}
+
+fn set(path: &Path, settings: &[String]) -> Result<Exit, Failure> {
+    let text = settings.join(",");
+    let wrong = |why| Failure::new(Exit::Usage, format!("'{text}': {why}"));
+    let asked = mw_iotune::setting(text.as_bytes()).map_err(wrong)?;
+    let path = tables::real(path)?;
+    let _lock = tables::lock()?;
+    let mut table = Table::in_force()?;
+    let before = table.get(&path).unwrap_or_default();
+    let setting = Setting { size: asked.size.or(before.size), reads: asked.reads.or(before.reads) };
+    table.put(&path, setting);
+    table.write(LIVE)?;
+    terminal::print(&format!("{path}: {setting}, until the next reboot\n{}", told()));
+    Ok(Exit::Fine)
+}
+
+fn unset(path: &Path) -> Result<Exit, Failure> {
+    // What is gone may have had a setting.
+    let path = tables::real(path).or_else(|error| tables::named(path).ok_or(error))?;
+    let _lock = tables::lock()?;
+    let mut table = Table::in_force()?;
+    if !table.take(&path) {
+        let why = format!("{path} has no setting of its own; 'memwright iotune show' lists them");
+        return Err(Failure::new(Exit::Usage, why));
+    }
+    table.write(LIVE)?;
+    terminal::print(&format!("{path}: no setting of its own, until the next reboot\n{}", told()));
+    Ok(Exit::Fine)
+}
+
+fn save(path: Option<&Path>) -> Result<Exit, Failure> {
+    let _lock = tables::lock()?;
+    let table = Table::in_force()?;
+    let saved = match path {
+        None => table,
+        Some(path) => {
+            let path = tables::real(path).or_else(|error| tables::named(path).ok_or(error))?;
+            let mut saved = Table::read(SAVED)?.unwrap_or_default();
+            match table.get(&path) {
+                Some(setting) => saved.put(&path, setting),
+                None => {
+                    saved.take(&path);
+                }
+            }
+            saved
+        }
+    };
+    saved.write(SAVED)?;
+    terminal::print(&format!("saved in {SAVED}: in force after every boot\n"));
+    Ok(Exit::Fine)
+}
+
+/// Tells running programs to read the table, and says how many heard.
+fn told() -> String {
+    let (told, deaf) = programs::tell();
+    let mut text = match told {
+        0 => "No running program has the library loaded; start them with 'memwright run'.\n".into(),
+        1 => "1 running program was told.\n".to_owned(),
+        _ => format!("{told} running programs were told.\n"),
+    };
+    if deaf > 0 {
+        text += &format!("{deaf} could not be told: they see it when they are started again.\n");
+    }
+    text
+}
+
+/// A failure with the file that it is about.
+fn failed(path: impl AsRef<Path>, error: &std::io::Error) -> Failure {
+    let path = path.as_ref().display();
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            Failure::new(Exit::Refused, format!("{path}: {error}; run it as root"))
+        }
+        _ => Failure::new(Exit::CouldNotLook, format!("{path}: {error}")),
+    }
+}

@@ -1,0 +1,196 @@
+//! `memwright iotune show`: what holds where, where that comes from, and what programs did.
+
+use super::programs::{self, Program};
+use super::tables::{self, Table};
+use crate::command::print_json;
+use crate::{Exit, Failure, terminal};
+use mw_iotune::{LIVE, SAVED, SeenSlot, Setting};
+use mw_model::format_bytes;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The version of what is printed as JSON.
+const FORMAT_VERSION: u32 = 1;
+
+/// All that is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    version: u32,
+    /// The path that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    paths: Vec<Row>,
+    programs: Vec<Did>,
+    /// Programs with the library that may not be looked at.
+    not_looked_at: usize,
+    /// Lines of the table that hold for nothing.
+    wrong_lines: Vec<String>,
+}
+
+/// A path that has a setting.
+#[derive(Debug, Serialize)]
+struct Row {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discovered_direct_iosz: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discovered_direct_reads: Option<bool>,
+    source: Source,
+    cached_bytes: u64,
+    uncached_bytes: u64,
+}
+
+/// Where a setting comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Source {
+    /// Of the table, until the next reboot.
+    Set,
+    /// Of the table, and saved.
+    Saved,
+}
+
+/// What one program did at and below one path.
+#[derive(Debug, Serialize)]
+struct Did {
+    pid: u32,
+    program: String,
+    /// The path of the setting; none: `--direct-io`.
+    path: Option<String>,
+    discovered_direct_iosz: u64,
+    cached_bytes: u64,
+    uncached_bytes: u64,
+}
+
+pub(super) fn run(path: Option<&Path>, json: bool) -> Result<Exit, Failure> {
+    let path = path.map(tables::real).transpose()?;
+    let shown = look(path)?;
+    if json {
+        print_json(&shown)?;
+    } else {
+        terminal::print(&text(&shown));
+    }
+    Ok(Exit::Fine)
+}
+
+fn look(path: Option<String>) -> Result<Shown, Failure> {
+    let table = Table::in_force()?;
+    let saved = Table::read(SAVED)?.unwrap_or_default();
+    let programs = programs::all();
+    let not_looked_at = programs.iter().filter(|program| program.seen.is_none()).count();
+    let mut settings = table.settings();
+    if let Some(path) = &path {
+        let text = table.text();
+        let file = path.as_bytes();
+        let held = mw_iotune::find(text.as_bytes(), &unescape(file));
+        settings.retain(|(known, _)| held.is_some_and(|line| line.path == known.as_bytes()));
+    }
+    let did = did(&programs, &settings);
+    let paths = settings.iter().map(|(path, setting)| row(path, setting, &saved, &did)).collect();
+    let file = if Path::new(LIVE).exists() { LIVE } else { SAVED };
+    let wrong = table.wrong().into_iter();
+    let wrong_lines = wrong.map(|(number, why)| format!("{file} line {number}: {why}")).collect();
+    let version = FORMAT_VERSION;
+    Ok(Shown { version, path, paths, programs: did, not_looked_at, wrong_lines })
+}
+
+/// A path as the kernel knows it.
+fn unescape(path: &[u8]) -> Vec<u8> {
+    mw_iotune::unescaped(path).collect()
+}
+
+/// What each program did at and below these paths, and by `--direct-io`.
+fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
+    let path_of = |slot: &SeenSlot| {
+        if slot.key == mw_iotune::key(b"") {
+            return Some(None);
+        }
+        let named = settings.iter().find(|(path, _)| mw_iotune::key(path.as_bytes()) == slot.key);
+        named.map(|(path, _)| Some(path.clone()))
+    };
+    let of_program = |program: &Program| {
+        let slots = program.seen.iter().flat_map(|seen| seen.slots.clone());
+        let did = slots.filter_map(|slot| {
+            Some(Did {
+                pid: program.id,
+                program: program.name.clone(),
+                path: path_of(&slot)?,
+                discovered_direct_iosz: slot.size,
+                cached_bytes: slot.cached,
+                uncached_bytes: slot.uncached,
+            })
+        });
+        did.collect::<Vec<_>>()
+    };
+    let all = programs.iter().flat_map(of_program);
+    all.filter(|did| did.cached_bytes + did.uncached_bytes > 0).collect()
+}
+
+fn row(path: &str, setting: &Setting, saved: &Table, did: &[Did]) -> Row {
+    let source = if saved.get(path) == Some(*setting) { Source::Saved } else { Source::Set };
+    let at = || did.iter().filter(|did| did.path.as_deref() == Some(path));
+    Row {
+        path: path.to_owned(),
+        discovered_direct_iosz: setting.size,
+        discovered_direct_reads: setting.reads,
+        source,
+        cached_bytes: at().map(|did| did.cached_bytes).sum(),
+        uncached_bytes: at().map(|did| did.uncached_bytes).sum(),
+    }
+}
+
+fn text(shown: &Shown) -> String {
+    let mut text = verdict(shown);
+    for row in &shown.paths {
+        let setting =
+            Setting { size: row.discovered_direct_iosz, reads: row.discovered_direct_reads };
+        let source = match row.source {
+            Source::Set => "until the next reboot",
+            Source::Saved => "saved",
+        };
+        let _ = writeln!(text, "  {} {setting}   ({source})", row.path);
+        let (cached, uncached) = (format_bytes(row.cached_bytes), format_bytes(row.uncached_bytes));
+        let _ = writeln!(text, "     by running programs: {uncached} uncached, {cached} cached");
+    }
+    if !shown.programs.is_empty() {
+        text += "\nRunning programs:\n";
+    }
+    for did in &shown.programs {
+        let (cached, uncached) = (format_bytes(did.cached_bytes), format_bytes(did.uncached_bytes));
+        let at = did.path.as_deref().unwrap_or("--direct-io");
+        let (pid, name) = (did.pid, &did.program);
+        let size = format_bytes(did.discovered_direct_iosz);
+        let _ = writeln!(
+            text,
+            "  {name} ({pid})   {at}, from {size} on: {uncached} uncached, {cached} cached"
+        );
+    }
+    if shown.not_looked_at > 0 {
+        let count = shown.not_looked_at;
+        let _ = writeln!(text, "\n{count} programs with the library could not be looked at.");
+    }
+    for wrong in &shown.wrong_lines {
+        let _ = writeln!(text, "\nnot in force: {wrong}");
+    }
+    text
+}
+
+fn verdict(shown: &Shown) -> String {
+    match (&shown.path, shown.paths.as_slice()) {
+        (Some(path), []) => {
+            format!("{path} has no setting: cached, but for programs run with --direct-io.\n")
+        }
+        (Some(path), [row, ..]) => {
+            let how = match row.discovered_direct_iosz {
+                Some(0) => "is cached".to_owned(),
+                Some(size) => format!("goes uncached from {} on", format_bytes(size)),
+                None => "has the size of --direct-io".to_owned(),
+            };
+            format!("{path} {how}, in programs that have the library, by the setting of:\n")
+        }
+        (None, []) => "No path has a setting.\n".to_owned(),
+        (None, [_]) => "1 path has a setting.\n".to_owned(),
+        (None, rows) => format!("{} paths have settings.\n", rows.len()),
+    }
+}

@@ -1,0 +1,165 @@
+//! `memwright iotune`: running programs see what is set, it is kept over a reboot, and what is wrong
+//! harms nobody. All of it with a /run and an /etc of its own: the machine's stay as they are.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+#[path = "common/library.rs"]
+mod library;
+
+use library::library;
+use std::fs;
+use std::process::{Command, Output};
+
+/// What the scripts have in common: `program NAME` is a dd that writes what it is fed by `feed`, which
+/// waits until it is written.
+const BEGIN: &str = r#"
+mount -t tmpfs tmpfs /run || exit 77
+mount -t tmpfs tmpfs /etc || exit 77
+trap 'kill $dd 2>/dev/null || :' EXIT
+program() {
+    mkfifo fifo && mkdir -p d
+    "$MEMWRIGHT" run --library "$LIBRARY" -- dd if=fifo of=d/file bs=64k iflag=fullblock &
+    dd=$!
+    exec 3>fifo
+    fed=0
+}
+feed() {
+    head -c "$1M" /dev/zero >&3
+    fed=$((fed + $1 * 1048576))
+    for try in $(seq 300); do
+        [ "$(stat -c %s d/file)" = $fed ] && return
+        sleep 0.1
+    done
+    echo "dd does not write" && exit 1
+}
+memwright() { "$MEMWRIGHT" "$@"; }
+"#;
+
+/// What a script prints, with mounts and processes of its own; none where that cannot be had.
+fn play(script: &str) -> Option<Output> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut command = Command::new("unshare");
+    command.args([
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-e",
+        "-c",
+        &format!("{BEGIN}\n{script}"),
+    ]);
+    command.env("MEMWRIGHT", env!("CARGO_BIN_EXE_memwright")).env("LIBRARY", library());
+    let output = command.current_dir(dir.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(77) || error.contains("unshare") {
+        println!("skipped: no mount namespace here: {error}");
+        return None;
+    }
+    assert!(output.status.success(), "{}\n{error}", out(&output));
+    Some(output)
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_running_program_sees_what_is_set_and_says_what_it_did() {
+    let Some(output) = play(
+        "program; feed 8
+         memwright iotune show
+         memwright iotune set d discovered_direct_iosz=64k
+         feed 16
+         memwright iotune show d/file
+         memwright iotune show --json >shown
+         grep -q '\"uncached_bytes\": 16777216' shown
+         memwright iotune unset d
+         feed 8
+         exec 3>&-; wait $dd",
+    ) else {
+        return;
+    };
+    let text = out(&output);
+    assert!(text.starts_with("No path has a setting.\n"), "{text}");
+    assert!(text.contains("/d: discovered_direct_iosz=64k, until the next reboot"), "{text}");
+    assert!(text.contains("1 running program was told"), "{text}");
+    assert!(text.contains("/d/file goes uncached from 64 KiB on"), "{text}");
+    assert!(text.contains("16 MiB uncached, 0 B cached"), "{text}");
+}
+
+#[test]
+fn what_is_saved_holds_after_a_boot_and_comments_stay() {
+    let Some(output) = play(
+        "mkdir -p d 'd/with space' /etc/memwright
+         echo '# ours' >/etc/memwright/iotunetab
+         memwright iotune set d discovered_direct_iosz=64k
+         memwright iotune set 'd/with space' discovered_direct_iosz=off
+         memwright iotune save d >/dev/null
+         cat /etc/memwright/iotunetab
+         memwright iotune save >/dev/null
+         rm -r /run/memwright
+         memwright iotune show
+         program; feed 8
+         memwright iotune show d
+         exec 3>&-; wait $dd
+         stat -c %a /etc/memwright/iotunetab",
+    ) else {
+        return;
+    };
+    let text = out(&output);
+    assert!(text.contains("# ours\n/") && text.contains("/d discovered_direct_iosz=64k"), "{text}");
+    assert_eq!(text.matches("(saved)").count(), 3, "{text}");
+    assert!(text.contains("/with\\040space discovered_direct_iosz=off"), "{text}");
+    assert!(text.ends_with("644\n"), "{text}");
+    assert!(text.contains("8 MiB uncached, 0 B cached"), "{text}");
+}
+
+#[test]
+fn a_table_that_is_wrong_changes_nothing_for_programs_and_is_said() {
+    let Some(output) = play(
+        "mkdir -p d /run/memwright
+         head -c 100000 /dev/urandom >/run/memwright/iotunetab
+         program; feed 8; exec 3>&-; wait $dd
+         printf '%s/d discovered_direct_iosz=1k\\nnonsense\\n' \"$PWD\" >/run/memwright/iotunetab
+         memwright iotune show
+         rm fifo; program; feed 8
+         for i in 1 2 3 4 5 6 7 8; do
+             memwright iotune set d discovered_direct_iosz=${i}m >/dev/null
+             : >/run/memwright/iotunetab
+             feed 1
+             rm /run/memwright/iotunetab
+         done
+         memwright iotune show
+         exec 3>&-; wait $dd
+         cmp -n 16777216 d/file /dev/zero",
+    ) else {
+        return;
+    };
+    let text = out(&output);
+    assert!(text.contains("line 1: write a size of 4k or more"), "{text}");
+    assert!(text.contains("line 2: it has no setting"), "{text}");
+    assert!(!text.contains("Running programs"), "{text}");
+}
+
+#[test]
+fn what_is_asked_wrongly_is_said_and_changes_nothing() {
+    let memwright = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        let output = command.arg("iotune").args(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let before = fs::read(mw_iotune::LIVE).ok();
+    for (args, code, why) in [
+        (&["set", "/tmp", "discovered_direct_iosz=1k"][..], 2, "4k or more"),
+        (&["set", "/tmp", "max_bytes=1"], 2, "write discovered_direct_iosz=SIZE"),
+        (&["set", "/nowhere/at/all", "discovered_direct_iosz=64k"], 3, "/nowhere/at/all"),
+        (&["set", "/tmp"], 2, "KEY=VALUE"),
+        (&["show", "/nowhere/at/all"], 3, "/nowhere/at/all"),
+    ] {
+        let (exit, said) = memwright(args);
+        assert_eq!(exit, Some(code), "{args:?}: {said}");
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    assert_eq!(fs::read(mw_iotune::LIVE).ok(), before);
+}
