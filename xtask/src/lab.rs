@@ -99,6 +99,7 @@ pub(crate) fn run(choice: &Choice, write: bool) -> anyhow::Result<()> {
 /// time.
 fn build() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "full"])?;
+    cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
     Ok(target_dir().join("release/memwright"))
 }
 

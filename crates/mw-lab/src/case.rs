@@ -14,6 +14,7 @@
 //! timeout_s = 120
 //! programs = ["numactl"]   # of the host, put into the guest's /bin
 //! modules = ["virtio_blk"]
+//! preload = true           # `memwright run` works: its library is there, and programs in C load it
 //! [[machine.disks]]        # the guest's /dev/disk0
 //! size = "1G"
 //! format = "ext4"          # or "swap", "raw"
@@ -136,6 +137,8 @@ pub struct Variant {
     pub programs: Vec<String>,
     /// Kernel modules to load before the case begins.
     pub modules: Vec<String>,
+    /// Whether the library of `memwright run` is there, and the case's programs are linked dynamically.
+    pub preload: bool,
     /// What it promises.
     pub expect: Expect,
     /// What the recorder says of its stall, where it has one.
@@ -264,6 +267,7 @@ struct Settings {
     timeout_s: Option<u64>,
     programs: Option<Vec<String>>,
     modules: Option<Vec<String>>,
+    preload: Option<bool>,
     disks: Option<Vec<RawDisk>>,
 }
 
@@ -295,6 +299,7 @@ impl Settings {
             timeout_s: self.timeout_s.or(common.timeout_s),
             programs: self.programs.or(common.programs),
             modules: self.modules.or(common.modules),
+            preload: self.preload.or(common.preload),
             disks: self.disks.or(common.disks),
         }
     }
@@ -328,6 +333,7 @@ impl Settings {
             cgroup: self.cgroup.unwrap_or_default(),
             programs: self.programs.unwrap_or_default(),
             modules: self.modules.unwrap_or_default(),
+            preload: self.preload.unwrap_or(false),
             expect: of.expect,
             watched: of.watched,
         })

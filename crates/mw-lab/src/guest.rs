@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use crate::case::Variant;
 use crate::cases::guest_file;
 use crate::error::LabError;
@@ -26,9 +28,16 @@ pub enum Role {
     Watch,
 }
 
+/// The library of `memwright run`, which looks for it in ../lib/memwright.
+const LIBRARY: &str = "libmemwright_preload.so";
+
 /// What every guest gets, made once.
 #[derive(Debug)]
-pub struct Base(Initramfs);
+pub struct Base {
+    image: Initramfs,
+    /// The program that is the guest's `memwright`.
+    binary: PathBuf,
+}
 
 impl Base {
     /// With `binary` as the guest's `memwright`.
@@ -44,10 +53,11 @@ impl Base {
         }
         for tool in ["hold", "took"] {
             let source = guest_file(&format!("{tool}.c"));
-            image.add(&format!("bin/{tool}"), 0o755, compile(source)?);
+            image.add(&format!("bin/{tool}"), 0o755, compile(source, true)?);
         }
-        add_stripped(&mut image, binary)?;
-        Ok(Base(image))
+        let memwright = stripped(binary)?;
+        image.add_program("memwright", &memwright.path().join("stripped"))?;
+        Ok(Base { image, binary: binary.to_path_buf() })
     }
 }
 
@@ -58,19 +68,22 @@ pub fn image(
     kernel: &Kernel,
     role: Role,
 ) -> Result<Vec<u8>, LabError> {
-    let mut image = base.0.clone();
+    let mut image = base.image.clone();
     for name in &variant.programs {
         image.add_program(name, &find_program(name)?)?;
     }
     let modules = add_modules(&mut image, kernel, variant)?;
-    add_case_files(&mut image, &variant.dir)?;
+    add_case_files(&mut image, &variant.dir, variant.preload)?;
+    if variant.preload {
+        add_library(&mut image, &base.binary)?;
+    }
     image.add("lab/env", 0o644, environment(variant, &modules, role));
     image.to_bytes()
 }
 
 /// A guest that only says that it is there.
 pub fn trial_image(base: &Base) -> Result<Vec<u8>, LabError> {
-    let mut image = base.0.clone();
+    let mut image = base.image.clone();
     image.add(
         "init",
         0o755,
@@ -142,15 +155,16 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, LabError> {
     bytes_of(Command::new(program.0).arg("-dc").arg(path), program.1)
 }
 
-/// Everything in the case's folder but its description; a program in C is compiled to `/bin`.
-fn add_case_files(image: &mut Initramfs, dir: &Path) -> Result<(), LabError> {
+/// Everything in the case's folder but its description; a program in C is compiled to `/bin`, linked
+/// dynamically where a library is to be loaded into it.
+fn add_case_files(image: &mut Initramfs, dir: &Path, dynamic: bool) -> Result<(), LabError> {
     for entry in dir.read_dir().map_err(LabError::io(dir))? {
         let path = entry.map_err(LabError::io(dir))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match name.strip_suffix(".c") {
             Some(program) => {
                 let source = std::fs::read(&path).map_err(LabError::io(&path))?;
-                image.add(&format!("bin/{program}"), 0o755, compile(&source)?);
+                image.add(&format!("bin/{program}"), 0o755, compile(&source, !dynamic)?);
             }
             None if name != "case.toml" && path.is_file() => {
                 image.add_file(&format!("lab/{name}"), 0o755, &path)?;
@@ -161,21 +175,34 @@ fn add_case_files(image: &mut Initramfs, dir: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Debugging information would take a good part of a small guest's memory.
-fn add_stripped(image: &mut Initramfs, binary: &Path) -> Result<(), LabError> {
-    let dir = workdir::new()?;
-    let stripped = dir.path().join("memwright");
-    output_of(Command::new("strip").arg("-o").arg(&stripped).arg(binary), "binutils")?;
-    image.add_program("memwright", &stripped)
+/// The library, from beside the program or from where packages have it. What it needs, the guest's
+/// `memwright` needs too.
+fn add_library(image: &mut Initramfs, binary: &Path) -> Result<(), LabError> {
+    let dir = binary.parent().unwrap_or(Path::new("/"));
+    let places = [dir.join(LIBRARY), dir.join("../lib/memwright").join(LIBRARY)];
+    let library = places.iter().find(|place| place.is_file());
+    let library = library.ok_or_else(|| missing(LIBRARY, "memwright, whole"))?;
+    let stripped = stripped(library)?;
+    image.add_file(&format!("lib/memwright/{LIBRARY}"), 0o755, &stripped.path().join("stripped"))
 }
 
-/// Statically, for the guest has no libraries but those of its programs.
-fn compile(source: &[u8]) -> Result<Vec<u8>, LabError> {
+/// A folder with the file `stripped`: debugging information would take a good part of a small guest's
+/// memory.
+fn stripped(file: &Path) -> Result<TempDir, LabError> {
+    let dir = workdir::new()?;
+    let stripped = dir.path().join("stripped");
+    output_of(Command::new("strip").arg("-o").arg(&stripped).arg(file), "binutils")?;
+    Ok(dir)
+}
+
+/// Statically where the guest has no libraries but those of its programs.
+fn compile(source: &[u8], is_static: bool) -> Result<Vec<u8>, LabError> {
     let dir = workdir::new()?;
     let (text, program) = (dir.path().join("program.c"), dir.path().join("program"));
     std::fs::write(&text, source).map_err(LabError::io(&text))?;
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-Wextra", "-static", "-pthread", "-o"]).arg(&program).arg(&text);
+    gcc.args(["-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(&text);
+    gcc.args(is_static.then_some("-static"));
     output_of(&mut gcc, "gcc libc6-dev")?;
     std::fs::read(&program).map_err(LabError::io(&program))
 }
