@@ -25,11 +25,11 @@ struct Range {
 #[repr(C)]
 #[derive(Default)]
 struct Cached {
-    pages: u64,
-    dirty: u64,
+    _pages: u64,
+    _dirty: u64,
     writeback: u64,
-    evicted: u64,
-    recently_evicted: u64,
+    _evicted: u64,
+    _recently_evicted: u64,
 }
 
 /// Begins to write what is dirty of a range, without waiting for it.
@@ -44,14 +44,15 @@ pub(crate) fn drop_pages(fd: c_int, from: u64, bytes: u64) {
     unsafe { libc::syscall(libc::SYS_fadvise64, fd, from, bytes, libc::POSIX_FADV_DONTNEED) };
 }
 
-/// Whether something of a range is not on the disk yet; none where nobody says.
+/// Whether something of a range is on its way to the disk; none where nobody says. What is dirty again
+/// is somebody else's.
 pub(crate) fn on_its_way(fd: c_int, from: u64, bytes: u64) -> Option<bool> {
     let range = Range { from, bytes };
     let mut cached = Cached::default();
     // SAFETY: both live, and are of the kernel's kinds.
     let done =
         unsafe { libc::syscall(SYS_CACHESTAT, fd, &raw const range, &raw mut cached, 0_u32) };
-    (done == 0).then_some(cached.dirty + cached.writeback > 0)
+    (done == 0).then_some(cached.writeback > 0)
 }
 
 /// Sleeps so many microseconds, less than a second; false where a signal came.
