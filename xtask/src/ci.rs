@@ -22,6 +22,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("strace", "/usr/bin/strace"),
     ("xfsprogs", "/usr/sbin/mkfs.xfs"),
     ("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
+    ("fio", "/usr/bin/fio"),
+    ("stress-ng", "/usr/bin/stress-ng"),
+    ("default-jdk-headless", "/usr/bin/javac"),
 ];
 
 /// A step: its name and what it does.

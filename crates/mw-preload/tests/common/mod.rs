@@ -76,11 +76,11 @@ pub(crate) fn preload(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", library()).env("MEMWRIGHT_THRESHOLD", THRESHOLD)
 }
 
-/// How many calls the library says that it has done in parallel.
+/// How many calls the library says that it has done in parallel, in all processes.
 pub(crate) fn calls(stderr: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(stderr);
-    let line = text.lines().find(|line| line.contains("calls done in parallel"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+    let lines = text.lines().filter(|line| line.contains(" done in parallel"));
+    lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
 }
 
 /// A program that the machine has, or none.
