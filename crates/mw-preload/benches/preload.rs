@@ -7,8 +7,10 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod measure;
 
 use common::{Compiled, library, run, text};
+use measure::{is_asked, median, number, others};
 use mw_segment::{Kind, Options, Page};
 use std::fmt::Write;
 use std::fs;
@@ -19,31 +21,10 @@ use std::time::Instant;
 const BEGIN: &str = "<!-- made by `cargo bench -p mw-preload -- --write` -->\n";
 const END: &str = "<!-- end of `cargo bench -p mw-preload` -->\n";
 
-/// What is asked for on the command line.
-struct Wanted {
-    mib: usize,
-    rounds: usize,
-    write: bool,
-}
-
-fn wanted() -> Wanted {
-    let args: Vec<String> = std::env::args().collect();
-    let number = |name: &str, default: usize| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(default)
-    };
-    Wanted {
-        mib: number("--size", 4096),
-        rounds: number("--rounds", 5),
-        write: args.iter().any(|arg| arg == "--write"),
-    }
-}
-
 fn main() {
-    let wanted = wanted();
+    let (mib, rounds) = (number("--size", 4096), number("--rounds", 5));
     let program = Compiled::new("timed.c");
     let mut page = String::new();
-    let (mib, rounds) = (wanted.mib, wanted.rounds);
     let _ = writeln!(page, "{rounds} rounds of {mib} MiB; others kept {} busy.\n", others());
     large(&mut page, &program, mib, rounds);
     thresholds(&mut page, &program);
@@ -52,25 +33,9 @@ fn main() {
     start_up(&mut page);
     let _ = writeln!(page, "At the end others kept {} busy.", others());
     print!("{page}");
-    if wanted.write {
+    if is_asked("--write") {
         replace(&page);
     }
-}
-
-/// How many processors others keep busy now.
-fn others() -> String {
-    let ticks = || {
-        let stat = fs::read_to_string("/proc/stat").unwrap();
-        let first = stat.lines().next().unwrap();
-        let fields: Vec<f64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
-        (fields.iter().sum::<f64>(), fields[3] + fields[4])
-    };
-    let before = ticks();
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    let after = ticks();
-    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
-    let busy = cpus * (1.0 - (after.1 - before.1) / (after.0 - before.0).max(1.0));
-    format!("{busy:.1} of {cpus} processors")
 }
 
 /// Rows of numbers that the program prints, with the library where variables are given.
@@ -82,11 +47,6 @@ fn timed(program: &Compiled, args: &[&str], with: Option<&[(&str, &str)]>) -> Ve
     let output = text(run(&mut command));
     let numbers = |line: &str| line.split_whitespace().flat_map(str::parse).collect();
     output.lines().map(numbers).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn column(rows: &[Vec<f64>], column: usize) -> f64 {

@@ -50,6 +50,7 @@ pub(crate) fn play(stage: &Stage, filesystem: &str) -> Option<()> {
         ]);
         command.arg(format!("--size={mib}m")).arg(format!("--ioengine={engine}"));
         command.arg(format!("--lockmem={}m", stage.sized(64, |mib| mib)));
+        stage.warm_up();
         let output = stage.timed(name, || run(&mut command));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let fields: Vec<&str> = said.trim().split(';').collect();

@@ -16,6 +16,7 @@ pub(crate) fn play(stage: &Stage, collector: &str) -> Option<()> {
     command.args([collector, "-XX:+AlwaysPreTouch", "-cp"]).arg(stage.dir());
     command.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m"), "FillHeap".to_owned()]);
     command.arg((heap / 8).to_string()).stdout(Stdio::piped());
+    stage.warm_up();
     let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();

@@ -2,7 +2,7 @@
 //! The tests play them small, with the library and without, and want the same said; `cargo bench -p
 //! mw-preload --bench programs` plays them large, and writes how long each part took.
 
-#![allow(dead_code, reason = "tests and benches use parts")]
+#![allow(dead_code, unused_imports, reason = "tests and benches use parts")]
 
 mod fio;
 mod jvm;
@@ -13,7 +13,7 @@ mod redis;
 mod stage;
 mod stress_ng;
 
-pub(crate) use stage::{Scale, Stage};
+pub(crate) use stage::{Outcome, Scale, Stage};
 
 /// An option of `memwright run`, and the variable that it sets.
 pub(crate) struct RunOption {

@@ -116,6 +116,7 @@ pub(crate) fn play(stage: &Stage, memory: &str) -> Option<()> {
     let cluster = Cluster { stage, bin, data: stage.path("data"), memory };
     let mut initdb = cluster.command("initdb");
     run(initdb.args(["-k", "-N", "-A", "trust", "-U", "postgres", "-D"]).arg(&cluster.data));
+    stage.warm_up();
     let server = stage.timed("start to first query", || cluster.start());
     stage.say("memory", cluster.ask("SHOW shared_memory_type"));
     stage.timed("fill (pgbench -i)", || fill(&cluster));

@@ -14,6 +14,7 @@ pub(crate) fn play(stage: &Stage, backend: &str) -> Option<()> {
     command.args(["-S", "-nodefaults", "-display", "none", "-qmp", "stdio", "-object"]);
     command.arg(format!("{backend},id=memory,size={mib}M,prealloc=on,share=on"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    stage.warm_up();
     let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     // Its monitor greets when the machine is there.

@@ -20,6 +20,7 @@ pub(crate) fn play(stage: &Stage) -> Option<()> {
         text(stage.plain("redis-cli").arg("-s").arg(&socket).args(args).output().unwrap())
     };
     let answers = || wait_until("Redis", || ask(&["ping"]).trim() == "PONG");
+    stage.warm_up();
     let service = start();
     answers();
     let keys = stage.sized(200_000, |mib| (mib << 20) / BYTES_PER_KEY / 2).to_string();

@@ -2,6 +2,7 @@
 
 use super::RunOption;
 use crate::common::{self, calls, run, text};
+use mw_segment::{Kind, Options, Page};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -15,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Debian's user without a name, for programs that refuse to be root.
 const NOBODY: u32 = 65534;
+
+/// More than a program holds beside what it is told to.
+const BESIDE_MIB: usize = 1024;
 
 /// How large it is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +81,18 @@ impl Stage {
         match self.scale {
             Scale::Small => small,
             Scale::Large(mib) => large(mib),
+        }
+    }
+
+    /// Before something large starts that is timed: touches as much memory and gives it back, so that
+    /// it meets none that a hypervisor has to find first.
+    pub(crate) fn warm_up(&self) {
+        if let Scale::Large(mib) = self.scale {
+            // Small pages are taken from other blocks of memory than large ones.
+            for page in [Page::Base, Page::Thp] {
+                let all = Options::new((mib + BESIDE_MIB) << 20).kind(Kind::Anon).page(page);
+                drop(all.create());
+            }
         }
     }
 

@@ -33,10 +33,11 @@ const STRESSORS: [(&str, Option<&str>); 21] = [
 pub(crate) fn play(stage: &Stage) -> Option<()> {
     let stress = program(&["stress-ng"])?;
     stage.version(&stress, "--version");
-    let bytes = format!("{}m", stage.sized(64, |mib| mib / 4));
+    let bytes = format!("{}m", stage.sized(64, |mib| mib / 8));
     // Most have done their operations before.
-    let seconds = stage.sized(2, |_| 8).to_string();
-    let operations = stage.sized(4, |_| 32).to_string();
+    let seconds = stage.sized(2, |_| 4).to_string();
+    let operations = stage.sized(4, |_| 16).to_string();
+    stage.warm_up();
     stage.timed("all of them", || {
         for (name, size) in STRESSORS {
             let mut command = stage.played(&stress);

@@ -1,0 +1,43 @@
+//! What the benches have in common.
+
+#![allow(dead_code, reason = "each bench uses a part")]
+
+use std::fs;
+use std::time::Duration;
+
+/// A number that an option of the command line has, or what it is without it.
+pub(crate) fn number(name: &str, default: usize) -> usize {
+    option(name).and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// What an option of the command line has.
+pub(crate) fn option(name: &str) -> Option<String> {
+    let mut args = std::env::args().skip_while(|arg| arg != name);
+    args.nth(1)
+}
+
+/// Whether something is asked for on the command line.
+pub(crate) fn is_asked(name: &str) -> bool {
+    std::env::args().any(|arg| arg == name)
+}
+
+/// How many processors others keep busy now.
+pub(crate) fn others() -> String {
+    let ticks = || {
+        let stat = fs::read_to_string("/proc/stat").unwrap();
+        let first = stat.lines().next().unwrap();
+        let fields: Vec<f64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
+        (fields.iter().sum::<f64>(), fields[3] + fields[4])
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(1));
+    let after = ticks();
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    let busy = cpus * (1.0 - (after.1 - before.1) / (after.0 - before.0).max(1.0));
+    format!("{busy:.1} of {cpus} processors")
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
