@@ -138,6 +138,19 @@ pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *m
     attached
 }
 
+/// shmdt(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
+    if settings::threshold() != usize::MAX {
+        release::before_detaching(at);
+    }
+    // SAFETY: the caller's own request.
+    unsafe { kernel::shmdt(at) }
+}
+
 /// prctl(2).
 ///
 /// # Safety

@@ -30,6 +30,7 @@ calls! {
     ) -> *mut c_void;
     mincore = SYS_mincore(at: *mut c_void, bytes: usize, resident: *mut u8) -> c_int;
     shmat = SYS_shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void;
+    shmdt = SYS_shmdt(at: *const c_void) -> c_int;
     shmctl = SYS_shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int;
     prctl = SYS_prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int;
     close_range = SYS_close_range(first: u32, last: u32, flags: u32) -> c_int;

@@ -179,7 +179,8 @@ pub(crate) fn attached(id: c_int, at: *mut c_void) {
     }
 }
 
-fn segment_bytes(id: c_int) -> Option<usize> {
+/// How large a System V segment is.
+pub(crate) fn segment_bytes(id: c_int) -> Option<usize> {
     let _errno = kernel::Errno::kept();
     // SAFETY: plain numbers, for which all bits zero is a value.
     #[allow(unsafe_code, reason = "a structure of C")]

@@ -1,8 +1,9 @@
-//! munmap(2) and madvise(2): what is given back, or populated, in parallel.
+//! munmap(2), shmdt(2) and madvise(2): what is given back, or populated, in parallel.
 
 use crate::apart::apart;
 use crate::kernel;
 use crate::large::{self, MAX_PARTS};
+use crate::map;
 use crate::settings;
 use crate::stats::{self, Call};
 use mw_segment::{Existing, Memory, Part, Phase};
@@ -44,7 +45,7 @@ pub(crate) unsafe fn unmap(at: *mut c_void, bytes: usize) -> Option<c_int> {
 }
 
 fn unmap_in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<c_int> {
-    private(addresses)?;
+    one_of_memory(addresses)?;
     let away = move_away(addresses)?;
     empty(existing, away.addresses.clone(), Call::Unmap);
     Some(0)
@@ -113,7 +114,7 @@ fn populate(existing: &Existing<'_>, addresses: &Range<usize>, fault: Fault) -> 
 
 /// What is refused for one chunk is refused for each, with nothing done: the mapping is one.
 fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
-    private(addresses)?;
+    one_of_memory(addresses)?;
     stats::noted(
         Call::Advise,
         addresses.len(),
@@ -126,15 +127,36 @@ fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
     .ok()
 }
 
-/// The range, where it is of one mapping of private memory without a file.
-fn private(addresses: &Range<usize>) -> Option<()> {
+/// The range, where it is of one mapping of memory. What others share stays in its file, and only
+/// its addresses are emptied.
+fn one_of_memory(addresses: &Range<usize>) -> Option<()> {
     let parts = large::parts(addresses, MAX_PARTS)?;
-    let [Part { addresses: found, memory: Memory::Anonymous, shared: false, .. }] =
+    let [Part { addresses: found, memory: Memory::Anonymous | Memory::Shmem, .. }] =
         parts.as_slice()
     else {
         return None;
     };
     (found == addresses).then_some(())
+}
+
+/// Before shmdt(2), which finds a segment by where it is attached: it is emptied in place, and loses
+/// nothing by that.
+#[cold]
+pub(crate) fn before_detaching(at: *const c_void) {
+    let _errno = kernel::Errno::kept();
+    let (least, at) = (kernel::pages(at, settings::release_threshold()), at.addr());
+    if least.is_some_and(|least| least.start == at && is_resident(&least)) {
+        apart(&|existing| empty_segment(existing, at));
+    }
+}
+
+fn empty_segment(existing: &Existing<'_>, at: usize) -> Option<()> {
+    let mapping = mw_segment::mapping_at(at).ok()??;
+    // A segment's inode is its number (ipc/shm.c). Whatever else is there is not detached either.
+    let id = c_int::try_from(mapping.inode).ok().filter(|_| mapping.shared)?;
+    let bytes = map::segment_bytes(id)?.checked_next_multiple_of(mapping.page_bytes)?;
+    let is_whole = mapping.addresses.len() == bytes && bytes >= settings::release_threshold();
+    is_whole.then(|| empty(existing, mapping.addresses, Call::Unmap))
 }
 
 /// Empties what is unmapped afterwards, whatever comes of it.
@@ -194,12 +216,12 @@ mod tests {
     use mw_sys::Pages;
 
     #[test]
-    fn one_private_mapping_is_told_from_others() {
+    fn one_mapping_of_memory_is_told_from_others() {
         let region = Region::anonymous(1 << 20, Pages::Base).unwrap();
         let start = region.as_ptr().as_ptr().expose_provenance();
         // A look may meet other tests that map and unmap next to it, and is then left to the kernel.
-        let is_told = || private(&(start..start + (1 << 20))).is_some();
+        let is_told = || one_of_memory(&(start..start + (1 << 20))).is_some();
         assert!((0..100).any(|_| is_told()));
-        assert_eq!(private(&(4096..8192)), None);
+        assert_eq!(one_of_memory(&(4096..8192)), None);
     }
 }

@@ -164,6 +164,19 @@ pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<Part>> {
     Ok(parts)
 }
 
+/// The mapping that starts at an address of this process, whole.
+///
+/// # Errors
+/// Where /proc cannot be read.
+pub fn mapping_at(address: usize) -> io::Result<Option<Mapping>> {
+    let mut found = None;
+    each_mapping(address..address.saturating_add(1), &mut |mapping| {
+        found = Some(mapping);
+        Ok(())
+    })?;
+    Ok(found.filter(|mapping| mapping.addresses.start == address))
+}
+
 fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Part {
     let start = mapping.addresses.start.max(within.start);
     let end = mapping.addresses.end.min(within.end);
@@ -318,6 +331,16 @@ mod tests {
         each_mapping(range.clone(), &mut |mapping| keep(&mut asked, mapping)).unwrap();
         each_line(range, &mut |mapping| keep(&mut read, mapping)).unwrap();
         assert_eq!(asked, read);
+    }
+
+    #[test]
+    fn a_mapping_is_found_where_it_starts_and_nowhere_else() {
+        let region = Region::reserve(8 * MIB, 4096, 2 * MIB).unwrap();
+        region.map_anonymous(2 * MIB..4 * MIB, false).unwrap();
+        let at = start(&region) + 2 * MIB;
+        assert_eq!(mapping_at(at).unwrap().unwrap().addresses, at..at + 2 * MIB);
+        assert_eq!(mapping_at(at + 4096).unwrap(), None);
+        assert_eq!(mapping_at(4096).unwrap(), None);
     }
 
     #[test]

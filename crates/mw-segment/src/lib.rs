@@ -53,7 +53,7 @@ mod team;
 pub use cancel::Cancel;
 pub use crew::{Experiment, Split};
 pub use error::{Error, Limit, Shortage};
-pub use existing::{Existing, Memory, Part, has_huge_pages, has_room, parts};
+pub use existing::{Existing, Memory, Part, has_huge_pages, has_room, mapping_at, parts};
 pub use gang::Gang;
 pub use kind::{Kind, Page, Placement, UnknownName};
 pub use options::{MAX_HELPERS, Options};

@@ -29,6 +29,40 @@ static void lock_and_free_some(const char *what, size_t size) {
 
 static void lock_and_free(const char *what) { lock_and_free_some(what, SIZE); }
 
+static long attached(int id) {
+    struct shmid_ds about;
+    return shmctl(id, IPC_STAT, &about) ? -1 : (long)about.shm_nattch;
+}
+
+static void segments(void) {
+    int id = shmget(IPC_PRIVATE, SIZE - 5, 0600);
+    char *at = shmat(id, NULL, 0), *other = shmat(id, NULL, 0);
+    say("sysv", mlock(at, SIZE), at, SIZE);
+    memset(other, 4, SIZE);
+    printf("inside %d", shmdt(other + MIB));
+    printf(" %d\n", errno);
+    say("sysv detached", shmdt(other), other, SIZE);
+    printf("attached %ld, holds %d\n", attached(id), at[SIZE - 6]);
+    printf("lock %d\n", shmctl(id, SHM_LOCK, NULL));
+    shmctl(id, IPC_RMID, NULL);
+    say("locked sysv detached", shmdt(at), at, SIZE);
+    printf("attached %ld", attached(id));
+    printf(" %d, again %d", errno, shmdt(at));
+    printf(" %d\n", errno);
+    id = shmget(IPC_PRIVATE, SIZE, 0600);
+    at = shmat(id, NULL, 0);
+    memset(at, 5, SIZE);
+    say("half unmapped", munmap(at + SIZE / 2, SIZE / 2), at, SIZE);
+    printf("attached %ld\n", attached(id));
+    say("half detached", shmdt(at), at, SIZE);
+    shmctl(id, IPC_RMID, NULL);
+    at = apart(SIZE, RW, MAP_SHARED | MAP_ANONYMOUS);
+    memset(at, 5, SIZE);
+    printf("no segment %d", shmdt(at));
+    printf(" %d\n", errno);
+    say("no segment", mlock(at, SIZE), at, SIZE);
+}
+
 static void kinds(void) {
     lock_and_free("anonymous");
     char *at = apart(SIZE, RW, MAP_SHARED | MAP_ANONYMOUS);
@@ -51,6 +85,7 @@ static void kinds(void) {
     at = apart(SIZE, PROT_NONE, ANON);
     say("no access", mlock(at, SIZE), at, SIZE);
     munmap(at, SIZE);
+    char last[1];
     int fd = memfd_create("test", MFD_CLOEXEC);
     if (ftruncate(fd, SIZE)) perror("ftruncate");
     at = apart(SIZE, PROT_NONE, ANON);
@@ -73,11 +108,24 @@ static void kinds(void) {
     mmap(at, SIZE, RW, MAP_PRIVATE | MAP_FIXED | MAP_LOCKED, fd, 0);
     say("file locked", munmap(at, SIZE / 2), at, SIZE);
     munmap(at, SIZE);
-    int id = shmget(IPC_PRIVATE, SIZE, 0600);
-    at = shmat(id, NULL, 0);
-    shmctl(id, IPC_RMID, NULL);
-    say("sysv", mlock(at, SIZE), at, SIZE);
-    say("sysv detached", shmdt(at), at, SIZE);
+    fd = memfd_create("test", MFD_CLOEXEC);
+    if (ftruncate(fd, SIZE)) perror("ftruncate");
+    at = apart(SIZE, PROT_NONE, ANON);
+    mmap(at, SIZE, RW, MAP_SHARED | MAP_FIXED, fd, 0);
+    memset(at, 6, SIZE);
+    say("written memfd", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    printf("still there %d\n", at[0] + at[SIZE - 1]);
+    memset(at, 7, SIZE);
+    say("memfd unmapped", munmap(at, SIZE), at, SIZE);
+    if (pread(fd, last, 1, SIZE - 1) != 1) perror("pread");
+    printf("in the file %d\n", last[0]);
+    mmap(at, SIZE, RW, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    memset(at, 8, SIZE);
+    say("private memfd", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    printf("the file's %d\n", at[SIZE - 1]);
+    memset(at, 8, SIZE);
+    say("private memfd unmapped", munmap(at, SIZE), at, SIZE);
+    segments();
 }
 
 static void shapes(void) {
