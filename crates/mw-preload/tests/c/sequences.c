@@ -2,8 +2,11 @@
  * the same calls. */
 #include "state.h"
 #include <linux/capability.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
 
-#define ARENA (6 * MIB)
+#define ARENA (5 * MIB)
+#define ARENA_AT ((char *)0x200000000)
 #define PAGES (ARENA / PAGE)
 
 static uint64_t seed;
@@ -30,33 +33,108 @@ static void drop_ipc_lock(void) {
 
 static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x100000001b3; }
 
-/* What is there and what it holds, found out without a fault. */
-static uint64_t state(char *arena, int pipes[2]) {
-    uint64_t hash = 0xcbf29ce484222325;
-    unsigned char resident;
-    char byte = 0;
-    for (size_t page = 0; page < PAGES; page++) {
-        char *at = arena + page * PAGE;
-        resident = 2;
-        int known = mincore(at, PAGE, &resident);
-        hash = mix(hash, known ? 3 : resident & 1);
-        if (known == 0 && resident & 1) {
-            int told = write(pipes[1], at + page % 97, 1) == 1 && read(pipes[0], &byte, 1) == 1;
-            hash = mix(hash, told ? (unsigned char)byte : 300);
-        }
+/* What is there and what it holds. The arena lies below everything else, and so its mappings are the
+ * first that smaps tells of: the rest is not read. */
+static char smaps[1 << 16];
+
+static void read_smaps(void) {
+    int fd = openat(proc, "self/smaps", O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+    uintptr_t start = 0;
+    while (start < (uintptr_t)ARENA_AT + ARENA && length + 2 * PAGE < sizeof smaps) {
+        long more = read(fd, smaps + length, 2 * PAGE);
+        if (more <= 0) break;
+        start = strtoul(smaps + length, NULL, 16), length += more;
     }
-    struct range left = range(arena, ARENA);
-    return mix(mix(mix(mix(hash, left.locked), left.lock), left.on_fault), left.resident);
+    smaps[length] = 0;
+    close(fd);
 }
 
-static long call(char *arena, int memfd, size_t kind) {
+/* Page by page: into how many mappings the kernel divides them depends on which it could join when. */
+static uint64_t of_mapping(uint64_t hash, char *from, char *to, const char *modes, int locked) {
+    static unsigned char resident[PAGES];
+    uint64_t kind = modes[0] + modes[1] * 256 + modes[3] * 65536 + (locked << 24);
+    if (mincore(from, to - from, resident)) return mix(hash, errno);
+    for (size_t i = 0; i < (size_t)(to - from) / PAGE; i++) {
+        size_t page = (from - ARENA_AT) / PAGE + i;
+        char *at = ARENA_AT + page * PAGE + page % 97;
+        hash = mix(mix(mix(hash, page), kind), resident[i] & 1);
+        if (modes[0] == 'r' && resident[i] & 1) hash = mix(hash, *(volatile unsigned char *)at);
+    }
+    return hash;
+}
+
+static uint64_t state(void) {
+    uint64_t hash = 0xcbf29ce484222325, start = 0, end = 0, locked = 0, from, to;
+    char modes[5], *line = smaps, *next;
+    read_smaps();
+    for (; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        if (sscanf(line, "%lx-%lx %4s", &from, &to, modes) == 3) {
+            if (from >= (uintptr_t)ARENA_AT + ARENA) break;
+            start = from < (uintptr_t)ARENA_AT ? (uintptr_t)ARENA_AT : from;
+            end = to > (uintptr_t)ARENA_AT + ARENA ? (uintptr_t)ARENA_AT + ARENA : to;
+        } else if (start < end && !strncmp(line, "Locked:", 7)) {
+            locked += atol(line + 7);
+        } else if (start < end && !strncmp(line, "VmFlags:", 8)) {
+            int flags = (strstr(line, " lo") != NULL) * 2 + (strstr(line, " lf") != NULL);
+            hash = of_mapping(hash, (char *)start, (char *)end, modes, flags);
+        }
+    }
+    return mix(hash, locked);
+}
+
+/* The segments of a sequence. */
+#define SEGMENTS 3
+static int segments[SEGMENTS];
+
+static long segment(char *at, size_t bytes, size_t kind) {
+    int *id = &segments[below(SEGMENTS)];
+    struct shmid_ds about;
+    switch (kind) {
+    case 0: case 1:
+        if (*id >= 0) shmctl(*id, IPC_RMID, NULL);
+        *id = shmget(IPC_PRIVATE, bytes, 0600);
+        return *id < 0 ? -1 : 0;
+    case 2: case 3: case 4: return shmat(*id, at, below(2) ? SHM_REMAP : SHM_RDONLY) == at ? 0 : -1;
+    case 5: case 6: return shmdt(at);
+    /* Without the privilege it is counted for the user, and so for the other process as well. */
+    case 7: return limited ? 0 : shmctl(*id, below(2) ? SHM_LOCK : SHM_UNLOCK, NULL);
+    case 8: return shmctl(*id, IPC_RMID, NULL);
+    default: return shmctl(*id, IPC_STAT, &about) ? -1 : (long)about.shm_nattch;
+    }
+}
+
+static long on_file(int memfd, size_t from, size_t bytes) {
+    static const int modes[] = {0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 64};
+    struct stat about;
+    size_t kind = below(6);
+    long done = kind < 4   ? fallocate(memfd, modes[kind], from, bytes)
+                : kind < 5 ? posix_fallocate(memfd, from, bytes)
+                           : ftruncate(memfd, bytes);
+    fstat(memfd, &about);
+    return done < 0 ? done : done + about.st_size + about.st_blocks * 3;
+}
+
+static long move(char *arena, char *at, size_t bytes) {
+    size_t to = below(PAGES), pages = bytes / PAGE + 1, most = PAGES - to;
+    char *place = arena + to * PAGE;
+    size_t after = (below(2) ? pages : 1 + below(most)) * PAGE;
+    if (after > most * PAGE) after = most * PAGE;
+    char *moved = mremap(at, bytes, after, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    return moved == place ? 0 : -1;
+}
+
+static long call(char *arena, int memfd, int filled, size_t kind) {
     static const int prots[] = {PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE,
                                 PROT_READ | PROT_WRITE, PROT_READ, PROT_WRITE, PROT_NONE};
     static const int advice[] = {MADV_DONTNEED, MADV_DONTNEED, MADV_POPULATE_READ,
                                  MADV_POPULATE_WRITE, MADV_REMOVE, MADV_FREE, MADV_NORMAL, 4711};
     static const size_t limits[] = {0, 1 * MIB, 2 * MIB, 3 * MIB, 6 * MIB};
-    size_t from = below(PAGES), pages = 1 + below(PAGES - from);
-    if (below(3)) from /= 8, pages = PAGES - from - below(PAGES / 4);
+    /* Below the threshold, above it, and above that for giving back, which is most to populate. */
+    size_t least = (size_t[]){1, 1, 256, 256, 256, 256, 256, 1024}[below(8)];
+    size_t pages = least + below(least < 256 ? 64 : 192), from = below(PAGES - pages);
     size_t bytes = pages * PAGE - (below(8) ? 0 : below(PAGE));
     char *at = arena + from * PAGE + (below(16) ? 0 : below(PAGE));
     int prot = prots[below(6)];
@@ -88,49 +166,57 @@ static long call(char *arena, int memfd, size_t kind) {
     /* The limit is held against all that is mapped, the library included. */
     case 17: return limited ? 0 : mlockall(below(2) ? MCL_CURRENT : below(8) & ~MCL_FUTURE);
     case 18: return munlockall();
-    default: {
-        char filled[PAGE / 4];
-        memset(filled, 1 + below(200), sizeof filled);
-        int fd = memfd_create("filled", MFD_CLOEXEC);
-        long done = write(fd, filled, sizeof filled);
-        lseek(fd, 0, SEEK_SET);
-        done = read(fd, at, sizeof filled);
-        int error = errno;
-        close(fd);
-        errno = error;
-        return done;
+    case 19: case 20: return pread(filled, at, bytes / 4, below(PAGE));
+    case 21: case 22: return segment(at, bytes, below(10));
+    case 23: return on_file(memfd, from * PAGE, bytes);
+    default: return move(arena, at, bytes);
     }
+}
+
+/* Bytes that are told apart. */
+static int filled_file(void) {
+    static char bytes[ARENA / 2];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = 1 + i % 251;
+    int fd = memfd_create("filled", MFD_CLOEXEC);
+    if (write(fd, bytes, sizeof bytes) != sizeof bytes) perror("write");
+    return fd;
+}
+
+static uint64_t sequence(char *arena, int filled, int verbose) {
+    uint64_t hash = 0;
+    limit(RLIMIT_MEMLOCK, 6 * MIB);
+    int memfd = memfd_create("test", MFD_CLOEXEC);
+    if (ftruncate(memfd, ARENA / 2)) perror("ftruncate");
+    for (int i = 0; i < SEGMENTS; i++) segments[i] = -1;
+    if (below(4)) mprotect(arena, ARENA, PROT_READ | PROT_WRITE);
+    for (size_t calls = 3 + below(6); calls > 0; calls--) {
+        size_t kind = below(25);
+        errno = 0;
+        long result = call(arena, memfd, filled, kind);
+        int error = result < 0 ? errno : 0;
+        uint64_t left = state();
+        hash = mix(mix(mix(hash, result), error), left);
+        if (verbose) printf("  call %zu: %ld errno %d left %016lx\n", kind, result, error, left);
     }
+    close(memfd);
+    munlockall();
+    for (int i = 0; i < SEGMENTS; i++)
+        if (segments[i] >= 0) shmctl(segments[i], IPC_RMID, NULL);
+    mmap(arena, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return hash;
 }
 
 int main(int count, char **arguments) {
     long first = count > 1 ? atol(arguments[1]) : 0, sequences = count > 2 ? atol(arguments[2]) : 1;
-    int pipes[2], verbose = count > 4;
     limited = count > 3 && !strcmp(arguments[3], "limited");
     say_state_from();
     if (limited) drop_ipc_lock();
-    char *arena = map(ARENA + 2 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-    arena += MIB;
-    if (pipe(pipes)) perror("pipe");
-    for (long sequence = first; sequence < first + sequences; sequence++) {
-        seed = sequence;
-        uint64_t hash = 0;
-        limit(RLIMIT_MEMLOCK, 6 * MIB);
-        int memfd = memfd_create("test", MFD_CLOEXEC);
-        if (ftruncate(memfd, ARENA / 2)) perror("ftruncate");
-        for (size_t calls = 3 + below(8); calls > 0; calls--) {
-            size_t kind = below(24);
-            errno = 0;
-            long result = call(arena, memfd, kind);
-            int error = result < 0 ? errno : 0;
-            uint64_t left = state(arena, pipes);
-            hash = mix(mix(mix(hash, result), error), left);
-            if (verbose) printf("  call %zu: %ld errno %d left %016lx\n", kind, result, error, left);
-        }
-        printf("%ld %016lx\n", sequence, hash);
-        close(memfd);
-        munlockall();
-        mmap(arena, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    int none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    if (mmap(ARENA_AT - MIB, ARENA + 2 * MIB, PROT_NONE, none, -1, 0) != ARENA_AT - MIB) return 2;
+    int filled = filled_file();
+    for (long i = first; i < first + sequences; i++) {
+        seed = i;
+        printf("%ld %016lx\n", i, sequence(ARENA_AT, filled, count > 4));
     }
     return 0;
 }
