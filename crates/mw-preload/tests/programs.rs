@@ -66,7 +66,7 @@ const PIECE: u64 = 1000;
 #[test]
 fn random_calls_have_the_same_results() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let (first, count) = (number("MW_SEQUENCES_FROM"), number("MW_SEQUENCES").unwrap_or(4000));
+    let (first, count) = (number("MW_SEQUENCES_FROM"), number("MW_SEQUENCES").unwrap_or(2000));
     let program = Compiled::new("sequences.c");
     let first = first.unwrap_or(0);
     for from in (first..first + count / 2).step_by(PIECE as usize) {

@@ -1,0 +1,129 @@
+/* Large memory where there is not enough of it: what a limit refuses, and whom it ends. */
+#include "state.h"
+#include <sys/ipc.h>
+#include <sys/shm.h>
+
+#define RW (PROT_READ | PROT_WRITE)
+#define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
+#define HUGE (2 * MIB)
+
+/* The pool has so much more than is in use: see tests/limits.rs. */
+#define POOL (16 * MIB)
+
+/* In a child: what it does may end it. */
+static void alone(const char *what, void (*body)(void)) {
+    int status;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        body();
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    printf("%s: exited %d, by signal %d\n", what, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+           WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
+static void *map_or_say(const char *what, size_t bytes, int flags) {
+    errno = 0;
+    char *at = mmap(NULL, bytes, RW, flags, -1, 0);
+    printf("%s: mapped %d errno %d\n", what, at != MAP_FAILED, errno);
+    fflush(stdout);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void data(void) {
+    limit(RLIMIT_DATA, (size_t)status("VmData") * 1024 + 8 * MIB);
+    char *at = apart(4 * MIB, RW, ANON | MAP_POPULATE);
+    say("within", mlock(at, 4 * MIB), at, 4 * MIB);
+    map_or_say("beyond", 16 * MIB, ANON | MAP_POPULATE);
+    char *shared = apart(16 * MIB, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE);
+    say("shared is none", mlock(shared, 16 * MIB), shared, 16 * MIB);
+    char *rest = apart(3 * MIB, RW, ANON);
+    say("nearly all", mlock(rest, 3 * MIB), rest, 3 * MIB);
+    say("munmap", munmap(rest, 3 * MIB), rest, 3 * MIB);
+    say("munmap", munmap(at, 4 * MIB), at, 4 * MIB);
+    map_or_say("beyond, again", 9 * MIB, ANON | MAP_POPULATE);
+}
+
+static void of_pool(const char *what, int kind) {
+    char *at = map_or_say(what, POOL, kind | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE);
+    if (!at) return;
+    printf("zero %ld\n", is_zero(at, POOL));
+    memset(at, 3, POOL);
+    say("lock", mlock(at, POOL), at, POOL);
+    say("dontneed", madvise(at, POOL / 2, MADV_DONTNEED), at, POOL);
+    say("populate", madvise(at, POOL, MADV_POPULATE_WRITE), at, POOL);
+    printf("kept %d %d\n", at[0], at[POOL - 1]);
+    say("munmap", munmap(at, POOL), at, POOL);
+}
+
+static char *more_than_the_pool(int flags) {
+    return map_or_say("more than the pool", 8 * POOL, flags | MAP_ANONYMOUS | MAP_HUGETLB);
+}
+
+static void lock_more(void) {
+    char *at = more_than_the_pool(MAP_PRIVATE | MAP_NORESERVE);
+    if (at) printf("lock %d errno %d\n", mlock(at, 8 * POOL), errno);
+}
+
+static void populate_more(void) {
+    char *at = more_than_the_pool(MAP_SHARED | MAP_NORESERVE);
+    if (at) printf("populate %d errno %d\n", madvise(at, 8 * POOL, MADV_POPULATE_WRITE), errno);
+}
+
+static void map_more(void) { more_than_the_pool(MAP_PRIVATE | MAP_NORESERVE | MAP_POPULATE); }
+
+static void touch_more(void) {
+    char *at = more_than_the_pool(MAP_PRIVATE | MAP_NORESERVE);
+    if (at) memset(at, 1, 8 * POOL);
+}
+
+static void hugetlb(void) {
+    of_pool("private", MAP_PRIVATE);
+    of_pool("shared", MAP_SHARED);
+    more_than_the_pool(MAP_PRIVATE);
+    more_than_the_pool(MAP_SHARED | MAP_POPULATE);
+    alone("lock", lock_more);
+    alone("populate", populate_more);
+    alone("map", map_more);
+    alone("touch", touch_more);
+    int id = shmget(IPC_PRIVATE, POOL, 0600 | SHM_HUGETLB);
+    char *at = shmat(id, NULL, 0);
+    shmctl(id, IPC_RMID, NULL);
+    say("sysv", mlock(at, POOL), at, POOL);
+    say("detached", shmdt(at), at, POOL);
+    of_pool("afterwards", MAP_PRIVATE);
+}
+
+static void lock_within(void) {
+    char *at = apart(24 * MIB, RW, ANON);
+    say("lock", mlock(at, 24 * MIB), at, 24 * MIB);
+    say("munmap", munmap(at, 24 * MIB), at, 24 * MIB);
+}
+
+static void lock_beyond(void) { mlock(map(128 * MIB, RW, ANON), 128 * MIB); }
+static void populate_beyond(void) { map(128 * MIB, RW, ANON | MAP_POPULATE); }
+static void share_beyond(void) { mlock(map(128 * MIB, RW, MAP_SHARED | MAP_ANONYMOUS), 128 * MIB); }
+static void advise_beyond(void) {
+    madvise(map(128 * MIB, RW, ANON), 128 * MIB, MADV_POPULATE_WRITE);
+}
+
+/* In a cgroup of 64 MiB. */
+static void cgroup(void) {
+    alone("within", lock_within);
+    alone("lock", lock_beyond);
+    alone("populate", populate_beyond);
+    alone("share", share_beyond);
+    alone("advise", advise_beyond);
+    alone("within, again", lock_within);
+}
+
+int main(int count, char **names) {
+    say_state_from();
+    if (count > 1 && !strcmp(names[1], "data")) data();
+    if (count > 1 && !strcmp(names[1], "hugetlb")) hugetlb();
+    if (count > 1 && !strcmp(names[1], "cgroup")) cgroup();
+    return 0;
+}
