@@ -104,6 +104,9 @@ static LOADED: extern "C" fn() = load;
 extern "C" fn load() {
     let _errno = kernel::Errno::kept();
     next::resolve();
+    if is_privileged() {
+        return;
+    }
     if is(c"MEMWRIGHT_SECCOMP", b"try") {
         trial::run();
     }
@@ -138,6 +141,15 @@ fn load_memory() {
     let threshold = variable(c"MEMWRIGHT_THRESHOLD").and_then(bytes);
     let threshold = threshold.unwrap_or(DEFAULT_THRESHOLD_BYTES).max(LEAST_THRESHOLD_BYTES);
     THRESHOLD.store(threshold, Ordering::Relaxed);
+}
+
+/// Whether the program has privileges that its user has not, who must not set anything for it. Only
+/// /etc/ld.so.preload loads this library into such.
+fn is_privileged() -> bool {
+    // SAFETY: what the kernel has told the program at its start is looked up (getauxval(3)).
+    #[allow(unsafe_code, reason = "no safe wrapper of it")]
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
+    secure != 0
 }
 
 /// As if a filter had been tried, and everything large.

@@ -5,6 +5,8 @@
 mod common;
 
 use common::{Compiled, calls, library, preload, run, same, text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Names of the situations in tests/c/situations.c, and whether the library helps in them.
@@ -141,6 +143,51 @@ fn the_statistics_go_where_standard_error_was_or_nowhere() {
     let output = run(preload(&mut command).env("MEMWRIGHT_STATS", "1"));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(text(output), "the file has 0 bytes\n");
+}
+
+/// Runs a command where /etc/ld.so.preload names the library, in a namespace that ends with it.
+const WITH_ETC: &str = r#"
+set -e
+cp -a /etc etc
+echo "$1" > etc/ld.so.preload
+mount --bind etc /etc
+shift
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+"#;
+
+#[test]
+fn for_the_whole_machine_it_is_loaded_and_programs_with_privileges_are_left_alone() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can mount");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (file, own) = (dir.path().join("library.so"), dir.path().join("privileged"));
+    fs::copy(library(), &file).unwrap();
+    let program = Compiled::new("privileged.c");
+    fs::copy(program.path(), &own).unwrap();
+    let of = |mode| {
+        fs::set_permissions(&own, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", WITH_ETC, "sh"]).arg(&file).arg(&own);
+        command.current_dir(dir.path()).env("MEMWRIGHT_STATS", "1");
+        let output = run(command.env("MEMWRIGHT_THRESHOLD", "1048576"));
+        fs::remove_dir_all(dir.path().join("etc")).unwrap();
+        output
+    };
+    let (plain, privileged) = (of(0o755), of(0o4755));
+    assert_eq!(text(plain.clone()), "user 65534, populated 4096\n");
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert_eq!(calls(&plain.stderr), 1, "{plain:?}");
+    }
+    let said = text(privileged.clone());
+    if said.starts_with("user 65534,") {
+        eprintln!("skipped: programs have no privileges of their own in {}", dir.path().display());
+        return;
+    }
+    assert_eq!(said, "user 0, populated 4096\n");
+    assert_eq!(String::from_utf8_lossy(&privileged.stderr), "");
 }
 
 #[test]

@@ -57,15 +57,21 @@ impl Compiled {
         let dir = tempfile::tempdir().unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        cc.arg(Path::new(HERE).join("tests/c").join(source)).arg("-o").arg(dir.path().join("it"));
-        run(&mut cc);
-        Self { dir }
+        cc.arg(Path::new(HERE).join("tests/c").join(source)).arg("-o");
+        let compiled = Self { dir };
+        run(cc.arg(compiled.path()));
+        compiled
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("it")
     }
 
     /// A command that runs it, and is ended where it hangs.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["-k", "1", "120"]).arg(self.dir.path().join("it")).args(args);
+        command.args(["-k", "1", "120"]).arg(self.path()).args(args);
         command.current_dir(self.dir.path());
         command
     }
