@@ -56,7 +56,7 @@ impl Backing {
         let mut files = Vec::new();
         for stripe in 0..plan.layout.stripes() {
             let range = plan.layout.stripe(stripe);
-            let file = memfd(plan.page).map_err(Error::system("memfd_create"))?;
+            let file = memfd(plan).map_err(Error::system("memfd_create"))?;
             let mapped = ftruncate(&file, range.len() as u64)
                 .map_err(io::Error::from)
                 .and_then(|()| region.map_file(range, file.as_fd(), 0));
@@ -184,13 +184,14 @@ fn write_zeros(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn memfd(page: Page) -> io::Result<OwnedFd> {
-    let huge = match page {
+fn memfd(plan: &Plan) -> io::Result<OwnedFd> {
+    let huge = match plan.page {
         Page::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
         Page::Huge1G => MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
         Page::Base | Page::Thp | Page::Auto => MemfdFlags::empty(),
     };
-    Ok(memfd_create("memwright", MemfdFlags::CLOEXEC | huge)?)
+    let seals = if plan.sealable { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
+    Ok(memfd_create("memwright", MemfdFlags::CLOEXEC | huge | seals)?)
 }
 
 /// The limit that a full file is about.

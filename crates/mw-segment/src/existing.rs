@@ -5,7 +5,7 @@ use crate::cgroup::Groups;
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
 use crate::crew::{Crew, Experiment, Stopped};
-use crate::gang::Gang;
+use crate::gang::{Gang, Threads};
 use crate::limits;
 use crate::machine;
 use crate::options::MAX_HELPERS;
@@ -90,6 +90,12 @@ impl<'a> Existing<'a> {
             cancel: Cancel::new(),
         };
         Self { crew, gang }
+    }
+
+    /// With threads of the standard library.
+    #[must_use]
+    pub fn with_threads() -> Existing<'static> {
+        Existing::new(&Threads)
     }
 
     /// How many threads work at most, the caller's included.

@@ -20,6 +20,7 @@ pub struct Options {
     pub(crate) locked: bool,
     pub(crate) placement: Placement,
     pub(crate) helpers: usize,
+    pub(crate) stripe_bytes: Option<usize>,
     pub(crate) name: Option<String>,
     pub(crate) key: i32,
     pub(crate) kept: bool,
@@ -40,6 +41,7 @@ impl Options {
             locked: false,
             placement: Placement::Local,
             helpers: MAX_HELPERS,
+            stripe_bytes: None,
             name: None,
             key: 0,
             kept: false,
@@ -90,6 +92,15 @@ impl Options {
     #[must_use]
     pub fn helpers(mut self, helpers: usize) -> Self {
         self.helpers = helpers.max(1);
+        self
+    }
+
+    /// The size of the stripes of a memfd or hugetlb segment, rounded up to whole pages, which is
+    /// otherwise chosen by size and helpers. Their files can then be sealed: they are made to be
+    /// handed on, see [`Segment::into_files`].
+    #[must_use]
+    pub fn stripe_bytes(mut self, stripe_bytes: usize) -> Self {
+        self.stripe_bytes = Some(stripe_bytes);
         self
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) lock: Lock,
     pub(crate) placement: Placement,
     pub(crate) crew: Crew,
+    /// Whether its files can be sealed.
+    pub(crate) sealable: bool,
     pub(crate) strict_thp: bool,
 }
 
@@ -68,7 +70,10 @@ impl Plan {
         let helpers = options.helpers.min(cpus.count());
         let chunk = if page == Page::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
         let give_back = if options.kind == Kind::Memfd { GIVE_BACK_CHUNK_BYTES } else { chunk };
-        let stripe = stripe_bytes(options.kind, bytes, helpers);
+        let stripe = match options.stripe_bytes {
+            Some(stripe) => stripe,
+            None => stripe_bytes(options.kind, bytes, helpers),
+        };
         let layout = |chunk: usize| Layout::new(bytes, stripe, chunk.max(granule));
         Ok(Self {
             kind: options.kind,
@@ -92,6 +97,7 @@ impl Plan {
                 experiment: options.experiment,
                 cancel: options.cancel.clone(),
             },
+            sealable: options.stripe_bytes.is_some(),
             strict_thp: page == Page::Thp && options.page == Page::Thp && !options.lenient,
         })
     }
@@ -108,6 +114,9 @@ fn contradictions(options: &Options) -> Result<(), Error> {
         }
         kind if options.name.is_some() && kind != Kind::Posix => {
             invalid("only a posix segment has a name")
+        }
+        kind if options.stripe_bytes.is_some() && !matches!(kind, Kind::Memfd | Kind::Hugetlb) => {
+            invalid("only memfd and hugetlb segments have stripes")
         }
         kind if options.key != 0 && !kind.is_sysv() => invalid("only ism and dism have a key"),
         _ if options.kept && !named => invalid("only a named segment can be kept"),
@@ -266,6 +275,7 @@ mod tests {
             memfd.clone().kind(Kind::Hugetlb).page(Page::Base),
             memfd.clone().name("x"),
             memfd.clone().key(7),
+            memfd.clone().kind(Kind::Anon).stripe_bytes(4096),
             memfd.clone().kept(true),
             Options::new(usize::MAX).page(Page::Base),
         ] {

@@ -318,6 +318,21 @@ impl Segment {
         files.iter().enumerate().map(move |(stripe, file)| (file.as_fd(), bytes(stripe)))
     }
 
+    /// Its files, in the order of their bytes, with all their pages: they are the caller's now, and
+    /// the memory goes when the last that has them closes and unmaps them. Here it is unmapped.
+    #[must_use]
+    pub fn into_files(mut self) -> Vec<OwnedFd> {
+        self.kept = true;
+        match std::mem::replace(&mut self.backing, Backing::Process) {
+            Backing::Files(files) => files,
+            other => {
+                self.backing = other;
+                self.kept = false;
+                Vec::new()
+            }
+        }
+    }
+
     fn all(&self) -> Range<usize> {
         0..self.region.bytes()
     }

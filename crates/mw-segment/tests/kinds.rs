@@ -152,3 +152,16 @@ fn a_kept_name_stays_and_another_goes() {
     assert_eq!(std::fs::read(&path).unwrap().len(), MIB);
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn files_are_handed_on_with_their_pages() {
+    let _alone = alone();
+    let segment = options(Kind::Memfd, Page::Base, 12 * MIB).stripe_bytes(4 * MIB);
+    let files = segment.create().unwrap().into_files();
+    assert_eq!(files.len(), 3);
+    for file in &files {
+        let stat = rustix::fs::fstat(file).unwrap();
+        assert_eq!((stat.st_size, stat.st_blocks * 512), (4 << 20, 4 << 20));
+        rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK).unwrap();
+    }
+}

@@ -1,0 +1,68 @@
+//! Whether anybody else has a file: what the kernel counts, not what anybody says.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Whether no open description of the file but this one is counted by the kernel: none in a
+/// table of descriptors, under a mapping, in a message on its way, or held by io_uring.
+///
+/// Asks for a write lease and gives it back at once (fcntl(2), `F_SETLEASE`): fs/locks.c,
+/// `check_conflicting_open`, grants one only if the inode's counts of readers and writers are the
+/// asker's own. `fd` must have been opened by open(2): the description that memfd_create(2) itself
+/// returns is in neither count, and neither are those opened with `O_PATH`, which can do nothing
+/// but be opened again. Meanwhile an open(2) of the file by others would send this process SIGIO:
+/// whoever asks ignores or handles it.
+///
+/// # Errors
+/// `EINVAL` where the file system or the sysctl fs.leases-enable has no leases, `EACCES` unless
+/// the file is the caller's.
+pub fn is_only_open(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    match set_lease(fd, libc::F_WRLCK) {
+        Ok(()) => set_lease(fd, libc::F_UNLCK).map(|()| true),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn set_lease(fd: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the borrow's time; the call takes a number and touches no
+    // memory of the caller's (fcntl(2)).
+    #[allow(unsafe_code, reason = "rustix does not wrap it")]
+    let set = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, kind) };
+    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, Mode, OFlags, ftruncate, memfd_create, open};
+    use std::os::fd::{AsFd, OwnedFd};
+
+    fn another(file: &OwnedFd, flags: OFlags) -> OwnedFd {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        open(path.as_str(), flags | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn an_open_file_and_a_mapping_are_seen() {
+        let file = memfd_create("mw-sys-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, 8192).unwrap();
+        let judge = another(&file, OFlags::RDWR);
+        // A kernel without leases on memfds says so.
+        let Ok(alone) = is_only_open(judge.as_fd()) else { return };
+        assert!(alone);
+        for flags in [OFlags::RDWR, OFlags::RDONLY, OFlags::WRONLY] {
+            let other = another(&file, flags);
+            assert!(!is_only_open(judge.as_fd()).unwrap());
+            drop(other);
+            assert!(is_only_open(judge.as_fd()).unwrap());
+        }
+        let other = another(&file, OFlags::RDWR);
+        let region = crate::Region::reserve(8192, 4096, 4096).unwrap();
+        region.map_file(0..8192, other.as_fd(), 0).unwrap();
+        drop(other);
+        assert!(!is_only_open(judge.as_fd()).unwrap());
+        drop(region);
+        assert!(is_only_open(judge.as_fd()).unwrap());
+    }
+}
