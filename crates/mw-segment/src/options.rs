@@ -95,8 +95,8 @@ impl Options {
         self
     }
 
-    /// The size of the stripes of a memfd or hugetlb segment, rounded up to whole pages, which is
-    /// otherwise chosen by size and helpers. Their files can then be sealed: they are made to be
+    /// The size of the stripes of a memfd or hugetlb segment, rounded up to whole chunks (4 MiB) or
+    /// pages, which is otherwise chosen by size and helpers. Their files can then be sealed: they are made to be
     /// handed on, see [`Segment::into_files`].
     #[must_use]
     pub fn stripe_bytes(mut self, stripe_bytes: usize) -> Self {

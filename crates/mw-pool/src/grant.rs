@@ -1,0 +1,198 @@
+//! What the server does for a client that asks.
+
+use crate::book::{Answer, Asker, Phase, PoolId, Refused};
+use crate::peer::Peer;
+use crate::protocol::{Lease, PoolState, Refusal, Reply, Request};
+use crate::server::{Level, Server};
+use crate::spec::{Name, Spec};
+use crate::store::{self, Kept};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+type Granted = Result<(Reply, Vec<OwnedFd>), Refused>;
+
+fn done() -> Granted {
+    Ok((Reply::Done, Vec::new()))
+}
+
+impl Server {
+    pub(crate) fn grant(&mut self, peer: &Peer, request: Request) -> Granted {
+        match request {
+            Request::Attach { pool, bytes, keep } => self.attach(peer, &pool, bytes, keep),
+            Request::Create(spec) => {
+                admin(peer)?;
+                self.create(spec).and_then(|_| done())
+            }
+            Request::Remove(name) => {
+                admin(peer)?;
+                let pool = self.named(peer, &name)?;
+                self.book.remove(pool);
+                self.log(Level::Notice, &format!("pool '{name}' is removed"));
+                done()
+            }
+            Request::Grow(name, bytes) => {
+                admin(peer)?;
+                let pool = self.named(peer, &name)?;
+                self.grow(pool, bytes).and_then(|()| done())
+            }
+            Request::Shrink(name, bytes) => {
+                admin(peer)?;
+                let pool = self.named(peer, &name)?;
+                self.book.shrink(pool, bytes).and_then(|()| done())
+            }
+            Request::Release(name) => {
+                let pool = self.named(peer, &name)?;
+                self.book.release(pool, (!peer.admin).then_some(peer.user));
+                done()
+            }
+            Request::Next(after) => {
+                let next = self.book.next(after.as_ref(), &|spec| peer.may_use(spec));
+                let reply = next.and_then(|pool| self.described(pool));
+                Ok((reply.unwrap_or(Reply::End), Vec::new()))
+            }
+            Request::Server => {
+                let mut state = self.state.clone();
+                state.pools_bytes = self.book.bytes();
+                Ok((Reply::Server(Box::new(state)), Vec::new()))
+            }
+        }
+    }
+
+    /// The pool, where this peer may know of it.
+    fn named(&self, peer: &Peer, name: &Name) -> Result<PoolId, Refused> {
+        let pool = self
+            .book
+            .find(name)
+            .filter(|id| self.book.pool(*id).is_some_and(|pool| peer.may_use(&pool.spec)));
+        pool.ok_or_else(|| {
+            let why = format!("no pool '{name}' that is yours; memwright pool list shows those");
+            (Refusal::NoSuchPool, why)
+        })
+    }
+
+    pub(crate) fn create(&mut self, spec: Spec) -> Result<PoolId, Refused> {
+        self.room(spec.bytes)?;
+        let mut book = self.book.clone();
+        let id = book.create(spec)?;
+        let spec = &book.pool(id).ok_or((Refusal::Failed, String::new()))?.spec;
+        self.room(spec.bytes)?;
+        (self.config.preflight)(spec, spec.bytes).map_err(|why| (Refusal::TooLarge, why))?;
+        let line = format!("pool '{}' of {} MiB is being populated", spec.name, spec.bytes >> 20);
+        self.book = book;
+        self.log(Level::Notice, &line);
+        Ok(id)
+    }
+
+    fn grow(&mut self, id: PoolId, bytes: u64) -> Result<(), Refused> {
+        let mut book = self.book.clone();
+        book.grow(id, bytes)?;
+        let more = book.bytes().saturating_sub(self.book.bytes());
+        self.room(more)?;
+        if let Some(pool) = book.pool(id) {
+            (self.config.preflight)(&pool.spec, more).map_err(|why| (Refusal::TooLarge, why))?;
+        }
+        self.book = book;
+        Ok(())
+    }
+
+    /// Whether the budget has room for so much more.
+    fn room(&self, bytes: u64) -> Result<(), Refused> {
+        let (budget, had) = (self.config.budget_bytes, self.book.bytes());
+        if had.saturating_add(bytes) <= budget {
+            return Ok(());
+        }
+        let why = format!(
+            "{} MiB more, and pools have {} MiB of a budget of {} MiB: raise it in [pool] budget \
+             or with pool serve --budget, or remove a pool",
+            bytes >> 20,
+            had >> 20,
+            budget >> 20
+        );
+        Err((Refusal::TooLarge, why))
+    }
+
+    fn attach(&mut self, peer: &Peer, name: &Name, bytes: u64, keep: Option<Name>) -> Granted {
+        let id = self.named(peer, name)?;
+        let asker = Asker { user: peer.user, process: peer.process };
+        let (memory, proves) = (&self.memory, self.proves());
+        let mut sure = |stripe| Self::verdict(memory, proves, stripe);
+        match self.book.attach(id, asker, bytes, keep, &mut sure)? {
+            Answer::Wait { ready, coming } => {
+                let stripe = self.book.pool(id).map_or(0, |pool| pool.stripe_bytes);
+                let (ready_bytes, coming_bytes) = (ready * stripe, coming * stripe);
+                Ok((Reply::Wait { ready_bytes, coming_bytes }, Vec::new()))
+            }
+            Answer::Given { lease, stripes, contents } => {
+                let files = self.hand_out(lease, &stripes).map_err(|error| {
+                    // The book has it, nobody else does: it comes back as any other.
+                    self.book.ended(lease);
+                    (Refusal::Failed, format!("the descriptors of the lease: {error}"))
+                })?;
+                let pool = self.book.pool(id).ok_or((Refusal::Failed, String::new()))?;
+                let lease = Lease {
+                    id: lease,
+                    bytes: stripes.len() as u64 * pool.stripe_bytes,
+                    stripe_bytes: pool.stripe_bytes,
+                    granule_bytes: pool.spec.pages.granule_bytes(),
+                    locked: self.is_locked(id),
+                    contents,
+                };
+                self.state.leases_total += 1;
+                Ok((Reply::Attached(lease), files))
+            }
+        }
+    }
+
+    /// The client's descriptors of a lease, once whatever would be needed after a kill is written.
+    fn hand_out(&mut self, lease: u64, stripes: &[u32]) -> io::Result<Vec<OwnedFd>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        store::keep(Kept::Lease(lease), own.as_fd())?;
+        self.leases.insert(lease, own);
+        if !self.save() {
+            return Err(io::Error::other("the book cannot be written"));
+        }
+        let mut files = vec![other];
+        for stripe in stripes {
+            let memory = self.memory.get(stripe).ok_or(io::ErrorKind::NotFound)?;
+            files.push(memory.another()?);
+        }
+        Ok(files)
+    }
+
+    fn is_locked(&self, id: PoolId) -> bool {
+        let stripes = self.book.stripes_that(|stripe| stripe.pool == id);
+        let mut memory = stripes.filter_map(|stripe| self.memory.get(&stripe));
+        memory.all(|memory| memory.is_locked())
+    }
+
+    fn described(&self, id: PoolId) -> Option<Reply> {
+        let pool = self.book.pool(id)?;
+        let aside = self.aside.get(&id);
+        Some(Reply::Pool(Box::new(PoolState {
+            spec: pool.spec.clone(),
+            stripe_bytes: pool.stripe_bytes,
+            bytes: self.book.used(id),
+            leases: self.book.leases_of(id),
+            leases_total: pool.leases_total,
+            scrubbed_bytes_total: aside.map_or(0, |aside| aside.scrubbed_bytes),
+            locked: self.is_locked(id),
+            trouble: aside.map(|aside| aside.trouble.clone()).unwrap_or_default(),
+        })))
+    }
+
+    /// How many leases are in a phase.
+    #[must_use]
+    pub fn leases_in(&self, phase: Phase) -> usize {
+        self.book.leases_in(phase).count()
+    }
+}
+
+/// Only root and who runs the server change pools.
+fn admin(peer: &Peer) -> Result<(), Refused> {
+    match peer.admin {
+        true => Ok(()),
+        false => Err((Refusal::Denied, "only root and who runs the server may".to_owned())),
+    }
+}

@@ -1,0 +1,90 @@
+//! Who is at the other end, what that user may do, and how often.
+
+use crate::spec::{Owners, Spec};
+use rustix::net::sockopt::socket_peercred;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+/// Requests a second that a user may make for long, and at once.
+const RATE_PER_S: f64 = 500.0;
+const BURST: f64 = 1000.0;
+/// Users whose requests are counted at the same time.
+const MAX_USERS: usize = 1024;
+
+/// A client, as the kernel says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) user: u32,
+    pub(crate) process: u32,
+    groups: Vec<u32>,
+    /// Root, and who runs the server.
+    pub(crate) admin: bool,
+}
+
+impl Peer {
+    pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
+        let credentials = socket_peercred(socket)?;
+        // A process in too many groups has its own only.
+        let mut groups = mw_sys::peer_groups(socket.as_fd()).unwrap_or_default();
+        groups.push(credentials.gid.as_raw());
+        let user = credentials.uid.as_raw();
+        let admin = user == 0 || credentials.uid == rustix::process::geteuid();
+        let process = u32::try_from(credentials.pid.as_raw_nonzero().get()).unwrap_or(0);
+        Ok(Self { user, process, groups, admin })
+    }
+
+    /// Whether a pool's memory may be this peer's.
+    pub(crate) fn may_use(&self, spec: &Spec) -> bool {
+        let Owners { users, groups } = &spec.owners;
+        self.admin
+            || users.contains(&self.user)
+            || groups.iter().any(|group| self.groups.contains(group))
+    }
+}
+
+/// How many requests each user may still make.
+#[derive(Debug, Default)]
+pub(crate) struct Rates(BTreeMap<u32, (f64, Instant)>);
+
+impl Rates {
+    /// Whether this user may make one more now.
+    pub(crate) fn allow(&mut self, user: u32, now: Instant) -> bool {
+        let refilled = |(left, at): &(f64, Instant)| {
+            (left + now.saturating_duration_since(*at).as_secs_f64() * RATE_PER_S).min(BURST)
+        };
+        if self.0.len() >= MAX_USERS {
+            self.0.retain(|_, entry| refilled(entry) < BURST);
+        }
+        if self.0.len() >= MAX_USERS && !self.0.contains_key(&user) {
+            return false;
+        }
+        let entry = self.0.entry(user).or_insert((BURST, now));
+        let left = refilled(entry);
+        let allowed = left >= 1.0;
+        *entry = (if allowed { left - 1.0 } else { left }, now);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_flood_is_stopped_and_others_are_not() {
+        let mut rates = Rates::default();
+        let start = Instant::now();
+        let allowed = (0..10_000).filter(|_| rates.allow(1, start)).count();
+        assert_eq!(allowed, 1000);
+        assert!(rates.allow(2, start));
+        let later = start + Duration::from_millis(100);
+        assert_eq!((0..10_000).filter(|_| rates.allow(1, later)).count(), 50);
+        for user in 0..10_000 {
+            rates.allow(user, later);
+        }
+        assert!(rates.0.len() <= MAX_USERS);
+    }
+}

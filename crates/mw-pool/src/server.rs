@@ -1,0 +1,737 @@
+//! The server: one loop, no thread a client.
+//!
+//! What must hold when it is killed at any moment, and the order that sees to it:
+//! - a stripe is kept by the service manager before the book has it, so that no stripe of a book is
+//!   lost; a stripe that no book has is dropped by the next server;
+//! - the book says that a stripe is somebody's before the descriptors are sent, and that it is
+//!   ready only after it is zero: the next server judges and zeroes again whatever is between;
+//! - a lease's descriptor is kept before the client has the other end. One that is missing means a
+//!   lease that has ended, and whether its memory is still somebody's the kernel says.
+
+use crate::book::{Book, LeaseId, Phase, PoolId, State, StripeId, Verdict};
+use crate::image::Image;
+use crate::memory::{self, Memory};
+use crate::peer::{Peer, Rates};
+use crate::protocol::{CONSISTENT, NoRequest, Refusal, Reply, Request, ServerState, VERSION};
+use crate::socket;
+use crate::spec::{Pages, Spec};
+use crate::store::{self, Kept};
+use crate::work::{Done, Workers, stripes_at_once};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, chmod};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, connect, listen, socket_with,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The most connections, and of one user.
+const MAX_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS_PER_USER: usize = 32;
+/// A connection on which nothing is said is closed.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The longest that the loop sleeps.
+const TURN: Duration = Duration::from_secs(1);
+/// Memory that was given back is asked for after so long, then twice as long, up to the last.
+const JUDGE_FIRST: Duration = Duration::from_millis(1);
+const JUDGE_LAST: Duration = Duration::from_secs(1);
+/// A pool that could not be populated is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// Lines a second that clients can have logged.
+const LINES_PER_S: u32 = 10;
+
+/// How much something matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Worth knowing.
+    Notice,
+    /// Something lacks.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// Asked before memory is taken: a pool, and how many bytes more it is to have.
+pub type Preflight = Box<dyn Fn(&Spec, u64) -> Result<(), String>>;
+
+/// Told of what happens, a line at a time.
+pub type Log = Box<dyn Fn(Level, &str)>;
+
+/// What a server is told.
+pub struct Config {
+    /// Where its socket is; the folder must be there.
+    pub socket: PathBuf,
+    /// The bytes that all pools may have together.
+    pub budget_bytes: u64,
+    /// Pools that are to be there.
+    pub pools: Vec<Spec>,
+    /// Asked before memory is taken; what it says is why not.
+    pub preflight: Preflight,
+    /// Told of what happens.
+    pub log: Log,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is one at that socket.
+    #[error("a server answers at {0} already")]
+    Running(PathBuf),
+    /// A call failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::System { what: what.to_string(), source }
+}
+
+/// A client.
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    peer: Peer,
+    heard: Instant,
+}
+
+/// What this server knows of a pool beside the book.
+#[derive(Debug, Default)]
+pub(crate) struct Aside {
+    /// Why it is not whole.
+    pub(crate) trouble: String,
+    /// When it may be tried again.
+    again: Option<Instant>,
+    pub(crate) scrubbed_bytes: u64,
+    pub(crate) unlocked: bool,
+}
+
+/// The server.
+pub struct Server {
+    pub(crate) config: Config,
+    pub(crate) book: Book,
+    /// The book as it was written last.
+    written: Book,
+    image: Image,
+    pub(crate) memory: BTreeMap<StripeId, Arc<Memory>>,
+    pub(crate) leases: BTreeMap<LeaseId, OwnedFd>,
+    /// Stripes that a worker zeroes.
+    scrubbing: BTreeSet<StripeId>,
+    /// Leases that said what is no word, or too much: they are heard no more, but for their end.
+    muted: BTreeSet<LeaseId>,
+    pub(crate) aside: BTreeMap<PoolId, Aside>,
+    workers: Workers,
+    /// Whether somebody is populating.
+    populating: bool,
+    listener: OwnedFd,
+    connections: Vec<Connection>,
+    rates: Rates,
+    /// When the kernel is asked next, and how long after that.
+    judge: Option<(Instant, Duration)>,
+    /// Whether the kernel says who has memory, by kind of file: shmem, hugetlb.
+    proves: [bool; 2],
+    lines: (Option<Instant>, u32),
+    pub(crate) state: ServerState,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("book", &self.book).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Starts, with what an earlier server left.
+    ///
+    /// # Errors
+    /// Where another one answers at the socket, or a call fails.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        // Opening a file whose lease this process has for a moment raises SIGIO.
+        let ignored = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(rustix::process::Signal::IO.as_raw(), ignored)
+            .map_err(system("SIGIO"))?;
+        raise_descriptor_limit();
+        let mut left = store::left();
+        let image = left.remove(&Kept::Book).and_then(Image::open);
+        let (image, book) = match image {
+            Some((image, book)) => (image, book),
+            None => (Image::new().map_err(system("memfd_create"))?, Book::default()),
+        };
+        let listener = listen_at(&config.socket)?;
+        let mut server = Self {
+            written: Book::default(),
+            book,
+            image,
+            memory: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            scrubbing: BTreeSet::new(),
+            muted: BTreeSet::new(),
+            aside: BTreeMap::new(),
+            workers: Workers::start().map_err(system("threads"))?,
+            populating: false,
+            listener,
+            connections: Vec::new(),
+            rates: Rates::default(),
+            judge: None,
+            proves: [memory::proves(Pages::Base), memory::proves(Pages::Huge2M)],
+            lines: (None, 0),
+            state: ServerState::default(),
+            config,
+        };
+        server.describe();
+        server.recover(left);
+        server.configured();
+        store::keep(Kept::Book, server.image.file()).map_err(system("the service manager"))?;
+        server.save();
+        Ok(server)
+    }
+
+    /// What it has and lacks.
+    fn describe(&mut self) {
+        let mut lacks = Vec::new();
+        if !self.proves[0] {
+            lacks.push("a kernel that says who has memory: what is given back is exchanged");
+        }
+        let locks = mw_sys::has_capability(mw_sys::Capability::IpcLock);
+        if !locks && mw_sys::memlock_limit_bytes().is_some() {
+            lacks.push(
+                "CAP_IPC_LOCK or an unlimited RLIMIT_MEMLOCK: small and transparent huge pages may \
+                 be swapped out",
+            );
+        }
+        if !store::is_there() {
+            lacks.push("a service manager: memory that nobody has goes when this server ends");
+        }
+        self.state.budget_bytes = self.config.budget_bytes;
+        self.state.proves = self.proves[0];
+        self.state.stored = store::is_there();
+        self.state.lacks = lacks.join("; ");
+        for lack in lacks {
+            self.log(Level::Warning, &format!("lacks {lack}"));
+        }
+    }
+
+    /// Takes what an earlier server left as far as the book has it; the rest is nobody's.
+    fn recover(&mut self, left: BTreeMap<Kept, OwnedFd>) {
+        for (kept, fd) in left {
+            let known = match kept {
+                Kept::Book => false,
+                Kept::Lease(id) => {
+                    let active = self.book.lease(id).is_some_and(|l| l.phase == Phase::Active);
+                    if active {
+                        self.leases.insert(id, fd);
+                    }
+                    active
+                }
+                Kept::Stripe(id) => self.recover_stripe(id, fd),
+            };
+            if !known {
+                self.forget(kept);
+            }
+        }
+        let (memory, leases) = (&self.memory, &self.leases);
+        self.book.recover(&|id| memory.contains_key(&id), &|id| leases.contains_key(&id));
+        let (stripes, leases) = (self.memory.len(), self.leases.len());
+        if stripes > 0 {
+            self.log(Level::Notice, &format!("took over {stripes} stripes and {leases} leases"));
+        }
+    }
+
+    fn recover_stripe(&mut self, id: StripeId, fd: OwnedFd) -> bool {
+        let Some(pool) = self.book.stripe(id).map(|stripe| stripe.pool) else { return false };
+        match self.adopt(pool, fd) {
+            Ok(memory) => {
+                self.memory.insert(id, memory);
+                true
+            }
+            Err(error) => {
+                self.log(Level::Error, &format!("stripe {id} is lost: {error}"));
+                false
+            }
+        }
+    }
+
+    fn adopt(&self, id: PoolId, fd: OwnedFd) -> io::Result<Arc<Memory>> {
+        let pool = self.book.pool(id).ok_or(io::ErrorKind::NotFound)?;
+        let bytes = usize::try_from(pool.stripe_bytes).map_err(io::Error::other)?;
+        let memory = Arc::new(Memory::adopt(fd, bytes, pool.spec.pages, &pool.spec.nodes)?);
+        if !memory.is_locked() {
+            self.workers.lock(id, &memory);
+        }
+        Ok(memory)
+    }
+
+    /// Makes the pools of the configuration that are not there.
+    fn configured(&mut self) {
+        for spec in std::mem::take(&mut self.config.pools) {
+            if self.book.find(&spec.name).is_none()
+                && let Err((_, why)) = self.create(spec.clone())
+            {
+                self.log(Level::Error, &format!("pool '{}' is not made: {why}", spec.name));
+            }
+        }
+    }
+
+    /// Serves until `end` is set.
+    ///
+    /// # Errors
+    /// poll(2)'s.
+    pub fn run(&mut self, end: &AtomicBool) -> io::Result<()> {
+        while !end.load(Ordering::Relaxed) {
+            self.turn(TURN)?;
+        }
+        Ok(())
+    }
+
+    /// Does what is to be done, then waits for something to happen, at most for `wait`, and answers.
+    ///
+    /// # Errors
+    /// poll(2)'s.
+    pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
+        self.hear_workers();
+        self.judge();
+        self.give_work();
+        self.save();
+        self.let_go();
+        let ready = self.wait(wait)?;
+        self.hear_leases(&ready.leases);
+        self.hear_clients(&ready.clients);
+        if ready.listener {
+            self.accept();
+        }
+        let now = Instant::now();
+        self.connections.retain(|c| now.saturating_duration_since(c.heard) < SILENCE);
+        Ok(())
+    }
+
+    fn hear_workers(&mut self) {
+        for done in self.workers.done() {
+            match done {
+                Done::Populated { pool, stripes, files } => self.populated(pool, stripes, files),
+                Done::Locked(_, Ok(())) => {}
+                Done::Locked(pool, Err(error)) => self.not_locked(pool, &error),
+                Done::Scrubbed(stripe, result) => self.scrubbed(stripe, &result),
+            }
+        }
+    }
+
+    fn populated(&mut self, pool: PoolId, stripes: u64, files: Result<Vec<OwnedFd>, String>) {
+        self.populating = false;
+        self.book.populated(pool, stripes);
+        if self.book.pool(pool).is_none() {
+            return;
+        }
+        let result =
+            files.and_then(|files| files.into_iter().try_for_each(|file| self.take(pool, file)));
+        let aside = self.aside.entry(pool).or_default();
+        match result {
+            Ok(()) => (aside.trouble, aside.again) = (String::new(), None),
+            Err(error) => {
+                let line = format!("pool {pool} is not whole: {error}");
+                aside.trouble = error;
+                aside.again = Some(Instant::now() + TRY_AGAIN);
+                self.log(Level::Error, &line);
+            }
+        }
+    }
+
+    /// Takes a stripe into its pool.
+    fn take(&mut self, pool: PoolId, file: OwnedFd) -> Result<(), String> {
+        let memory = self.adopt(pool, file).map_err(|error| error.to_string())?;
+        let Some(id) = self.book.add(pool) else {
+            self.workers.free(memory);
+            return Ok(());
+        };
+        if let Err(error) = store::keep(Kept::Stripe(id), memory.file()) {
+            self.log(Level::Error, &format!("the service manager does not keep it: {error}"));
+        }
+        self.memory.insert(id, memory);
+        Ok(())
+    }
+
+    fn not_locked(&mut self, pool: PoolId, error: &io::Error) {
+        let aside = self.aside.entry(pool).or_default();
+        if !std::mem::replace(&mut aside.unlocked, true) {
+            self.log(Level::Warning, &format!("pool {pool} is not locked in memory: {error}"));
+        }
+    }
+
+    fn scrubbed(&mut self, stripe: StripeId, result: &io::Result<()>) {
+        self.scrubbing.remove(&stripe);
+        let pool = self.book.stripe(stripe).map(|stripe| stripe.pool);
+        let bytes = pool.and_then(|id| Some(self.book.pool(id)?.stripe_bytes));
+        if let (Some(pool), Some(bytes)) = (pool, bytes) {
+            self.aside.entry(pool).or_default().scrubbed_bytes += bytes;
+        }
+        if let Err(error) = result {
+            let line = format!("stripe {stripe} is exchanged: {error}");
+            self.log(Level::Warning, &line);
+        }
+        self.book.scrubbed(stripe, result.is_ok());
+    }
+
+    /// What the kernel says of a stripe.
+    pub(crate) fn verdict(
+        memory: &BTreeMap<StripeId, Arc<Memory>>,
+        proves: [bool; 2],
+        id: StripeId,
+    ) -> Verdict {
+        let ask = |memory: &Arc<Memory>| {
+            memory.verdict(if memory.is_hugetlb() { proves[1] } else { proves[0] })
+        };
+        memory.get(&id).map_or(Verdict::Unknown, ask)
+    }
+
+    pub(crate) fn proves(&self) -> [bool; 2] {
+        self.proves
+    }
+
+    /// Asks the kernel of what was given back, when it is time.
+    fn judge(&mut self) {
+        let Some((at, after)) = self.judge else { return };
+        let now = Instant::now();
+        if now < at {
+            return;
+        }
+        let (memory, proves) = (&self.memory, self.proves);
+        let held = self.book.judge(&mut |id| Self::verdict(memory, proves, id));
+        self.judge = held.then(|| (now + after, (after * 2).min(JUDGE_LAST)));
+    }
+
+    fn judge_soon(&mut self) {
+        self.judge = Some((Instant::now(), JUDGE_FIRST));
+    }
+
+    fn give_work(&mut self) {
+        let due = |stripe: &crate::book::Stripe| stripe.state == State::Scrubbing;
+        let due: Vec<StripeId> = self.book.stripes_that(due).collect();
+        for id in due {
+            if let Some(memory) = self.memory.get(&id)
+                && self.scrubbing.insert(id)
+            {
+                self.workers.scrub(id, memory);
+            }
+        }
+        let returned = self.book.stripes_that(|s| s.state == State::Returned).next().is_some();
+        if self.judge.is_none()
+            && (returned || self.book.leases_in(Phase::Draining).next().is_some())
+        {
+            self.judge_soon();
+        }
+        self.populate();
+    }
+
+    /// Has the next stripes populated, of the first pool that lacks some.
+    fn populate(&mut self) {
+        if self.populating {
+            return;
+        }
+        let now = Instant::now();
+        let may = |id: &PoolId| {
+            let again = self.aside.get(id).and_then(|aside| aside.again);
+            self.book.missing(*id) > 0 && again.is_none_or(|again| now >= again)
+        };
+        let Some(id) = self.book.pools.keys().copied().find(may) else { return };
+        let Some(pool) = self.book.pool(id) else { return };
+        let stripes = self.book.missing(id).min(stripes_at_once());
+        let bytes = usize::try_from(pool.stripe_bytes).unwrap_or(usize::MAX);
+        self.workers.populate(id, &pool.spec, bytes, stripes);
+        self.book.populating(id, stripes);
+        self.populating = true;
+    }
+
+    /// Writes the book if it has changed; false where that failed.
+    pub(crate) fn save(&mut self) -> bool {
+        if self.book == self.written {
+            return true;
+        }
+        match self.image.write(&self.book) {
+            Ok(()) => {
+                self.written = self.book.clone();
+                true
+            }
+            Err(error) => {
+                self.log(Level::Error, &format!("the book is not written: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Lets go of what the book has no more.
+    fn let_go(&mut self) {
+        let book = &self.book;
+        let gone: Vec<StripeId> =
+            self.memory.keys().copied().filter(|id| book.stripe(*id).is_none()).collect();
+        let active = |id: &LeaseId| book.lease(*id).is_some_and(|l| l.phase == Phase::Active);
+        let ended: Vec<LeaseId> = self.leases.keys().copied().filter(|id| !active(id)).collect();
+        self.aside.retain(|pool, _| book.pool(*pool).is_some());
+        for id in gone {
+            self.scrubbing.remove(&id);
+            self.forget(Kept::Stripe(id));
+            if let Some(memory) = self.memory.remove(&id) {
+                self.workers.free(memory);
+            }
+        }
+        for id in ended {
+            self.leases.remove(&id);
+            self.muted.remove(&id);
+            self.forget(Kept::Lease(id));
+        }
+    }
+
+    fn forget(&mut self, kept: Kept) {
+        if let Err(error) = store::forget(kept) {
+            self.log(Level::Error, &format!("the service manager keeps {kept:?}: {error}"));
+        }
+    }
+
+    /// Waits for something to happen.
+    fn wait(&mut self, most: Duration) -> io::Result<Ready> {
+        let now = Instant::now();
+        let judge = self.judge.map(|(at, _)| at.saturating_duration_since(now));
+        let wait = judge.map_or(most, |judge| judge.min(most));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let leases: Vec<LeaseId> = self.leases.keys().copied().collect();
+        let mut polled: Vec<PollFd<'_>> =
+            [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
+        polled.extend(self.leases.iter().map(|(id, lease)| match self.muted.contains(id) {
+            true => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
+            false => input(lease.as_fd()),
+        }));
+        polled.extend(self.connections.iter().map(|c| input(c.socket.as_fd())));
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut rang = polled.iter().map(|fd| !fd.revents().is_empty());
+        let listener = rang.next().unwrap_or(false);
+        // The bell is heard at the next turn.
+        rang.next();
+        let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
+        let clients = rang.enumerate().filter(|(_, rang)| *rang).map(|(at, _)| at).collect();
+        Ok(Ready { listener, leases, clients })
+    }
+
+    /// Leases say a word, or are over when nobody has the other end.
+    fn hear_leases(&mut self, ready: &[LeaseId]) {
+        for id in ready {
+            if self.muted.contains(id) || self.hear_lease(*id) {
+                self.book.ended(*id);
+                self.judge_soon();
+            }
+        }
+    }
+
+    /// Whether it is over.
+    fn hear_lease(&mut self, id: LeaseId) -> bool {
+        let Some(lease) = self.leases.get(&id) else { return false };
+        let word = match socket::receive(lease.as_fd(), RecvFlags::DONTWAIT) {
+            Ok(word) if word.bytes.is_empty() => return true,
+            Ok(word) => word,
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        };
+        let user = self.book.lease(id).map_or(u32::MAX, |lease| lease.user);
+        self.state.stray_descriptors_total += word.descriptors.len() as u64;
+        if word.bytes == [CONSISTENT] && self.rates.allow(user, Instant::now()) {
+            self.book.consistent(id);
+        } else {
+            self.state.bad_messages_total += 1;
+            self.muted.insert(id);
+        }
+        false
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(socket) = accept_with(&self.listener, flags) else { return };
+        let Ok(peer) = Peer::of(&socket) else { return };
+        let same = self.connections.iter().filter(|c| c.peer.user == peer.user).count();
+        let why = match () {
+            () if !self.rates.allow(peer.user, Instant::now()) => "too many requests; try later",
+            () if same >= MAX_CONNECTIONS_PER_USER => "this user has too many connections",
+            () if self.connections.len() >= MAX_CONNECTIONS => "too many connections; try later",
+            () => {
+                self.connections.push(Connection { socket, peer, heard: Instant::now() });
+                return;
+            }
+        };
+        self.state.refused_total += 1;
+        self.log_of(&peer, why);
+        let reply = Reply::Refused(Refusal::Limit, why.to_owned());
+        let _ = socket::send(socket.as_fd(), &reply.encode(), &[], SendFlags::DONTWAIT);
+    }
+
+    /// One request of each.
+    fn hear_clients(&mut self, ready: &[usize]) {
+        let mut closed = BTreeSet::new();
+        for at in ready {
+            if !self.hear(*at) {
+                closed.insert(*at);
+            }
+        }
+        let mut at = 0;
+        self.connections.retain(|_| {
+            at += 1;
+            !closed.contains(&(at - 1))
+        });
+    }
+
+    /// Whether the connection is to stay.
+    fn hear(&mut self, at: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(at) else { return false };
+        let peer = connection.peer.clone();
+        let received = match socket::receive(connection.socket.as_fd(), RecvFlags::DONTWAIT) {
+            Ok(received) => received,
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        };
+        connection.heard = Instant::now();
+        let strays = received.descriptors.len();
+        if strays > 0 {
+            self.state.stray_descriptors_total += strays as u64;
+            self.log_of(&peer, &format!("sent {strays} descriptors; they were closed"));
+        }
+        drop(received.descriptors);
+        if received.bytes.is_empty() {
+            return false;
+        }
+        let request = match received.cut {
+            true => Err(NoRequest::Garbled),
+            false => Request::decode(&received.bytes),
+        };
+        let (reply, files, stays) = self.answer(&peer, request);
+        let Some(connection) = self.connections.get(at) else { return false };
+        let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        let flags = SendFlags::DONTWAIT;
+        let sent = socket::send(connection.socket.as_fd(), &reply.encode(), &files, flags);
+        if let (Err(error), false) = (&sent, files.is_empty()) {
+            self.log_of(&peer, &format!("a lease did not reach it: {error}"));
+        }
+        sent.is_ok() && stays
+    }
+
+    /// The answer, the descriptors that go with it, and whether the connection is to stay.
+    fn answer(
+        &mut self,
+        peer: &Peer,
+        request: Result<Request, NoRequest>,
+    ) -> (Reply, Vec<OwnedFd>, bool) {
+        let bad = |why: String| (Reply::Refused(Refusal::Protocol, why), Vec::new(), false);
+        let answer = match request {
+            Err(NoRequest::Garbled) => {
+                self.state.bad_messages_total += 1;
+                self.log_of(peer, "sent what is no request");
+                bad("that is no request".to_owned())
+            }
+            Err(NoRequest::Version(other)) => {
+                bad(format!("this server speaks version {VERSION}, not {other}"))
+            }
+            Ok(_) if !self.rates.allow(peer.user, Instant::now()) => {
+                self.log_of(peer, "asks too often");
+                let why = "too many requests; try later".to_owned();
+                (Reply::Refused(Refusal::Limit, why), Vec::new(), false)
+            }
+            Ok(request) => {
+                let (reply, files) = match self.grant(peer, request) {
+                    Ok(granted) => granted,
+                    Err((refusal, why)) => (Reply::Refused(refusal, why), Vec::new()),
+                };
+                (reply, files, true)
+            }
+        };
+        self.state.requests_total += 1;
+        self.state.refused_total += u64::from(matches!(answer.0, Reply::Refused(..)));
+        answer
+    }
+
+    pub(crate) fn log(&self, level: Level, line: &str) {
+        (self.config.log)(level, line);
+    }
+
+    /// Says what a client did wrong, a few times a second at most.
+    fn log_of(&mut self, peer: &Peer, what: &str) {
+        let now = Instant::now();
+        let (since, lines) = &mut self.lines;
+        if since.is_none_or(|since| now.saturating_duration_since(since).as_secs() > 0) {
+            (*since, *lines) = (Some(now), 0);
+        }
+        *lines += 1;
+        if *lines <= LINES_PER_S {
+            let Peer { user, process, .. } = peer;
+            self.log(Level::Warning, &format!("process {process} of user {user}: {what}"));
+        }
+    }
+
+    /// How long until all that was begun is done, for tests and for who ends it in order.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        !self.populating && self.scrubbing.is_empty() && self.judge.is_none()
+    }
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+struct Ready {
+    listener: bool,
+    leases: Vec<LeaseId>,
+    /// Places of connections.
+    clients: Vec<usize>,
+}
+
+fn input(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
+}
+
+/// A stripe is a descriptor, and those of a client that is served are as many again.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, a lease fails that would need more.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// A socket that everybody may connect to: who may do what is asked of the kernel at each.
+fn listen_at(path: &Path) -> Result<OwnedFd, StartError> {
+    let open = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+    };
+    let listen_at = || -> io::Result<Option<OwnedFd>> {
+        let address = SocketAddrUnix::new(path)?;
+        let socket = open()?;
+        if connect(&socket, &address).is_ok() {
+            return Ok(None);
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = open()?;
+        bind(&socket, &address)?;
+        chmod(path, Mode::from_raw_mode(0o666))?;
+        listen(&socket, 128)?;
+        Ok(Some(socket))
+    };
+    let socket = listen_at().map_err(system(path.display()))?;
+    socket.ok_or_else(|| StartError::Running(path.to_owned()))
+}

@@ -1,0 +1,194 @@
+//! What a pool is: its name, size, pages, where they come from, and who may have some.
+
+use crate::wire::{Reader, Writer};
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest name of a pool, and of contents that are kept.
+pub const MAX_NAME_BYTES: usize = 32;
+/// The most users and groups of a pool, each.
+pub const MAX_OWNERS: usize = 16;
+/// The most nodes of a placement.
+pub const MAX_NODES: usize = 64;
+
+/// A name of letters, digits, `-`, `_` and `.`, at most 32 of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(String);
+
+/// A text that is no [`Name`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no name: write at most 32 letters, digits, '-', '_' and '.'")]
+pub struct BadName(String);
+
+impl FromStr for Name {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        match !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.bytes().all(known) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BadName(text.chars().take(MAX_NAME_BYTES + 1).collect())),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The pages of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// The base page: 4 KiB on x86.
+    Base,
+    /// Transparent huge pages.
+    Thp,
+    /// Huge pages of the kernel's own pool, 2 MiB.
+    Huge2M,
+    /// Huge pages of the kernel's own pool, 1 GiB.
+    Huge1G,
+}
+
+impl Pages {
+    /// All of them; the place of each is its number in a message.
+    pub const ALL: [Self; 4] = [Self::Base, Self::Thp, Self::Huge2M, Self::Huge1G];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "4k",
+            Self::Thp => "thp",
+            Self::Huge2M => "2M",
+            Self::Huge1G => "1G",
+        }
+    }
+
+    /// What sizes are a multiple of, in bytes: the size of the page, 2 MiB for transparent ones.
+    #[must_use]
+    pub fn granule_bytes(self) -> u64 {
+        match self {
+            Self::Base => mw_sys::page_bytes() as u64,
+            Self::Thp | Self::Huge2M => 2 << 20,
+            Self::Huge1G => 1 << 30,
+        }
+    }
+
+    /// Whether they are the kernel's pool's: never swapped, so that they need no lock.
+    #[must_use]
+    pub fn is_hugetlb(self) -> bool {
+        matches!(self, Self::Huge2M | Self::Huge1G)
+    }
+}
+
+/// Where the pages of a pool come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Nodes {
+    /// Wherever the server runs.
+    #[default]
+    Local,
+    /// From these nodes alone.
+    Bind(Vec<u32>),
+    /// From these nodes in turn.
+    Interleave(Vec<u32>),
+}
+
+/// Who may have memory of a pool. Root may in any case.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Owners {
+    /// Users, by number.
+    pub users: Vec<u32>,
+    /// Groups, by number: a process's own and its supplementary ones count.
+    pub groups: Vec<u32>,
+}
+
+/// What a pool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// How it is asked for.
+    pub name: Name,
+    /// Its size in bytes; a whole number of stripes.
+    pub bytes: u64,
+    /// Its pages.
+    pub pages: Pages,
+    /// Where they come from.
+    pub nodes: Nodes,
+    /// Who may have some.
+    pub owners: Owners,
+    /// Whether its owners trust each other not to hold on to pages by other means than mappings
+    /// and descriptors (vmsplice(2), direct I/O, RDMA), which no kernel interface shows. Memory
+    /// that goes from one user to another is then zeroed in place; else it is given back to the
+    /// kernel and taken anew.
+    pub trusting: bool,
+}
+
+impl Nodes {
+    fn write(&self, to: &mut Writer) {
+        match self {
+            Self::Local => to.u8(0),
+            Self::Bind(nodes) => to.u8(1).numbers(nodes),
+            Self::Interleave(nodes) => to.u8(2).numbers(nodes),
+        };
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(match from.u8()? {
+            0 => Self::Local,
+            1 => Self::Bind(from.numbers(MAX_NODES)?),
+            2 => Self::Interleave(from.numbers(MAX_NODES)?),
+            _ => return None,
+        })
+    }
+}
+
+impl Spec {
+    pub(crate) fn write(&self, to: &mut Writer) {
+        let pages = Pages::ALL.iter().position(|pages| *pages == self.pages).unwrap_or_default();
+        to.text(self.name.as_ref()).u64(self.bytes).u8(u8::try_from(pages).unwrap_or(0));
+        self.nodes.write(to);
+        to.numbers(&self.owners.users).numbers(&self.owners.groups).u8(u8::from(self.trusting));
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            name: read_name(from)?,
+            bytes: from.u64()?,
+            pages: *Pages::ALL.get(usize::from(from.u8()?))?,
+            nodes: Nodes::read(from)?,
+            owners: Owners { users: from.numbers(MAX_OWNERS)?, groups: from.numbers(MAX_OWNERS)? },
+            trusting: from.flag()?,
+        })
+    }
+}
+
+pub(crate) fn read_name(from: &mut Reader<'_>) -> Option<Name> {
+    from.text(MAX_NAME_BYTES)?.parse().ok()
+}
+
+pub(crate) fn read_some_name(from: &mut Reader<'_>) -> Option<Option<Name>> {
+    let text = from.text(MAX_NAME_BYTES)?;
+    if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_plain() {
+        for good in ["db", "A-1_b.c", &"x".repeat(32)] {
+            assert_eq!(good.parse::<Name>().unwrap().to_string(), good);
+        }
+        for bad in ["", "a b", "a/b", "ä", "a:b", &"x".repeat(33)] {
+            assert!(bad.parse::<Name>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Descriptors that outlive the server: the service manager keeps them (sd_notify(3), `FDSTORE`).
+//!
+//! | name | what |
+//! |---|---|
+//! | `book` | the image of the book |
+//! | `stripe-N` | a stripe's memory |
+//! | `lease-N` | the server's end of a lease's descriptor |
+//!
+//! The manager drops a lease's descriptor by itself when nobody has the other end; the next server
+//! takes that for the lease's end, which it is.
+
+use crate::book::{LeaseId, StripeId};
+use sd_notify::NotifyState;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// The name of a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kept {
+    Book,
+    Stripe(StripeId),
+    Lease(LeaseId),
+}
+
+impl Kept {
+    fn name(self) -> String {
+        match self {
+            Self::Book => "book".to_owned(),
+            Self::Stripe(id) => format!("stripe-{id}"),
+            Self::Lease(id) => format!("lease-{id}"),
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        match name.split_once('-') {
+            None if name == "book" => Some(Self::Book),
+            Some(("stripe", id)) => id.parse().ok().map(Self::Stripe),
+            Some(("lease", id)) => id.parse().ok().map(Self::Lease),
+            _ => None,
+        }
+    }
+}
+
+/// Whether there is a service manager.
+pub(crate) fn is_there() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// What an earlier server left with the service manager.
+pub(crate) fn left() -> BTreeMap<Kept, OwnedFd> {
+    let known = |(name, fd): (String, OwnedFd)| Some((Kept::parse(&name)?, fd));
+    mw_sys::passed_descriptors().into_iter().filter_map(known).collect()
+}
+
+/// Has the service manager keep a descriptor.
+pub(crate) fn keep(kept: Kept, fd: BorrowedFd<'_>) -> io::Result<()> {
+    if !is_there() {
+        return Ok(());
+    }
+    let name = kept.name();
+    sd_notify::notify_with_fds(&[NotifyState::FdStore, NotifyState::FdName(&name)], &[fd])
+}
+
+/// Has the service manager close one.
+pub(crate) fn forget(kept: Kept) -> io::Result<()> {
+    if !is_there() {
+        return Ok(());
+    }
+    let name = kept.name();
+    sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&name)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_both_ways() {
+        for kept in [Kept::Book, Kept::Stripe(7), Kept::Lease(u64::MAX)] {
+            assert_eq!(Kept::parse(&kept.name()), Some(kept));
+        }
+        for other in ["", "stripe", "stripe-", "stripe-x", "stored", "lease--1"] {
+            assert_eq!(Kept::parse(other), None);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What takes time and is done beside the server's loop: populating, locking, zeroing, freeing.
+//!
+//! Two threads: one populates and frees, in the order that it is told, so that memory which is
+//! exchanged goes before more is taken; the other zeroes, so that a returned stripe need not wait
+//! for a pool that grows. Each uses helpers as any operation of mw-segment does.
+
+use crate::book::{PoolId, StripeId};
+use crate::memory::Memory;
+use crate::spec::{Nodes, Pages, Spec};
+use mw_segment::{Cancel, Kind, Options, Page, Placement};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// What is to be done.
+enum Job {
+    Populate {
+        pool: PoolId,
+        options: Options,
+        stripes: u64,
+    },
+    Lock(PoolId, Arc<Memory>),
+    Scrub(StripeId, Arc<Memory>),
+    /// The last that has it is here.
+    Free(#[expect(dead_code, reason = "dropped")] Arc<Memory>),
+}
+
+/// What was done.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Populated { pool: PoolId, stripes: u64, files: Result<Vec<OwnedFd>, String> },
+    Locked(PoolId, io::Result<()>),
+    Scrubbed(StripeId, io::Result<()>),
+}
+
+/// The two threads.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    slow: Sender<Job>,
+    scrub: Sender<Job>,
+    done: Receiver<Done>,
+    bell: Arc<OwnedFd>,
+    cancel: Cancel,
+}
+
+impl Workers {
+    pub(crate) fn start() -> io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = Arc::new(eventfd(0, flags)?);
+        let (results, done) = channel();
+        let start = |name: &str| {
+            let (sender, jobs) = channel::<Job>();
+            let (results, bell) = (results.clone(), Arc::clone(&bell));
+            let serve = move || {
+                for job in jobs {
+                    let told = run(job).map_or(Ok(()), |done| results.send(done));
+                    if told.is_err() {
+                        return;
+                    }
+                    // Full only when it was rung often enough.
+                    let _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
+                }
+            };
+            thread::Builder::new().name(name.to_owned()).spawn(serve).map(|_| sender)
+        };
+        let (slow, scrub) = (start("mw-pool-take")?, start("mw-pool-zero")?);
+        Ok(Self { slow, scrub, done, bell, cancel: Cancel::new() })
+    }
+
+    /// Readable when there is something to hear.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// What was done since.
+    pub(crate) fn done(&self) -> Vec<Done> {
+        let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        self.done.try_iter().collect()
+    }
+
+    /// Populates stripes of a pool: several at once, since one file serialises its helpers.
+    pub(crate) fn populate(&self, pool: PoolId, spec: &Spec, stripe_bytes: usize, stripes: u64) {
+        let bytes = usize::try_from(stripes).unwrap_or(1).saturating_mul(stripe_bytes);
+        let page = match spec.pages {
+            Pages::Base => Page::Base,
+            Pages::Thp => Page::Thp,
+            Pages::Huge2M => Page::Huge2M,
+            Pages::Huge1G => Page::Huge1G,
+        };
+        let placement = match &spec.nodes {
+            Nodes::Local => Placement::Local,
+            Nodes::Bind(nodes) => Placement::Bind(nodes.clone()),
+            Nodes::Interleave(nodes) => Placement::Interleave(nodes.clone()),
+        };
+        let options = Options::new(bytes)
+            .kind(if spec.pages.is_hugetlb() { Kind::Hugetlb } else { Kind::Memfd })
+            .page(page)
+            .placement(placement)
+            .stripe_bytes(stripe_bytes)
+            .cancel(&self.cancel);
+        let _ = self.slow.send(Job::Populate { pool, options, stripes });
+    }
+
+    pub(crate) fn lock(&self, pool: PoolId, memory: &Arc<Memory>) {
+        let _ = self.slow.send(Job::Lock(pool, Arc::clone(memory)));
+    }
+
+    pub(crate) fn scrub(&self, stripe: StripeId, memory: &Arc<Memory>) {
+        let _ = self.scrub.send(Job::Scrub(stripe, Arc::clone(memory)));
+    }
+
+    /// Lets go of memory: freeing it takes its time.
+    pub(crate) fn free(&self, memory: Arc<Memory>) {
+        let _ = self.slow.send(Job::Free(memory));
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+fn run(job: Job) -> Option<Done> {
+    match job {
+        Job::Populate { pool, options, stripes } => {
+            let made = options.create().map(mw_segment::Segment::into_files);
+            Some(Done::Populated { pool, stripes, files: made.map_err(|error| error.to_string()) })
+        }
+        Job::Lock(pool, memory) => Some(Done::Locked(pool, memory.lock())),
+        Job::Scrub(stripe, memory) => Some(Done::Scrubbed(stripe, memory.scrub())),
+        Job::Free(_) => None,
+    }
+}
+
+/// How many stripes are populated at once.
+pub(crate) fn stripes_at_once() -> u64 {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    processors.min(mw_segment::MAX_HELPERS) as u64
+}

@@ -1,0 +1,132 @@
+//! A server in this process, and memory that can be looked into.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// A server of its own socket, ended when it is dropped.
+pub(crate) struct Running {
+    pub(crate) client: Client,
+    pub(crate) socket: PathBuf,
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _dir: tempfile::TempDir,
+}
+
+impl Running {
+    pub(crate) fn new(budget_bytes: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("pool.sock");
+        let end = Arc::new(AtomicBool::new(false));
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let thread = {
+            let (socket, end, log) = (socket.clone(), Arc::clone(&end), Arc::clone(&log));
+            std::thread::spawn(move || {
+                let config = Config {
+                    socket,
+                    budget_bytes,
+                    pools: Vec::new(),
+                    preflight: Box::new(|spec, _| match spec.name.as_ref() {
+                        "refused" => Err("the machine has no room".to_owned()),
+                        _ => Ok(()),
+                    }),
+                    log: Box::new(move |level: Level, line: &str| {
+                        log.lock().unwrap().push(format!("{level:?}: {line}"));
+                    }),
+                };
+                let mut server = Server::start(config).unwrap();
+                while !end.load(Ordering::Relaxed) {
+                    server.turn(Duration::from_millis(20)).unwrap();
+                }
+            })
+        };
+        let client = Client::new(&socket);
+        eventually("the server answers", || client.server().is_ok());
+        Self { client, socket, log, end, thread: Some(thread), _dir: dir }
+    }
+
+    pub(crate) fn pool(&self, name: &str, mib: u64) -> Name {
+        self.client.create(&spec(name, mib)).unwrap();
+        self.whole(name);
+        name.parse().unwrap()
+    }
+
+    /// Waits until all of a pool is ready.
+    pub(crate) fn whole(&self, name: &str) {
+        eventually("it is whole", || {
+            let pool = self.client.pools().unwrap();
+            let pool = pool.iter().find(|pool| pool.spec.name.as_ref() == name).unwrap();
+            pool.bytes.ready == pool.spec.bytes
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
+        }
+    }
+}
+
+pub(crate) fn spec(name: &str, mib: u64) -> Spec {
+    Spec {
+        name: name.parse().unwrap(),
+        bytes: mib * MIB,
+        pages: Pages::Base,
+        nodes: Nodes::Local,
+        owners: Owners::default(),
+        trusting: false,
+    }
+}
+
+/// Waits for what is bound to happen, and fails when it does not for very long.
+pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The memory of this process, which no reference is made to.
+pub(crate) struct Memory(File);
+
+impl Memory {
+    pub(crate) fn own() -> Self {
+        Self(File::options().read(true).write(true).open("/proc/self/mem").unwrap())
+    }
+
+    pub(crate) fn fill(&self, memory: &Attachment, byte: u8) {
+        use std::os::unix::fs::FileExt;
+        let bytes = vec![byte; 1 << 20];
+        for offset in (0..memory.bytes()).step_by(bytes.len()) {
+            self.0.write_all_at(&bytes, at(memory, offset)).unwrap();
+        }
+    }
+
+    /// Whether every byte is this one.
+    pub(crate) fn is_all(&self, memory: &Attachment, byte: u8) -> bool {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = vec![!byte; 1 << 20];
+        (0..memory.bytes()).step_by(bytes.len()).all(|offset| {
+            self.0.read_exact_at(&mut bytes, at(memory, offset)).unwrap();
+            bytes.iter().all(|seen| *seen == byte)
+        })
+    }
+}
+
+fn at(memory: &Attachment, offset: usize) -> u64 {
+    (memory.as_ptr().as_ptr().expose_provenance() + offset) as u64
+}

@@ -1,0 +1,169 @@
+//! What a client gets of a server, and when it comes back.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, Memory, Running, eventually, spec};
+use mw_pool::protocol::{Contents, Refusal};
+use mw_pool::{Attach, Error};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn refusal(error: Error) -> Refusal {
+    match error {
+        Error::Refused(refusal, _) => refusal,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn memory_comes_zeroed_and_goes_back() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 64);
+    let memory = Memory::own();
+    for round in 1..4 {
+        let wanted = Attach::new(pool.clone(), 64 * MIB).wait(LONG);
+        let attached = server.client.attach(&wanted).unwrap();
+        assert_eq!((attached.bytes() as u64, attached.contents()), (64 * MIB, Contents::Zeroed));
+        assert!(memory.is_all(&attached, 0), "round {round}");
+        memory.fill(&attached, 0xA5);
+        let error = server.client.attach(&Attach::new(pool.clone(), MIB)).unwrap_err();
+        assert_eq!(refusal(error), Refusal::Full);
+        drop(attached);
+    }
+    server.whole("db");
+    let state = server.client.pools().unwrap().remove(0);
+    assert_eq!((state.leases, state.leases_total), (0, 3));
+    assert_eq!(state.scrubbed_bytes_total, 3 * 64 * MIB);
+}
+
+#[test]
+fn a_pool_is_usable_before_it_is_whole_and_waits_say_what_is_coming() {
+    let server = Running::new(4 << 30);
+    server.client.create(&spec("db", 512)).unwrap();
+    let pool = server.client.pools().unwrap().remove(0).spec.name;
+    let all = Attach::new(pool.clone(), 512 * MIB);
+    let part = Attach::new(pool, 16 * MIB).wait(LONG).lock(false);
+    let part = server.client.attach(&part).unwrap();
+    match server.client.attach(&all) {
+        Err(Error::NotReady { ready_bytes, coming_bytes, .. }) => {
+            assert!(ready_bytes + coming_bytes <= 512 * MIB);
+        }
+        Err(error) => assert_eq!(refusal(error), Refusal::Full),
+        Ok(_) => panic!("a part of it is handed out"),
+    }
+    drop(part);
+    drop(server.client.attach(&all.wait(LONG).lock(false)).unwrap());
+}
+
+#[test]
+fn contents_are_kept_for_the_same_user_with_a_generation_and_a_dirty_flag() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 64);
+    let memory = Memory::own();
+    let name: mw_pool::Name = "cache".parse().unwrap();
+    let wanted = Attach::new(pool.clone(), 32 * MIB).keep(name).wait(LONG);
+    let first = server.client.attach(&wanted).unwrap();
+    assert_eq!(first.contents(), Contents::Zeroed);
+    memory.fill(&first, 7);
+    let error = server.client.attach(&wanted).unwrap_err();
+    assert_eq!(refusal(error), Refusal::Full, "they are in use");
+    drop(first);
+    let second = server.client.attach(&wanted).unwrap();
+    assert_eq!(second.contents(), Contents::Kept { generation: 1, dirty: true });
+    assert!(memory.is_all(&second, 7));
+    second.mark_consistent().unwrap();
+    drop(second);
+    let third = server.client.attach(&wanted).unwrap();
+    assert_eq!(third.contents(), Contents::Kept { generation: 2, dirty: false });
+    drop(third);
+    let error = server.client.attach(&Attach::new(pool.clone(), 64 * MIB)).unwrap_err();
+    assert_eq!(refusal(error), Refusal::Full, "contents are kept");
+    server.client.release(&pool).unwrap();
+    drop(server.client.attach(&Attach::new(pool, 64 * MIB).wait(LONG)).unwrap());
+}
+
+#[test]
+fn whoever_still_has_it_is_waited_for() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 16);
+    let memory = Memory::own();
+    let wanted = Attach::new(pool, 16 * MIB).wait(LONG);
+    let attached = server.client.attach(&wanted).unwrap();
+    memory.fill(&attached, 9);
+    // As a child of a fork has it that closes all descriptors: the mapping alone.
+    let start = attached.as_ptr().as_ptr().expose_provenance();
+    let maps = std::fs::read_dir("/proc/self/map_files").unwrap();
+    let own = maps.flatten().find(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        name.starts_with(&format!("{start:x}-"))
+    });
+    let Ok(held) = std::fs::File::options().read(true).open(own.unwrap().path()) else {
+        return; // Not root.
+    };
+    drop(attached);
+    let used = || server.client.pools().unwrap().remove(0).bytes;
+    eventually("the lease is over", || used().leased == 0);
+    std::thread::sleep(Duration::from_millis(100));
+    // The stripes that nobody has are ready; the one that is still open is not.
+    assert!(used().draining > 0 || !server.client.server().unwrap().proves);
+    let at_once = server.client.attach(&Attach::new(wanted_pool(), 16 * MIB));
+    assert!(at_once.is_err());
+    drop(held);
+    let again = server.client.attach(&wanted).unwrap();
+    assert!(memory.is_all(&again, 0));
+}
+
+fn wanted_pool() -> mw_pool::Name {
+    "db".parse().unwrap()
+}
+
+#[test]
+fn holes_are_filled_again() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 16);
+    let memory = Memory::own();
+    let wanted = Attach::new(pool, 16 * MIB).wait(LONG);
+    let attached = server.client.attach(&wanted).unwrap();
+    let id = attached.as_ptr().as_ptr().expose_provenance();
+    // Through /proc, as a client that kept its descriptors could.
+    let path = format!("/proc/self/map_files/{id:x}-{:x}", id + (8 << 20));
+    if let Ok(file) = std::fs::File::options().read(true).write(true).open(path) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, hole, 0, 4 << 20).unwrap();
+        assert!(file.as_raw_fd() > 0);
+    }
+    drop(attached);
+    let again = server.client.attach(&wanted).unwrap();
+    assert!(memory.is_all(&again, 0));
+}
+
+#[test]
+fn pools_are_made_larger_smaller_and_removed_within_the_budget() {
+    let server = Running::new(256 * MIB);
+    let pool = server.pool("db", 64);
+    let size = || server.client.pools().unwrap().remove(0).spec.bytes / MIB;
+    server.client.grow(&pool, 64 * MIB).unwrap();
+    server.whole("db");
+    assert_eq!(size(), 128);
+    assert_eq!(refusal(server.client.grow(&pool, 256 * MIB).unwrap_err()), Refusal::TooLarge);
+    assert_eq!(refusal(server.client.create(&spec("db", 8)).unwrap_err()), Refusal::Exists);
+    assert_eq!(refusal(server.client.create(&spec("x", 512)).unwrap_err()), Refusal::TooLarge);
+    assert_eq!(refusal(server.client.create(&spec("refused", 8)).unwrap_err()), Refusal::TooLarge);
+    assert_eq!(refusal(server.client.create(&spec("none", 0)).unwrap_err()), Refusal::Invalid);
+    let held = server.client.attach(&Attach::new(pool.clone(), 32 * MIB).lock(false)).unwrap();
+    assert_eq!(refusal(server.client.shrink(&pool, 104 * MIB).unwrap_err()), Refusal::Full);
+    server.client.shrink(&pool, 96 * MIB).unwrap();
+    assert_eq!(size(), 32);
+    server.client.remove(&pool).unwrap();
+    assert!(server.client.pools().unwrap().is_empty());
+    let memory = Memory::own();
+    memory.fill(&held, 3);
+    assert!(memory.is_all(&held, 3), "who has memory of it keeps that");
+    let error = server.client.attach(&Attach::new(pool, MIB)).unwrap_err();
+    assert_eq!(refusal(error), Refusal::NoSuchPool);
+}

@@ -1,0 +1,152 @@
+//! Any bytes may come over the socket: none of them is a panic, and what is a message is one in
+//! both directions.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use mw_pool::protocol::{
+    Bytes, Contents, Lease, MAX_MESSAGE_BYTES, NoRequest, PoolState, Refusal, Reply, Request,
+    ServerState,
+};
+use mw_pool::{Nodes, Owners, Pages, Spec};
+
+/// xorshift64*: the same bytes at each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+}
+
+fn spec() -> Spec {
+    Spec {
+        name: "x".repeat(32).parse().unwrap(),
+        bytes: u64::MAX,
+        pages: Pages::Huge1G,
+        nodes: Nodes::Interleave((0..64).collect()),
+        owners: Owners { users: (0..16).collect(), groups: (0..16).collect() },
+        trusting: true,
+    }
+}
+
+fn requests() -> Vec<Request> {
+    let name = || "db".parse().unwrap();
+    vec![
+        Request::Attach { pool: name(), bytes: 1 << 40, keep: Some(name()) },
+        Request::Attach { pool: name(), bytes: 0, keep: None },
+        Request::Create(spec()),
+        Request::Create(Spec { nodes: Nodes::Bind(vec![0]), ..spec() }),
+        Request::Create(Spec { nodes: Nodes::Local, pages: Pages::Base, ..spec() }),
+        Request::Remove(name()),
+        Request::Grow(name(), 7),
+        Request::Shrink(name(), 8),
+        Request::Release(name()),
+        Request::Next(None),
+        Request::Next(Some(name())),
+        Request::Server,
+    ]
+}
+
+fn replies() -> Vec<Reply> {
+    let lease = Lease {
+        id: 1,
+        bytes: 2,
+        stripe_bytes: 3,
+        granule_bytes: 4,
+        locked: true,
+        contents: Contents::Kept { generation: 5, dirty: true },
+    };
+    let pool = PoolState {
+        spec: spec(),
+        stripe_bytes: 1,
+        bytes: Bytes { ready: 1, leased: 2, draining: 3, scrubbing: 4, kept: 5, missing: 6 },
+        leases: 7,
+        leases_total: 8,
+        scrubbed_bytes_total: 9,
+        locked: true,
+        trouble: "ä".repeat(512),
+    };
+    let server = ServerState { lacks: "é".repeat(512), proves: true, ..ServerState::default() };
+    vec![
+        Reply::Done,
+        Reply::Attached(lease.clone()),
+        Reply::Attached(Lease { contents: Contents::Zeroed, ..lease }),
+        Reply::Wait { ready_bytes: 1, coming_bytes: 2 },
+        Reply::Pool(Box::new(pool)),
+        Reply::End,
+        Reply::Server(Box::new(server)),
+        Reply::Refused(Refusal::Failed, "no".to_owned()),
+    ]
+}
+
+#[test]
+fn messages_go_both_ways_and_are_short() {
+    for request in requests() {
+        let bytes = request.encode();
+        assert!(bytes.len() <= MAX_MESSAGE_BYTES);
+        assert_eq!(Request::decode(&bytes), Ok(request));
+    }
+    for reply in replies() {
+        let bytes = reply.encode();
+        assert!(bytes.len() <= MAX_MESSAGE_BYTES);
+        assert_eq!(Reply::decode(&bytes), Some(reply));
+    }
+    let long = Reply::Refused(Refusal::Limit, "ö".repeat(70_000)).encode();
+    assert!(long.len() <= MAX_MESSAGE_BYTES && Reply::decode(&long).is_some());
+}
+
+#[test]
+fn another_version_is_told_apart_and_can_be_refused() {
+    let mut bytes = Request::Server.encode();
+    bytes[4] = 9;
+    assert_eq!(Request::decode(&bytes), Err(NoRequest::Version(9)));
+    let mut refusal = Reply::Refused(Refusal::Protocol, "speak 2".to_owned()).encode();
+    refusal[4] = 2;
+    assert!(matches!(Reply::decode(&refusal), Some(Reply::Refused(Refusal::Protocol, _))));
+    let mut done = Reply::Done.encode();
+    done[4] = 2;
+    assert_eq!(Reply::decode(&done), None);
+}
+
+#[test]
+fn a_million_inputs_and_no_panic() {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut messages: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
+    messages.extend(replies().iter().map(Reply::encode));
+    let mut read = 0;
+    for round in 0..1_000_000 {
+        let mut bytes = match round % 4 {
+            0 => (0..random.below(64)).map(|_| random.next().to_le_bytes()[0]).collect(),
+            _ => messages[random.below(messages.len())].clone(),
+        };
+        for _ in 0..random.below(4) {
+            match (random.below(3), bytes.len()) {
+                (0, 1..) => {
+                    let at = random.below(bytes.len());
+                    bytes[at] = random.next().to_le_bytes()[0];
+                }
+                (1, len @ 1..) => bytes.truncate(random.below(len)),
+                _ => bytes.push(random.next().to_le_bytes()[0]),
+            }
+        }
+        // What is read is written as it came: there is one form of each message.
+        if let Ok(request) = Request::decode(&bytes) {
+            read += 1;
+            assert_eq!(request.encode(), bytes);
+        }
+        if let Some(reply) = Reply::decode(&bytes) {
+            read += 1;
+            if !matches!(reply, Reply::Refused(..)) {
+                assert_eq!(reply.encode(), bytes);
+            }
+        }
+    }
+    assert!(read > 100_000, "{read}");
+}

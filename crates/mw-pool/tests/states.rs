@@ -1,0 +1,280 @@
+//! Nobody ever gets memory that somebody still has, nor another user's: whatever clients, kernel
+//! and server do, in whatever order.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use mw_pool::book::{Answer, Asker, Book, LeaseId, PoolId, State, StripeId, Verdict};
+use mw_pool::protocol::Contents;
+use mw_pool::{Nodes, Owners, Pages, Spec};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MIB: u64 = 1 << 20;
+
+/// What may happen.
+#[derive(Debug, Clone)]
+enum Event {
+    Populate,
+    Attach {
+        user: u32,
+        stripes: u64,
+        keep: bool,
+    },
+    /// All copies of a lease's descriptor are closed, mapped or not.
+    Close(usize),
+    /// A mapping of a stripe goes away, or its pages are no longer held by a pipe.
+    Unmap(usize),
+    Unpin(usize),
+    Pin(usize),
+    Consistent(usize),
+    Judge,
+    Scrub {
+        works: bool,
+    },
+    Release,
+    Shrink,
+    Grow,
+    /// The server is killed, and the next one starts from what it wrote.
+    Restart {
+        lost: Option<usize>,
+    },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let index = 0..8_usize;
+    prop_oneof![
+        3 => Just(Event::Populate),
+        6 => (0..3_u32, 1..4_u64, any::<bool>())
+            .prop_map(|(user, stripes, keep)| Event::Attach { user, stripes, keep }),
+        4 => index.clone().prop_map(Event::Close),
+        4 => index.clone().prop_map(Event::Unmap),
+        1 => index.clone().prop_map(Event::Pin),
+        1 => index.clone().prop_map(Event::Unpin),
+        1 => index.clone().prop_map(Event::Consistent),
+        4 => Just(Event::Judge),
+        4 => prop_oneof![4 => Just(true), 1 => Just(false)]
+            .prop_map(|works| Event::Scrub { works }),
+        1 => Just(Event::Release),
+        1 => Just(Event::Shrink),
+        1 => Just(Event::Grow),
+        1 => proptest::option::weighted(0.2, index).prop_map(|lost| Event::Restart { lost }),
+    ]
+}
+
+/// What the kernel knows of a stripe.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    /// Who has it mapped.
+    mapped: BTreeSet<u32>,
+    /// Who holds pages of it in a way that no count shows.
+    pinned: BTreeSet<u32>,
+    /// Who has written to it since it was zero.
+    written: BTreeSet<u32>,
+}
+
+/// The world around the book.
+struct World {
+    book: Book,
+    pool: PoolId,
+    proves: bool,
+    memory: BTreeMap<StripeId, Memory>,
+    open: BTreeSet<LeaseId>,
+}
+
+impl World {
+    fn new(proves: bool, trusting: bool) -> Self {
+        let mut book = Book::default();
+        let spec = Spec {
+            name: "db".parse().unwrap(),
+            bytes: 48 * MIB,
+            pages: Pages::Base,
+            nodes: Nodes::Local,
+            owners: Owners::default(),
+            trusting,
+        };
+        let pool = book.create(spec).unwrap();
+        Self { book, pool, proves, memory: BTreeMap::new(), open: BTreeSet::new() }
+    }
+
+    fn verdict(proves: bool, memory: &BTreeMap<StripeId, Memory>, id: StripeId) -> Verdict {
+        match memory.get(&id) {
+            _ if !proves => Verdict::Unknown,
+            Some(memory) if memory.mapped.is_empty() => Verdict::Free,
+            _ => Verdict::Held,
+        }
+    }
+
+    fn nth(&self, number: usize) -> Option<StripeId> {
+        let ids: Vec<StripeId> = self.memory.keys().copied().collect();
+        (!ids.is_empty()).then(|| ids[number % ids.len()])
+    }
+
+    fn lease(&self, number: usize) -> Option<LeaseId> {
+        let ids: Vec<LeaseId> = self.open.iter().copied().collect();
+        (!ids.is_empty()).then(|| ids[number % ids.len()])
+    }
+
+    fn play(&mut self, event: &Event) {
+        match *event {
+            Event::Populate => {
+                if let Some(stripe) = self.book.add(self.pool) {
+                    self.memory.insert(stripe, Memory::default());
+                }
+            }
+            Event::Attach { user, stripes, keep } => self.attach(user, stripes * 8 * MIB, keep),
+            Event::Close(number) => {
+                if let Some(lease) = self.lease(number) {
+                    self.open.remove(&lease);
+                    self.book.ended(lease);
+                }
+            }
+            Event::Unmap(number) => self.with(number, |memory| memory.mapped.clear()),
+            Event::Unpin(number) => self.with(number, |memory| memory.pinned.clear()),
+            Event::Pin(number) => self.with(number, |memory| {
+                memory.pinned.extend(memory.mapped.iter().copied());
+            }),
+            Event::Consistent(number) => {
+                if let Some(lease) = self.lease(number) {
+                    self.book.consistent(lease);
+                }
+            }
+            Event::Judge => {
+                let (proves, memory) = (self.proves, &self.memory);
+                self.book.judge(&mut |id| Self::verdict(proves, memory, id));
+            }
+            Event::Scrub { works } => self.scrub(works),
+            Event::Release => self.book.release(self.pool, None),
+            Event::Shrink => drop(self.book.shrink(self.pool, 8 * MIB)),
+            Event::Grow if self.book.bytes() < 64 * MIB => {
+                self.book.grow(self.pool, 8 * MIB).unwrap();
+            }
+            Event::Grow => {}
+            Event::Restart { lost } => {
+                let lost = lost.and_then(|number| self.nth(number));
+                let open = self.open.clone();
+                self.book.recover(&|id| Some(id) != lost, &|lease| open.contains(&lease));
+            }
+        }
+        // What the book gave up goes back to the kernel.
+        let book = &self.book;
+        self.memory.retain(|id, _| book.stripe(*id).is_some());
+        self.open.retain(|lease| book.lease(*lease).is_some());
+    }
+
+    fn with(&mut self, number: usize, change: impl FnOnce(&mut Memory)) {
+        if let Some(memory) = self.nth(number).and_then(|id| self.memory.get_mut(&id)) {
+            change(memory);
+        }
+    }
+
+    fn scrub(&mut self, works: bool) {
+        let ids: Vec<StripeId> =
+            self.book.stripes_that(|stripe| stripe.state == State::Scrubbing).collect();
+        for id in ids {
+            let memory = self.memory.get_mut(&id).unwrap();
+            assert!(memory.mapped.is_empty(), "{id} is zeroed under somebody's hands");
+            if works {
+                memory.written.clear();
+            }
+            self.book.scrubbed(id, works);
+        }
+    }
+
+    fn attach(&mut self, user: u32, bytes: u64, keep: bool) {
+        let keep = keep.then(|| "cache".parse().unwrap());
+        let (proves, memory) = (self.proves, &self.memory);
+        let mut sure = |id: StripeId| Self::verdict(proves, memory, id);
+        let asker = Asker { user, process: 1 };
+        let answer = self.book.attach(self.pool, asker, bytes, keep, &mut sure);
+        let Ok(Answer::Given { lease, stripes, contents }) = answer else { return };
+        assert_eq!(stripes.iter().collect::<BTreeSet<_>>().len(), stripes.len());
+        assert_eq!(stripes.len() as u64, bytes / (8 * MIB));
+        self.open.insert(lease);
+        let trusting = self.book.pool(self.pool).unwrap().spec.trusting;
+        for id in stripes {
+            let memory = self.memory.get_mut(&id).unwrap();
+            assert!(memory.mapped.is_empty(), "{id} is still {:?}'s", memory.mapped);
+            let others = memory.pinned.iter().filter(|other| **other != user).count();
+            assert!(trusting || others == 0, "{id} is in the pipe of {:?}", memory.pinned);
+            match contents {
+                Contents::Zeroed => assert!(memory.written.is_empty(), "{id} is not zero"),
+                Contents::Kept { .. } => assert!(memory.written.iter().all(|who| *who == user)),
+            }
+            memory.mapped.insert(user);
+            memory.written.insert(user);
+        }
+    }
+
+    /// Nothing is lost: once everybody lets go, all of it is there again.
+    fn settle(&mut self) {
+        self.book.release(self.pool, None);
+        for lease in std::mem::take(&mut self.open) {
+            self.book.ended(lease);
+        }
+        self.memory.values_mut().for_each(|memory| memory.mapped.clear());
+        for _ in 0..3 {
+            self.play(&Event::Judge);
+            self.play(&Event::Release);
+            self.play(&Event::Scrub { works: true });
+        }
+        while self.book.missing(self.pool) > 0 {
+            self.play(&Event::Populate);
+        }
+        let used = self.book.used(self.pool);
+        assert_eq!(used.ready, self.book.bytes(), "{used:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_gets_what_somebody_has_or_another_left(
+        proves in prop_oneof![4 => Just(true), 1 => Just(false)],
+        trusting in prop_oneof![4 => Just(false), 1 => Just(true)],
+        events in proptest::collection::vec(event(), 1..80),
+    ) {
+        let mut world = World::new(proves, trusting);
+        for event in &events {
+            world.play(event);
+        }
+        world.settle();
+    }
+}
+
+#[test]
+fn every_way_of_a_stripe_is_taken() {
+    let mut world = World::new(true, false);
+    let attach = |user, keep| Event::Attach { user, stripes: 6, keep };
+    (0..6).for_each(|_| world.play(&Event::Populate));
+    let used = |world: &World| {
+        let used = world.book.used(world.pool);
+        [used.ready, used.leased, used.draining, used.scrubbing, used.kept, used.missing]
+            .map(|bytes| bytes / (8 * MIB))
+    };
+    world.play(&attach(1, false));
+    assert_eq!(used(&world), [0, 6, 0, 0, 0, 0]);
+    world.play(&Event::Close(0));
+    world.play(&Event::Judge);
+    assert_eq!(used(&world), [0, 0, 6, 0, 0, 0], "it is still mapped");
+    (0..6).for_each(|number| world.play(&Event::Unmap(number)));
+    world.play(&Event::Judge);
+    assert_eq!(used(&world), [0, 0, 0, 6, 0, 0]);
+    world.play(&Event::Scrub { works: true });
+    assert_eq!(used(&world), [6, 0, 0, 0, 0, 0]);
+    world.play(&attach(2, true));
+    assert_eq!(used(&world), [0, 0, 0, 0, 0, 6], "another user's is exchanged");
+    (0..6).for_each(|_| world.play(&Event::Populate));
+    world.play(&attach(2, true));
+    world.play(&Event::Close(0));
+    (0..6).for_each(|number| world.play(&Event::Unmap(number)));
+    world.play(&Event::Judge);
+    assert_eq!(used(&world), [0, 0, 0, 0, 6, 0]);
+    world.play(&Event::Restart { lost: None });
+    assert_eq!(used(&world), [0, 0, 0, 0, 6, 0]);
+    world.play(&attach(1, true));
+    assert_eq!(used(&world), [0, 0, 0, 0, 6, 0], "what is kept is another's");
+    world.play(&attach(2, true));
+    assert_eq!(used(&world), [0, 6, 0, 0, 0, 0]);
+    world.settle();
+}
