@@ -53,6 +53,9 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let (version, schema) = mw_cli::bench_schema();
     let schema = serde_json::to_string_pretty(&schema)? + "\n";
     files.insert(format!("docs/schema/bench-v{version}.json").into(), schema.into());
+    let (version, schema) = mw_cli::pool_schema();
+    let schema = serde_json::to_string_pretty(&schema)? + "\n";
+    files.insert(format!("docs/schema/pool-v{version}.json").into(), schema.into());
     files.insert("crates/mw-capi/include/memwright.h".into(), header::text()?);
     Ok(files)
 }

@@ -8,6 +8,8 @@ mod iotune;
 mod lab;
 #[cfg(feature = "watch")]
 mod moment;
+#[cfg(feature = "pool")]
+mod pool;
 #[cfg(feature = "watch")]
 mod replay;
 #[cfg(feature = "run")]
@@ -31,6 +33,13 @@ pub use iotune::{IotuneAction, IotuneArgs};
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 #[cfg(feature = "watch")]
 pub use moment::Moment;
+#[cfg(feature = "pool")]
+pub use pool::{
+    PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolServeArgs, PoolShowArgs,
+    PoolSizeArgs, PoolStatsArgs,
+};
+#[cfg(feature = "pool")]
+pub(crate) use pool::{huge, nodes};
 #[cfg(feature = "watch")]
 pub use replay::ReplayArgs;
 #[cfg(feature = "run")]
@@ -88,6 +97,9 @@ pub enum Command {
     /// Keep large and sequential transfers out of the page cache, per path, and show what that did
     #[cfg(feature = "run")]
     Iotune(IotuneArgs),
+    /// Keep memory warm for programs: a restart finds it populated, locked and zeroed
+    #[cfg(feature = "pool")]
+    Pool(PoolArgs),
     /// Record what memory does, and when a service stalls say why: runs until it is ended
     #[cfg(feature = "watch")]
     Watch(WatchArgs),

@@ -6,6 +6,15 @@
 //! [check]
 //! fail-on = "warning"
 //!
+//! [pool]
+//! budget = "24G"
+//!
+//! [[pool.create]]
+//! name = "db"
+//! size = "16G"
+//! huge = "2M"
+//! owner = ["postgres"]
+//!
 //! [run]
 //! direct-io = "64k"
 //! huge = "auto"
@@ -19,6 +28,8 @@
 //! target = "postgres://monitor@localhost/postgres"
 //! ```
 
+#[cfg(feature = "pool")]
+mod pool;
 #[cfg(feature = "run")]
 mod run;
 #[cfg(feature = "watch")]
@@ -39,6 +50,13 @@ pub(crate) struct Config {
     state_dir: Option<PathBuf>,
     #[serde(default)]
     check: Check,
+    #[cfg(feature = "pool")]
+    #[serde(default)]
+    pool: pool::Pool,
+    /// Only the programs that have pools read it.
+    #[cfg(not(feature = "pool"))]
+    #[serde(rename = "pool")]
+    _pool: Option<toml::Table>,
     #[cfg(feature = "run")]
     #[serde(default)]
     run: run::Run,
@@ -79,6 +97,12 @@ impl Config {
     pub(crate) fn state_dir(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.state_dir.clone());
         configured.unwrap_or_else(|| PathBuf::from(mw_remedy::STATE_DIR))
+    }
+
+    /// What concerns `pool`.
+    #[cfg(feature = "pool")]
+    pub(crate) fn pool(&self) -> &pool::Pool {
+        &self.pool
     }
 
     /// What concerns `run`.

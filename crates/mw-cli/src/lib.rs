@@ -5,7 +5,7 @@ pub mod args;
 mod command;
 mod config;
 mod exit;
-#[cfg(feature = "watch")]
+#[cfg(any(feature = "pool", feature = "watch"))]
 mod journal_log;
 mod progress;
 mod terminal;
@@ -20,6 +20,14 @@ use config::Config;
 #[must_use]
 pub fn bench_schema() -> (u32, schemars::Schema) {
     command::bench::schema()
+}
+
+/// What `pool list --json` and `pool stats --json` print: the version of the format, and its JSON
+/// schema.
+#[cfg(all(feature = "pool", feature = "schema"))]
+#[must_use]
+pub fn pool_schema() -> (u32, schemars::Schema) {
+    command::pool::schema()
 }
 
 /// Runs one command.
@@ -40,6 +48,8 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Run(args) => command::run::run(&args, &config),
         #[cfg(feature = "run")]
         Command::Iotune(args) => command::iotune::run(&args),
+        #[cfg(feature = "pool")]
+        Command::Pool(args) => command::pool::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Watch(watch) => command::watch::run(&watch, &config, args.config.as_deref()),
         #[cfg(feature = "watch")]

@@ -20,7 +20,7 @@ impl Spinner {
     }
 
     /// Says what is going on now.
-    #[cfg(feature = "lab")]
+    #[cfg(any(feature = "lab", feature = "pool"))]
     pub(crate) fn say(&self, what: &str) {
         if self.0.message() != what {
             self.0.set_message(what.to_owned());

@@ -77,7 +77,7 @@ impl Server {
         let id = book.create(spec)?;
         let spec = &book.pool(id).ok_or((Refusal::Failed, String::new()))?.spec;
         self.room(spec.bytes)?;
-        (self.config.preflight)(spec, spec.bytes).map_err(|why| (Refusal::TooLarge, why))?;
+        self.preflight(spec, spec.bytes)?;
         let line = format!("pool '{}' of {} MiB is being populated", spec.name, spec.bytes >> 20);
         self.book = book;
         self.log(Level::Notice, &line);
@@ -90,10 +90,20 @@ impl Server {
         let more = book.bytes().saturating_sub(self.book.bytes());
         self.room(more)?;
         if let Some(pool) = book.pool(id) {
-            (self.config.preflight)(&pool.spec, more).map_err(|why| (Refusal::TooLarge, why))?;
+            self.preflight(&pool.spec, more)?;
         }
         self.book = book;
         Ok(())
+    }
+
+    /// Whether the machine can give so much more, beside what it is yet to give to pools of the same
+    /// kind.
+    fn preflight(&self, spec: &Spec, bytes: u64) -> Result<(), Refused> {
+        let kind = |spec: &Spec| spec.pages.is_hugetlb().then(|| spec.pages.granule_bytes());
+        let same = self.book.pools.iter().filter(|(_, pool)| kind(&pool.spec) == kind(spec));
+        let coming: u64 = same.map(|(id, _)| self.book.used(*id).missing).sum();
+        let bytes = bytes.saturating_add(coming);
+        (self.config.preflight)(spec, bytes).map_err(|why| (Refusal::TooLarge, why))
     }
 
     /// Whether the budget has room for so much more.

@@ -336,16 +336,14 @@ impl Server {
     fn populated(&mut self, pool: PoolId, stripes: u64, files: Result<Vec<OwnedFd>, String>) {
         self.populating = false;
         self.book.populated(pool, stripes);
-        if self.book.pool(pool).is_none() {
-            return;
-        }
+        let Some(name) = self.book.pool(pool).map(|pool| pool.spec.name.clone()) else { return };
         let result =
             files.and_then(|files| files.into_iter().try_for_each(|file| self.take(pool, file)));
         let aside = self.aside.entry(pool).or_default();
         match result {
             Ok(()) => (aside.trouble, aside.again) = (String::new(), None),
             Err(error) => {
-                let line = format!("pool {pool} is not whole: {error}");
+                let line = format!("pool '{name}' is not whole: {error}");
                 aside.trouble = error;
                 aside.again = Some(Instant::now() + TRY_AGAIN);
                 self.log(Level::Error, &line);
@@ -368,9 +366,10 @@ impl Server {
     }
 
     fn not_locked(&mut self, pool: PoolId, error: &io::Error) {
+        let Some(name) = self.book.pool(pool).map(|pool| pool.spec.name.clone()) else { return };
         let aside = self.aside.entry(pool).or_default();
         if !std::mem::replace(&mut aside.unlocked, true) {
-            self.log(Level::Warning, &format!("pool {pool} is not locked in memory: {error}"));
+            self.log(Level::Warning, &format!("pool '{name}' is not locked in memory: {error}"));
         }
     }
 

@@ -16,6 +16,8 @@ pub(crate) mod incidents;
 pub(crate) mod iotune;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+#[cfg(feature = "pool")]
+pub(crate) mod pool;
 #[cfg(feature = "watch")]
 mod replay;
 #[cfg(feature = "watch")]

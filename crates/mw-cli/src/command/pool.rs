@@ -1,0 +1,231 @@
+//! `memwright pool`: a reserve of warm memory, kept and looked at.
+
+mod report;
+mod serve;
+
+use crate::args::{
+    PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolSizeArgs, PoolStatsArgs,
+};
+use crate::config::Config;
+use crate::progress::Spinner;
+use crate::{Exit, Failure, terminal};
+use mw_model::format_bytes;
+use mw_pool::protocol::{PoolState, Refusal};
+use mw_pool::spec::MAX_OWNERS;
+use mw_pool::{Client, Error, Name, Owners, Pages, Spec};
+use report::Report;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Between two looks at a pool that is being populated.
+const TURN: Duration = Duration::from_millis(100);
+
+/// What `--json` prints: its version and its JSON schema.
+#[cfg(feature = "schema")]
+pub(crate) fn schema() -> (u32, schemars::Schema) {
+    (report::SCHEMA, schemars::schema_for!(Report))
+}
+
+pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
+    let usual = || PathBuf::from(mw_pool::SOCKET);
+    let socket = args.socket.clone().or_else(|| config.pool().socket.clone());
+    let socket = socket.unwrap_or_else(usual);
+    let client = Client::new(&socket);
+    match &args.command {
+        PoolCommand::Serve(args) => serve::run(args, socket, config),
+        PoolCommand::Create(args) => create(&client, args),
+        PoolCommand::List(args) => {
+            let report = Report::of(&client)?;
+            if args.json {
+                return super::print_json(&report).map(|()| Exit::Fine);
+            }
+            terminal::print(&report.list());
+            Ok(Exit::Fine)
+        }
+        PoolCommand::Stats(args) => stats(&client, args),
+        PoolCommand::Grow(args) => grow(&client, args),
+        PoolCommand::Shrink(args) => {
+            client.shrink(&args.name, args.size).map_err(failure)?;
+            let size = size(&client, &args.name)?;
+            terminal::print(&format!("pool {} has {} now\n", args.name, format_bytes(size)));
+            Ok(Exit::Fine)
+        }
+        PoolCommand::Release(PoolNameArgs { name }) => {
+            client.release(name).map_err(failure)?;
+            terminal::print(&format!("pool {name} keeps no contents now\n"));
+            Ok(Exit::Fine)
+        }
+        PoolCommand::Remove(PoolNameArgs { name }) => {
+            client.remove(name).map_err(failure)?;
+            terminal::print(&format!("pool {name} is removed\n"));
+            Ok(Exit::Fine)
+        }
+    }
+}
+
+fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
+    let report = Report::of(client)?;
+    match if args.json { PoolFormat::Json } else { args.format } {
+        PoolFormat::Text => terminal::print(&report.stats()),
+        PoolFormat::Json => super::print_json(&report)?,
+        PoolFormat::Metrics => terminal::print(&report.metrics()),
+    }
+    Ok(Exit::Fine)
+}
+
+fn create(client: &Client, args: &PoolCreateArgs) -> Result<Exit, Failure> {
+    let spec = spec(args).map_err(|why| Failure::new(Exit::Usage, why))?;
+    client.create(&spec).map_err(failure)?;
+    let asked = format_bytes(spec.bytes);
+    if args.no_wait {
+        terminal::print(&format!("pool {} of {asked} is being populated\n", spec.name));
+        return Ok(Exit::Fine);
+    }
+    match populated(client, &spec.name)? {
+        Ok(pool) => {
+            let size = format_bytes(pool.spec.bytes);
+            let notice = match pool.locked {
+                true => "",
+                false => "; it is not locked in memory, see memwright pool stats",
+            };
+            terminal::print(&format!("pool {} of {size} is ready{notice}\n", spec.name));
+            Ok(Exit::Fine)
+        }
+        Err(why) => {
+            client.remove(&spec.name).map_err(failure)?;
+            let line = format!("pool {} of {asked} is not made: {why}", spec.name);
+            Err(Failure::new(Exit::RolledBack, line))
+        }
+    }
+}
+
+fn grow(client: &Client, args: &PoolSizeArgs) -> Result<Exit, Failure> {
+    let PoolSizeArgs { name, size } = args;
+    let before = self::size(client, name)?;
+    client.grow(name, *size).map_err(failure)?;
+    match populated(client, name)? {
+        Ok(pool) => {
+            terminal::print(&format!("pool {name} has {} now\n", format_bytes(pool.spec.bytes)));
+            Ok(Exit::Fine)
+        }
+        Err(why) => {
+            let more = self::size(client, name)?.saturating_sub(before);
+            client.shrink(name, more).map_err(failure)?;
+            let line = format!("pool {name} stays as large as it was: {why}");
+            Err(Failure::new(Exit::RolledBack, line))
+        }
+    }
+}
+
+/// Waits until all of a pool is there, or why it is not.
+fn populated(client: &Client, name: &Name) -> Result<Result<PoolState, String>, Failure> {
+    let start = Instant::now();
+    let spinner = Spinner::start("populating");
+    let mut first = None;
+    loop {
+        let pool = pool(client, name)?;
+        let missing = pool.bytes.missing;
+        if missing == 0 {
+            return Ok(Ok(pool));
+        }
+        if !pool.trouble.is_empty() {
+            return Ok(Err(pool.trouble));
+        }
+        let first = *first.get_or_insert(missing);
+        spinner.say(&how_far(first - missing.min(first), missing, start.elapsed()));
+        std::thread::sleep(TURN);
+    }
+}
+
+fn how_far(done: u64, missing: u64, elapsed: Duration) -> String {
+    let what = format!("populating: {} of {}", format_bytes(done), format_bytes(done + missing));
+    let rate = done as f64 / elapsed.as_secs_f64().max(0.001);
+    if done == 0 {
+        return what;
+    }
+    let left = missing as f64 / rate * 1000.0;
+    let rate = format_bytes(rate as u64);
+    format!("{what} at {rate}/s, {} left", mw_model::format_duration_ms(left))
+}
+
+fn pool(client: &Client, name: &Name) -> Result<PoolState, Failure> {
+    let mut pools = client.pools().map_err(failure)?.into_iter();
+    pools.find(|pool| pool.spec.name == *name).ok_or_else(|| {
+        let line = format!("there is no pool '{name}'; memwright pool list shows them");
+        Failure::new(Exit::Usage, line)
+    })
+}
+
+fn size(client: &Client, name: &Name) -> Result<u64, Failure> {
+    pool(client, name).map(|pool| pool.spec.bytes)
+}
+
+/// What is asked for, with names of users and groups as numbers.
+fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
+    let numbers = |names: &[String], file: &str| -> Result<Vec<u32>, String> {
+        if names.len() > MAX_OWNERS {
+            return Err(format!("{} names; at most {MAX_OWNERS} can be given", names.len()));
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+        names.iter().map(|name| number(name, &text, file)).collect()
+    };
+    let groups = numbers(&args.group, "/etc/group")?;
+    let users = match args.owner.is_empty() && groups.is_empty() {
+        true => vec![rustix::process::geteuid().as_raw()],
+        false => numbers(&args.owner, "/etc/passwd")?,
+    };
+    Ok(Spec {
+        name: args.name.clone(),
+        bytes: args.size,
+        pages: args.huge.unwrap_or(Pages::Base),
+        nodes: args.node.clone().unwrap_or_default(),
+        owners: Owners { users, groups },
+        trusting: args.trusting,
+    })
+}
+
+/// A user's or group's number, from a file of lines `name:password:number:…`.
+fn number(name: &str, text: &str, file: &str) -> Result<u32, String> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    };
+    let found = text.lines().find_map(of_line);
+    found.ok_or_else(|| format!("{file} has no '{name}'; give the number"))
+}
+
+/// One line for people, and the exit code.
+fn failure(error: Error) -> Failure {
+    let exit = match &error {
+        Error::Refused(Refusal::Denied, _) => Exit::Refused,
+        Error::Refused(Refusal::TooLarge | Refusal::Full | Refusal::Limit, _) => Exit::Findings,
+        Error::Refused(Refusal::NoSuchPool | Refusal::Exists | Refusal::Invalid, _) => Exit::Usage,
+        _ => Exit::CouldNotLook,
+    };
+    Failure::new(exit, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_users_are_numbers() {
+        let text = "root:x:0:0:root:/root:/bin/sh\npostgres:x:105:113::/:/bin/sh\nbad\n";
+        assert_eq!(number("postgres", text, "passwd"), Ok(105));
+        assert_eq!(number("7", text, "passwd"), Ok(7));
+        let error = number("nobody", text, "passwd").unwrap_err();
+        assert_eq!(error, "passwd has no 'nobody'; give the number");
+        assert!(number("bad", text, "passwd").is_err());
+    }
+
+    #[test]
+    fn progress_has_a_rate_and_the_time_left() {
+        let line = how_far(1 << 30, 3 << 30, Duration::from_secs(2));
+        assert_eq!(line, "populating: 1 GiB of 4 GiB at 512 MiB/s, 6.0 s left");
+        assert_eq!(how_far(0, 1 << 30, Duration::ZERO), "populating: 0 B of 1 GiB");
+    }
+}

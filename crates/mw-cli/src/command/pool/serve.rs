@@ -1,0 +1,112 @@
+//! `memwright pool serve`: keeps pools until it is told to end.
+
+use crate::args::PoolServeArgs;
+use crate::config::Config;
+use crate::journal_log::Log;
+use crate::{Exit, Failure};
+use mw_collect::Source;
+use mw_model::{Answer, PageKind, Request};
+use mw_pool::{Level, Nodes, Server, Spec, StartError};
+use mw_sys::{Capability, has_capability};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The watchdog is fed this often.
+const TURN: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Result<Exit, Failure> {
+    let end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&end))
+            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
+    }
+    let log = Log::to_stderr();
+    let usage = |why| Failure::new(Exit::Usage, format!("[[pool.create]]: {why}"));
+    let pools = config.pool().create().map_err(usage)?;
+    let pools: Result<Vec<Spec>, String> = pools.iter().map(super::spec).collect();
+    let budget_bytes = match args.budget.or(config.pool().budget) {
+        Some(budget) => budget,
+        None => usual_budget()?,
+    };
+    // Nobody but root can make one where sockets usually are.
+    if let Some(folder) = socket.parent().filter(|folder| !folder.exists()) {
+        std::fs::create_dir(folder).map_err(|error| {
+            let exit = match error.kind() {
+                ErrorKind::PermissionDenied => Exit::Refused,
+                _ => Exit::CouldNotLook,
+            };
+            Failure::new(exit, format!("{}: {error}; choose --socket", folder.display()))
+        })?;
+    }
+    let mut server = Server::start(mw_pool::Config {
+        socket,
+        budget_bytes,
+        pools: pools.map_err(usage)?,
+        preflight: Box::new(preflight),
+        log: Box::new(move |level, line| match level {
+            Level::Notice => log.notice(line),
+            Level::Warning => log.warning(line),
+            Level::Error => log.error(line),
+        }),
+    })
+    .map_err(failure)?;
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    while !end.load(Ordering::Relaxed) {
+        server
+            .turn(TURN)
+            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("poll: {error}")))?;
+        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+    }
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    Ok(Exit::Fine)
+}
+
+/// Half of the machine: the other half is everybody else's.
+fn usual_budget() -> Result<u64, Failure> {
+    let text = std::fs::read("/proc/meminfo").ok();
+    let meminfo = text.and_then(|text| mw_proc::meminfo::Meminfo::parse(&text).ok());
+    let total = meminfo.and_then(|info| info.mem_total_bytes);
+    let missing = || Failure::new(Exit::CouldNotLook, "no MemTotal in /proc/meminfo; set --budget");
+    total.map(|total| total / 2).ok_or_else(missing)
+}
+
+/// What `check --for` would say, without measuring: whoever asks the server waits for it.
+fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
+    let source = Source::live().map_err(|error| error.to_string())?;
+    let request = Request {
+        size_bytes: bytes,
+        lock: !spec.pages.is_hugetlb() && has_capability(Capability::IpcLock),
+        page: match spec.pages {
+            mw_pool::Pages::Base => PageKind::Base,
+            mw_pool::Pages::Thp => PageKind::Thp,
+            pages => PageKind::Hugetlb(pages.granule_bytes()),
+        },
+        node: match &spec.nodes {
+            Nodes::Bind(nodes) if nodes.len() == 1 => nodes.first().copied(),
+            _ => None,
+        },
+    };
+    let window = mw_collect::window(&source);
+    let preflight = mw_rules::preflight::answer(&window, &request, None)
+        .map_err(|missing| missing.to_string())?;
+    if preflight.answer != Answer::No {
+        return Ok(());
+    }
+    let lift = preflight.obstacles.iter().find(|obstacle| obstacle.blocks);
+    let lift = lift.map(|obstacle| format!("; {}", obstacle.lift)).unwrap_or_default();
+    Err(format!("{}{lift}", preflight.summary))
+}
+
+fn failure(error: StartError) -> Failure {
+    let refused = matches!(
+        &error,
+        StartError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied
+    );
+    Failure::new(if refused { Exit::Refused } else { Exit::CouldNotLook }, error)
+}

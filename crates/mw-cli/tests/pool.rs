@@ -1,0 +1,161 @@
+//! `memwright pool`: a server, and what people ask of it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_memwright");
+
+/// A server of its own, ended when it is dropped.
+struct Server {
+    dir: TempDir,
+    child: Child,
+}
+
+impl Server {
+    fn start(config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("memwright.toml"), config).unwrap();
+        let child = Command::new(PROGRAM)
+            .args(["pool", "serve", "--config"])
+            .arg(dir.path().join("memwright.toml"))
+            .arg("--socket")
+            .arg(dir.path().join("pool.sock"))
+            .env_remove("NOTIFY_SOCKET")
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { dir, child };
+        let start = Instant::now();
+        while !server.ask(&["list"]).status.success() {
+            assert!(start.elapsed() < Duration::from_secs(30), "it does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("pool.sock")
+    }
+
+    fn ask(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.arg("pool").args(args).arg("--socket").arg(self.socket()).output().unwrap()
+    }
+
+    /// Standard output, of what must be done.
+    fn done(&self, args: &[&str]) -> String {
+        let output = self.ask(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The exit code and standard error, of what must not.
+    fn refused(&self, args: &[&str]) -> (i32, String) {
+        let output = self.ask(args);
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let ended = self.child.wait();
+        assert!(ended.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+#[test]
+fn pools_are_made_listed_changed_and_removed() {
+    let server = Server::start("[pool]\nbudget = \"256M\"\n");
+    assert!(server.done(&["list"]).starts_with("no pool that is yours; the budget is 256 MiB"));
+    assert_eq!(server.done(&["create", "db", "--size", "64M"]), "pool db of 64 MiB is ready\n");
+    let list = server.done(&["list"]);
+    assert!(list.starts_with("64 MiB of 64 MiB ready in 1 pool\n"), "{list}");
+    assert_eq!(server.done(&["grow", "db", "32M"]), "pool db has 96 MiB now\n");
+    assert_eq!(server.done(&["shrink", "db", "64M"]), "pool db has 32 MiB now\n");
+    assert_eq!(server.done(&["release", "db"]), "pool db keeps no contents now\n");
+    let metrics = server.done(&["stats", "--format", "metrics"]);
+    assert!(metrics.contains("memwright_pool_bytes{pool=\"db\",state=\"ready\"} 33554432\n"));
+    let report: Value = serde_json::from_str(&server.done(&["stats", "--json"])).unwrap();
+    assert_eq!(report["pools"][0]["ready_bytes"], 32 << 20);
+    assert_eq!(server.done(&["remove", "db"]), "pool db is removed\n");
+}
+
+#[test]
+fn what_is_refused_says_why_with_the_exit_code_of_its_kind() {
+    let server = Server::start("[pool]\nbudget = \"64M\"\n");
+    let (code, error) = server.refused(&["create", "db", "--size", "1G"]);
+    assert_eq!(code, 1, "{error}");
+    assert!(error.contains("budget of 64 MiB"), "{error}");
+    assert_eq!(server.refused(&["remove", "db"]).0, 2);
+    assert_eq!(server.refused(&["create", "a b", "--size", "8M"]).0, 2);
+    let (code, error) =
+        server.refused(&["create", "db", "--size", "8M", "--owner", "no-such-user"]);
+    assert_eq!((code, error.contains("give the number")), (2, true), "{error}");
+    let mut second = Command::new(PROGRAM);
+    let output = second.args(["pool", "serve", "--socket"]).arg(server.socket()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("answers at"));
+    let output = Command::new(PROGRAM).args(["pool", "list", "--socket", "/nowhere"]).output();
+    assert_eq!(output.unwrap().status.code(), Some(3));
+}
+
+#[test]
+fn a_pool_that_cannot_be_had_is_taken_back() {
+    let server = Server::start("");
+    let offered = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    if !offered.is_ok_and(|text| text.contains("[never]")) {
+        return; // This machine has what would be missing.
+    }
+    let (code, error) = server.refused(&["create", "db", "--size", "8M", "--huge", "thp"]);
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("shmem_enabled says never"), "{error}");
+    assert!(server.done(&["list"]).starts_with("no pool"));
+}
+
+#[test]
+fn configured_pools_are_there_and_mistakes_are_named() {
+    let server =
+        Server::start("[[pool.create]]\nname = \"db\"\nsize = \"16M\"\nowner = [\"root\"]\n");
+    let start = Instant::now();
+    while !server.done(&["list"]).starts_with("16 MiB of 16 MiB ready") {
+        assert!(start.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for (config, named) in [
+        ("[pool]\nbudget = \"much\"\n", "line 2"),
+        ("[[pool.create]]\nname = \"a b\"\nsize = \"1G\"\n", "'a b' is no name"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("memwright.toml");
+        fs::write(&file, config).unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.args(["pool", "serve", "--socket"]).arg(dir.path().join("s"));
+        let output = command.arg("--config").arg(file).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+#[test]
+fn json_is_what_the_schema_says() {
+    let server = Server::start("");
+    server.done(&["create", "db", "--size", "8M"]);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/pool-v1.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(root).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for command in ["list", "stats"] {
+        let report: Value = serde_json::from_str(&server.done(&[command, "--json"])).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+}
