@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) const MIB: u64 = 1 << 20;
+/// What is looked at or written at a time.
+const PIECE: usize = 64 << 10;
 
 /// A server of its own socket, ended when it is dropped.
 pub(crate) struct Running {
@@ -110,7 +112,7 @@ impl Memory {
 
     pub(crate) fn fill(&self, memory: &Attachment, byte: u8) {
         use std::os::unix::fs::FileExt;
-        let bytes = vec![byte; 1 << 20];
+        let bytes = vec![byte; PIECE];
         for offset in (0..memory.bytes()).step_by(bytes.len()) {
             self.0.write_all_at(&bytes, at(memory, offset)).unwrap();
         }
@@ -118,11 +120,21 @@ impl Memory {
 
     /// Whether every byte is this one.
     pub(crate) fn is_all(&self, memory: &Attachment, byte: u8) -> bool {
+        self.all(memory, &|seen| seen == [byte; PIECE])
+    }
+
+    /// Whether every byte is this one or zero.
+    pub(crate) fn has_only(&self, memory: &Attachment, byte: u8) -> bool {
+        let own = |seen: &[u8]| seen.iter().all(|seen| *seen == byte || *seen == 0);
+        self.all(memory, &|seen| seen == [byte; PIECE] || seen == [0; PIECE] || own(seen))
+    }
+
+    fn all(&self, memory: &Attachment, right: &dyn Fn(&[u8]) -> bool) -> bool {
         use std::os::unix::fs::FileExt;
-        let mut bytes = vec![!byte; 1 << 20];
-        (0..memory.bytes()).step_by(bytes.len()).all(|offset| {
+        let mut bytes = vec![0; PIECE];
+        (0..memory.bytes()).step_by(PIECE).all(|offset| {
             self.0.read_exact_at(&mut bytes, at(memory, offset)).unwrap();
-            bytes.iter().all(|seen| *seen == byte)
+            right(&bytes)
         })
     }
 }
