@@ -1,0 +1,294 @@
+//! Clients that lie, flood, send half a message or odd descriptors, hold on, or want what is not
+//! theirs: bounded, counted, refused; others are served as before.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, Memory, Running, eventually, spec};
+use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
+use mw_pool::{Attach, Client, Error, Owners, Spec};
+use rustix::fs::{Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, ftruncate, open};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    send, sendmsg, socket_with,
+};
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+const USERS: [u32; 2] = [4001, 4002];
+
+fn connected(socket: &Path) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let to = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    connect(&to, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+    to
+}
+
+/// The next reply; none when the server has closed.
+fn reply(from: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {
+    let mut bytes = [0; MAX_MESSAGE_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let got = recvmsg(from, &mut parts, &mut control, flags).map_or(0, |got| got.bytes);
+    let fds = control.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => fds.collect::<Vec<_>>(),
+        _ => Vec::new(),
+    });
+    let fds = fds.collect();
+    (got > 0).then(|| (Reply::decode(&bytes[..got]).unwrap(), fds))
+}
+
+fn refusal(reply: Option<(Reply, Vec<OwnedFd>)>) -> Refusal {
+    match reply {
+        Some((Reply::Refused(refusal, _), _)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused_and_the_next_client_is_served() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 16);
+    let whole = Request::Attach { pool: pool.clone(), bytes: MIB, keep: None }.encode();
+    let mut long = whole.clone();
+    long.resize(2 * MAX_MESSAGE_BYTES, 0);
+    let mut other_version = whole.clone();
+    other_version[4] = 77;
+    for bytes in [&whole[..whole.len() / 2], &whole[..3], &[0xFF; 100], &long, &other_version] {
+        let to = connected(&server.socket);
+        send(&to, bytes, SendFlags::NOSIGNAL).unwrap();
+        assert_eq!(refusal(reply(&to)), Refusal::Protocol);
+        assert!(reply(&to).is_none(), "the connection stays");
+    }
+    // Nothing at all, and gone; gone before the answer.
+    send(connected(&server.socket), &[], SendFlags::NOSIGNAL).unwrap();
+    drop(connected(&server.socket));
+    send(connected(&server.socket), &whole, SendFlags::NOSIGNAL).unwrap();
+    let state = server.client.server().unwrap();
+    assert_eq!(state.bad_messages_total, 4);
+    server.whole("db");
+    drop(server.client.attach(&Attach::new(pool, 16 * MIB).wait(LONG)).unwrap());
+}
+
+#[test]
+fn descriptors_that_nobody_asked_for_are_closed() {
+    let server = Running::new(1 << 30);
+    let before = server.client.server().unwrap().stray_descriptors_total;
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let many = vec![null.as_fd(); 253];
+    for _ in 0..8 {
+        let to = connected(&server.socket);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
+        let bytes = Request::Server.encode();
+        sendmsg(&to, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
+        assert!(matches!(reply(&to), Some((Reply::Server(_), fds)) if fds.is_empty()));
+    }
+    let strays = server.client.server().unwrap().stray_descriptors_total - before;
+    assert!(strays >= 8 * 250, "{strays}");
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let nulls = open
+        .filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == Path::new("/dev/null")));
+    assert!(nulls.count() < 20, "they stay open");
+}
+
+#[test]
+fn a_flood_is_refused_and_passes() {
+    let server = Running::new(1 << 30);
+    let to = connected(&server.socket);
+    let mut refused = false;
+    for _ in 0..20_000 {
+        if send(&to, &Request::Server.encode(), SendFlags::NOSIGNAL).is_err() {
+            break;
+        }
+        match reply(&to) {
+            Some((Reply::Server(_), _)) => {}
+            Some((Reply::Refused(Refusal::Limit, _), _)) => refused = true,
+            other => assert!(refused, "{other:?}"),
+        }
+    }
+    assert!(refused);
+    let crowd: Vec<OwnedFd> = (0..64).map(|_| connected(&server.socket)).collect();
+    assert!(server.client.server().is_err(), "one user has all connections");
+    drop(crowd);
+    eventually("others are served again", || {
+        std::thread::sleep(Duration::from_millis(50));
+        server.client.server().is_ok()
+    });
+    assert!(server.log.lock().unwrap().len() < 200, "the log is flooded");
+}
+
+#[test]
+fn a_lease_may_be_held_for_ever_and_talk_nonsense() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 16);
+    let held = server.client.attach(&Attach::new(pool.clone(), 8 * MIB)).unwrap();
+    for _ in 0..10_000 {
+        if send(held.token(), b"nonsense", SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_err() {
+            break;
+        }
+    }
+    let other = server.client.attach(&Attach::new(pool.clone(), 8 * MIB).wait(LONG)).unwrap();
+    drop(other);
+    eventually("it is heard no more", || {
+        (1..100).contains(&server.client.server().unwrap().bad_messages_total)
+    });
+    drop(held);
+    server.whole("db");
+    let again = server.client.attach(&Attach::new(pool, 16 * MIB).wait(LONG)).unwrap();
+    assert!(Memory::own().is_all(&again, 0));
+}
+
+#[test]
+fn one_user_has_a_limited_number_of_leases() {
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 512);
+    let mut held = Vec::new();
+    let error = loop {
+        match server.client.attach(&Attach::new(pool.clone(), MIB).lock(false)) {
+            Ok(lease) => held.push(lease),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Refused(Refusal::Limit, _)), "{error}");
+    assert_eq!(held.len(), 64);
+}
+
+/// Runs a test of this program as another user; `out` is its standard output.
+fn as_user(user: u32, role: &str, socket: &Path, out: Stdio) -> bool {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", role, "--ignored", "--nocapture"]).env("MW_POOL_SOCKET", socket);
+    command.stdout(out).uid(user).gid(user).status().unwrap().success()
+}
+
+fn given_socket() -> PathBuf {
+    PathBuf::from(std::env::var_os("MW_POOL_SOCKET").unwrap())
+}
+
+fn shared(trusting: bool) -> Spec {
+    let owners = Owners { users: USERS.to_vec(), groups: Vec::new() };
+    Spec { owners, trusting, ..spec("db", 8) }
+}
+
+fn of_users(spec: &Spec) -> Option<Running> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be several users");
+        return None;
+    }
+    let server = Running::new(1 << 30);
+    let dir = server.socket.parent().unwrap();
+    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    server.client.create(spec).unwrap();
+    server.whole("db");
+    Some(server)
+}
+
+#[test]
+fn strangers_see_and_change_nothing() {
+    let Some(server) = of_users(&shared(false)) else { return };
+    assert!(as_user(4003, "stranger_process", &server.socket, Stdio::null()));
+    assert!(as_user(4001, "owner_process", &server.socket, Stdio::null()));
+    server.whole("db");
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn stranger_process() {
+    let client = Client::new(given_socket());
+    let name = || "db".parse().unwrap();
+    assert!(client.pools().unwrap().is_empty());
+    let no = |error: Error| match error {
+        Error::Refused(refusal, _) => refusal,
+        other => panic!("{other}"),
+    };
+    let attach = client.attach(&Attach::new(name(), MIB));
+    assert_eq!(no(attach.unwrap_err()), Refusal::NoSuchPool);
+    assert_eq!(no(client.remove(&name()).unwrap_err()), Refusal::Denied);
+    assert_eq!(no(client.grow(&name(), MIB).unwrap_err()), Refusal::Denied);
+    assert_eq!(no(client.shrink(&name(), MIB).unwrap_err()), Refusal::Denied);
+    assert_eq!(no(client.create(&spec("mine", 8)).unwrap_err()), Refusal::Denied);
+    assert_eq!(no(client.release(&name()).unwrap_err()), Refusal::NoSuchPool);
+}
+
+/// The descriptors of a lease of the pool, its own first.
+fn raw_lease() -> Vec<OwnedFd> {
+    let to = connected(&given_socket());
+    let request = Request::Attach { pool: "db".parse().unwrap(), bytes: 8 * MIB, keep: None };
+    send(&to, &request.encode(), SendFlags::NOSIGNAL).unwrap();
+    match reply(&to) {
+        Some((Reply::Attached(_), fds)) => fds,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn owner_process() {
+    let fds = raw_lease();
+    let stripe = &fds[1];
+    // Opened again, it would be had after the lease by who holds a description that is not counted.
+    let path = format!("/proc/self/fd/{}", stripe.as_raw_fd());
+    let uncounted = open(path.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    for path in [path, format!("/proc/self/fd/{}", uncounted.as_raw_fd())] {
+        for flags in [OFlags::RDWR, OFlags::RDONLY] {
+            assert!(open(path.as_str(), flags, Mode::empty()).is_err());
+        }
+    }
+    assert!(fchmod(stripe, Mode::from_raw_mode(0o777)).is_err());
+    assert!(fcntl_add_seals(stripe, SealFlags::WRITE).is_err());
+    assert!(ftruncate(stripe, 0).is_err());
+    assert!(ftruncate(stripe, 1 << 40).is_err());
+    let pools = Client::new(given_socket()).pools().unwrap();
+    assert_eq!(pools[0].bytes.leased, 8 * MIB);
+    assert!(Client::new(given_socket()).remove(&pools[0].spec.name).is_err());
+}
+
+/// A page in a pipe stays with who has the pipe, whatever becomes of mapping, descriptor and lease.
+#[test]
+fn who_holds_pages_in_a_pipe_does_not_see_the_next_user() {
+    let Some(server) = of_users(&shared(false)) else { return };
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    assert!(as_user(USERS[0], "splice_process", &server.socket, writer.into()));
+    server.whole("db");
+    assert!(as_user(USERS[1], "secret_process", &server.socket, Stdio::null()));
+    let mut seen = Vec::new();
+    reader.read_to_end(&mut seen).unwrap();
+    // The test program's own words come first.
+    let page = &seen[seen.len().saturating_sub(4096)..];
+    assert!(page.contains(&0x11) || page.contains(&0), "{page:?}");
+    assert!(!seen.contains(&0xEE), "another user's memory is in the pipe");
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn splice_process() {
+    let fds = raw_lease();
+    rustix::io::pwrite(&fds[1], &[0x11; 4096], 0).unwrap();
+    let out = rustix::stdio::stdout();
+    let mut from = 0;
+    let flags = rustix::pipe::SpliceFlags::empty();
+    rustix::pipe::splice(&fds[1], Some(&mut from), out, None, 4096, flags).unwrap();
+    // Nothing is said after it.
+    std::process::exit(0);
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn secret_process() {
+    let client = Client::new(given_socket());
+    // Kept, or it would be zeroed before anybody looks.
+    let wanted = Attach::new("db".parse().unwrap(), 8 * MIB).keep("secret".parse().unwrap());
+    let memory = client.attach(&wanted.wait(LONG)).unwrap();
+    Memory::own().fill(&memory, 0xEE);
+}
