@@ -25,7 +25,7 @@
 //! what leaves no trace in any count that a program can read (vmsplice(2)).
 
 use crate::protocol::{Bytes, Contents, MAX_STRIPES, Refusal};
-use crate::spec::{Name, Spec};
+use crate::spec::{Name, Pages, Spec};
 use std::collections::BTreeMap;
 
 /// The most pools.
@@ -40,6 +40,11 @@ const STRIPES: u64 = 64;
 const MIN_STRIPE_BYTES: u64 = 8 << 20;
 /// What every stripe is a multiple of, however small its pages: what helpers take at a time.
 const CHUNK_BYTES: u64 = 4 << 20;
+
+/// What one table of 2 MiB pages maps. The kernel lets processes that map a hugetlb file in such
+/// pieces share the server's tables (mm/hugetlb.c, `huge_pmd_share`): attaching is then one fault
+/// for each, and no 512. Pools of at least four of them are cut so.
+pub const TABLE_BYTES: u64 = 1 << 30;
 
 /// The number of a stripe; never used again.
 pub type StripeId = u32;
@@ -243,6 +248,8 @@ impl Book {
         }
         let granule = spec.pages.granule_bytes().max(CHUNK_BYTES);
         let stripe = spec.bytes.div_ceil(STRIPES).max(MIN_STRIPE_BYTES.min(spec.bytes));
+        let shares_tables = spec.pages == Pages::Huge2M && spec.bytes >= 4 * TABLE_BYTES;
+        let granule = if shares_tables { TABLE_BYTES } else { granule };
         let whole = stripe.checked_next_multiple_of(granule).filter(|bytes| *bytes > 0);
         let rounded = whole.and_then(|stripe| spec.bytes.checked_next_multiple_of(stripe));
         let (Some(stripe_bytes), Some(bytes)) = (whole, rounded) else {

@@ -12,6 +12,7 @@
 //! No thread, no async runtime, every wait bounded. After a fork both processes have the memory,
 //! and it is given back when both have let go: what counts is who maps it, not who asked.
 
+use crate::book::TABLE_BYTES;
 use crate::protocol::{
     CONSISTENT, Contents, Lease, MAX_STRIPES, PoolState, Refusal, Reply, Request, ServerState,
 };
@@ -289,6 +290,13 @@ impl Client {
     }
 }
 
+/// What a mapping of stripes of this size starts at a multiple of: whole tables of huge pages, or
+/// huge pages.
+pub(crate) fn alignment(stripe_bytes: usize) -> usize {
+    let table = usize::try_from(TABLE_BYTES).unwrap_or(1 << 30);
+    if stripe_bytes.is_multiple_of(table) { table } else { 2 << 20 }
+}
+
 /// Memory of a pool, mapped in one piece; given back when it is dropped, here and in every fork.
 #[derive(Debug)]
 pub struct Attachment {
@@ -305,15 +313,13 @@ impl Attachment {
             usize::try_from(bytes).map_err(|_| Error::Protocol("a size beyond all addresses"))
         };
         let (bytes, stripe) = (size(lease.bytes)?, size(lease.stripe_bytes)?);
-        let granule = size(lease.granule_bytes)?;
         let stripes = files.len().saturating_sub(1);
         if stripes == 0 || stripes > MAX_STRIPES || stripe.checked_mul(stripes) != Some(bytes) {
             return Err(Error::Protocol("descriptors and sizes do not fit"));
         }
         let token = files.remove(0);
-        let base = mw_sys::page_bytes();
-        let region =
-            Region::reserve(bytes, base, granule.max(base).max(2 << 20)).map_err(system("mmap"))?;
+        let region = Region::reserve(bytes, mw_sys::page_bytes(), alignment(stripe))
+            .map_err(system("mmap"))?;
         for (number, file) in files.iter().enumerate() {
             let had = fstat(file).map_err(system("fstat"))?.st_size;
             if u64::try_from(had) != Ok(lease.stripe_bytes) {
@@ -341,6 +347,12 @@ impl Attachment {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.region.bytes()
+    }
+
+    /// Its mapping, for whoever works on it as a whole.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        &self.region
     }
 
     /// What was in it when it came.

@@ -1,6 +1,7 @@
 //! A stripe in the server's hands: its file, and a mapping that keeps its pages in memory.
 
 use crate::book::Verdict;
+use crate::client::alignment;
 use crate::spec::{Nodes, Pages};
 use mw_segment::{Existing, Phase};
 use mw_sys::{Huge, RangePolicy, Region};
@@ -8,10 +9,12 @@ use rustix::fs::{
     MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, ftruncate, memfd_create,
     open,
 };
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is zeroed at a time.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -49,7 +52,7 @@ impl Memory {
             Err(error) => return Err(error.into()),
         }
         let granule = if pages == Pages::Thp { mw_sys::page_bytes() } else { granule(pages)? };
-        let align = granule.max(granule_of_thp());
+        let align = alignment(bytes);
         let region = Region::reserve(bytes, granule, align)?;
         region.map_file(0..bytes, file.as_fd(), 0)?;
         match pages {
@@ -78,12 +81,13 @@ impl Memory {
         self.pages.is_hugetlb()
     }
 
-    /// Keeps its pages in memory.
+    /// Keeps its pages in memory, and has them in the page tables here, which clients may share.
     pub(crate) fn lock(&self) -> io::Result<()> {
-        if !self.is_locked() {
-            self.region.lock(self.all())?;
-            self.locked.store(true, Ordering::Relaxed);
+        if self.is_hugetlb() {
+            return self.region.populate(self.all());
         }
+        self.region.lock(self.all())?;
+        self.locked.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -102,25 +106,22 @@ impl Memory {
         }
     }
 
-    /// Makes it zero, and as it was before holes were punched into it. Nobody else has it.
-    pub(crate) fn scrub(&self) -> io::Result<()> {
-        let work = |range: Range<usize>| {
-            // Where the kernel cannot say what is absent (before 6.7), all is populated again.
-            if self.region.absent_bytes(range.clone()).unwrap_or(1) > 0 {
-                self.region.populate(range.clone())?;
-            }
-            match self.region.zero_uncached(range.clone()) {
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => self.region.zero(range),
-                other => other,
-            }
-        };
-        let chunk = CHUNK_BYTES.max(granule(self.pages)?);
-        Existing::with_threads().each_chunk(Phase::Create, self.all(), chunk, &work)?;
-        let huge = || self.region.huge_bytes(self.all());
-        if self.pages == Pages::Thp && huge().is_ok_and(|huge| huge < self.region.bytes()) {
-            return Err(io::Error::other("its huge pages were taken apart"));
+    /// Makes a part of it zero, and as it was before holes were punched into it.
+    fn scrub_part(&self, range: Range<usize>) -> io::Result<()> {
+        // Where the kernel cannot say what is absent (before 6.7), all is populated again.
+        if self.region.absent_bytes(range.clone()).unwrap_or(1) > 0 {
+            self.region.populate(range.clone())?;
         }
-        Ok(())
+        match self.region.zero_uncached(range.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => self.region.zero(range),
+            other => other,
+        }
+    }
+
+    /// Whether it has the pages that it had: holes are filled with small ones.
+    fn is_as_before(&self) -> bool {
+        let huge = || self.region.huge_bytes(self.all());
+        self.pages != Pages::Thp || huge().is_ok_and(|huge| huge == self.region.bytes())
     }
 
     fn all(&self) -> Range<usize> {
@@ -128,12 +129,35 @@ impl Memory {
     }
 }
 
-fn granule(pages: Pages) -> io::Result<usize> {
-    usize::try_from(pages.granule_bytes()).map_err(io::Error::other)
+/// Makes stripes of the same size zero, and as they were before holes were punched into them: all
+/// at once, since helpers are made for each operation. Nobody else has them.
+pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
+    let Some(first) = stripes.first() else { return Vec::new() };
+    let bytes = first.region.bytes();
+    let failures: Mutex<BTreeMap<usize, io::Error>> = Mutex::default();
+    let failed = || failures.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = |range: Range<usize>| {
+        let (number, start) = (range.start / bytes, range.start % bytes);
+        let Some(stripe) = stripes.get(number) else { return Ok(()) };
+        if let Err(error) = stripe.scrub_part(start..start + range.len()) {
+            failed().entry(number).or_insert(error);
+        }
+        Ok(())
+    };
+    let chunk = CHUNK_BYTES.max(granule(first.pages).unwrap_or(CHUNK_BYTES));
+    let all = 0..bytes * stripes.len();
+    let ran = Existing::with_threads().each_chunk(Phase::Create, all, chunk, &work);
+    let mut result = |(number, stripe): (usize, &Arc<Memory>)| match failed().remove(&number) {
+        Some(error) => Err(error),
+        None if ran.is_err() => Err(io::Error::other("it was not zeroed")),
+        None if stripe.is_as_before() => Ok(()),
+        None => Err(io::Error::other("its huge pages were taken apart")),
+    };
+    stripes.iter().enumerate().map(&mut result).collect()
 }
 
-fn granule_of_thp() -> usize {
-    usize::try_from(Pages::Thp.granule_bytes()).unwrap_or(1 << 21)
+fn granule(pages: Pages) -> io::Result<usize> {
+    usize::try_from(pages.granule_bytes()).map_err(io::Error::other)
 }
 
 /// Opens a file once more.
@@ -194,12 +218,13 @@ mod tests {
 
     #[test]
     fn what_is_scrubbed_is_zero_and_whole() {
-        let memory = memory();
+        let memory = Arc::new(memory());
         let other = memory.another().unwrap();
         pwrite(&other, &[7; 10_000], 4_190_000).unwrap();
         let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&other, hole, 1 << 20, 1 << 20).unwrap();
-        memory.scrub().unwrap();
+        let results = scrub(&[Arc::new(self::memory()), memory]);
+        assert!(results.len() == 2 && results.iter().all(Result::is_ok));
         let mut seen = vec![1; 10_000];
         pread(&other, &mut seen, 4_190_000).unwrap();
         assert!(seen.iter().all(|byte| *byte == 0));

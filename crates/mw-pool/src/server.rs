@@ -43,6 +43,8 @@ const TURN: Duration = Duration::from_secs(1);
 /// Memory that was given back is asked for after so long, then twice as long, up to the last.
 const JUDGE_FIRST: Duration = Duration::from_millis(1);
 const JUDGE_LAST: Duration = Duration::from_secs(1);
+/// What is zeroed at once, a tenth of a second's work or so, before it is said to be ready.
+const SCRUB_BYTES: u64 = 4 << 30;
 /// A pool that could not be populated is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// Lines a second that clients can have logged.
@@ -273,9 +275,7 @@ impl Server {
         let pool = self.book.pool(id).ok_or(io::ErrorKind::NotFound)?;
         let bytes = usize::try_from(pool.stripe_bytes).map_err(io::Error::other)?;
         let memory = Arc::new(Memory::adopt(fd, bytes, pool.spec.pages, &pool.spec.nodes)?);
-        if !memory.is_locked() {
-            self.workers.lock(id, &memory);
-        }
+        self.workers.lock(id, &memory);
         Ok(memory)
     }
 
@@ -328,7 +328,11 @@ impl Server {
                 Done::Populated { pool, stripes, files } => self.populated(pool, stripes, files),
                 Done::Locked(_, Ok(())) => {}
                 Done::Locked(pool, Err(error)) => self.not_locked(pool, &error),
-                Done::Scrubbed(stripe, result) => self.scrubbed(stripe, &result),
+                Done::Scrubbed(results) => {
+                    for (stripe, result) in results {
+                        self.scrubbed(stripe, &result);
+                    }
+                }
             }
         }
     }
@@ -420,14 +424,10 @@ impl Server {
     }
 
     fn give_work(&mut self) {
-        let due = |stripe: &crate::book::Stripe| stripe.state == State::Scrubbing;
-        let due: Vec<StripeId> = self.book.stripes_that(due).collect();
-        for id in due {
-            if let Some(memory) = self.memory.get(&id)
-                && self.scrubbing.insert(id)
-            {
-                self.workers.scrub(id, memory);
-            }
+        let pools: Vec<(PoolId, u64)> =
+            self.book.pools.iter().map(|(id, pool)| (*id, pool.stripe_bytes)).collect();
+        for (pool, stripe_bytes) in pools {
+            self.scrub(pool, stripe_bytes);
         }
         let returned = self.book.stripes_that(|s| s.state == State::Returned).next().is_some();
         if self.judge.is_none()
@@ -436,6 +436,21 @@ impl Server {
             self.judge_soon();
         }
         self.populate();
+    }
+
+    /// Has what is due of a pool zeroed, in portions after which each is ready.
+    fn scrub(&mut self, pool: PoolId, stripe_bytes: u64) {
+        let scrubbing = &self.scrubbing;
+        let due = self.book.stripes_that(|s| s.pool == pool && s.state == State::Scrubbing);
+        let due: Vec<(StripeId, Arc<Memory>)> = due
+            .filter(|id| !scrubbing.contains(id))
+            .filter_map(|id| Some((id, Arc::clone(self.memory.get(&id)?))))
+            .collect();
+        self.scrubbing.extend(due.iter().map(|(id, _)| *id));
+        let portion = usize::try_from(SCRUB_BYTES / stripe_bytes.max(1)).unwrap_or(1).max(1);
+        for stripes in due.chunks(portion) {
+            self.workers.scrub(stripes.to_vec());
+        }
     }
 
     /// Has the next stripes populated, of the first pool that lacks some.

@@ -5,7 +5,7 @@
 //! for a pool that grows. Each uses helpers as any operation of mw-segment does.
 
 use crate::book::{PoolId, StripeId};
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use crate::spec::{Nodes, Pages, Spec};
 use mw_segment::{Cancel, Kind, Options, Page, Placement};
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,7 +23,8 @@ enum Job {
         stripes: u64,
     },
     Lock(PoolId, Arc<Memory>),
-    Scrub(StripeId, Arc<Memory>),
+    /// Of the same size.
+    Scrub(Vec<(StripeId, Arc<Memory>)>),
     /// The last that has it is here.
     Free(#[expect(dead_code, reason = "dropped")] Arc<Memory>),
 }
@@ -33,7 +34,7 @@ enum Job {
 pub(crate) enum Done {
     Populated { pool: PoolId, stripes: u64, files: Result<Vec<OwnedFd>, String> },
     Locked(PoolId, io::Result<()>),
-    Scrubbed(StripeId, io::Result<()>),
+    Scrubbed(Vec<(StripeId, io::Result<()>)>),
 }
 
 /// The two threads.
@@ -108,8 +109,9 @@ impl Workers {
         let _ = self.slow.send(Job::Lock(pool, Arc::clone(memory)));
     }
 
-    pub(crate) fn scrub(&self, stripe: StripeId, memory: &Arc<Memory>) {
-        let _ = self.scrub.send(Job::Scrub(stripe, Arc::clone(memory)));
+    /// Zeroes stripes of the same size.
+    pub(crate) fn scrub(&self, stripes: Vec<(StripeId, Arc<Memory>)>) {
+        let _ = self.scrub.send(Job::Scrub(stripes));
     }
 
     /// Lets go of memory: freeing it takes its time.
@@ -131,7 +133,11 @@ fn run(job: Job) -> Option<Done> {
             Some(Done::Populated { pool, stripes, files: made.map_err(|error| error.to_string()) })
         }
         Job::Lock(pool, memory) => Some(Done::Locked(pool, memory.lock())),
-        Job::Scrub(stripe, memory) => Some(Done::Scrubbed(stripe, memory.scrub())),
+        Job::Scrub(stripes) => {
+            let (ids, memory): (Vec<StripeId>, Vec<Arc<Memory>>) = stripes.into_iter().unzip();
+            let results = memory::scrub(&memory);
+            Some(Done::Scrubbed(ids.into_iter().zip(results).collect()))
+        }
         Job::Free(_) => None,
     }
 }

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{MIB, Memory, eventually, spec};
+use common::{MIB, Memory, alone, eventually, spec};
 use mw_pool::protocol::Contents;
 use mw_pool::{Attach, Client, Config, Owners, Server, Spec};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -265,6 +265,7 @@ fn campaign(trusting: bool, rounds: u64) {
         eprintln!("skipped: only root can be several users");
         return;
     }
+    let _alone = alone();
     let before = shmem_kib();
     let mut manager = Manager::new();
     eventually("the server answers", || manager.client().server().is_ok());

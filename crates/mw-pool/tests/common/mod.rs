@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,6 +93,14 @@ pub(crate) fn spec(name: &str, mib: u64) -> Spec {
         owners: Owners::default(),
         trusting: false,
     }
+}
+
+/// Tests that look at the whole machine take turns, with those of other crates.
+pub(crate) fn alone() -> OwnedFd {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
 }
 
 /// Waits for what is bound to happen, and fails when it does not for very long.

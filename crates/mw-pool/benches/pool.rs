@@ -1,0 +1,286 @@
+//! What a restart costs with a pool and without: `cargo bench -p mw-pool`, and `-- --write` into
+//! docs/benchmarks.md. The server is a process of its own; each figure is a median.
+//!
+//! `--size MIB` and `--rounds N` make it shorter or longer. Huge pages are reserved for it and given
+//! back (root).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{alone, eventually, spec};
+use mw_pool::{Attach, Client, Config, Name, Pages, Server, Spec};
+use mw_sys::Region;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::fmt::Write;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+const BEGIN: &str = "<!-- made by `cargo bench -p mw-pool -- --write` -->\n";
+const END: &str = "<!-- end of `cargo bench -p mw-pool` -->\n";
+const MIB: usize = 1 << 20;
+const RESERVED: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+
+/// What is asked for on the command line.
+struct Wanted {
+    mib: usize,
+    rounds: usize,
+    write: bool,
+}
+
+fn wanted() -> Wanted {
+    let args: Vec<String> = std::env::args().collect();
+    let number = |name: &str, default: usize| {
+        let at = args.iter().position(|arg| arg == name);
+        at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(default)
+    };
+    Wanted {
+        mib: number("--size", 4096),
+        rounds: number("--rounds", 5),
+        write: args.iter().any(|arg| arg == "--write"),
+    }
+}
+
+fn main() {
+    if let Some(dir) = std::env::var_os("MW_POOL_DIR") {
+        return serve(&PathBuf::from(dir));
+    }
+    let wanted = wanted();
+    let _alone = alone();
+    let mut page = String::new();
+    let (mib, rounds) = (wanted.mib, wanted.rounds);
+    let _ = writeln!(
+        page,
+        "A program that has {mib} MiB ends and starts again; median of {rounds} rounds, ms/GiB as \
+         the program sees them. Load when it began: {}.\n",
+        fs::read_to_string("/proc/loadavg").unwrap().split(' ').next().unwrap()
+    );
+    page.push_str(
+        "| pages | plain: create, lock | free | pooled: attach, lock | give back | restart, \
+         pooled | zeroing, beside it | stores past the caches | of that |\n|---|---|---|---|---|---|\
+         ---|---|---|\n",
+    );
+    for pages in [Pages::Huge2M, Pages::Thp, Pages::Base] {
+        match offered(pages) {
+            Ok(()) => page.push_str(&row(pages, mib, rounds)),
+            Err(why) => {
+                let _ = writeln!(page, "| {} | {why} | | | | | | | |", pages.name());
+            }
+        }
+    }
+    print!("{page}");
+    if wanted.write {
+        replace(&page);
+    }
+}
+
+fn offered(pages: Pages) -> Result<(), String> {
+    let shmem = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    match pages {
+        Pages::Thp if fs::read_to_string(shmem).is_ok_and(|text| text.contains("[never]")) => {
+            Err("this machine's shmem_enabled says never".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reserved huge pages, given back when it is dropped.
+struct Reserved(String);
+
+impl Reserved {
+    fn new(pages: Pages, mib: usize) -> Option<Self> {
+        (pages == Pages::Huge2M).then(|| {
+            let before = fs::read_to_string(RESERVED).unwrap();
+            let more = before.trim().parse::<usize>().unwrap() + mib / 2;
+            let reserved = Self(before);
+            fs::write(RESERVED, more.to_string()).unwrap();
+            let had = fs::read_to_string(RESERVED).unwrap();
+            assert_eq!(had.trim(), more.to_string(), "huge pages cannot be reserved");
+            reserved
+        })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let _ = fs::write(RESERVED, self.0.trim());
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Medians of what was measured, in ms.
+#[derive(Debug)]
+struct Measured {
+    create: f64,
+    free: f64,
+    attach: f64,
+    give_back: f64,
+    zeroed: f64,
+    ceiling: f64,
+}
+
+fn row(pages: Pages, mib: usize, rounds: usize) -> String {
+    let _reserved = Reserved::new(pages, mib);
+    // The plain way and the pool have the same memory, one after the other.
+    let plain: Vec<(f64, f64)> = (0..=rounds).map(|_| plain(pages, mib)).skip(1).collect();
+    let served = Served::new(pages, mib);
+    let pooled: Vec<[f64; 4]> = (0..=rounds).map(|_| served.pooled()).skip(1).collect();
+    let measured = Measured {
+        create: median(plain.iter().map(|(create, _)| *create).collect()),
+        free: median(plain.iter().map(|(_, free)| *free).collect()),
+        attach: median(pooled.iter().map(|times| times[0]).collect()),
+        ceiling: median(pooled.iter().map(|times| times[1]).collect()),
+        give_back: median(pooled.iter().map(|times| times[2]).collect()),
+        zeroed: median(pooled.iter().map(|times| times[3]).collect()),
+    };
+    text(pages, mib, &measured)
+}
+
+fn text(pages: Pages, mib: usize, measured: &Measured) -> String {
+    let gib = mib as f64 / 1024.0;
+    let Measured { create, free, attach, give_back, zeroed, ceiling } = measured;
+    format!(
+        "| {} | {:.1} | {:.1} | {:.2} | {:.2} | {:.0}x | {:.1} | {:.1} | {:.0}% |\n",
+        pages.name(),
+        create / gib,
+        free / gib,
+        attach / gib,
+        give_back / gib,
+        (create + free) / (attach + give_back),
+        zeroed / gib,
+        ceiling / gib,
+        100.0 * ceiling / zeroed
+    )
+}
+
+/// As a program does it that knows nothing of memwright: one thread, mmap(2) and mlock(2).
+fn plain(pages: Pages, mib: usize) -> (f64, f64) {
+    let start = Instant::now();
+    let huge = match pages {
+        Pages::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
+        _ => MemfdFlags::empty(),
+    };
+    let file = memfd_create("mw-pool-bench", MemfdFlags::CLOEXEC | huge).unwrap();
+    ftruncate(&file, (mib * MIB) as u64).unwrap();
+    let region = Region::reserve(mib * MIB, mw_sys::page_bytes(), 2 * MIB).unwrap();
+    region.map_file(0..mib * MIB, file.as_fd(), 0).unwrap();
+    if pages == Pages::Thp {
+        region.choose(mw_sys::Huge::Wanted).unwrap();
+    }
+    region.lock(0..mib * MIB).unwrap();
+    let created = start.elapsed();
+    let start = Instant::now();
+    drop(region);
+    drop(file);
+    (ms(created), ms(start.elapsed()))
+}
+
+/// Zeroing memory that is there with stores that bypass the caches, an equal part for each
+/// processor: nothing else is done. In ms.
+fn zero(region: &Region) -> f64 {
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let part = region.bytes() / threads / (2 * MIB) * (2 * MIB);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let end = if thread + 1 == threads { region.bytes() } else { (thread + 1) * part };
+            scope.spawn(move || region.zero_uncached(thread * part..end).unwrap());
+        }
+    });
+    ms(start.elapsed())
+}
+
+/// A server in a process of its own, with one pool.
+struct Served {
+    dir: tempfile::TempDir,
+    child: Child,
+    client: Client,
+    name: Name,
+    bytes: u64,
+}
+
+impl Served {
+    fn new(pages: Pages, mib: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let child = command.env("MW_POOL_DIR", dir.path()).spawn().unwrap();
+        let client = Client::new(dir.path().join("pool.sock"));
+        eventually("the server answers", || client.server().is_ok());
+        let spec = Spec { pages, ..spec("bench", mib as u64) };
+        client.create(&spec).unwrap();
+        let bytes = (mib * MIB) as u64;
+        let served = Self { dir, child, client, name: spec.name, bytes };
+        while !served.is_ready() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        served
+    }
+
+    fn is_ready(&self) -> bool {
+        let pool = self.client.pools().unwrap().remove(0);
+        assert!(pool.trouble.is_empty(), "{}", pool.trouble);
+        pool.bytes.ready == self.bytes && pool.locked
+    }
+
+    /// Attaching, zeroing it all here, giving back, and the zeroing that the server does then
+    /// beside the program, in ms.
+    fn pooled(&self) -> [f64; 4] {
+        let start = Instant::now();
+        let memory = self.client.attach(&Attach::new(self.name.clone(), self.bytes)).unwrap();
+        let attached = start.elapsed();
+        assert!(memory.is_locked());
+        let ceiling = zero(memory.region());
+        let start = Instant::now();
+        drop(memory);
+        let given_back = start.elapsed();
+        let start = Instant::now();
+        while !self.is_ready() {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let zeroed = start.elapsed();
+        // As a user may ask a few hundred times a second.
+        std::thread::sleep(Duration::from_millis(500));
+        [ms(attached), ceiling, ms(given_back), ms(zeroed)]
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.client.remove(&self.name);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        assert!(self.dir.path().exists());
+    }
+}
+
+fn serve(dir: &Path) {
+    let config = Config {
+        socket: dir.join("pool.sock"),
+        budget_bytes: u64::MAX,
+        pools: Vec::new(),
+        preflight: Box::new(|_, _| Ok(())),
+        log: Box::new(|_, _| ()),
+    };
+    Server::start(config).unwrap().run(&AtomicBool::new(false)).unwrap();
+}
+
+fn replace(page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    fs::write(&path, format!("{before}{BEGIN}\n{page}\n{END}{after}")).unwrap();
+}
