@@ -149,6 +149,14 @@ impl Client {
     /// # Errors
     /// Where there is no server, where it refuses, or where memory is not ready in time.
     pub fn attach(&self, wanted: &Attach) -> Result<Attachment, Error> {
+        Attachment::map(self.take(wanted)?, wanted.lock)
+    }
+
+    /// Memory of a pool that is not mapped yet: for who maps it where the program wants it.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn take(&self, wanted: &Attach) -> Result<Taken, Error> {
         let end = Instant::now().checked_add(wanted.wait);
         let mut pause = ASK_FIRST;
         loop {
@@ -159,7 +167,7 @@ impl Client {
             };
             let why = match self.call(&request) {
                 Ok((Reply::Attached(lease), files)) => {
-                    return Attachment::map(lease, files, wanted.lock);
+                    return Taken::of(lease, files);
                 }
                 Ok((Reply::Wait { ready_bytes, coming_bytes }, _)) => {
                     Error::NotReady { asked_bytes: wanted.bytes, ready_bytes, coming_bytes }
@@ -234,6 +242,16 @@ impl Client {
         }
     }
 
+    /// One of them.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); where there is none of this name.
+    pub fn pool(&self, name: &Name) -> Result<PoolState, Error> {
+        let found = self.pools()?.into_iter().find(|pool| pool.spec.name == *name);
+        let none = || format!("there is no pool '{name}', or none that this user may have");
+        found.ok_or_else(|| Error::Refused(Refusal::NoSuchPool, none()))
+    }
+
     /// What the server says of itself.
     ///
     /// # Errors
@@ -297,42 +315,66 @@ pub(crate) fn alignment(stripe_bytes: usize) -> usize {
     if stripe_bytes.is_multiple_of(table) { table } else { 2 << 20 }
 }
 
+/// Memory of a pool that is not mapped yet. Dropped, it is given back, but for what is mapped.
+#[derive(Debug)]
+pub struct Taken {
+    lease: Lease,
+    /// Closed by the last process that has it, it tells the server that the lease is over.
+    token: OwnedFd,
+    stripes: Vec<OwnedFd>,
+}
+
+impl Taken {
+    fn of(lease: Lease, mut files: Vec<OwnedFd>) -> Result<Self, Error> {
+        let stripes = files.len().saturating_sub(1);
+        let bytes = lease.stripe_bytes.checked_mul(stripes as u64);
+        if stripes == 0 || stripes > MAX_STRIPES || bytes != Some(lease.bytes) {
+            return Err(Error::Protocol("descriptors and sizes do not fit"));
+        }
+        let token = files.remove(0);
+        for file in &files {
+            let had = fstat(file).map_err(system("fstat"))?.st_size;
+            if u64::try_from(had) != Ok(lease.stripe_bytes) {
+                return Err(Error::Protocol("a stripe of another size"));
+            }
+        }
+        Ok(Self { lease, token, stripes: files })
+    }
+
+    /// Maps all of it in one piece: [`Lease::bytes`], at an address that suits its pages.
+    ///
+    /// # Errors
+    /// mmap(2)'s: `ENOMEM` without address space.
+    pub fn map(&self) -> io::Result<Region> {
+        let size = |bytes: u64| usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory);
+        let (bytes, stripe) = (size(self.lease.bytes)?, size(self.lease.stripe_bytes)?);
+        let region = Region::reserve(bytes, mw_sys::page_bytes(), alignment(stripe))?;
+        for (number, file) in self.stripes.iter().enumerate() {
+            region.map_file(number * stripe..(number + 1) * stripe, file.as_fd(), 0)?;
+        }
+        Ok(region)
+    }
+}
+
 /// Memory of a pool, mapped in one piece; given back when it is dropped, here and in every fork.
 #[derive(Debug)]
 pub struct Attachment {
     region: Region,
     lease: Lease,
-    /// Closed by the last process that has it, it tells the server that the lease is over.
     token: OwnedFd,
     locked: bool,
 }
 
 impl Attachment {
-    fn map(lease: Lease, mut files: Vec<OwnedFd>, lock: bool) -> Result<Self, Error> {
-        let size = |bytes: u64| {
-            usize::try_from(bytes).map_err(|_| Error::Protocol("a size beyond all addresses"))
-        };
-        let (bytes, stripe) = (size(lease.bytes)?, size(lease.stripe_bytes)?);
-        let stripes = files.len().saturating_sub(1);
-        if stripes == 0 || stripes > MAX_STRIPES || stripe.checked_mul(stripes) != Some(bytes) {
-            return Err(Error::Protocol("descriptors and sizes do not fit"));
-        }
-        let token = files.remove(0);
-        let region = Region::reserve(bytes, mw_sys::page_bytes(), alignment(stripe))
-            .map_err(system("mmap"))?;
-        for (number, file) in files.iter().enumerate() {
-            let had = fstat(file).map_err(system("fstat"))?.st_size;
-            if u64::try_from(had) != Ok(lease.stripe_bytes) {
-                return Err(Error::Protocol("a stripe of another size"));
-            }
-            let range = number * stripe..(number + 1) * stripe;
-            region.map_file(range, file.as_fd(), 0).map_err(system("mmap"))?;
-        }
+    fn map(taken: Taken, lock: bool) -> Result<Self, Error> {
+        let region = taken.map().map_err(system("mmap"))?;
+        let Taken { lease, token, .. } = taken;
+        let all = 0..region.bytes();
         // The pages are in the server's hands: a lock of this process's own is a second one, and
         // who may not have it has the pages mapped all the same.
-        let locked = lock && region.lock(0..bytes).is_ok();
+        let locked = lock && region.lock(all.clone()).is_ok();
         if !locked {
-            region.populate(0..bytes).map_err(system("madvise"))?;
+            region.populate(all).map_err(system("madvise"))?;
         }
         Ok(Self { region, lease, token, locked })
     }

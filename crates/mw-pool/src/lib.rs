@@ -25,7 +25,7 @@ mod wire;
 #[cfg(feature = "server")]
 mod work;
 
-pub use client::{Attach, Attachment, Client, Error, SOCKET};
+pub use client::{Attach, Attachment, Client, Error, SOCKET, Taken};
 #[cfg(feature = "server")]
 pub use server::{Config, Level, Log, Preflight, Server, StartError};
 pub use spec::{BadName, Name, Nodes, Owners, Pages, Spec};
