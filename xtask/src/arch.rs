@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-pool", &["mw-segment", "mw-sys"]),
     ("mw-capi", &["mw-segment"]),
     ("mw-iotune", &[]),
-    ("mw-preload", &["mw-iotune", "mw-segment", "mw-sys"]),
+    ("mw-preload", &["mw-iotune", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
     (
         "mw-cli",

@@ -7,6 +7,7 @@
 //! | mlock, mlock2, mlockall | locked on fault, populated in parallel, then the kernel's own call |
 //! | mmap, mmap64 with MAP_POPULATE or MAP_LOCKED | mapped without, populated in parallel, then locked |
 //! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
+//! | mmap of shared anonymous memory | with `--pool`: a mapping of a pool's memory, which is there already |
 //! | munmap of one mapping | moved away, emptied in parallel there, then unmapped |
 //! | shmdt | emptied in parallel, then the kernel's own call |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
@@ -51,6 +52,7 @@ mod large;
 mod lock;
 mod map;
 mod next;
+mod pooled;
 mod release;
 mod seccomp;
 mod settings;

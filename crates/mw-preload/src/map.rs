@@ -6,6 +6,7 @@
 
 use crate::apart::apart;
 use crate::large;
+use crate::pooled::{self, Pooled};
 use crate::settings::{self, Huge};
 use crate::stats::Call;
 use crate::{kernel, lock};
@@ -107,6 +108,22 @@ fn is_memory(fd: c_int) -> bool {
 #[cold]
 #[allow(unsafe_code, reason = "passes on what the program asks for")]
 pub(crate) unsafe fn map(request: Request) -> Option<*mut c_void> {
+    match pooled::map(&request) {
+        Pooled::Mapped(at) => {
+            let _errno = kernel::Errno::kept();
+            if request.has(libc::MAP_LOCKED) || settings::lock() {
+                // SAFETY: locking changes no content; as of mmap(2), what cannot be locked is no
+                // error.
+                unsafe { kernel::mlock(at, request.bytes) };
+            }
+            return Some(at);
+        }
+        Pooled::Refused => {
+            kernel::set_errno(libc::ENOMEM);
+            return Some(libc::MAP_FAILED);
+        }
+        Pooled::Plain => {}
+    }
     let _errno = kernel::Errno::kept();
     let wanted = request.wanted()?;
     let plain = request.flags & !(libc::MAP_POPULATE | libc::MAP_LOCKED);

@@ -9,12 +9,16 @@
 //! | `MEMWRIGHT_HUGE` | `auto` or `always`: transparent huge pages for large memory | as without |
 //! | `MEMWRIGHT_DIRECT_IO` | bytes from which on a transfer of a file goes uncached, where the table of `iotune` does not say | never |
 //! | `MEMWRIGHT_DIRECT_IO_READS` | `1`: reads too | off |
+//! | `MEMWRIGHT_POOL` | the pool that large shared memory comes from | none |
+//! | `MEMWRIGHT_POOL_SOCKET` | where its server is | as mw-pool has it |
+//! | `MEMWRIGHT_POOL_STRICT` | `1`: what the pool cannot serve is refused | had the ordinary way |
 //! | `MEMWRIGHT_STATS` | `1`: says at exit what was done | off |
 //! | `MEMWRIGHT_SECCOMP` | `tried`: the filter that was there at the start lets this library work | leave it |
 //! | | `try`: ends the process at once, after having done everything once | |
 
 use crate::{kernel, next, stats, trial, uncached};
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Smaller operations gain less than the threads cost that do them.
@@ -32,6 +36,42 @@ static LOCK: AtomicBool = AtomicBool::new(false);
 static STATS: AtomicBool = AtomicBool::new(false);
 static FILTER_TRIED: AtomicBool = AtomicBool::new(false);
 static HUGE: AtomicU8 = AtomicU8::new(Huge::Unchanged as u8);
+
+static POOL_STRICT: AtomicBool = AtomicBool::new(false);
+static POOL: OnceLock<(Text, Option<Text>)> = OnceLock::new();
+
+/// The longest value of a variable that is kept: a path of a socket is no longer.
+const TEXT_BYTES: usize = 108;
+
+/// A value, copied: programs write over their environment (setproctitle).
+#[derive(Debug, Clone, Copy)]
+struct Text {
+    bytes: [u8; TEXT_BYTES],
+    length: usize,
+}
+
+impl Text {
+    fn of(value: &[u8]) -> Option<Self> {
+        std::str::from_utf8(value).ok().filter(|text| !text.is_empty())?;
+        let mut text = Self { bytes: [0; TEXT_BYTES], length: value.len() };
+        text.bytes.get_mut(..value.len())?.copy_from_slice(value);
+        Some(text)
+    }
+
+    fn get(&self) -> &str {
+        let bytes = self.bytes.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+/// Where large shared memory comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pool {
+    /// The pool.
+    pub(crate) name: &'static str,
+    /// Its server's socket.
+    pub(crate) socket: &'static str,
+}
 
 /// What is wanted of transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +122,18 @@ pub(crate) fn direct_io_reads() -> bool {
 pub(crate) fn huge() -> Huge {
     let is = |huge: Huge| HUGE.load(Ordering::Relaxed) == huge as u8;
     [Huge::Auto, Huge::Always].into_iter().find(|huge| is(*huge)).unwrap_or(Huge::Unchanged)
+}
+
+/// The pool that large shared memory comes from.
+pub(crate) fn pool() -> Option<Pool> {
+    let (name, socket) = POOL.get()?;
+    let socket = socket.as_ref().map_or(mw_pool::SOCKET, Text::get);
+    Some(Pool { name: name.get(), socket })
+}
+
+/// Whether what the pool cannot serve is refused.
+pub(crate) fn is_pool_strict() -> bool {
+    POOL_STRICT.load(Ordering::Relaxed)
 }
 
 /// Whether it is said at exit what was done.
@@ -135,6 +187,10 @@ fn load_memory() {
         _ => Huge::Unchanged,
     };
     HUGE.store(huge as u8, Ordering::Relaxed);
+    if let Some(name) = variable(c"MEMWRIGHT_POOL").and_then(Text::of) {
+        let _ = POOL.set((name, variable(c"MEMWRIGHT_POOL_SOCKET").and_then(Text::of)));
+        POOL_STRICT.store(is(c"MEMWRIGHT_POOL_STRICT", b"1"), Ordering::Relaxed);
+    }
     if is(c"MEMWRIGHT_LOCK", b"1") {
         LOCK.store(lock_everything(), Ordering::Relaxed);
     }
@@ -212,6 +268,17 @@ mod tests {
         assert_eq!(threshold(), usize::MAX);
         assert_eq!(huge(), Huge::Unchanged);
         assert!(!prefault() && !lock() && !stats() && !filter_tried());
+    }
+
+    #[test]
+    fn a_value_is_kept_whole_or_not_at_all() {
+        assert_eq!(Text::of(b"db").unwrap().get(), "db");
+        let longest = [b'x'; TEXT_BYTES];
+        assert_eq!(Text::of(&longest).unwrap().get().len(), TEXT_BYTES);
+        for value in [&b""[..], b"\xff", &[b'x'; TEXT_BYTES + 1]] {
+            assert!(Text::of(value).is_none());
+        }
+        assert!(pool().is_none() && !is_pool_strict());
     }
 
     #[test]

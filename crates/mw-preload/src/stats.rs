@@ -19,13 +19,15 @@ const SAMPLE_BYTES: usize = 8 << 20;
 pub(crate) enum Call {
     Lock,
     Map,
+    Pool,
     Unmap,
     Advise,
 }
 
-const CALLS: [(Call, &str); 4] = [
+const CALLS: [(Call, &str); 5] = [
     (Call::Lock, "locked"),
     (Call::Map, "mapped"),
+    (Call::Pool, "from the pool"),
     (Call::Unmap, "unmapped"),
     (Call::Advise, "advised"),
 ];
@@ -171,7 +173,7 @@ fn gib(bytes: u64) -> f64 {
 }
 
 /// A line that allocates nothing.
-struct Line {
+pub(crate) struct Line {
     bytes: [u8; 400],
     length: usize,
 }
@@ -183,7 +185,7 @@ impl Default for Line {
 }
 
 impl Line {
-    fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
     }
 }
