@@ -34,8 +34,8 @@ pub use machine::{
     Process, Processes, Sysctl, Thp, ThpSize,
 };
 pub use preflight::{
-    Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, Preflight, Request,
-    RequestError, Share, TimeEstimate,
+    Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, PoolRoom, Preflight,
+    Request, RequestError, Share, TimeEstimate,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};

@@ -107,6 +107,21 @@ impl fmt::Display for Request {
     }
 }
 
+/// A pool of memory that memwright keeps populated, as a request sees it. Sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolRoom {
+    /// Its name.
+    pub name: String,
+    /// Its pages.
+    pub page: PageKind,
+    /// All of it.
+    pub size_bytes: u64,
+    /// What could be had now.
+    pub ready_bytes: u64,
+    /// What is being populated, zeroed or given back.
+    pub coming_bytes: u64,
+}
+
 /// The answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

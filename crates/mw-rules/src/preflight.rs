@@ -9,6 +9,7 @@
 //! - `holders`: who holds what no reclaim gives back.
 //! - `pool`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
+//! - `warm`: memory of a pool that `memwright pool` keeps.
 //! - `plan`: which node gives how much of what.
 //! - `time`: how long it takes; `say`: the answer in one line.
 
@@ -22,12 +23,14 @@ mod say;
 mod tests;
 mod thp;
 mod time;
+mod warm;
 
 use mw_model::{
     Answer, Calibration, Missing, Obstacle, PageKind, Preflight, Request, Snapshot, Window,
 };
 use plan::Plan;
 use room::Room;
+pub use warm::from_pool;
 
 /// Answers a request from what was seen; a calibration adds how long it takes.
 ///

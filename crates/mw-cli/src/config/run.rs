@@ -15,6 +15,9 @@ pub(crate) struct Run {
     #[serde(deserialize_with = "direct_io_size")]
     direct_io: Option<u64>,
     direct_io_reads: bool,
+    #[serde(deserialize_with = "pool_name")]
+    pool: Option<mw_pool::Name>,
+    pool_strict: bool,
     #[serde(deserialize_with = "size")]
     threshold: Option<u64>,
     stats: bool,
@@ -29,6 +32,8 @@ impl Run {
             huge: args.huge.or(self.huge),
             direct_io: args.direct_io.or(self.direct_io),
             direct_io_reads: args.direct_io_reads || self.direct_io_reads,
+            pool: args.pool.clone().or_else(|| self.pool.clone()),
+            pool_strict: args.pool_strict || self.pool_strict,
             threshold: args.threshold.or(self.threshold),
             stats: args.stats || self.stats,
             library: args.library.clone().or_else(|| self.library.clone()),
@@ -46,4 +51,9 @@ fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 fn direct_io_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let text = String::deserialize(from)?;
     direct_io(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn pool_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<mw_pool::Name>, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map(Some).map_err(de::Error::custom)
 }

@@ -88,6 +88,9 @@ fn done(args: &RunArgs) -> String {
     if args.lock {
         text += "  all memory                       locked as it is touched (--lock)\n";
     }
+    if let Some(pool) = &args.pool {
+        let _ = writeln!(text, "  mmap of shared anonymous memory  a mapping of what pool {pool} has ready");
+    }
     text += &huge(args.huge);
     text += &direct_io(args);
     text
