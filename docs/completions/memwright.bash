@@ -361,13 +361,17 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__check)
-            opts="-v -h -V --for --root --recording --at --fail-on --format --json --verbose --config --help --version"
+            opts="-v -h -V --for --pool --root --recording --at --fail-on --format --json --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pool)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1551,7 +1555,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__run)
-            opts="-h -V --lock --prefault --huge --direct-io --direct-io-reads --threshold --stats --explain --library --config --help --version"
+            opts="-h -V --lock --prefault --huge --direct-io --direct-io-reads --pool --pool-strict --threshold --stats --explain --library --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1562,6 +1566,10 @@ _memwright() {
                     return 0
                     ;;
                 --direct-io)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pool)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

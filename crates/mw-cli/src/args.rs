@@ -126,6 +126,11 @@ pub struct CheckArgs {
     /// Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]
     #[arg(long = "for", value_name = "REQUEST")]
     pub request: Option<Request>,
+    /// Say whether this pool has it ready, and only else whether it can be had the ordinary way
+    #[cfg(feature = "pool")]
+    #[arg(long, value_name = "NAME", requires = "request", conflicts_with = "root")]
+    #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
+    pub pool: Option<mw_pool::Name>,
     /// Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as
     /// sosreport lays it out), or a file written by capture
     #[arg(long, value_name = "DIR|FILE")]

@@ -108,6 +108,30 @@ fn what_is_refused_says_why_with_the_exit_code_of_its_kind() {
 }
 
 #[test]
+fn check_says_what_a_pool_has_ready() {
+    let server = Server::start("");
+    server.done(&["create", "db", "--size", "64M"]);
+    let config = server.dir.path().join("check.toml");
+    fs::write(&config, format!("[pool]\nsocket = {:?}\n", server.socket())).unwrap();
+    let check = |pool: &str, request: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["check", "--fail-on", "never", "--pool", pool, "--for", request]);
+        let output = command.arg("--config").arg(&config).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let (code, said) = check("db", "64M,lock");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("yes: 64 MiB locked from pool db, ready now"), "{said}");
+    let (code, said) = check("db", "65M");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("yes: 65 MiB in about"), "{said}");
+    assert!(said.contains("pool db: 65 MiB needed, 64 MiB there"), "{said}");
+    assert!(said.contains("memwright pool grow db 1M"), "{said}");
+    assert_eq!(check("other", "1M").0, Some(2));
+}
+
+#[test]
 fn a_pool_that_cannot_be_had_is_taken_back() {
     let server = Server::start("");
     let offered = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");

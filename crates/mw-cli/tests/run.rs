@@ -52,6 +52,28 @@ fn the_command_gets_its_arguments_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
+fn a_command_that_must_have_its_pool_does_not_start_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("memwright.toml");
+    let socket = dir.path().join("pool.sock");
+    fs::write(&config, format!("[pool]\nsocket = {socket:?}\n")).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = with_library(options);
+        command.arg("--config").arg(&config).args(["--", "sh", "-c", "env | grep ^MEMWRIGHT_POOL"]);
+        command.output().unwrap()
+    };
+    let strict = run(&["--pool", "db", "--pool-strict"]);
+    assert_eq!(strict.status.code(), Some(3));
+    assert!(error(&strict).contains("start it with memwright pool serve"), "{}", error(&strict));
+    let said = out(&run(&["--pool", "db"]));
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    let at = format!("MEMWRIGHT_POOL_SOCKET={}", socket.display());
+    assert_eq!(lines, ["MEMWRIGHT_POOL=db", at.as_str()]);
+    assert_eq!(run(&["--pool", "a b"]).status.code(), Some(2));
+}
+
+#[test]
 fn the_library_is_loaded_beside_what_was_to_be_loaded() {
     let print = "echo $LD_PRELOAD; env | grep ^MEMWRIGHT_ | sort; cat /proc/self/maps";
     let mut command = with_library(&["--prefault", "--threshold", "64M", "--huge", "auto"]);
@@ -136,7 +158,8 @@ fn what_is_configured_is_done_and_what_is_wrong_is_said() {
         library.display()
     ));
     assert_eq!(out(&output), "1073741824 always\n", "{}", error(&output));
-    for wrong in ["direct-io = \"1k\"", "threshold = \"1k\"", "huge = \"maybe\"", "pool = \"x\""] {
+    for wrong in ["direct-io = \"1k\"", "threshold = \"1k\"", "huge = \"maybe\"", "pool = \"a b\""]
+    {
         let output = run(format!("[run]\n{wrong}\n"));
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         assert!(error(&output).contains("line 2"), "{}", error(&output));
@@ -149,7 +172,7 @@ fn what_cannot_be_run_is_said() {
         (&["--", "no-such-program-at-all"][..], 2),
         (&["--"], 2),
         (&["--threshold", "4k", "--", "true"], 2),
-        (&["--pool", "x", "--", "true"], 2),
+        (&["--pool", "a b", "--", "true"], 2),
         (&["--direct-io", "1k", "--", "true"], 2),
     ] {
         let output = with_library(args).output().unwrap();

@@ -20,7 +20,8 @@ pub(super) struct Opened {
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     let looked = look(args, config)?;
     let window = looked.window;
-    let preflight = args.request.as_ref().map(|request| answer(&window, request)).transpose()?;
+    let request = args.request.as_ref();
+    let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
     let mut report = mw_rules::check(&window, preflight);
     if let Some(root) = looked.root {
         report.root = root.display().to_string();
@@ -58,8 +59,31 @@ fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
     Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
 }
 
+/// The answer of the pool that is named, or else of the machine.
+#[cfg_attr(not(feature = "pool"), expect(unused_variables, reason = "for pools"))]
+fn answer(
+    window: &Window,
+    request: &Request,
+    args: &CheckArgs,
+    config: &Config,
+) -> Result<Preflight, Failure> {
+    #[cfg(feature = "pool")]
+    if let Some(pool) = &args.pool {
+        let room = super::pool::room(pool, config)?;
+        return match preflight::from_pool(request, &room) {
+            Ok(preflight) => Ok(preflight),
+            Err(obstacle) => {
+                let mut preflight = of_machine(window, request)?;
+                preflight.obstacles.push(obstacle);
+                Ok(preflight)
+            }
+        };
+    }
+    of_machine(window, request)
+}
+
 /// Measures this machine for a moment, unless it is another one's tree, and answers the request.
-fn answer(window: &Window, request: &Request) -> Result<Preflight, Failure> {
+fn of_machine(window: &Window, request: &Request) -> Result<Preflight, Failure> {
     let calibration = match window.now.origin.kind {
         OriginKind::Live => calibrate(request, &window.now).map_err(Some),
         OriginKind::Tree => Err(None),

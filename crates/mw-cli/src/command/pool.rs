@@ -9,12 +9,11 @@ use crate::args::{
 use crate::config::Config;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
-use mw_model::format_bytes;
+use mw_model::{PageKind, PoolRoom, format_bytes};
 use mw_pool::protocol::{PoolState, Refusal};
 use mw_pool::spec::MAX_OWNERS;
 use mw_pool::{Client, Error, Name, Owners, Pages, Spec};
 use report::Report;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Between two looks at a pool that is being populated.
@@ -27,9 +26,7 @@ pub(crate) fn schema() -> (u32, schemars::Schema) {
 }
 
 pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
-    let usual = || PathBuf::from(mw_pool::SOCKET);
-    let socket = args.socket.clone().or_else(|| config.pool().socket.clone());
-    let socket = socket.unwrap_or_else(usual);
+    let socket = args.socket.clone().unwrap_or_else(|| config.pool().socket());
     let client = Client::new(&socket);
     match &args.command {
         PoolCommand::Serve(args) => serve::run(args, socket, config),
@@ -61,6 +58,23 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
             Ok(Exit::Fine)
         }
     }
+}
+
+/// What a pool has, for a request.
+pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
+    let pool = Client::new(config.pool().socket()).pool(name).map_err(failure)?;
+    let bytes = pool.bytes;
+    Ok(PoolRoom {
+        name: name.to_string(),
+        page: match pool.spec.pages {
+            Pages::Base => PageKind::Base,
+            Pages::Thp => PageKind::Thp,
+            huge @ (Pages::Huge2M | Pages::Huge1G) => PageKind::Hugetlb(huge.granule_bytes()),
+        },
+        size_bytes: pool.spec.bytes,
+        ready_bytes: bytes.ready,
+        coming_bytes: bytes.draining + bytes.scrubbing + bytes.missing,
+    })
 }
 
 fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
@@ -198,7 +212,7 @@ fn number(name: &str, text: &str, file: &str) -> Result<u32, String> {
 }
 
 /// One line for people, and the exit code.
-fn failure(error: Error) -> Failure {
+pub(super) fn failure(error: Error) -> Failure {
     let exit = match &error {
         Error::Refused(Refusal::Denied, _) => Exit::Refused,
         Error::Refused(Refusal::TooLarge | Refusal::Full | Refusal::Limit, _) => Exit::Findings,

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::{Exit, Failure};
 use elf::Kind;
 use library::Library;
+use mw_pool::Client;
 use program::Program;
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 use std::ffi::OsString;
@@ -24,6 +25,9 @@ const LOCK: &str = "MEMWRIGHT_LOCK";
 const HUGE: &str = "MEMWRIGHT_HUGE";
 const DIRECT_IO: &str = "MEMWRIGHT_DIRECT_IO";
 const DIRECT_IO_READS: &str = "MEMWRIGHT_DIRECT_IO_READS";
+const POOL: &str = "MEMWRIGHT_POOL";
+const POOL_SOCKET: &str = "MEMWRIGHT_POOL_SOCKET";
+const POOL_STRICT: &str = "MEMWRIGHT_POOL_STRICT";
 const STATS: &str = "MEMWRIGHT_STATS";
 const SECCOMP: &str = "MEMWRIGHT_SECCOMP";
 const PRELOAD: &str = "LD_PRELOAD";
@@ -40,10 +44,14 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
         return Ok(Exit::Fine);
     }
     let library = library.map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let socket = config.pool().socket();
+    if let Some(pool) = args.pool.as_ref().filter(|_| args.pool_strict) {
+        Client::new(&socket).pool(pool).map_err(super::pool::failure)?;
+    }
     let mut command = Command::new(name);
     command.args(rest);
     match fits(&program, &library) {
-        Ok(()) => prepare(&mut command, &args, &library),
+        Ok(()) => prepare(&mut command, &args, &library, &socket),
         // The dynamic linker would complain of each program that is started.
         Err(why) => eprintln!("memwright: {} runs as without: {why}", program.path.display()),
     }
@@ -69,30 +77,34 @@ fn fits(program: &Program, library: &Library) -> Result<(), String> {
 }
 
 /// The environment that has the library loaded and says what it is to do.
-fn prepare(command: &mut Command, args: &RunArgs, library: &Library) {
+fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Path) {
     command.env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)));
-    let mut set = |name: &str, value: Option<String>| {
+    let mut set = |name: &str, value: Option<OsString>| {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     };
-    let on = |wanted: bool| wanted.then(|| "1".to_owned());
-    set(THRESHOLD, args.threshold.map(|bytes| bytes.to_string()));
+    let on = |wanted: bool| wanted.then(|| OsString::from("1"));
+    let size = |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string().into());
+    set(THRESHOLD, size(args.threshold));
     set(PREFAULT, on(args.prefault));
     set(LOCK, on(args.lock));
-    set(DIRECT_IO, args.direct_io.map(|bytes| bytes.to_string()));
+    set(DIRECT_IO, size(args.direct_io));
     set(DIRECT_IO_READS, on(args.direct_io_reads));
     set(STATS, on(args.stats));
+    set(POOL, args.pool.as_ref().map(|pool| pool.to_string().into()));
+    set(POOL_SOCKET, args.pool.as_ref().map(|_| socket.into()));
+    set(POOL_STRICT, on(args.pool_strict));
     set(
         HUGE,
         match args.huge {
-            Some(HugePolicy::Auto) => Some("auto".to_owned()),
-            Some(HugePolicy::Always) => Some("always".to_owned()),
+            Some(HugePolicy::Auto) => Some("auto".into()),
+            Some(HugePolicy::Always) => Some("always".into()),
             Some(HugePolicy::Never) | None => None,
         },
     );
-    set(SECCOMP, (is_filtered() && filter_allows(&library.path)).then(|| "tried".to_owned()));
+    set(SECCOMP, (is_filtered() && filter_allows(&library.path)).then(|| "tried".into()));
 }
 
 /// The library before whatever was to be loaded already, once.

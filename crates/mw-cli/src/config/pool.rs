@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Pool {
-    pub(crate) socket: Option<PathBuf>,
+    socket: Option<PathBuf>,
     #[serde(deserialize_with = "some_size")]
     pub(crate) budget: Option<u64>,
     create: Vec<Create>,
@@ -33,6 +33,11 @@ struct Create {
 }
 
 impl Pool {
+    /// Where the server's socket is.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| PathBuf::from(mw_pool::SOCKET))
+    }
+
     /// The pools that a server is to have.
     pub(crate) fn create(&self) -> Result<Vec<PoolCreateArgs>, String> {
         let read = |create: &Create| {

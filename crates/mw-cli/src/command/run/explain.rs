@@ -89,7 +89,10 @@ fn done(args: &RunArgs) -> String {
         text += "  all memory                       locked as it is touched (--lock)\n";
     }
     if let Some(pool) = &args.pool {
-        let _ = writeln!(text, "  mmap of shared anonymous memory  a mapping of what pool {pool} has ready");
+        let _ = writeln!(
+            text,
+            "  mmap of shared anonymous memory  a mapping of what pool {pool} has ready"
+        );
     }
     text += &huge(args.huge);
     text += &direct_io(args);
