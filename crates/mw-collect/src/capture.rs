@@ -55,6 +55,7 @@ const FILES: &[&str] = &[
     "/sys/block/*/dev",
     "/sys/block/*/queue/rotational",
     "/sys/class/bdi/*/max_ratio",
+    "/sys/class/bdi/*/max_ratio_fine",
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/node/*/cpulist",
     "/sys/devices/system/node/*/distance",

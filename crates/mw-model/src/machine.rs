@@ -241,4 +241,6 @@ pub struct Disk {
     pub bdi: Option<bdi::BdiStats>,
     /// Share of the dirty limit that it may have, in percent.
     pub max_ratio: Option<u64>,
+    /// The same in parts of a million (kernel 6.2).
+    pub max_ratio_fine: Option<u64>,
 }

@@ -35,6 +35,7 @@ fn disk(source: &Source, name: String) -> Disk {
             .map(|n| n == 1),
         bdi: source.parse(&format!("/sys/kernel/debug/bdi/{device}/stats"), BdiStats::parse).ok(),
         max_ratio: source.number(&format!("/sys/class/bdi/{device}/max_ratio")).ok(),
+        max_ratio_fine: source.number(&format!("/sys/class/bdi/{device}/max_ratio_fine")).ok(),
         name,
         device,
     }

@@ -29,7 +29,8 @@
 //! ## How to fix it
 //! `memwright fix dirty-limit-too-high` lowers `vm.dirty_ratio` to 20 and
 //! `vm.dirty_background_ratio` to 10, the kernel's defaults, or to what the device writes in 30 s;
-//! where the limits are set in bytes, the bytes.
+//! where the limits are set in bytes, the bytes. Where the limits are somebody else's, keep the writer out
+//! of the page cache or limit its device (see page-cache-flood).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,

@@ -1,0 +1,56 @@
+//! What is proposed for the device that a flood is written to.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::Source;
+use mw_model::{Consent, Remedy, Step};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The remedy of a flood on a machine that says so of its device's share.
+fn remedy(max_ratio_fine: Option<&str>) -> Remedy {
+    let dir = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fixture = fixture.join("../../fixtures/page-cache-flood/firing/.");
+    assert!(Command::new("cp").arg("-r").arg(fixture).arg(dir.path()).status().unwrap().success());
+    if let Some(parts) = max_ratio_fine {
+        fs::write(dir.path().join("sys/class/bdi/259:0/max_ratio_fine"), parts).unwrap();
+    }
+    let source = Source::tree(dir.path()).unwrap_or_else(|error| panic!("{error}"));
+    let report = mw_rules::check(&mw_collect::window(&source), None);
+    let finding = report.findings.into_iter().find(|finding| finding.rule == "page-cache-flood");
+    finding.unwrap().remedy.unwrap()
+}
+
+fn written(remedy: &Remedy) -> Vec<(&str, u64)> {
+    let write = |step| match step {
+        Step::Write { path, value } => Some((path, value.parse().unwrap())),
+        _ => None,
+    };
+    let writes = remedy.steps.iter().filter_map(|step| write(step.clone()));
+    let name = |path: String| {
+        let names = ["/sys/class/bdi/259:0/strict_limit", "/sys/class/bdi/259:0/max_ratio_fine"];
+        names.into_iter().find(|name| **name == path).unwrap()
+    };
+    writes.map(|(path, value)| (name(path), value)).collect()
+}
+
+#[test]
+fn the_device_gets_what_it_writes_in_two_seconds() {
+    let remedy = remedy(Some("1000000"));
+    assert_eq!(remedy.consent, Consent::Named);
+    let writes = written(&remedy);
+    assert_eq!(writes[0], ("/sys/class/bdi/259:0/strict_limit", 1));
+    assert!((1..1_000_000).contains(&writes[1].1), "{writes:?}");
+    let direct_io =
+        |step: &Step| matches!(step, Step::Manual { command } if command.contains("--direct-io"));
+    assert!(remedy.steps.iter().any(direct_io), "{remedy:?}");
+}
+
+#[test]
+fn where_the_kernel_cannot_or_it_has_less_already_nothing_is_written() {
+    for known in [None, Some("10")] {
+        assert_eq!(written(&remedy(known)), [], "{known:?}");
+    }
+}
