@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[path = "../../mw-preload/tests/common/built.rs"]
+mod built;
+
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -36,23 +39,9 @@ fn text(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The folder of the libraries: a library that Rust cannot link is not built for a test, which
-/// therefore does it, in the profile that is there already.
+/// The folder of the libraries.
 fn built() -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--package", "mw-capi", "--message-format", "json"]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let messages = text(run(cargo.current_dir(HERE)));
-    let files = messages
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .filter(|message| message["target"]["name"] == "memwright")
-        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
-    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    let library = paths.find(|path| path.ends_with("libmemwright.so")).unwrap();
-    library.parent().unwrap().to_owned()
+    built::built("mw-capi", "memwright", "libmemwright.so").parent().unwrap().to_owned()
 }
 
 /// What `make install` leaves in a folder of its own, of one library or the other.

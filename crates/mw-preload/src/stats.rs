@@ -145,9 +145,10 @@ fn report(line: &mut Line) -> fmt::Result {
     let calls = total(|count| &count.calls);
     let seconds = COUNTS.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
     let saved = COUNTS.saved_nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+    let noun = if calls == 1 { "call" } else { "calls" };
     write!(
         line,
-        "memwright[{}]: {calls} calls done in parallel, {:.2} GiB in {seconds:.3} s",
+        "memwright[{}]: {calls} {noun} done in parallel, {:.2} GiB in {seconds:.3} s",
         std::process::id(),
         gib(total(|count| &count.bytes)),
     )?;

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod built;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,26 +16,11 @@ pub(crate) const HERE: &str = env!("CARGO_MANIFEST_DIR");
 /// The library's smallest threshold, so that tests need little memory.
 const THRESHOLD: &str = "1048576";
 
-/// The library, which is not built for a test that cannot link it, in the profile that is there.
+/// The library.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(build)
-}
-
-fn build() -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--package", "mw-preload", "--message-format", "json"]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let messages = text(run(cargo.current_dir(HERE)));
-    let files = messages
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .filter(|message| message["target"]["name"] == "memwright_preload")
-        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
-    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    paths.find(|path| path.ends_with("libmemwright_preload.so")).unwrap()
+    LIBRARY
+        .get_or_init(|| built::built("mw-preload", "memwright_preload", "libmemwright_preload.so"))
 }
 
 pub(crate) fn run(command: &mut Command) -> Output {

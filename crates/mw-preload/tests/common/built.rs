@@ -1,0 +1,24 @@
+//! Libraries that Rust cannot link, which are therefore not built for a test: the test does it, in the
+//! profile that is there already. Used by the tests of several crates.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The file `name` of a package's target, built.
+pub(crate) fn built(package: &str, target: &str, name: &str) -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--package", package, "--message-format", "json"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let files = messages
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|message| message["target"]["name"] == target)
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    paths.find(|path| path.ends_with(name)).unwrap()
+}
