@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-render", &["mw-model", "mw-proc"]),
     ("mw-segment", &["mw-proc", "mw-sys"]),
     ("mw-pool", &["mw-segment", "mw-sys"]),
-    ("mw-capi", &["mw-segment"]),
+    ("mw-capi", &["mw-pool", "mw-segment"]),
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),

@@ -5,13 +5,14 @@ use anyhow::Context;
 use cbindgen::{Config, DocumentationStyle, Language, Style};
 
 /// The files of crates/mw-capi/src that C sees, in the order of the header.
-const FILES: [&str; 8] =
-    ["version", "status", "kind", "error", "cancel", "progress", "options", "segment"];
+const FILES: [&str; 9] =
+    ["version", "status", "kind", "error", "cancel", "progress", "options", "segment", "pool"];
 
 /// What the header says of itself and of every function.
 const HEAD: &str = "\
 /*
- * memwright.h: large segments of memory, created, locked and destroyed in parallel.
+ * memwright.h: large segments of memory, created, locked and destroyed in parallel, and memory of
+ * a pool, which is there already.
  *
  * Generated from crates/mw-capi by 'cargo xtask docs'. License: Apache-2.0 OR MIT.
  *
@@ -24,8 +25,8 @@ const HEAD: &str = "\
  * Sizes are in bytes and times in nanoseconds, as their names say.
  *
  * Who makes a handle frees it: mw_options_free(), mw_cancel_free(), mw_error_free(),
- * mw_segment_destroy(). Texts and structures that a function returns belong to the handle they
- * were got from. What is given to a function is copied.
+ * mw_segment_destroy(), mw_pool_detach(). Texts and structures that a function returns belong to
+ * the handle they were got from. What is given to a function is copied.
  *
  * Functions may be called from any thread. One handle may be read by several threads at once;
  * changing and freeing it takes a thread that alone uses it. 'Threads' says what differs.

@@ -1,5 +1,6 @@
 /*
- * memwright.h: large segments of memory, created, locked and destroyed in parallel.
+ * memwright.h: large segments of memory, created, locked and destroyed in parallel, and memory of
+ * a pool, which is there already.
  *
  * Generated from crates/mw-capi by 'cargo xtask docs'. License: Apache-2.0 OR MIT.
  *
@@ -12,8 +13,8 @@
  * Sizes are in bytes and times in nanoseconds, as their names say.
  *
  * Who makes a handle frees it: mw_options_free(), mw_cancel_free(), mw_error_free(),
- * mw_segment_destroy(). Texts and structures that a function returns belong to the handle they
- * were got from. What is given to a function is copied.
+ * mw_segment_destroy(), mw_pool_detach(). Texts and structures that a function returns belong to
+ * the handle they were got from. What is given to a function is copied.
  *
  * Functions may be called from any thread. One handle may be read by several threads at once;
  * changing and freeing it takes a thread that alone uses it. 'Threads' says what differs.
@@ -75,6 +76,18 @@ typedef enum mw_status {
    * An error within the library: please report it, with the error's text.
    */
   MW_INTERNAL = 8,
+  /**
+   * No pool server answers.
+   */
+  MW_NO_SERVER = 9,
+  /**
+   * The pool server refused: there is no such pool, it is full or too small, or it is another's.
+   */
+  MW_REFUSED = 10,
+  /**
+   * The pool's memory was not ready in time.
+   */
+  MW_NOT_READY = 11,
 } mw_status;
 
 /**
@@ -213,7 +226,7 @@ typedef enum mw_page {
 typedef struct mw_cancel mw_cancel;
 
 /**
- * Why a segment could not be made.
+ * Why a segment could not be made, or memory of a pool not be had.
  */
 typedef struct mw_error mw_error;
 
@@ -225,6 +238,12 @@ typedef struct mw_error mw_error;
  * set all options without looking at what is returned, and look at mw_segment_create() alone.
  */
 typedef struct mw_options mw_options;
+
+/**
+ * Memory of a pool. It goes back to its server when no process has it any more: forks of this one
+ * have it too, until they detach it, end, or replace themselves by exec.
+ */
+typedef struct mw_pool_memory mw_pool_memory;
 
 /**
  * A segment of memory. Its memory is shared with whoever else maps it, and lasts until the segment
@@ -774,6 +793,83 @@ void mw_segment_destroy(struct mw_segment *segment);
  * Threads: as there.
  */
 uint64_t mw_segment_destroy_with(struct mw_segment *segment, mw_progress_fn progress, void *user);
+
+/**
+ * Takes memory of a pool, mapped in one piece, with every page in place, and locked in memory as
+ * far as this process may. All or nothing.
+ *
+ * socket: the server's socket; NULL for where it usually is, /run/memwright/pool.sock.
+ * pool: the name of the pool. This text and the others are read during the call alone.
+ * bytes: how much; rounded up to what the pool is made of.
+ * keep: a name under which the contents are kept when the memory goes back, and may have been
+ * kept before, by this user and of this size: see mw_pool_is_kept(). NULL for memory that is zero
+ * now, and zeroed again.
+ * wait_ns: how long to wait for memory that is being populated, zeroed or given back, and for a
+ * server that is started again; 0 does not wait.
+ * memory: where it is put, to be given back with mw_pool_detach(); NULL is put there if it cannot
+ * be had.
+ * error: where it is put why not, to be freed with mw_error_free(); NULL is put there if it can.
+ * May be NULL for who does not want to know.
+ * Returns: MW_OK; MW_INVALID for what is NULL or no name; MW_NO_SERVER, MW_REFUSED, MW_NOT_READY
+ * or MW_SYSTEM.
+ * Threads: may be called from any.
+ */
+enum mw_status mw_pool_attach(const char *socket,
+                              const char *pool,
+                              uint64_t bytes,
+                              const char *keep,
+                              uint64_t wait_ns,
+                              struct mw_pool_memory **memory,
+                              struct mw_error **error);
+
+/**
+ * Where memory of a pool starts: as many bytes as mw_pool_bytes() says can be read and written
+ * from there on.
+ *
+ * memory: memory of a pool, or NULL.
+ * Returns: an address that is aligned to huge pages and valid until the memory is detached; NULL
+ * for NULL.
+ * Threads: may be called from any, while no other call detaches it.
+ */
+void *mw_pool_address(const struct mw_pool_memory *memory);
+
+/**
+ * The size of memory of a pool in bytes.
+ *
+ * memory: memory of a pool; NULL has 0.
+ * Threads: as mw_pool_address().
+ */
+size_t mw_pool_bytes(const struct mw_pool_memory *memory);
+
+/**
+ * Whether memory came with contents that were kept; otherwise it came zeroed.
+ *
+ * memory: memory of a pool, or NULL.
+ * generation: where it is put how often they were handed out before; left alone if none were
+ * kept. May be NULL.
+ * dirty: where it is put whether nobody had called them consistent, as after a kill; left alone
+ * if none were kept. May be NULL.
+ * Threads: as mw_pool_address().
+ */
+bool mw_pool_is_kept(const struct mw_pool_memory *memory, uint64_t *generation, bool *dirty);
+
+/**
+ * Says that the contents may be used after this process: without it, contents that are kept are
+ * called dirty when they are handed out again. It holds for good, so that it is said last.
+ *
+ * memory: memory of a pool, or NULL.
+ * Returns: MW_OK; MW_INVALID for NULL; MW_SYSTEM where the server that gave it is gone for good.
+ * Threads: as mw_pool_address().
+ */
+enum mw_status mw_pool_mark_consistent(const struct mw_pool_memory *memory);
+
+/**
+ * Gives memory back, in this process: its server has it again when every fork has let go as well.
+ *
+ * memory: memory of a pool, which must not be used afterwards; NULL is ignored.
+ * Threads: may be called from any, while no other call uses this memory.
+ */
+void mw_pool_detach(struct mw_pool_memory *memory);
 
 #ifdef __cplusplus
 }  // extern "C"

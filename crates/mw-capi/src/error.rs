@@ -1,9 +1,10 @@
-//! Why a segment could not be made.
+//! Why a segment could not be made, or memory of a pool not be had.
 
 use crate::raw::{c_string, guard};
 use crate::status::mw_status;
 use mw_segment::{Error, Limit, Shortage};
 use std::ffi::{CString, c_char, c_int};
+use std::io;
 use std::ptr;
 
 /// A limit.
@@ -72,7 +73,7 @@ pub struct mw_shortage {
     pub remedy: *const c_char,
 }
 
-/// Why a segment could not be made.
+/// Why a segment could not be made, or memory of a pool not be had.
 pub struct mw_error {
     status: mw_status,
     text: CString,
@@ -149,6 +150,28 @@ impl From<Error> for Box<mw_error> {
         if let Some(short) = error.shortage() {
             made.fill(short);
         }
+        made
+    }
+}
+
+impl From<String> for Box<mw_error> {
+    fn from(why: String) -> Self {
+        mw_error::invalid(&why)
+    }
+}
+
+impl From<mw_pool::Error> for Box<mw_error> {
+    fn from(error: mw_pool::Error) -> Self {
+        use mw_pool::Error;
+        let (status, source) = match &error {
+            Error::NoServer { source, .. } => (mw_status::MW_NO_SERVER, Some(source)),
+            Error::Refused(..) => (mw_status::MW_REFUSED, None),
+            Error::NotReady { .. } => (mw_status::MW_NOT_READY, None),
+            Error::System { source, .. } => (mw_status::MW_SYSTEM, Some(source)),
+            _ => (mw_status::MW_INTERNAL, None),
+        };
+        let mut made = mw_error::new(status, &error.to_string());
+        made.errno = source.and_then(io::Error::raw_os_error).unwrap_or(0);
         made
     }
 }

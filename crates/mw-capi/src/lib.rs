@@ -1,4 +1,4 @@
-//! The C interface of `mw-segment`: `libmemwright.so`, `libmemwright.a` and `memwright.h`.
+//! The C interface of `mw-segment` and of `mw-pool`'s client: `libmemwright.so`, `libmemwright.a` and `memwright.h`.
 //!
 //! The header is generated from the doc comments of this crate (`cargo xtask docs`), which are
 //! therefore written for readers of C. `examples/segment.c` shows the whole of it; `Makefile`
@@ -24,6 +24,7 @@ pub mod cancel;
 pub mod error;
 pub mod kind;
 pub mod options;
+pub mod pool;
 pub mod progress;
 mod raw;
 pub mod segment;

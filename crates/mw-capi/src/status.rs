@@ -24,14 +24,20 @@ pub enum mw_status {
     MW_SYSTEM = 7,
     /// An error within the library: please report it, with the error's text.
     MW_INTERNAL = 8,
+    /// No pool server answers.
+    MW_NO_SERVER = 9,
+    /// The pool server refused: there is no such pool, it is full or too small, or it is another's.
+    MW_REFUSED = 10,
+    /// The pool's memory was not ready in time.
+    MW_NOT_READY = 11,
 }
 
 use mw_status::{
-    MW_CANCELLED, MW_FRAGMENTED, MW_INTERNAL, MW_INVALID, MW_NO_SUCH_PAGES, MW_OK, MW_POISONED,
-    MW_SHORT, MW_SYSTEM,
+    MW_CANCELLED, MW_FRAGMENTED, MW_INTERNAL, MW_INVALID, MW_NO_SERVER, MW_NO_SUCH_PAGES,
+    MW_NOT_READY, MW_OK, MW_POISONED, MW_REFUSED, MW_SHORT, MW_SYSTEM,
 };
 
-const TEXTS: [(mw_status, &CStr); 9] = [
+const TEXTS: [(mw_status, &CStr); 12] = [
     (MW_OK, c"done"),
     (MW_INVALID, c"an argument is not valid"),
     (MW_SHORT, c"a limit is below what was asked for"),
@@ -41,6 +47,9 @@ const TEXTS: [(mw_status, &CStr); 9] = [
     (MW_POISONED, c"memory is broken"),
     (MW_SYSTEM, c"a system call failed"),
     (MW_INTERNAL, c"an error within the library"),
+    (MW_NO_SERVER, c"no pool server answers"),
+    (MW_REFUSED, c"the pool server refused"),
+    (MW_NOT_READY, c"the pool's memory was not ready in time"),
 ];
 
 /// A few words on a status. The text of an error (mw_error_text()) says more.

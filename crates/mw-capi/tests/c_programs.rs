@@ -162,10 +162,12 @@ fn the_library_exports_what_the_header_declares_and_has_a_soname() {
     let exported: BTreeSet<String> =
         symbols.lines().filter_map(|line| line.rsplit(' ').next().map(str::to_owned)).collect();
     assert_eq!(exported, declared);
-    let calls = fs::read_to_string(Path::new(HERE).join("tests/c/errors.c")).unwrap();
-    let called = functions(&calls);
+    let calls = ["errors.c", "pool.c"].map(|file| {
+        functions(&fs::read_to_string(Path::new(HERE).join("tests/c").join(file)).unwrap())
+    });
+    let called: BTreeSet<String> = calls.into_iter().flatten().collect();
     let untested: Vec<_> = declared.difference(&called).collect();
-    assert!(untested.is_empty(), "tests/c/errors.c calls them all but {untested:?}");
+    assert!(untested.is_empty(), "tests/c calls them all but {untested:?}");
     let dynamic = text(run(Command::new("readelf").arg("-d").arg(&library)));
     let soname = format!("soname: [libmemwright.so.{}]", env!("CARGO_PKG_VERSION_MAJOR"));
     assert!(dynamic.contains(&soname), "{dynamic}");
@@ -186,4 +188,41 @@ fn a_package_is_staged_below_destdir() {
     let link = fs::read_link(libraries.join("libmemwright.so")).unwrap();
     let file = fs::read_link(libraries.join(link)).unwrap();
     assert!(file.ends_with(format!("libmemwright.so.{}", env!("CARGO_PKG_VERSION"))), "{file:?}");
+}
+
+/// A server with a pool of 8 MiB, which ends with this process.
+fn served(socket: &Path) {
+    let socket = socket.to_owned();
+    let spec = mw_pool::Spec {
+        name: "db".parse().unwrap(),
+        bytes: 8 << 20,
+        pages: mw_pool::Pages::Base,
+        nodes: mw_pool::Nodes::Local,
+        owners: mw_pool::Owners::default(),
+        trusting: false,
+    };
+    let (started, start) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let config = mw_pool::Config {
+            socket,
+            budget_bytes: 64 << 20,
+            pools: vec![spec],
+            preflight: Box::new(|_, _| Ok(())),
+            log: Box::new(|_, _| ()),
+        };
+        let mut server = mw_pool::Server::start(config).unwrap();
+        started.send(()).unwrap();
+        server.run(&std::sync::atomic::AtomicBool::new(false)).unwrap();
+    });
+    start.recv().unwrap();
+}
+
+#[test]
+fn memory_of_a_pool_is_taken_given_back_kept_and_refused() {
+    let prefix = installed(Link::Shared);
+    let _alone = alone();
+    let socket = prefix.path().join("pool.sock");
+    served(&socket);
+    let mut program = program("tests/c/pool.c", prefix.path(), Link::Shared);
+    assert_eq!(text(run(program.arg(&socket))), "taken, given back, kept and refused\n");
 }

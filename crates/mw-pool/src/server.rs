@@ -47,6 +47,8 @@ const JUDGE_LAST: Duration = Duration::from_secs(1);
 const SCRUB_BYTES: u64 = 4 << 30;
 /// A pool that could not be populated is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// Where kernels with huge pages of 2 MiB have them.
+const HUGETLB: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// Lines a second that clients can have logged.
 const LINES_PER_S: u32 = 10;
 
@@ -211,6 +213,9 @@ impl Server {
         let mut lacks = Vec::new();
         if !self.proves[0] {
             lacks.push("a kernel that says who has memory: what is given back is exchanged");
+        }
+        if self.proves == [true, false] && Path::new(HUGETLB).exists() {
+            lacks.push("a kernel that says who has huge pages: those given back are exchanged");
         }
         let locks = mw_sys::has_capability(mw_sys::Capability::IpcLock);
         if !locks && mw_sys::memlock_limit_bytes().is_some() {

@@ -14,6 +14,7 @@ use mw_pool::protocol::{PoolState, Refusal};
 use mw_pool::spec::MAX_OWNERS;
 use mw_pool::{Client, Error, Name, Owners, Pages, Spec};
 use report::Report;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Between two looks at a pool that is being populated.
@@ -180,8 +181,7 @@ fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
         if names.len() > MAX_OWNERS {
             return Err(format!("{} names; at most {MAX_OWNERS} can be given", names.len()));
         }
-        let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-        names.iter().map(|name| number(name, &text, file)).collect()
+        names.iter().map(|name| number(name, Path::new(file))).collect()
     };
     let groups = numbers(&args.group, "/etc/group")?;
     let users = match args.owner.is_empty() && groups.is_empty() {
@@ -198,17 +198,19 @@ fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
     })
 }
 
-/// A user's or group's number, from a file of lines `name:password:number:…`.
-fn number(name: &str, text: &str, file: &str) -> Result<u32, String> {
+/// A user's or group's number, if need be from a file of lines `name:password:number:…`.
+fn number(name: &str, file: &Path) -> Result<u32, String> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("{}: {error}; give the number of '{name}'", file.display()))?;
     let of_line = |line: &str| {
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
     };
     let found = text.lines().find_map(of_line);
-    found.ok_or_else(|| format!("{file} has no '{name}'; give the number"))
+    found.ok_or_else(|| format!("{} has no '{name}'; give the number", file.display()))
 }
 
 /// One line for people, and the exit code.
@@ -228,12 +230,17 @@ mod tests {
 
     #[test]
     fn names_of_users_are_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("passwd");
         let text = "root:x:0:0:root:/root:/bin/sh\npostgres:x:105:113::/:/bin/sh\nbad\n";
-        assert_eq!(number("postgres", text, "passwd"), Ok(105));
-        assert_eq!(number("7", text, "passwd"), Ok(7));
-        let error = number("nobody", text, "passwd").unwrap_err();
-        assert_eq!(error, "passwd has no 'nobody'; give the number");
-        assert!(number("bad", text, "passwd").is_err());
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(number("postgres", &file), Ok(105));
+        assert_eq!(number("7", Path::new("/nowhere")), Ok(7));
+        for bad in ["nobody", "bad"] {
+            let error = number(bad, &file).unwrap_err();
+            assert!(error.ends_with(&format!("has no '{bad}'; give the number")), "{error}");
+        }
+        assert!(number("nobody", Path::new("/nowhere")).is_err());
     }
 
     #[test]
