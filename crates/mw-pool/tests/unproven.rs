@@ -1,0 +1,64 @@
+//! Where the kernel does not say who has memory, nothing is handed out twice.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, Memory, Running, alone};
+use mw_pool::Attach;
+use mw_pool::protocol::Contents;
+use std::fs;
+use std::time::Duration;
+
+const LEASES: &str = "/proc/sys/fs/leases-enable";
+
+/// Leases as they were, when it is dropped.
+struct Off(String);
+
+impl Off {
+    fn new() -> Option<Self> {
+        let before = fs::read_to_string(LEASES).ok()?;
+        fs::write(LEASES, "0").ok().map(|()| Self(before))
+    }
+}
+
+impl Drop for Off {
+    fn drop(&mut self) {
+        let _ = fs::write(LEASES, self.0.trim());
+    }
+}
+
+#[test]
+fn without_proof_memory_is_exchanged() {
+    let _alone = alone();
+    let Some(_off) = Off::new() else {
+        eprintln!("skipped: only root can take leases away");
+        return;
+    };
+    let server = Running::new(1 << 30);
+    let state = server.client.server().unwrap();
+    assert!(!state.proves && state.lacks.contains("says who has memory"), "{}", state.lacks);
+    let pool = server.pool("db", 16);
+    let memory = Memory::own();
+    let wanted = Attach::new(pool, 16 * MIB).wait(Duration::from_secs(60)).lock(false);
+    let first = server.client.attach(&wanted).unwrap();
+    memory.fill(&first, 7);
+    let start = first.as_ptr().as_ptr().expose_provenance();
+    let path = format!("/proc/self/map_files/{start:x}-{:x}", start + (8 << 20));
+    let held = fs::File::open(path).unwrap();
+    drop(first);
+    let second = server.client.attach(&wanted).unwrap();
+    assert!(memory.is_all(&second, 0));
+    memory.fill(&second, 9);
+    let mut seen = [0; 4096];
+    std::os::unix::fs::FileExt::read_exact_at(&held, &mut seen, 0).unwrap();
+    assert_eq!(seen, [7; 4096], "it is the same memory");
+    drop(second);
+    let kept = wanted.keep("cache".parse().unwrap());
+    let third = server.client.attach(&kept).unwrap();
+    memory.fill(&third, 1);
+    drop(third);
+    let fourth = server.client.attach(&kept).unwrap();
+    assert_eq!(fourth.contents(), Contents::Zeroed, "contents are kept without proof");
+    assert!(memory.is_all(&fourth, 0));
+}
