@@ -12,9 +12,10 @@
 //! No thread, no async runtime, every wait bounded. After a fork both processes have the memory,
 //! and it is given back when both have let go: what counts is who maps it, not who asked.
 
-use crate::book::TABLE_BYTES;
+use crate::book::{MAX_LEASES, TABLE_BYTES};
 use crate::protocol::{
-    CONSISTENT, Contents, Lease, MAX_STRIPES, PoolState, Refusal, Reply, Request, ServerState,
+    CONSISTENT, Contents, Lease, LeaseState, MAX_STRIPES, PoolState, Refusal, Reply, Request,
+    ServerState,
 };
 use crate::socket::{self, Received};
 use crate::spec::{Name, Spec};
@@ -250,6 +251,25 @@ impl Client {
         let found = self.pools()?.into_iter().find(|pool| pool.spec.name == *name);
         let none = || format!("there is no pool '{name}', or none that this user may have");
         found.ok_or_else(|| Error::Refused(Refusal::NoSuchPool, none()))
+    }
+
+    /// One's own leases; all of them if root asks.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn leases(&self) -> Result<Vec<LeaseState>, Error> {
+        let socket = self.connect()?;
+        let mut leases: Vec<LeaseState> = Vec::new();
+        loop {
+            let from = leases.last().map_or(0, |lease| lease.id.saturating_add(1));
+            match self.ask(&socket, &Request::NextLease(from))?.0 {
+                Reply::Held(lease) if lease.id >= from && leases.len() < MAX_LEASES => {
+                    leases.push(lease);
+                }
+                Reply::End => return Ok(leases),
+                _ => return Err(Error::Protocol("the next lease was due")),
+            }
+        }
     }
 
     /// What the server says of itself.

@@ -1,8 +1,8 @@
 //! What the server does for a client that asks.
 
-use crate::book::{Answer, Asker, Phase, PoolId, Refused};
+use crate::book::{Answer, Asker, Held, PoolId, Refused};
 use crate::peer::Peer;
-use crate::protocol::{Lease, PoolState, Refusal, Reply, Request};
+use crate::protocol::{Lease, LeaseState, PoolState, Refusal, Reply, Request};
 use crate::server::{Level, Server};
 use crate::spec::{Name, Spec};
 use crate::store::{self, Kept};
@@ -50,6 +50,10 @@ impl Server {
                 let next = self.book.next(after.as_ref(), &|spec| peer.may_use(spec));
                 let reply = next.and_then(|pool| self.described(pool));
                 Ok((reply.unwrap_or(Reply::End), Vec::new()))
+            }
+            Request::NextLease(from) => {
+                let reply = self.next_lease(peer, from).map_or(Reply::End, Reply::Held);
+                Ok((reply, Vec::new()))
             }
             Request::Server => {
                 let mut state = self.state.clone();
@@ -192,10 +196,20 @@ impl Server {
         })))
     }
 
-    /// How many leases are in a phase.
-    #[must_use]
-    pub fn leases_in(&self, phase: Phase) -> usize {
-        self.book.leases_in(phase).count()
+    /// The first lease from this number on that this peer may know of.
+    fn next_lease(&self, peer: &Peer, from: u64) -> Option<LeaseState> {
+        let own = |lease: &Held| peer.admin || lease.user == peer.user;
+        let (id, lease) = self.book.leases.range(from..).find(|(_, lease)| own(lease))?;
+        let pool = self.book.pool(lease.pool)?;
+        Some(LeaseState {
+            id: *id,
+            pool: pool.spec.name.clone(),
+            user: lease.user,
+            process: lease.process,
+            bytes: lease.stripes.len() as u64 * pool.stripe_bytes,
+            phase: lease.phase,
+            keep: lease.keep.clone(),
+        })
     }
 }
 

@@ -10,6 +10,7 @@
 //! | attach | attached, with descriptors: the lease, then the stripes in order; wait |
 //! | create, remove, grow, shrink, release | done |
 //! | next | pool, or end after the last |
+//! | next lease | lease, or end after the last |
 //! | server | server |
 //!
 //! Any request may be refused. A message of another version is refused with the server's own, in
@@ -19,6 +20,7 @@
 //! single byte: [`CONSISTENT`]. The server says nothing there; it ends the lease when no process
 //! has the other end any more.
 
+use crate::book::Phase;
 use crate::spec::{Name, Spec, read_name, read_some_name};
 use crate::wire::{Reader, Writer};
 
@@ -31,6 +33,8 @@ pub const MAX_MESSAGE_BYTES: usize = 4096;
 pub const MAX_STRIPES: usize = 250;
 /// The longest text of a refusal.
 const MAX_TEXT_BYTES: usize = 1024;
+/// The place of each is its number.
+const PHASES: [Phase; 3] = [Phase::Active, Phase::Draining, Phase::Kept];
 const MAGIC: u32 = u32::from_le_bytes(*b"mwpl");
 
 /// Said over a lease descriptor: what is in the memory may be used after the lease's end. Without
@@ -63,6 +67,8 @@ pub enum Request {
     Next(Option<Name>),
     /// For what the server has done.
     Server,
+    /// For the first lease from this number on.
+    NextLease(u64),
 }
 
 /// What was in memory when it was handed out.
@@ -132,6 +138,25 @@ pub struct PoolState {
     pub locked: bool,
     /// What keeps it from being whole, in words; empty if nothing does.
     pub trouble: String,
+}
+
+/// A lease, as its user and root are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseState {
+    /// Its number.
+    pub id: u64,
+    /// The pool that it is of.
+    pub pool: Name,
+    /// Whose it is.
+    pub user: u32,
+    /// The process that asked for it; others may have it by now.
+    pub process: u32,
+    /// How much it is.
+    pub bytes: u64,
+    /// What it is.
+    pub phase: Phase,
+    /// The name under which its contents are kept.
+    pub keep: Option<Name>,
 }
 
 /// The server, as others are told.
@@ -216,6 +241,8 @@ pub enum Reply {
     End,
     /// The server.
     Server(Box<ServerState>),
+    /// A lease that there is.
+    Held(LeaseState),
     /// No.
     Refused(Refusal, String),
 }
@@ -275,6 +302,11 @@ impl Request {
                 to
             }
             Self::Server => header(8),
+            Self::NextLease(from) => {
+                let mut to = header(9);
+                to.u64(*from);
+                to
+            }
         }
         .bytes()
     }
@@ -306,6 +338,7 @@ impl Request {
             6 => Self::Release(read_name(from)?),
             7 => Self::Next(read_some_name(from)?),
             8 => Self::Server,
+            9 => Self::NextLease(from.u64()?),
             _ => return None,
         };
         from.end().map(|()| request)
@@ -366,6 +399,27 @@ impl PoolState {
             scrubbed_bytes_total: from.u64()?,
             locked: from.flag()?,
             trouble: from.text(MAX_TEXT_BYTES)?,
+        })
+    }
+}
+
+impl LeaseState {
+    fn write(&self, to: &mut Writer) {
+        let phase = PHASES.iter().position(|phase| *phase == self.phase).unwrap_or(0);
+        to.u64(self.id).text(self.pool.as_ref()).u32(self.user).u32(self.process);
+        to.u64(self.bytes).u8(u8::try_from(phase).unwrap_or(0));
+        to.text(self.keep.as_ref().map_or("", AsRef::as_ref));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            id: from.u64()?,
+            pool: read_name(from)?,
+            user: from.u32()?,
+            process: from.u32()?,
+            bytes: from.u64()?,
+            phase: *PHASES.get(usize::from(from.u8()?))?,
+            keep: read_some_name(from)?,
         })
     }
 }
@@ -435,6 +489,10 @@ impl Reply {
                 to = header(106);
                 server.write(&mut to);
             }
+            Self::Held(lease) => {
+                to = header(108);
+                lease.write(&mut to);
+            }
             Self::Refused(refusal, text) => {
                 to = header(107);
                 let code = Refusal::ALL.iter().position(|other| other == refusal);
@@ -462,6 +520,7 @@ impl Reply {
             104 => Self::Pool(Box::new(PoolState::read(&mut from)?)),
             105 => Self::End,
             106 => Self::Server(Box::new(ServerState::read(&mut from)?)),
+            108 => Self::Held(LeaseState::read(&mut from)?),
             _ => return None,
         };
         from.end().map(|()| reply)

@@ -197,8 +197,11 @@ fn of_users(spec: &Spec) -> Option<Running> {
 #[test]
 fn strangers_see_and_change_nothing() {
     let Some(server) = of_users(&shared(false)) else { return };
-    assert!(as_user(4003, "stranger_process", &server.socket, Stdio::null()));
     assert!(as_user(4001, "owner_process", &server.socket, Stdio::null()));
+    let name = "db".parse().unwrap();
+    let held = server.client.attach(&Attach::new(name, MIB).wait(LONG)).unwrap();
+    assert!(as_user(4003, "stranger_process", &server.socket, Stdio::null()));
+    drop(held);
     server.whole("db");
 }
 
@@ -208,6 +211,7 @@ fn stranger_process() {
     let client = Client::new(given_socket());
     let name = || "db".parse().unwrap();
     assert!(client.pools().unwrap().is_empty());
+    assert!(client.leases().unwrap().is_empty());
     let no = |error: Error| match error {
         Error::Refused(refusal, _) => refusal,
         other => panic!("{other}"),

@@ -3,9 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use mw_pool::book::Phase;
 use mw_pool::protocol::{
-    Bytes, Contents, Lease, MAX_MESSAGE_BYTES, NoRequest, PoolState, Refusal, Reply, Request,
-    ServerState,
+    Bytes, Contents, Lease, LeaseState, MAX_MESSAGE_BYTES, NoRequest, PoolState, Refusal, Reply,
+    Request, ServerState,
 };
 use mw_pool::{Nodes, Owners, Pages, Spec};
 
@@ -51,6 +52,7 @@ fn requests() -> Vec<Request> {
         Request::Next(None),
         Request::Next(Some(name())),
         Request::Server,
+        Request::NextLease(7),
     ]
 }
 
@@ -82,6 +84,15 @@ fn replies() -> Vec<Reply> {
         Reply::Pool(Box::new(pool)),
         Reply::End,
         Reply::Server(Box::new(server)),
+        Reply::Held(LeaseState {
+            id: 1,
+            pool: "db".parse().unwrap(),
+            user: 2,
+            process: 3,
+            bytes: 4,
+            phase: Phase::Kept,
+            keep: Some("cache".parse().unwrap()),
+        }),
         Reply::Refused(Refusal::Failed, "no".to_owned()),
     ]
 }

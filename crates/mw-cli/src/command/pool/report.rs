@@ -3,7 +3,8 @@
 use super::failure;
 use crate::Failure;
 use mw_model::format_bytes;
-use mw_pool::protocol::PoolState;
+use mw_pool::book::Phase;
+use mw_pool::protocol::{LeaseState, PoolState};
 use mw_pool::{Client, Nodes};
 use serde::Serialize;
 use std::fmt::Write;
@@ -21,6 +22,28 @@ pub(crate) struct Report {
     server: Server,
     /// The pools that the asker may use, by name.
     pools: Vec<Pool>,
+    /// The asker's leases; all of them if root asks.
+    leases: Vec<Lease>,
+}
+
+/// A lease.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Lease {
+    /// Its number.
+    id: u64,
+    /// The pool that it is of.
+    pool: String,
+    /// Whose it is, by number.
+    user: u32,
+    /// The process that asked for it; others may have it by now.
+    process: u32,
+    /// How much it is.
+    bytes: u64,
+    /// active, draining (its descriptor is closed, somebody has the memory) or kept.
+    phase: &'static str,
+    /// The name under which its contents are kept.
+    keep: Option<String>,
 }
 
 /// A server.
@@ -112,6 +135,7 @@ impl Report {
                 lacks: server.lacks,
             },
             pools: pools.into_iter().map(pool).collect(),
+            leases: client.leases().map_err(failure)?.into_iter().map(lease).collect(),
         })
     }
 
@@ -191,6 +215,18 @@ impl Report {
                 format_bytes(pool.draining_bytes)
             );
         }
+        for lease in &self.leases {
+            let _ = writeln!(
+                text,
+                "{}: lease {} of {}, user {}, process {}, {}",
+                lease.pool,
+                lease.id,
+                format_bytes(lease.bytes),
+                lease.user,
+                lease.process,
+                lease.phase
+            );
+        }
         if !server.lacks.is_empty() {
             let _ = writeln!(text, "the server lacks {}", server.lacks);
         }
@@ -239,6 +275,22 @@ impl Report {
             }
         }
         text
+    }
+}
+
+fn lease(state: LeaseState) -> Lease {
+    Lease {
+        id: state.id,
+        pool: state.pool.to_string(),
+        user: state.user,
+        process: state.process,
+        bytes: state.bytes,
+        phase: match state.phase {
+            Phase::Active => "active",
+            Phase::Draining => "draining",
+            Phase::Kept => "kept",
+        },
+        keep: state.keep.map(|name| name.to_string()),
     }
 }
 
