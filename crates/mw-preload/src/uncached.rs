@@ -3,7 +3,7 @@
 //!
 //! | transfer | what is done |
 //! |---|---|
-//! | write, pwrite; read, pread where asked: at or above the file's size | made with RWF_DONTCACHE (kernel 6.14), where the filesystem has it |
+//! | write, pwrite; read, pread where asked: at or above the file's size | made with RWF_DONTCACHE (from kernel 6.16 on), where the filesystem has it |
 //! | the others at or above it, and runs of small ones | made as they are; then write-behind (`behind`) |
 //!
 //! What always holds:
@@ -64,7 +64,7 @@ pub(crate) enum Place {
 
 /// Whether a transfer goes uncached at once, with `RWF_DONTCACHE`.
 pub(crate) fn is_uncached_at_once(way: Way, fd: c_int, bytes: u64) -> bool {
-    if bytes < control::floor().max(1) {
+    if bytes < control::floor().max(1) || !control::has_dontcache() {
         return false;
     }
     let _errno = kernel::Errno::kept();

@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 /// In the library's data, at the beginning of a page, where `memwright iotune` looks for it.
 static CONTROL: Control = Control::new();
 
+/// Whether the kernel's RWF_DONTCACHE is used.
+static DONTCACHE: AtomicBool = AtomicBool::new(false);
+
 /// Whether some reads go uncached.
 static READS: AtomicBool = AtomicBool::new(false);
 
@@ -82,24 +85,37 @@ pub(super) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
+/// Whether the kernel's RWF_DONTCACHE is used: from 6.16 on. Before, it could free pages that were in use
+/// or dirty again, and 6.15 has it switched off.
+pub(super) fn has_dontcache() -> bool {
+    DONTCACHE.load(Relaxed)
+}
+
 /// Reads the table when the library is loaded: whoever has descriptors then has no other thread.
 pub(crate) fn begin() {
     if crate::seccomp::allows() {
+        let release = rustix::system::uname();
+        DONTCACHE.store(is_sound(release.release().to_bytes()), Relaxed);
         CONTROL.floor.store(TABLE.hold(read).unwrap_or(OFF), Relaxed);
     }
+}
+
+/// Whether a release of the kernel, such as `6.18.3-generic`, has a sound RWF_DONTCACHE.
+fn is_sound(release: &[u8]) -> bool {
+    let mut numbers = release
+        .split(|byte| !byte.is_ascii_digit())
+        .filter_map(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()) >= Some((6, 16))
 }
 
 #[cold]
 fn is_off_in_the_new_table() -> bool {
     // Whoever asks once more in the meantime is heard: the number is 0 again then.
     if CONTROL.floor.compare_exchange(READ_AGAIN, OFF, Relaxed, Relaxed).is_ok() {
-        let floor = AtomicU64::new(OFF);
-        apart(&|_| {
-            let read = TABLE.hold(read)?;
-            floor.store(read, Relaxed);
-            Some(())
-        });
-        let _ = CONTROL.floor.compare_exchange(OFF, floor.into_inner(), Relaxed, Relaxed);
+        // Without a thread to be had what was there before holds on.
+        let floor = apart(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
+        let floor = floor.unwrap_or(OFF);
+        let _ = CONTROL.floor.compare_exchange(OFF, floor, Relaxed, Relaxed);
     }
     CONTROL.floor.load(Relaxed) == OFF
 }
@@ -111,6 +127,12 @@ fn read(bytes: &mut Bytes) -> u64 {
     TABLE.length.store(length, Relaxed);
     TABLE.root.store(system::root(), Relaxed);
     GENERATION.fetch_add(1, Relaxed);
+    floor_of(bytes)
+}
+
+/// The smallest size of the table as it is held, and of `--direct-io`.
+fn floor_of(bytes: &Bytes) -> u64 {
+    let length = TABLE.length.load(Relaxed);
     let text = bytes.text.get(..length).unwrap_or_default();
     let settings = || mw_iotune::lines(text).filter_map(|(_, line)| Some(line.ok()?.setting));
     let reads = settings().any(|setting| setting.reads == Some(true));
@@ -183,6 +205,17 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_release_says_whether_its_flag_is_sound() {
+        for release in ["6.16.0", "6.18.44-fc-v669", "7.0-rc1", "10.2"] {
+            assert!(is_sound(release.as_bytes()), "{release}");
+        }
+        for release in ["6.14.0-37-generic", "6.15.1", "6.1.0-56-cloud-amd64", "5.20", "6", "", "x"]
+        {
+            assert!(!is_sound(release.as_bytes()), "{release}");
+        }
+    }
 
     #[test]
     fn the_table_is_where_iotune_writes_it() {

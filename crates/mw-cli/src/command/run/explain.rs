@@ -116,7 +116,7 @@ fn direct_io(args: &RunArgs) -> String {
     };
     let mut text = format!("\nFrom {size} on, out of the page cache (files on disks):\n");
     for line in [
-        "write, pwrite                    by RWF_DONTCACHE where kernel and filesystem have it",
+        "write, pwrite                    by RWF_DONTCACHE where kernel (6.16) and filesystem have it",
         "writev, sendfile, copy_file_range, runs of small writes",
         "                                 written to the disk behind the program, then dropped",
     ] {
