@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SIZE: (&str, &str) = ("MEMWRIGHT_DIRECT_IO", "65536");
@@ -91,7 +92,17 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for mount in self.mounts.iter().rev() {
-            let _ = quiet(Command::new("umount").arg(mount));
+            // The loop device lets go of its file a little after it was unmounted.
+            let gone = (0..100).any(|_| {
+                let gone = quiet(Command::new("umount").arg(mount)).is_ok();
+                if !gone {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                gone
+            });
+            if !gone {
+                let _ = quiet(Command::new("umount").arg("--lazy").arg(mount));
+            }
         }
     }
 }
