@@ -25,7 +25,12 @@ fn main() {
     let (mib, rounds) = (number("--size", 4096), number("--rounds", 5));
     let program = Compiled::new("timed.c");
     let mut page = String::new();
-    let _ = writeln!(page, "{rounds} rounds of {mib} MiB; others kept {} busy.\n", others());
+    let _ = writeln!(
+        page,
+        "{rounds} programs of {mib} MiB each, every call three times on memory that was used before; \
+         others kept {} busy.\n",
+        others()
+    );
     large(&mut page, &program, mib, rounds);
     thresholds(&mut page, &program);
     small(&mut page, &program);
@@ -57,12 +62,13 @@ fn large(page: &mut String, program: &Compiled, mib: usize, rounds: usize) {
     let size = mib.to_string();
     let (mut plain, mut with, mut huge) = (Vec::new(), Vec::new(), Vec::new());
     let mut library_alone = Vec::new();
-    // The first time memory may be new to this machine: a hypervisor has to find it first.
-    let second = |with| timed(program, &["large", &size, "2"], with).pop();
+    // The first time memory may be new to this machine: a hypervisor has to find it first, which
+    // takes ten times as long as to zero a huge page.
+    let again = |with| timed(program, &["large", &size, "4"], with).split_off(1);
     for _ in 0..rounds {
-        plain.extend(second(None));
-        with.extend(second(Some(&[])));
-        huge.extend(second(Some(&[("MEMWRIGHT_HUGE", "auto")])));
+        plain.extend(again(None));
+        with.extend(again(Some(&[])));
+        huge.extend(again(Some(&[("MEMWRIGHT_HUGE", "auto")])));
         library_alone.push(segment(mib));
     }
     let gib = mib as f64 / 1024.0;

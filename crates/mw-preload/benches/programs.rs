@@ -2,7 +2,8 @@
 //! long they take. `cargo bench -p mw-preload --bench programs`, and `-- --write` into
 //! docs/programs.md.
 //!
-//! `--size MIB` and `--rounds N` make it shorter or longer, `--only NAME` plays what is named so.
+//! `--size MIB` and `--rounds N` make it shorter or longer, `--only NAME` plays what is named so. A
+//! program that takes long is played less often.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
 
@@ -17,6 +18,10 @@ use plays::{Outcome, PLAYS, Play, Scale, Stage, Way};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// No round of a program is begun after so long.
+const LONG: Duration = Duration::from_secs(60);
 
 const HEAD: &str = "# Programs under `memwright run`
 
@@ -54,7 +59,7 @@ fn main() {
     for play in PLAYS.iter().filter(|play| play.name.contains(&only)) {
         println!("{}", play.name);
         let Some((plain, ways)) = played(play, mib, rounds) else {
-            let _ = writeln!(table, "| {} | | not there | | | |", play.name);
+            let _ = writeln!(table, "| {} | | not there | | | | |", play.name);
             continue;
         };
         for (way, played) in play.ways.iter().zip(&ways) {
@@ -63,8 +68,8 @@ fn main() {
         }
         parts += &details(play, &plain, &ways);
     }
-    page += "| program | with | result | calls in parallel | unchanged, s | `run`, s |\n";
-    page += "|---|---|---|---|---|---|\n";
+    page += "| program | with | result | rounds | calls in parallel | unchanged, s | `run`, s |\n";
+    page += "|---|---|---|---|---|---|---|\n";
     let _ = write!(page, "{table}\nAt the end others kept {} busy.\n{parts}", others());
     print!("{page}");
     if is_asked("--write") {
@@ -80,7 +85,7 @@ fn machine(mib: usize, rounds: usize) -> String {
     let total = memory.lines().next().and_then(|line| line.split_whitespace().nth(1));
     let total: f64 = total.and_then(|kib| kib.parse().ok()).unwrap_or(f64::NAN);
     format!(
-        "Kernel {}, {} processors, {:.1} GiB; {mib} MiB, {rounds} rounds; others kept {} busy at the \
+        "Kernel {}, {} processors, {:.1} GiB; {mib} MiB, at most {rounds} rounds; others kept {} busy at the \
          start.\n",
         kernel.trim(),
         std::thread::available_parallelism().unwrap(),
@@ -97,7 +102,8 @@ fn played(play: &Play, mib: usize, rounds: usize) -> Option<(Played, Vec<Played>
     };
     let mut plain = Played { rounds: Vec::new() };
     let mut ways: Vec<Played> = play.ways.iter().map(|_| Played { rounds: Vec::new() }).collect();
-    for _ in 0..rounds {
+    let start = Instant::now();
+    while plain.rounds.len() < rounds && start.elapsed() < LONG {
         plain.rounds.push(once(None)?);
         for (way, played) in play.ways.iter().zip(&mut ways) {
             played.rounds.push(once(Some(way.options))?);
@@ -119,9 +125,10 @@ fn row(play: &Play, way: &Way, plain: &Played, with: &Played) -> String {
     };
     let calls = median(with.rounds.iter().map(|round| round.calls as f64).collect());
     format!(
-        "| {} | {} | {result} | {calls} | {:.2} | {:.2} |\n",
+        "| {} | {} | {result} | {} | {calls} | {:.2} | {:.2} |\n",
         play.name,
         command(way),
+        with.rounds.len(),
         plain.in_all(),
         with.in_all()
     )

@@ -78,7 +78,7 @@ fn done(args: &RunArgs) -> String {
         "mlock, mlock2, mlockall          populated, then locked by the kernel's own call",
         "mmap with POPULATE or LOCKED     populated; anonymous memory, tmpfs, hugetlbfs",
         "madvise POPULATE_READ and _WRITE populated",
-        "madvise DONTNEED, munmap         given back, from four times that on; private memory",
+        "madvise DONTNEED, munmap, shmdt  given back, from four times that on",
     ] {
         let _ = writeln!(text, "  {line}");
     }
