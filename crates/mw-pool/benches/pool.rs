@@ -10,7 +10,8 @@
 mod common;
 
 use common::{alone, eventually, spec};
-use mw_pool::{Attach, Client, Config, Name, Pages, Server, Spec};
+use mw_pool::protocol::Refusal;
+use mw_pool::{Attach, Client, Config, Error, Name, Pages, Server, Spec};
 use mw_sys::Region;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fmt::Write;
@@ -18,7 +19,7 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const BEGIN: &str = "<!-- made by `cargo bench -p mw-pool -- --write` -->\n";
@@ -41,7 +42,7 @@ fn wanted() -> Wanted {
     };
     Wanted {
         mib: number("--size", 4096),
-        rounds: number("--rounds", 5),
+        rounds: number("--rounds", 7),
         write: args.iter().any(|arg| arg == "--write"),
     }
 }
@@ -117,11 +118,16 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
+/// What can be done: whatever else runs only takes away from it.
+fn best(rounds: &[[f64; 4]], column: usize) -> f64 {
+    rounds.iter().map(|times| times[column]).fold(f64::INFINITY, f64::min)
+}
+
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Medians of what was measured, in ms.
+/// What was measured, in ms: medians, and the best of zeroing.
 #[derive(Debug)]
 struct Measured {
     create: f64,
@@ -142,9 +148,9 @@ fn row(pages: Pages, mib: usize, rounds: usize) -> String {
         create: median(plain.iter().map(|(create, _)| *create).collect()),
         free: median(plain.iter().map(|(_, free)| *free).collect()),
         attach: median(pooled.iter().map(|times| times[0]).collect()),
-        ceiling: median(pooled.iter().map(|times| times[1]).collect()),
+        ceiling: best(&pooled, 1),
         give_back: median(pooled.iter().map(|times| times[2]).collect()),
-        zeroed: median(pooled.iter().map(|times| times[3]).collect()),
+        zeroed: best(&pooled, 3),
     };
     text(pages, mib, &measured)
 }
@@ -188,18 +194,21 @@ fn plain(pages: Pages, mib: usize) -> (f64, f64) {
     (ms(created), ms(start.elapsed()))
 }
 
-/// Zeroing memory that is there with stores that bypass the caches, an equal part for each
-/// processor: nothing else is done. In ms.
+/// Zeroing memory that is there with stores that bypass the caches, by as many threads as there are
+/// processors: nothing else is done. In ms.
 fn zero(region: &Region) -> f64 {
+    const PIECE: usize = 16 * MIB;
     let threads = std::thread::available_parallelism().unwrap().get();
-    let part = region.bytes() / threads / (2 * MIB) * (2 * MIB);
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let end = if thread + 1 == threads { region.bytes() } else { (thread + 1) * part };
-            scope.spawn(move || region.zero_uncached(thread * part..end).unwrap());
+    let next = AtomicUsize::new(0);
+    let work = || loop {
+        let start = next.fetch_add(PIECE, Ordering::Relaxed);
+        if start >= region.bytes() {
+            return;
         }
-    });
+        region.zero_uncached(start..(start + PIECE).min(region.bytes())).unwrap();
+    };
+    let start = Instant::now();
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     ms(start.elapsed())
 }
 
@@ -230,7 +239,12 @@ impl Served {
     }
 
     fn is_ready(&self) -> bool {
-        let pool = self.client.pools().unwrap().remove(0);
+        let pool = match self.client.pools() {
+            Ok(mut pools) => pools.remove(0),
+            // Asked too often.
+            Err(Error::Refused(Refusal::Limit, _)) => return false,
+            Err(error) => panic!("{error}"),
+        };
         assert!(pool.trouble.is_empty(), "{}", pool.trouble);
         pool.bytes.ready == self.bytes && pool.locked
     }
@@ -248,11 +262,11 @@ impl Served {
         let given_back = start.elapsed();
         let start = Instant::now();
         while !self.is_ready() {
-            std::thread::sleep(Duration::from_micros(500));
+            std::thread::sleep(Duration::from_millis(1));
         }
         let zeroed = start.elapsed();
         // As a user may ask a few hundred times a second.
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_secs(1));
         [ms(attached), ceiling, ms(given_back), ms(zeroed)]
     }
 }

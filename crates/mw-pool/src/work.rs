@@ -9,11 +9,17 @@ use crate::memory::{self, Memory};
 use crate::spec::{Nodes, Pages, Spec};
 use mw_segment::{Cancel, Kind, Options, Page, Placement};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::setpriority_process;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+
+/// Programs come first: a program that has just given memory back does something else now. Somebody
+/// may wait for memory to be zero, and nobody should have to for more of it.
+const ZERO_NICE: i32 = 5;
+const TAKE_NICE: i32 = 10;
 
 /// What is to be done.
 enum Job {
@@ -52,10 +58,12 @@ impl Workers {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = Arc::new(eventfd(0, flags)?);
         let (results, done) = channel();
-        let start = |name: &str| {
+        let start = |name: &str, nice: i32| {
             let (sender, jobs) = channel::<Job>();
             let (results, bell) = (results.clone(), Arc::clone(&bell));
             let serve = move || {
+                // This thread's alone, and its helpers' after it.
+                let _ = setpriority_process(None, nice);
                 for job in jobs {
                     let told = run(job).map_or(Ok(()), |done| results.send(done));
                     if told.is_err() {
@@ -67,7 +75,7 @@ impl Workers {
             };
             thread::Builder::new().name(name.to_owned()).spawn(serve).map(|_| sender)
         };
-        let (slow, scrub) = (start("mw-pool-take")?, start("mw-pool-zero")?);
+        let (slow, scrub) = (start("mw-pool-take", TAKE_NICE)?, start("mw-pool-zero", ZERO_NICE)?);
         Ok(Self { slow, scrub, done, bell, cancel: Cancel::new() })
     }
 
