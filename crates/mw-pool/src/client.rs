@@ -315,8 +315,13 @@ impl Client {
         let lost = |source| Error::NoServer { path: self.path.clone(), source };
         // A server that has refused already closes: what it said is read all the same.
         let sent = socket::send(socket.as_fd(), &request.encode(), &[], SendFlags::empty());
-        let Received { bytes, descriptors, cut } =
-            socket::receive(socket.as_fd(), RecvFlags::empty()).map_err(lost)?;
+        let receive = || socket::receive(socket.as_fd(), RecvFlags::empty());
+        let Received { bytes, descriptors, cut } = match receive() {
+            // One that closes without having read the question: its answer comes after the error.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),
+            other => other,
+        }
+        .map_err(lost)?;
         match Reply::decode(&bytes).filter(|_| !cut) {
             Some(Reply::Refused(refusal, why)) => Err(Error::Refused(refusal, why)),
             Some(reply) => Ok((reply, descriptors)),

@@ -7,6 +7,8 @@
 pub mod book;
 mod client;
 #[cfg(feature = "server")]
+mod clients;
+#[cfg(feature = "server")]
 mod grant;
 #[cfg(feature = "server")]
 mod image;
