@@ -1,0 +1,72 @@
+//! A pool of huge pages: handed out, zeroed, filled up again, and all of it back at the end.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, Memory, Running, alone, eventually, spec};
+use mw_pool::{Attach, Pages, Spec};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs;
+use std::time::Duration;
+
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+fn number(file: &str) -> u64 {
+    fs::read_to_string(format!("{POOL}/{file}")).unwrap().trim().parse().unwrap()
+}
+
+/// Huge pages as many as there were, when it is dropped.
+struct Reserved(u64);
+
+impl Reserved {
+    fn more(pages: u64) -> Option<Self> {
+        let before: u64 =
+            fs::read_to_string(format!("{POOL}/nr_hugepages")).ok()?.trim().parse().ok()?;
+        let reserved = Self(before);
+        fs::write(format!("{POOL}/nr_hugepages"), (before + pages).to_string()).ok()?;
+        (number("nr_hugepages") == before + pages).then_some(reserved)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let _ = fs::write(format!("{POOL}/nr_hugepages"), self.0.to_string());
+    }
+}
+
+#[test]
+fn huge_pages_are_handed_out_and_come_back() {
+    let _alone = alone();
+    let Some(_reserved) = Reserved::more(16) else {
+        eprintln!("skipped: no huge pages can be reserved here");
+        return;
+    };
+    let free = number("free_hugepages");
+    let server = Running::new(1 << 30);
+    server.client.create(&Spec { pages: Pages::Huge2M, ..spec("db", 32) }).unwrap();
+    server.whole("db");
+    assert_eq!(number("free_hugepages"), free - 16);
+    let memory = Memory::own();
+    let wanted = Attach::new("db".parse().unwrap(), 32 * MIB).wait(Duration::from_secs(60));
+    for _ in 0..3 {
+        let attached = server.client.attach(&wanted).unwrap();
+        assert!(attached.is_locked_by_server() && memory.is_all(&attached, 0));
+        memory.fill(&attached, 7);
+        let start = attached.as_ptr().as_ptr().expose_provenance();
+        let path = format!("/proc/self/map_files/{start:x}-{:x}", start + (8 << 20));
+        let file = fs::File::options().read(true).write(true).open(path).unwrap();
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&file, hole, 0, 4 << 20).unwrap();
+        assert_eq!(number("free_hugepages") - (free - 16), 2);
+    }
+    server.whole("db");
+    assert_eq!(number("free_hugepages"), free - 16, "holes are filled again");
+    let state = server.client.server().unwrap();
+    if state.proves {
+        let pool = server.client.pools().unwrap().remove(0);
+        assert_eq!(pool.scrubbed_bytes_total, 3 * 32 * MIB, "it was zeroed in place");
+    }
+    server.client.remove(&"db".parse().unwrap()).unwrap();
+    eventually("they are free again", || number("free_hugepages") == free);
+}
