@@ -256,7 +256,7 @@ impl Served {
         let memory = self.client.attach(&Attach::new(self.name.clone(), self.bytes)).unwrap();
         let attached = start.elapsed();
         assert!(memory.is_locked());
-        let ceiling = zero(memory.region());
+        let ceiling = (0..3).map(|_| zero(memory.region())).fold(f64::INFINITY, f64::min);
         let start = Instant::now();
         drop(memory);
         let given_back = start.elapsed();
