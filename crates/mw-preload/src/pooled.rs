@@ -11,7 +11,10 @@
 //!   The server takes it back when the kernel says that no process has it any more; what says so is
 //!   the mapping, so that the program holds no descriptor for it.
 //! - **Where the pool's pages are huge ones of the kernel's pool**, what is asked for must be whole
-//!   pages, or the program could not unmap it by the size that it knows.
+//!   pages, or the program could not unmap it by the size that it knows. Who asks for huge pages that
+//!   the pool has not is left to the kernel without a word: such programs ask again without.
+//! - **Huge pages are mapped at once**, which costs next to nothing; base pages as they are touched, or
+//!   where the program or `memwright run` says so.
 //! - **Addresses that the program fixes** (`MAP_FIXED`) and protections other than to read and write
 //!   are the kernel's matter.
 
@@ -43,6 +46,16 @@ static SAID: AtomicBool = AtomicBool::new(false);
 struct Asked {
     bytes: usize,
     flags: c_int,
+    /// Whether base pages are mapped at once too.
+    at_once: bool,
+}
+
+/// Why the pool does not serve a request.
+enum Why {
+    /// It has other pages than the program asks for.
+    OtherPages,
+    /// In words.
+    Said(String),
 }
 
 /// What became of a request.
@@ -60,11 +73,15 @@ pub(crate) fn map(request: &Request) -> Pooled {
     let Some(pool) = settings::pool().filter(|_| is_for_a_pool(request)) else {
         return Pooled::Plain;
     };
-    let asked = Asked { bytes: request.bytes, flags: request.flags };
+    let wants = request.flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0;
+    let at_once = wants || settings::prefault();
+    let asked = Asked { bytes: request.bytes, flags: request.flags, at_once };
     let taken = apart(&|existing| Some(take(existing, pool, asked)));
     let why = match taken {
         Some(Ok(at)) => return Pooled::Mapped(kernel::pointer(at)),
-        Some(Err(why)) => why,
+        Some(Err(Why::OtherPages)) if !settings::is_pool_strict() => return Pooled::Plain,
+        Some(Err(Why::OtherPages)) => "it has other pages than are asked for".to_owned(),
+        Some(Err(Why::Said(why))) => why,
         None => "no thread can be made to ask it".to_owned(),
     };
     let (then, result) = match settings::is_pool_strict() {
@@ -93,33 +110,38 @@ fn is_for_a_pool(request: &Request) -> bool {
         && request.prot == libc::PROT_READ | libc::PROT_WRITE
 }
 
-fn take(existing: &Existing<'_>, pool: settings::Pool, asked: Asked) -> Result<usize, String> {
-    let said = |error: mw_pool::Error| error.to_string();
-    let name: Name = pool.name.parse().map_err(|error: mw_pool::BadName| error.to_string())?;
+fn take(existing: &Existing<'_>, pool: settings::Pool, asked: Asked) -> Result<usize, Why> {
+    let said = |error: mw_pool::Error| Why::Said(error.to_string());
+    let name: Name =
+        pool.name.parse().map_err(|error: mw_pool::BadName| Why::Said(error.to_string()))?;
     let client = Client::new(pool.socket);
     let state = client.pool(&name).map_err(said)?;
     fits(asked, state.spec.pages)?;
     let bytes = asked.bytes.next_multiple_of(mw_sys::page_bytes());
     let wait = WAIT + WAIT_PER_GIB.mul_f64(bytes as f64 / f64::from(1 << 30));
     let taken = client.take(&Attach::new(name, bytes as u64).wait(wait)).map_err(said)?;
-    let addresses = mapped(&taken, bytes).map_err(|error| format!("mmap: {error}"))?;
+    let addresses = mapped(&taken, bytes).map_err(|error| Why::Said(format!("mmap: {error}")))?;
     let start = addresses.start;
-    let _ = large::parts(&addresses, large::MAX_PARTS)
-        .and_then(|parts| large::populate(existing, Call::Pool, &parts).ok());
+    if state.spec.pages != Pages::Base || asked.at_once {
+        let _ = large::parts(&addresses, large::MAX_PARTS)
+            .and_then(|parts| large::populate(existing, Call::Pool, &parts).ok());
+    } else {
+        stats::count(Call::Pool, bytes, Duration::ZERO, None);
+    }
     Ok(start)
 }
 
-/// Whether the pool's pages are what the program can do with them what it would do with its own.
-fn fits(asked: Asked, pages: Pages) -> Result<(), String> {
+/// Whether the program can do with the pool's pages what it would do with its own.
+fn fits(asked: Asked, pages: Pages) -> Result<(), Why> {
     let granule = pages.granule_bytes();
     let wants_huge = asked.flags & libc::MAP_HUGETLB != 0;
     let wanted = (asked.flags >> HUGE_SHIFT) & HUGE_MASK;
     let other = wanted != 0 && 1_u64.checked_shl(wanted.unsigned_abs()) != Some(granule);
     match pages.is_hugetlb() {
-        false if wants_huge => Err("it has no huge pages, which the program asks for".to_owned()),
-        true if wants_huge && other => Err("the program asks for pages of another size".to_owned()),
+        false if wants_huge => Err(Why::OtherPages),
+        true if wants_huge && other => Err(Why::OtherPages),
         true if !(asked.bytes as u64).is_multiple_of(granule) => {
-            Err(format!("{} bytes are no whole pages of it", asked.bytes))
+            Err(Why::Said(format!("{} bytes are no whole pages of it", asked.bytes)))
         }
         _ => Ok(()),
     }
@@ -178,7 +200,11 @@ mod tests {
             (4 << 20, huge | 30 << HUGE_SHIFT, Pages::Huge2M, false),
             (4 << 20, huge, Pages::Thp, false),
         ] {
-            assert_eq!(fits(Asked { bytes, flags }, pages).is_ok(), fit, "{bytes} {flags:x}");
+            assert_eq!(
+                fits(Asked { bytes, flags, at_once: false }, pages).is_ok(),
+                fit,
+                "{bytes} {flags:x}"
+            );
         }
     }
 }

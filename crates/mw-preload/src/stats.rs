@@ -95,7 +95,7 @@ pub(crate) fn noted(
     Ok(())
 }
 
-fn count(call: Call, bytes: usize, took: Duration, serial: Option<Duration>) {
+pub(crate) fn count(call: Call, bytes: usize, took: Duration, serial: Option<Duration>) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let counts = CALLS.iter().zip(&COUNTS.of).find(|((counted, _), _)| *counted == call);
     if let Some((_, count)) = counts {
