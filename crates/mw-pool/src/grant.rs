@@ -129,6 +129,7 @@ impl Server {
     fn attach(&mut self, peer: &Peer, name: &Name, bytes: u64, keep: Option<Name>) -> Granted {
         let id = self.named(peer, name)?;
         let asker = Asker { user: peer.user, process: peer.process };
+        self.review_lingering();
         let (memory, proves) = (&self.memory, self.proves());
         let mut sure = |stripe| Self::verdict(memory, proves, stripe);
         match self.book.attach(id, asker, bytes, keep, &mut sure)? {

@@ -13,6 +13,8 @@ mod grant;
 #[cfg(feature = "server")]
 mod image;
 #[cfg(feature = "server")]
+mod linger;
+#[cfg(feature = "server")]
 mod memory;
 #[cfg(feature = "server")]
 mod peer;

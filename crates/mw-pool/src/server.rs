@@ -11,6 +11,7 @@
 use crate::book::{Book, LeaseId, Phase, PoolId, State, StripeId, Verdict};
 use crate::clients::{Connection, SILENCE};
 use crate::image::Image;
+use crate::linger::Lingering;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
 use crate::protocol::{CONSISTENT, ServerState};
@@ -127,6 +128,7 @@ pub struct Server {
     scrubbing: BTreeSet<StripeId>,
     /// Leases that said what is no word, or too much: they are heard no more, but for their end.
     muted: BTreeSet<LeaseId>,
+    pub(crate) lingering: Lingering,
     pub(crate) aside: BTreeMap<PoolId, Aside>,
     workers: Workers,
     /// Whether somebody is populating.
@@ -174,6 +176,7 @@ impl Server {
             leases: BTreeMap::new(),
             scrubbing: BTreeSet::new(),
             muted: BTreeSet::new(),
+            lingering: Lingering::default(),
             aside: BTreeMap::new(),
             workers: Workers::start().map_err(system("threads"))?,
             populating: false,
@@ -298,6 +301,7 @@ impl Server {
     /// poll(2)'s.
     pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
         self.hear_workers();
+        self.review_lingering_in_time();
         self.judge();
         self.give_work();
         self.save();
@@ -498,6 +502,7 @@ impl Server {
         for id in ended {
             self.leases.remove(&id);
             self.muted.remove(&id);
+            self.lingering.processes.remove(&id);
             self.forget(Kept::Lease(id));
         }
     }
@@ -520,9 +525,12 @@ impl Server {
         let leases: Vec<LeaseId> = self.leases.keys().copied().collect();
         let mut polled: Vec<PollFd<'_>> =
             [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
-        polled.extend(self.leases.iter().map(|(id, lease)| match self.muted.contains(id) {
-            true => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
-            false => input(lease.as_fd()),
+        polled.extend(self.leases.iter().map(|(id, lease)| {
+            match (self.lingering.processes.get(id), self.muted.contains(id)) {
+                (Some(process), _) => input(process.as_fd()),
+                (None, true) => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
+                (None, false) => input(lease.as_fd()),
+            }
         }));
         polled.extend(self.connections.iter().map(|c| input(c.socket.as_fd())));
         match poll(&mut polled, Some(&timeout)) {
@@ -542,11 +550,17 @@ impl Server {
     /// Leases say a word, or are over when nobody has the other end.
     fn hear_leases(&mut self, ready: &[LeaseId]) {
         for id in ready {
-            if self.muted.contains(id) || self.hear_lease(*id) {
-                self.book.ended(*id);
-                self.judge_soon();
+            let has_ended = self.lingering.processes.contains_key(id);
+            let is_closed = has_ended || self.muted.contains(id) || self.hear_lease(*id);
+            if has_ended || is_closed && !self.lingers(*id) {
+                self.over(*id);
             }
         }
+    }
+
+    pub(crate) fn over(&mut self, id: LeaseId) {
+        self.book.ended(id);
+        self.judge_soon();
     }
 
     /// Whether it is over.

@@ -6,10 +6,12 @@
 mod common;
 
 use common::{Compiled, preload, run, text};
+use mw_pool::protocol::Refusal;
 use mw_pool::{Attach, Client, Config, Nodes, Owners, Pages, Server, Spec};
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -126,6 +128,27 @@ fn a_child_without_descriptors_keeps_it_and_its_end_gives_it_back() {
     assert_eq!(text(other), text(run(&mut program.command(&[SIZE]))));
     kill_process(child, Signal::KILL).unwrap();
     drop(server.client.attach(&all.wait(Duration::from_secs(60))).unwrap());
+}
+
+#[test]
+fn what_a_living_program_has_is_not_waited_for() {
+    let (server, program) = (Running::new(), Compiled::new("shared.c"));
+    let mut command = program.command(&[SIZE, "stay"]);
+    from_pool(&mut command, POOL).env("MEMWRIGHT_POOL_SOCKET", &server.socket);
+    let mut living = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(living.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "here\n");
+    let all = Attach::new(POOL.parse().unwrap(), 48 * MIB).wait(Duration::from_secs(60));
+    match server.client.attach(&all) {
+        Err(mw_pool::Error::Refused(Refusal::Full, _)) => {}
+        other => panic!("{other:?}"),
+    }
+    let bytes = server.client.pool(&POOL.parse().unwrap()).unwrap().bytes;
+    assert!(bytes.leased > 40 * MIB && bytes.draining == 0, "{bytes:?}");
+    kill_process(Pid::from_child(&living), Signal::TERM).unwrap();
+    living.wait().unwrap();
+    drop(server.client.attach(&all).unwrap());
 }
 
 #[test]

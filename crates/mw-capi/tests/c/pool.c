@@ -82,7 +82,7 @@ static void check_fork(const char *socket)
     }
     mw_pool_detach(memory);
     sleep(1);
-    expect(MW_NOT_READY, socket, "db", 8 * MIB);
+    expect(MW_REFUSED, socket, "db", 8 * MIB);
     CHECK(write(ends[1], "x", 1) == 1);
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);

@@ -1,6 +1,6 @@
 /* A program that shares large memory with its children: `shared MIB` says what it saw, `shared MIB hold`
- * leaves a child that has closed all descriptors and holds the memory until its standard input would
- * have ended: until it is killed. */
+ * leaves a child that has closed all descriptors and holds the memory until it is killed, `shared MIB
+ * stay` holds it itself. */
 #include "state.h"
 #include <signal.h>
 
@@ -24,6 +24,11 @@ int main(int argc, char **argv) {
     if (at == MAP_FAILED) {
         printf("mmap: %s\n", strerror(errno));
         return 3;
+    }
+    if (argc > 2 && !strcmp(argv[2], "stay")) {
+        printf("here\n");
+        fflush(stdout);
+        pause();
     }
     if (argc > 2) {
         memset(at, 0xcd, bytes);
