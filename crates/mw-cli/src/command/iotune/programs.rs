@@ -27,8 +27,8 @@ pub(super) fn all() -> Vec<Program> {
     let ids = ids();
     ids.into_iter()
         .filter_map(|id| {
-            let place = place(id)?;
-            let seen = place.ok().and_then(|(_, page)| Seen::parse(&page));
+            let place = place(id, OpenOptions::new().read(true))?;
+            let seen = place.ok().and_then(|place| Seen::parse(&place.page));
             // A fork that has transferred nothing yet has its parent's counts.
             let seen = seen.map(|mut seen| {
                 if Some(seen.process) != own_id(id) {
@@ -46,12 +46,10 @@ pub(super) fn all() -> Vec<Program> {
 
 /// Has all read the table again: how many were told, and how many could not be.
 pub(super) fn tell() -> (usize, usize) {
-    let places = ids().into_iter().filter_map(|id| Some((id, place(id)?)));
-    let told = places.map(|(id, place)| {
-        place.and_then(|(at, _)| {
-            let memory = OpenOptions::new().write(true).open(format!("/proc/{id}/mem"))?;
-            memory.write_all_at(&READ_AGAIN.to_ne_bytes(), at + FLOOR_OFFSET as u64)
-        })
+    let both = |id| place(id, OpenOptions::new().read(true).write(true));
+    let told = ids().into_iter().filter_map(both).map(|place| {
+        let Place { memory, at, .. } = place?;
+        memory.write_all_at(&READ_AGAIN.to_ne_bytes(), at + FLOOR_OFFSET as u64)
     });
     told.fold((0, 0), |(told, deaf), done| match done {
         Ok(()) => (told + 1, deaf),
@@ -65,8 +63,17 @@ fn ids() -> Vec<u32> {
     names.take(PROCESSES_MAX).collect()
 }
 
-/// Where a process has its page, and what that says; none where the library is not loaded.
-fn place(id: u32) -> Option<std::io::Result<(u64, Vec<u8>)>> {
+/// Where a program has its page.
+struct Place {
+    /// The memory in which the page was found: were another program started in the process since,
+    /// that would have memory of its own, which is not written to (proc_pid_mem(5)).
+    memory: File,
+    at: u64,
+    page: Vec<u8>,
+}
+
+/// Where a process has its page, in its memory opened so; none where the library is not loaded.
+fn place(id: u32, how: &OpenOptions) -> Option<std::io::Result<Place>> {
     let maps = BufReader::new(File::open(format!("/proc/{id}/maps")).ok()?);
     let mut data = maps.lines().map_while(Result::ok).filter(|line| line.ends_with(LIBRARY));
     let range = data.find_map(|line| {
@@ -77,12 +84,12 @@ fn place(id: u32) -> Option<std::io::Result<(u64, Vec<u8>)>> {
     });
     let (from, to) = range?;
     let find = || {
-        let memory = File::open(format!("/proc/{id}/mem"))?;
+        let memory = how.open(format!("/proc/{id}/mem"))?;
         let mut page = vec![0; PAGE_BYTES];
         for at in (from..to.min(from + DATA_MAX_BYTES)).step_by(PAGE_BYTES) {
             memory.read_exact_at(&mut page, at)?;
             if page.starts_with(&MAGIC) {
-                return Ok((at, page));
+                return Ok(Place { memory, at, page });
             }
         }
         Err(std::io::Error::other("an older library, without such a page"))
