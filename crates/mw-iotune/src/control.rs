@@ -1,6 +1,6 @@
 //! A page of every program that has the library loaded. `memwright iotune` finds it by its first
 //! bytes, at the beginning of a page of the library's data, and reads it as another process's memory
-//! (process_vm_readv(2)); to have the table read again it writes one number (process_vm_writev(2)).
+//! (proc_pid_mem(5)); to have the table read again it writes one number there.
 //! So a call of write(2) looks at memory of its own alone, which nobody can take away or truncate.
 
 use std::mem::offset_of;
