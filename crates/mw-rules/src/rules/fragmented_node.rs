@@ -46,7 +46,9 @@
 //! `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: what is reserved cannot be
 //! fragmented. In our measurements the next job then got all of its huge pages, and 7% at most with
 //! `compaction_proactiveness`, `watermark_scale_factor`, `min_free_kbytes`, or compaction between
-//! jobs (docs/evaluations).
+//! jobs (docs/evaluations). A pool that was made in time (`memwright pool create NAME --huge 2M`) keeps
+//! them populated as well: a program under `memwright run --pool NAME` asks the kernel for nothing when it
+//! starts again.
 //!
 //! ## References
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;

@@ -26,7 +26,9 @@
 //! `memwright fix hugepage-shortage` compacts memory and asks again; that moves pages of running
 //! programs, so it is done only when asked for by name. If it does not help, only a reboot with
 //! `hugepages=N` on the boot line gets them all: before anything else is in memory. If it was the
-//! boot line that asked, it asked for more than there is.
+//! boot line that asked, it asked for more than there is. So that a restart does not have to find them
+//! again, a pool keeps them between two runs of a program (`memwright pool create NAME --huge 2M`, then
+//! `memwright run --pool NAME`).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst; Documentation/admin-guide/kernel-parameters.txt.

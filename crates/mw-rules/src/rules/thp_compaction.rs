@@ -29,7 +29,8 @@
 //! programs that ask for huge pages still wait for them, all others get them from the background.
 //! Huge pages stay on. Where programs that ask must not wait either, set `defer`: in our measurements
 //! 1 GiB of memory that asks took 9.7 s with `always` and 1.5 s with `defer`, and where memory is
-//! fragmented `defer` got as many huge pages (docs/evaluations).
+//! fragmented `defer` got as many huge pages (docs/evaluations). Shared memory that a pool has ready
+//! (`memwright run --pool NAME`) needs none of it: nothing is allocated.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/transhuge.rst; commit 444eb2a449ef ("mm: thp: set THP defrag
