@@ -4,93 +4,32 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
+#[path = "../../mw-pool/tests/common/mod.rs"]
+mod pools;
 
 use common::{Compiled, preload, run, text};
 use mw_pool::protocol::Refusal;
-use mw_pool::{Attach, Client, Config, Nodes, Owners, Pages, Server, Spec};
+use mw_pool::{Attach, Error};
+use pools::{MIB, Running};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
 const POOL: &str = "db";
 /// What the program asks for, but for a page.
 const SIZE: &str = "40";
 
-/// A server with a pool of 48 MiB, ended when it is dropped.
-struct Running {
-    client: Client,
-    socket: PathBuf,
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    _dir: TempDir,
+/// A server with a pool of 48 MiB.
+fn server() -> Running {
+    let server = Running::new(1 << 30);
+    server.pool(POOL, 48);
+    server
 }
 
-impl Running {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("pool.sock");
-        let end = Arc::new(AtomicBool::new(false));
-        let (own, asked_to_end) = (socket.clone(), Arc::clone(&end));
-        let thread = std::thread::spawn(move || {
-            let mut server = Server::start(config(own)).unwrap();
-            while !asked_to_end.load(Ordering::Relaxed) {
-                server.turn(Duration::from_millis(20)).unwrap();
-            }
-        });
-        let client = Client::new(&socket);
-        let running = Self { client, socket, end, thread: Some(thread), _dir: dir };
-        running.until_whole();
-        running
-    }
-
-    fn is_whole(&self) -> bool {
-        let pool = self.client.pool(&POOL.parse().unwrap());
-        pool.is_ok_and(|pool| pool.bytes.ready == pool.spec.bytes)
-    }
-
-    fn until_whole(&self) {
-        let start = Instant::now();
-        while !self.is_whole() {
-            assert!(start.elapsed() < Duration::from_secs(60), "the pool is never whole");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn run(&self, command: &mut Command) -> Output {
-        from_pool(command, POOL).env("MEMWRIGHT_POOL_SOCKET", &self.socket).output().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().map(JoinHandle::join);
-        assert!(!matches!(ended, Some(Err(_))) || std::thread::panicking(), "the server panicked");
-    }
-}
-
-fn config(socket: PathBuf) -> Config {
-    Config {
-        socket,
-        budget_bytes: 1 << 30,
-        pools: vec![Spec {
-            name: POOL.parse().unwrap(),
-            bytes: 48 * MIB,
-            pages: Pages::Base,
-            nodes: Nodes::Local,
-            owners: Owners::default(),
-            trusting: false,
-        }],
-        preflight: Box::new(|_, _| Ok(())),
-        log: Box::new(|_, _| ()),
-    }
+/// Runs a program with the pool.
+fn run_pooled(server: &Running, command: &mut Command) -> Output {
+    from_pool(command, POOL).env("MEMWRIGHT_POOL_SOCKET", &server.socket).output().unwrap()
 }
 
 fn from_pool<'a>(command: &'a mut Command, pool: &str) -> &'a mut Command {
@@ -103,27 +42,27 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn a_program_sees_no_difference_and_what_it_had_comes_back() {
-    let (server, program) = (Running::new(), Compiled::new("shared.c"));
+    let (server, program) = (server(), Compiled::new("shared.c"));
     let plain = text(run(&mut program.command(&[SIZE])));
     for _ in 0..3 {
-        let with = server.run(&mut program.command(&[SIZE]));
+        let with = run_pooled(&server, &mut program.command(&[SIZE]));
         assert!(said(&with).contains("from the pool 2"), "{}", said(&with));
         assert_eq!(text(with), plain);
-        server.until_whole();
+        server.whole(POOL);
     }
 }
 
 #[test]
 fn a_child_without_descriptors_keeps_it_and_its_end_gives_it_back() {
-    let (server, program) = (Running::new(), Compiled::new("shared.c"));
-    let left = server.run(&mut program.command(&[SIZE, "hold"]));
+    let (server, program) = (server(), Compiled::new("shared.c"));
+    let left = run_pooled(&server, &mut program.command(&[SIZE, "hold"]));
     assert!(said(&left).is_empty() || said(&left).contains("from the pool 1"), "{}", said(&left));
     let child = Pid::from_raw(text(left).trim().parse().unwrap()).unwrap();
     let all = Attach::new(POOL.parse().unwrap(), 48 * MIB);
     let wanted = all.clone().wait(Duration::from_millis(500));
     assert!(server.client.attach(&wanted).is_err(), "somebody else's memory is handed out");
     // The program finds no room, and has memory of its own.
-    let other = server.run(&mut program.command(&[SIZE]));
+    let other = run_pooled(&server, &mut program.command(&[SIZE]));
     assert!(said(&other).starts_with("memwright: pool db: "), "{}", said(&other));
     assert_eq!(text(other), text(run(&mut program.command(&[SIZE]))));
     kill_process(child, Signal::KILL).unwrap();
@@ -132,7 +71,7 @@ fn a_child_without_descriptors_keeps_it_and_its_end_gives_it_back() {
 
 #[test]
 fn what_a_living_program_has_is_not_waited_for() {
-    let (server, program) = (Running::new(), Compiled::new("shared.c"));
+    let (server, program) = (server(), Compiled::new("shared.c"));
     let mut command = program.command(&[SIZE, "stay"]);
     from_pool(&mut command, POOL).env("MEMWRIGHT_POOL_SOCKET", &server.socket);
     let mut living = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -141,7 +80,7 @@ fn what_a_living_program_has_is_not_waited_for() {
     assert_eq!(line, "here\n");
     let all = Attach::new(POOL.parse().unwrap(), 48 * MIB).wait(Duration::from_secs(60));
     match server.client.attach(&all) {
-        Err(mw_pool::Error::Refused(Refusal::Full, _)) => {}
+        Err(Error::Refused(Refusal::Full, _)) => {}
         other => panic!("{other:?}"),
     }
     let bytes = server.client.pool(&POOL.parse().unwrap()).unwrap().bytes;
@@ -153,7 +92,7 @@ fn what_a_living_program_has_is_not_waited_for() {
 
 #[test]
 fn without_a_server_or_room_it_is_had_the_ordinary_way_with_one_line() {
-    let (server, program) = (Running::new(), Compiled::new("shared.c"));
+    let (server, program) = (server(), Compiled::new("shared.c"));
     let plain = text(run(&mut program.command(&[SIZE])));
     let nowhere = server.socket.with_file_name("nowhere");
     for (pool, socket, size, why) in [
