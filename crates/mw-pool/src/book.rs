@@ -101,7 +101,7 @@ impl Pool {
 /// What a lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Somebody has its descriptor.
+    /// Somebody has its descriptor, or the process that asked for it still has its memory.
     Active,
     /// Nobody has; somebody may still have its memory, which is to be kept.
     Draining,

@@ -18,7 +18,7 @@
 //!
 //! Over the lease descriptor, which is a socket of the same kind, a program may say one thing, a
 //! single byte: [`CONSISTENT`]. The server says nothing there; it ends the lease when no process
-//! has the other end any more.
+//! has the other end any more, and the one that asked has ended or nothing of the memory.
 
 use crate::book::Phase;
 use crate::spec::{Name, Spec, read_name, read_some_name};

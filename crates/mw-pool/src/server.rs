@@ -13,7 +13,6 @@ mod stock;
 use crate::book::{Book, LeaseId, Phase, PoolId, StripeId, Verdict};
 use crate::clients::{Connection, SILENCE};
 use crate::image::Image;
-use crate::linger::Lingering;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
 use crate::protocol::{CONSISTENT, ServerState};
@@ -126,7 +125,8 @@ pub struct Server {
     scrubbing: BTreeSet<StripeId>,
     /// Leases that said what is no word, or too much: they are heard no more, but for their end.
     muted: BTreeSet<LeaseId>,
-    pub(crate) lingering: Lingering,
+    /// Leases that go on without their descriptor, each with its process (`linger`).
+    pub(crate) lingering: BTreeMap<LeaseId, OwnedFd>,
     pub(crate) aside: BTreeMap<PoolId, Aside>,
     workers: Workers,
     /// Whether somebody is populating.
@@ -174,7 +174,7 @@ impl Server {
             leases: BTreeMap::new(),
             scrubbing: BTreeSet::new(),
             muted: BTreeSet::new(),
-            lingering: Lingering::default(),
+            lingering: BTreeMap::new(),
             aside: BTreeMap::new(),
             workers: Workers::start().map_err(system("threads"))?,
             populating: false,
@@ -299,7 +299,6 @@ impl Server {
     /// poll(2)'s.
     pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
         self.hear_workers();
-        self.review_lingering_in_time();
         self.judge();
         self.give_work();
         self.save();
@@ -331,16 +330,18 @@ impl Server {
         self.proves
     }
 
-    /// Asks the kernel of what was given back, when it is time.
+    /// Asks the kernel of what was given back, and of what nobody may have any more, when it is time.
     fn judge(&mut self) {
         let Some((at, after)) = self.judge else { return };
         let now = Instant::now();
         if now < at {
             return;
         }
+        self.review_lingering();
         let (memory, proves) = (&self.memory, self.proves);
         let held = self.book.judge(&mut |id| Self::verdict(memory, proves, id));
-        self.judge = held.then(|| (now + after, (after * 2).min(JUDGE_LAST)));
+        self.judge = (held || !self.lingering.is_empty())
+            .then(|| (now + after, (after * 2).min(JUDGE_LAST)));
     }
 
     fn judge_soon(&mut self) {
@@ -382,7 +383,7 @@ impl Server {
         for id in ended {
             self.leases.remove(&id);
             self.muted.remove(&id);
-            self.lingering.processes.remove(&id);
+            self.lingering.remove(&id);
             self.forget(Kept::Lease(id));
         }
     }
@@ -406,7 +407,7 @@ impl Server {
         let mut polled: Vec<PollFd<'_>> =
             [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
         polled.extend(self.leases.iter().map(|(id, lease)| {
-            match (self.lingering.processes.get(id), self.muted.contains(id)) {
+            match (self.lingering.get(id), self.muted.contains(id)) {
                 (Some(process), _) => input(process.as_fd()),
                 (None, true) => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
                 (None, false) => input(lease.as_fd()),
@@ -430,16 +431,19 @@ impl Server {
     /// Leases say a word, or are over when nobody has the other end.
     fn hear_leases(&mut self, ready: &[LeaseId]) {
         for id in ready {
-            let has_ended = self.lingering.processes.contains_key(id);
+            let has_ended = self.lingering.contains_key(id);
             let is_closed = has_ended || self.muted.contains(id) || self.hear_lease(*id);
             if has_ended || is_closed && !self.lingers(*id) {
                 self.over(*id);
+            } else if is_closed {
+                self.judge_soon();
             }
         }
     }
 
     pub(crate) fn over(&mut self, id: LeaseId) {
         self.book.ended(id);
+        self.lingering.remove(&id);
         self.judge_soon();
     }
 

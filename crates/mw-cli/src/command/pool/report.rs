@@ -40,7 +40,7 @@ struct Lease {
     process: u32,
     /// How much it is.
     bytes: u64,
-    /// active, draining (its descriptor is closed, somebody has the memory) or kept.
+    /// active, draining (it is over, and somebody still has the memory) or kept.
     phase: &'static str,
     /// The name under which its contents are kept.
     keep: Option<String>,
