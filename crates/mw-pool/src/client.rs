@@ -249,7 +249,8 @@ impl Client {
     /// As [`create`](Self::create); where there is none of this name.
     pub fn pool(&self, name: &Name) -> Result<PoolState, Error> {
         let found = self.pools()?.into_iter().find(|pool| pool.spec.name == *name);
-        let none = || format!("there is no pool '{name}', or none that this user may have");
+        let none =
+            || format!("there is no pool '{name}' that is yours; memwright pool list shows those");
         found.ok_or_else(|| Error::Refused(Refusal::NoSuchPool, none()))
     }
 

@@ -138,7 +138,7 @@ fn populated(client: &Client, name: &Name) -> Result<Result<PoolState, String>, 
     let spinner = Spinner::start("populating");
     let mut first = None;
     loop {
-        let pool = pool(client, name)?;
+        let pool = client.pool(name).map_err(failure)?;
         let missing = pool.bytes.missing;
         if missing == 0 {
             return Ok(Ok(pool));
@@ -163,16 +163,8 @@ fn how_far(done: u64, missing: u64, elapsed: Duration) -> String {
     format!("{what} at {rate}/s, {} left", mw_model::format_duration_ms(left))
 }
 
-fn pool(client: &Client, name: &Name) -> Result<PoolState, Failure> {
-    let mut pools = client.pools().map_err(failure)?.into_iter();
-    pools.find(|pool| pool.spec.name == *name).ok_or_else(|| {
-        let line = format!("there is no pool '{name}'; memwright pool list shows them");
-        Failure::new(Exit::Usage, line)
-    })
-}
-
 fn size(client: &Client, name: &Name) -> Result<u64, Failure> {
-    pool(client, name).map(|pool| pool.spec.bytes)
+    client.pool(name).map(|pool| pool.spec.bytes).map_err(failure)
 }
 
 /// What is asked for, with names of users and groups as numbers.

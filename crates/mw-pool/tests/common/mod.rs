@@ -66,9 +66,9 @@ impl Running {
 
     /// Waits until all of a pool is ready.
     pub(crate) fn whole(&self, name: &str) {
+        let name = name.parse().unwrap();
         eventually("it is whole", || {
-            let pool = self.client.pools().unwrap();
-            let pool = pool.iter().find(|pool| pool.spec.name.as_ref() == name).unwrap();
+            let pool = self.client.pool(&name).unwrap();
             pool.bytes.ready == pool.spec.bytes
         });
     }
