@@ -38,10 +38,30 @@ mod watch;
 use crate::args::FailOn;
 use crate::{Exit, Failure};
 use serde::Deserialize;
+#[cfg(any(feature = "pool", feature = "watch"))]
+use serde::{Deserializer, de};
+#[cfg(any(feature = "pool", feature = "watch"))]
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
+
+/// Reads a value that is written as on the command line, by what reads it there.
+#[cfg(any(feature = "pool", feature = "watch"))]
+fn as_argument<'de, D: Deserializer<'de>, T, E: Display>(
+    from: D,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(from)?;
+    read(&text).map(Some).map_err(de::Error::custom)
+}
+
+/// Reads a size.
+#[cfg(any(feature = "pool", feature = "watch"))]
+fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    as_argument(from, mw_model::parse_size)
+}
 
 /// What the file may say.
 #[derive(Debug, Default, Deserialize)]

@@ -3,7 +3,7 @@
 use crate::args::PoolCreateArgs;
 use crate::args::{huge, nodes};
 use mw_model::parse_size;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use std::path::PathBuf;
 
 /// The table `[pool]`.
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Pool {
     socket: Option<PathBuf>,
-    #[serde(deserialize_with = "some_size")]
+    #[serde(deserialize_with = "super::size")]
     pub(crate) budget: Option<u64>,
     create: Vec<Create>,
 }
@@ -54,9 +54,4 @@ impl Pool {
         };
         self.create.iter().map(read).collect()
     }
-}
-
-fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(from)?;
-    parse_size(&text).map(Some).map_err(de::Error::custom)
 }

@@ -1,7 +1,7 @@
 //! The part of the configuration that concerns `run`.
 
 use crate::args::{HugePolicy, RunArgs, direct_io, threshold};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
 /// The table `[run]`.
@@ -44,16 +44,13 @@ impl Run {
 }
 
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(from)?;
-    threshold(&text).map(Some).map_err(de::Error::custom)
+    super::as_argument(from, threshold)
 }
 
 fn direct_io_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(from)?;
-    direct_io(&text).map(Some).map_err(de::Error::custom)
+    super::as_argument(from, direct_io)
 }
 
 fn pool_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<mw_pool::Name>, D::Error> {
-    let text = String::deserialize(from)?;
-    text.parse().map(Some).map_err(de::Error::custom)
+    super::as_argument(from, str::parse::<mw_pool::Name>)
 }

@@ -2,8 +2,7 @@
 
 use crate::args::{ProbeArg, duration, is_name};
 use crate::{Exit, Failure};
-use mw_model::parse_size;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ pub(crate) struct Watch {
     pub(crate) profile: Option<bool>,
     #[serde(deserialize_with = "time")]
     pub(crate) keep: Option<Duration>,
-    #[serde(deserialize_with = "size")]
+    #[serde(deserialize_with = "super::size")]
     pub(crate) max_size: Option<u64>,
     probe: Vec<Probe>,
 }
@@ -60,11 +59,5 @@ impl Watch {
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(from)?;
-    duration(&text).map(Some).map_err(de::Error::custom)
-}
-
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(from)?;
-    parse_size(&text).map(Some).map_err(de::Error::custom)
+    super::as_argument(from, duration)
 }
