@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include <memwright.h>
 
+#include "check.h"
+
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,16 +13,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define MIB ((size_t)1 << 20)
-
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);  \
-            exit(EXIT_FAILURE);                                              \
-        }                                                                    \
-    } while (0)
 
 /* What this process has that a failed call could have left. */
 struct own {

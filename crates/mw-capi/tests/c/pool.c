@@ -2,22 +2,15 @@
 
 #include <memwright.h>
 
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
 #define SECOND UINT64_C(1000000000)
-
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);  \
-            exit(EXIT_FAILURE);                                              \
-        }                                                                    \
-    } while (0)
 
 static mw_pool_memory *attach(const char *socket, const char *keep)
 {

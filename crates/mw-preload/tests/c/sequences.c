@@ -1,6 +1,8 @@
 /* Random calls on one range of addresses: what each returned, and what it left. The same seed gives
  * the same calls. */
 #include "state.h"
+
+#include "random.h"
 #include <linux/capability.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -9,19 +11,8 @@
 #define ARENA_AT ((char *)0x200000000)
 #define PAGES (ARENA / PAGE)
 
-static uint64_t seed;
-
 /* Whether the limit of locked memory holds. */
 static int limited;
-
-static uint64_t next(void) {
-    uint64_t z = seed += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
-
-static size_t below(size_t limit) { return next() % limit; }
 
 static void drop_ipc_lock(void) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -30,8 +21,6 @@ static void drop_ipc_lock(void) {
     data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
     syscall(SYS_capset, &header, data);
 }
-
-static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x100000001b3; }
 
 /* What is there and what it holds. The arena lies below everything else, and so its mappings are the
  * first that smaps tells of: the rest is not read. */

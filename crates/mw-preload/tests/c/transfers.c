@@ -1,6 +1,7 @@
 /* Transfers of files: `transfers SITUATION DIR [FIRST COUNT]`. What each returned, and what it left, is
  * printed; it has to be the same with the library and without. */
 #define _GNU_SOURCE
+#include "random.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,19 +26,7 @@
 #define MIB (KIB * KIB)
 #define LARGE (256 * KIB)
 
-static uint64_t seed;
 static char memory[2 * MIB];
-
-static uint64_t next(void) {
-    uint64_t z = seed += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
-
-static size_t below(size_t limit) { return next() % limit; }
-
-static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x100000001b3; }
 
 static void fill(void) {
     for (size_t at = 0; at < sizeof memory; at += 8) *(uint64_t *)(memory + at) = next();
