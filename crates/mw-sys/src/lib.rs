@@ -50,4 +50,4 @@ pub use region::{Huge, Region};
 pub use scratch::{Scratch, huge_page_bytes};
 pub use service::{passed_descriptors, peer_groups};
 pub use signals::{HandlersHeld, SignalsBlocked};
-pub use sysv::SysvSegment;
+pub use sysv::{SysvSegment, SysvState};

@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// linux/shm.h
+const SHM_STAT_ANY: i32 = 15;
+
 /// A System V segment. Dropping it does nothing: it lives until it is removed and nobody has it
 /// attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +12,25 @@ pub struct SysvSegment {
     id: i32,
 }
 
+/// What anybody may know of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SysvState {
+    /// The process that made it, as this one's namespace numbers it; 0 from outside.
+    pub creator: u32,
+    /// Its owner and its creator.
+    pub users: [u32; 2],
+    /// Their groups.
+    pub groups: [u32; 2],
+    /// Who may attach it, the last nine bits as those of a file's mode.
+    pub mode: u32,
+}
+
 impl SysvSegment {
+    /// The segment of this number, whether there is one or not.
+    pub fn of(id: i32) -> Self {
+        Self { id }
+    }
+
     /// Makes a segment that only this user may attach. `key` 0 is a new one without a name
     /// (`IPC_PRIVATE`); another key must not exist. `huge_page_bytes` has it made of hugetlb pages
     /// of that size, which are reserved here.
@@ -69,14 +90,38 @@ impl SysvSegment {
         self.status().map(|status| status.shm_segsz)
     }
 
+    /// Looks at it without being allowed to attach it (`SHM_STAT_ANY`, kernel 4.17).
+    ///
+    /// # Errors
+    /// shmctl(2)'s: `EINVAL` where it is gone, `EIDRM`.
+    pub fn look(self) -> io::Result<SysvState> {
+        // The kernel looks at the place of the number alone (ipc/util.h, `ipcid_to_idx`), and says
+        // whose segment it found there.
+        let (found, status) = self.ask(SHM_STAT_ANY)?;
+        if found != self.id {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let about = status.shm_perm;
+        Ok(SysvState {
+            creator: u32::try_from(status.shm_cpid).unwrap_or(0),
+            users: [about.uid, about.cuid],
+            groups: [about.gid, about.cgid],
+            mode: about.mode.into(),
+        })
+    }
+
     fn status(self) -> io::Result<libc::shmid_ds> {
+        self.ask(libc::IPC_STAT).map(|(_, status)| status)
+    }
+
+    fn ask(self, command: i32) -> io::Result<(i32, libc::shmid_ds)> {
         // SAFETY: shmid_ds is plain numbers, for which all bits zero is a value.
         #[allow(unsafe_code, reason = "filled by the next call")]
         let mut status: libc::shmid_ds = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a live shmid_ds, which IPC_STAT fills (shmctl(2)).
+        // SAFETY: the pointer is to a live shmid_ds, which these commands fill (shmctl(2)).
         #[allow(unsafe_code, reason = "no safe wrapper of shmctl(2)")]
-        let done = unsafe { libc::shmctl(self.id, libc::IPC_STAT, &raw mut status) };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
+        let done = unsafe { libc::shmctl(self.id, command, &raw mut status) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok((done, status)) }
     }
 
     fn control(self, command: i32) -> io::Result<()> {
@@ -95,8 +140,10 @@ mod tests {
     fn a_segment_is_made_and_removed() {
         let segment = SysvSegment::create(0, 1 << 20, None).unwrap();
         assert_eq!(segment.attached().unwrap(), 0);
+        let seen = SysvSegment::of(segment.id()).look().unwrap();
+        assert_eq!((seen.creator, seen.mode & 0o777), (std::process::id(), 0o600));
         segment.remove().unwrap();
         assert!(segment.attached().is_err());
-        assert!(segment.remove().is_err());
+        assert!(segment.remove().is_err() && segment.look().is_err());
     }
 }
