@@ -101,7 +101,8 @@ impl Pool {
 /// What a lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Somebody has its descriptor, or the process that asked for it still has its memory.
+    /// Somebody has its descriptor, or the process that asked for it still has its memory, or the
+    /// System V segment is there whose memory it is.
     Active,
     /// Nobody has; somebody may still have its memory, which is to be kept.
     Draining,
@@ -128,6 +129,8 @@ pub struct Held {
     pub dirty: bool,
     /// What it is.
     pub phase: Phase,
+    /// The System V segment whose memory it is, which `process` made.
+    pub segment: Option<u32>,
 }
 
 /// Who asks for memory.
@@ -404,7 +407,21 @@ impl Book {
         }
     }
 
-    /// Notes that nobody has a lease's descriptor any more.
+    /// Notes whose memory a lease is, from now on: a System V segment's.
+    pub fn tie(&mut self, lease: LeaseId, segment: u32) {
+        if let Some(lease) = self.leases.get_mut(&lease) {
+            lease.segment = Some(segment);
+        }
+    }
+
+    /// The lease that is a System V segment's memory.
+    #[must_use]
+    pub fn tied(&self, segment: u32) -> Option<(LeaseId, &Held)> {
+        let mut leases = self.leases.iter().map(|(id, lease)| (*id, lease));
+        leases.find(|(_, lease)| lease.segment == Some(segment) && lease.phase == Phase::Active)
+    }
+
+    /// Notes that a lease is over: nobody has its descriptor any more.
     pub fn ended(&mut self, id: LeaseId) {
         match self.leases.get_mut(&id) {
             Some(lease) if lease.phase == Phase::Active && lease.keep.is_some() => {

@@ -92,6 +92,7 @@ pub struct Attach {
     pool: Name,
     bytes: u64,
     keep: Option<Name>,
+    segment: Option<u32>,
     wait: Duration,
     lock: bool,
 }
@@ -100,7 +101,7 @@ impl Attach {
     /// So many bytes of a pool, zeroed, at once or not at all.
     #[must_use]
     pub fn new(pool: Name, bytes: u64) -> Self {
-        Self { pool, bytes, keep: None, wait: Duration::ZERO, lock: true }
+        Self { pool, bytes, keep: None, segment: None, wait: Duration::ZERO, lock: true }
     }
 
     /// Keeps the contents under this name when it is given back, and takes those that were kept
@@ -108,6 +109,15 @@ impl Attach {
     #[must_use]
     pub fn keep(mut self, name: Name) -> Self {
         self.keep = Some(name);
+        self
+    }
+
+    /// Has it be the memory of a System V segment (shmget(2)) that this process has just made: it
+    /// goes on until that segment is gone, and others of this user get it by
+    /// [`Client::segment`].
+    #[must_use]
+    pub fn segment(mut self, id: u32) -> Self {
+        self.segment = Some(id);
         self
     }
 
@@ -165,6 +175,7 @@ impl Client {
                 pool: wanted.pool.clone(),
                 bytes: wanted.bytes,
                 keep: wanted.keep.clone(),
+                segment: wanted.segment,
             };
             let why = match self.call(&request) {
                 Ok((Reply::Attached(lease), files)) => {
@@ -183,6 +194,17 @@ impl Client {
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(ASK_LAST);
+        }
+    }
+
+    /// The memory of a System V segment, as somebody took it ([`Attach::segment`]).
+    ///
+    /// # Errors
+    /// Where there is no server, where it has no such segment, or where that is another user's.
+    pub fn segment(&self, id: u32) -> Result<Stripes, Error> {
+        match self.call(&Request::Segment(id))? {
+            (Reply::Attached(lease), files) => Stripes::of(lease, files),
+            _ => Err(Error::Protocol("another reply was due")),
         }
     }
 
@@ -341,30 +363,32 @@ pub(crate) fn alignment(stripe_bytes: usize) -> usize {
     if stripe_bytes.is_multiple_of(table) { table } else { 2 << 20 }
 }
 
-/// Memory of a pool that is not mapped yet. Dropped, it is given back, but for what is mapped.
+/// Memory of a lease, which is not mapped yet.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Stripes {
     lease: Lease,
-    /// Closed by the last process that has it, it tells the server that the lease is over.
-    token: OwnedFd,
-    stripes: Vec<OwnedFd>,
+    files: Vec<OwnedFd>,
 }
 
-impl Taken {
-    fn of(lease: Lease, mut files: Vec<OwnedFd>) -> Result<Self, Error> {
-        let stripes = files.len().saturating_sub(1);
-        let bytes = lease.stripe_bytes.checked_mul(stripes as u64);
-        if stripes == 0 || stripes > MAX_STRIPES || bytes != Some(lease.bytes) {
+impl Stripes {
+    fn of(lease: Lease, files: Vec<OwnedFd>) -> Result<Self, Error> {
+        let bytes = lease.stripe_bytes.checked_mul(files.len() as u64);
+        if files.is_empty() || files.len() > MAX_STRIPES || bytes != Some(lease.bytes) {
             return Err(Error::Protocol("descriptors and sizes do not fit"));
         }
-        let token = files.remove(0);
         for file in &files {
             let had = fstat(file).map_err(system("fstat"))?.st_size;
             if u64::try_from(had) != Ok(lease.stripe_bytes) {
                 return Err(Error::Protocol("a stripe of another size"));
             }
         }
-        Ok(Self { lease, token, stripes: files })
+        Ok(Self { lease, files })
+    }
+
+    /// What it is of.
+    #[must_use]
+    pub fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     /// Maps all of it in one piece: [`Lease::bytes`], at an address that suits its pages.
@@ -375,10 +399,29 @@ impl Taken {
         let size = |bytes: u64| usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory);
         let (bytes, stripe) = (size(self.lease.bytes)?, size(self.lease.stripe_bytes)?);
         let region = Region::reserve(bytes, mw_sys::page_bytes(), alignment(stripe))?;
-        for (number, file) in self.stripes.iter().enumerate() {
+        for (number, file) in self.files.iter().enumerate() {
             region.map_file(number * stripe..(number + 1) * stripe, file.as_fd(), 0)?;
         }
         Ok(region)
+    }
+}
+
+/// Memory of a pool that is not mapped yet. Dropped, it is given back, but for what is mapped.
+#[derive(Debug)]
+pub struct Taken {
+    /// Its memory.
+    pub stripes: Stripes,
+    /// Closed by the last process that has it, it tells the server that the lease is over.
+    token: OwnedFd,
+}
+
+impl Taken {
+    fn of(lease: Lease, mut files: Vec<OwnedFd>) -> Result<Self, Error> {
+        if files.is_empty() {
+            return Err(Error::Protocol("a lease without its descriptor"));
+        }
+        let token = files.remove(0);
+        Ok(Self { stripes: Stripes::of(lease, files)?, token })
     }
 }
 
@@ -393,8 +436,9 @@ pub struct Attachment {
 
 impl Attachment {
     fn map(taken: Taken, lock: bool) -> Result<Self, Error> {
-        let region = taken.map().map_err(system("mmap"))?;
-        let Taken { lease, token, .. } = taken;
+        let Taken { stripes, token } = taken;
+        let region = stripes.map().map_err(system("mmap"))?;
+        let lease = stripes.lease;
         let all = 0..region.bytes();
         // The pages are in the server's hands: a lock of this process's own is a second one, and
         // who may not have it has the pages mapped all the same.

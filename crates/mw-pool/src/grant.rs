@@ -1,8 +1,8 @@
 //! What the server does for a client that asks.
 
-use crate::book::{Answer, Asker, Held, PoolId, Refused};
+use crate::book::{Answer, Asker, Held, LeaseId, PoolId, Refused, StripeId};
 use crate::peer::Peer;
-use crate::protocol::{Lease, LeaseState, PoolState, Refusal, Reply, Request};
+use crate::protocol::{Contents, Lease, LeaseState, PoolState, Refusal, Reply, Request};
 use crate::server::{Level, Server};
 use crate::spec::{Name, Spec};
 use crate::store::{self, Kept};
@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-type Granted = Result<(Reply, Vec<OwnedFd>), Refused>;
+pub(crate) type Granted = Result<(Reply, Vec<OwnedFd>), Refused>;
 
 fn done() -> Granted {
     Ok((Reply::Done, Vec::new()))
@@ -19,7 +19,19 @@ fn done() -> Granted {
 impl Server {
     pub(crate) fn grant(&mut self, peer: &Peer, request: Request) -> Granted {
         match request {
-            Request::Attach { pool, bytes, keep } => self.attach(peer, &pool, bytes, keep),
+            Request::Attach { pool, bytes, keep, segment: None } => {
+                let given = self.attach(peer, &pool, bytes, keep)?;
+                self.given(given, None)
+            }
+            Request::Attach { pool, bytes, keep: None, segment: Some(segment) } => {
+                self.may_tie(peer, &pool, segment)?;
+                let given = self.attach(peer, &pool, bytes, None)?;
+                self.given(given, Some(segment))
+            }
+            Request::Attach { .. } => {
+                Err((Refusal::Invalid, "a segment's contents are kept by the segment".to_owned()))
+            }
+            Request::Segment(id) => self.segment(peer, id),
             Request::Create(spec) => {
                 admin(peer)?;
                 self.create(spec).and_then(|_| done())
@@ -64,7 +76,7 @@ impl Server {
     }
 
     /// The pool, where this peer may know of it.
-    fn named(&self, peer: &Peer, name: &Name) -> Result<PoolId, Refused> {
+    pub(crate) fn named(&self, peer: &Peer, name: &Name) -> Result<PoolId, Refused> {
         let pool = self
             .book
             .find(name)
@@ -126,37 +138,56 @@ impl Server {
         Err((Refusal::TooLarge, why))
     }
 
-    fn attach(&mut self, peer: &Peer, name: &Name, bytes: u64, keep: Option<Name>) -> Granted {
+    fn attach(
+        &mut self,
+        peer: &Peer,
+        name: &Name,
+        bytes: u64,
+        keep: Option<Name>,
+    ) -> Result<(PoolId, Answer), Refused> {
         let id = self.named(peer, name)?;
         let asker = Asker { user: peer.user, process: peer.process };
         self.review_lingering();
         let (memory, proves) = (&self.memory, self.proves());
         let mut sure = |stripe| Self::verdict(memory, proves, stripe);
-        match self.book.attach(id, asker, bytes, keep, &mut sure)? {
+        Ok((id, self.book.attach(id, asker, bytes, keep, &mut sure)?))
+    }
+
+    /// Hands out what the book gave.
+    fn given(&mut self, (pool, answer): (PoolId, Answer), segment: Option<u32>) -> Granted {
+        let (lease, stripes, contents) = match answer {
             Answer::Wait { ready, coming } => {
-                let stripe = self.book.pool(id).map_or(0, |pool| pool.stripe_bytes);
+                let stripe = self.book.pool(pool).map_or(0, |pool| pool.stripe_bytes);
                 let (ready_bytes, coming_bytes) = (ready * stripe, coming * stripe);
-                Ok((Reply::Wait { ready_bytes, coming_bytes }, Vec::new()))
+                return Ok((Reply::Wait { ready_bytes, coming_bytes }, Vec::new()));
             }
-            Answer::Given { lease, stripes, contents } => {
-                let files = self.hand_out(lease, &stripes).map_err(|error| {
-                    // The book has it, nobody else does: it comes back as any other.
-                    self.book.ended(lease);
-                    (Refusal::Failed, format!("the descriptors of the lease: {error}"))
-                })?;
-                let pool = self.book.pool(id).ok_or((Refusal::Failed, String::new()))?;
-                let lease = Lease {
-                    id: lease,
-                    bytes: stripes.len() as u64 * pool.stripe_bytes,
-                    stripe_bytes: pool.stripe_bytes,
-                    granule_bytes: pool.spec.pages.granule_bytes(),
-                    locked: self.is_locked(id),
-                    contents,
-                };
-                self.state.leases_total += 1;
-                Ok((Reply::Attached(lease), files))
-            }
+            Answer::Given { lease, stripes, contents } => (lease, stripes, contents),
+        };
+        if let Some(segment) = segment {
+            self.book.tie(lease, segment);
         }
+        let files = self.hand_out(lease, &stripes).map_err(|error| {
+            // The book has it, nobody else does: it comes back as any other.
+            self.book.ended(lease);
+            (Refusal::Failed, format!("the descriptors of the lease: {error}"))
+        })?;
+        self.state.leases_total += 1;
+        Ok((Reply::Attached(self.told(lease, contents)?), files))
+    }
+
+    /// A lease, as its client is told.
+    pub(crate) fn told(&self, id: LeaseId, contents: Contents) -> Result<Lease, Refused> {
+        let held = self.book.lease(id);
+        let of = held.and_then(|held| Some((held, self.book.pool(held.pool)?)));
+        let (held, pool) = of.ok_or((Refusal::Failed, "the lease is gone".to_owned()))?;
+        Ok(Lease {
+            id,
+            bytes: held.stripes.len() as u64 * pool.stripe_bytes,
+            stripe_bytes: pool.stripe_bytes,
+            granule_bytes: pool.spec.pages.granule_bytes(),
+            locked: self.is_locked(held.pool),
+            contents,
+        })
     }
 
     /// The client's descriptors of a lease, once whatever would be needed after a kill is written.
@@ -169,11 +200,14 @@ impl Server {
             return Err(io::Error::other("the book cannot be written"));
         }
         let mut files = vec![other];
-        for stripe in stripes {
-            let memory = self.memory.get(stripe).ok_or(io::ErrorKind::NotFound)?;
-            files.push(memory.another()?);
-        }
+        files.extend(self.descriptors(stripes)?);
         Ok(files)
+    }
+
+    /// Descriptors of stripes for somebody else.
+    pub(crate) fn descriptors(&self, stripes: &[StripeId]) -> io::Result<Vec<OwnedFd>> {
+        let another = |id| self.memory.get(id).ok_or(io::ErrorKind::NotFound)?.another();
+        stripes.iter().map(another).collect()
     }
 
     fn is_locked(&self, id: PoolId) -> bool {
@@ -210,6 +244,7 @@ impl Server {
             bytes: lease.stripes.len() as u64 * pool.stripe_bytes,
             phase: lease.phase,
             keep: lease.keep.clone(),
+            segment: lease.segment,
         })
     }
 }

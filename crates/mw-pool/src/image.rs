@@ -114,7 +114,7 @@ fn encode(book: &Book) -> Vec<u8> {
             State::Returned => to.u8(2),
             State::Scrubbing => to.u8(3),
         };
-        to.u8(u8::from(stripe.last.is_some())).u32(stripe.last.unwrap_or(0));
+        to.some_u32(stripe.last);
     }
     to.u32(count(book.leases.len()));
     for (id, lease) in &book.leases {
@@ -125,7 +125,7 @@ fn encode(book: &Book) -> Vec<u8> {
             Phase::Draining => 1,
             Phase::Kept => 2,
         };
-        to.u64(lease.generation).u8(u8::from(lease.dirty)).u8(phase);
+        to.u64(lease.generation).u8(u8::from(lease.dirty)).u8(phase).some_u32(lease.segment);
     }
     to.bytes()
 }
@@ -153,8 +153,7 @@ fn decode(bytes: &[u8]) -> Option<Book> {
             3 => State::Scrubbing,
             _ => return None,
         };
-        let (had, user) = (from.flag()?, from.u32()?);
-        book.stripes.insert(id, Stripe { pool, state, last: had.then_some(user) });
+        book.stripes.insert(id, Stripe { pool, state, last: from.some_u32()? });
     }
     for _ in 0..from.u32()? {
         let id = from.u64()?;
@@ -167,7 +166,8 @@ fn decode(bytes: &[u8]) -> Option<Book> {
             2 => Phase::Kept,
             _ => return None,
         };
-        let held = Held { pool, user, process, stripes, keep, generation, dirty, phase };
+        let segment = from.some_u32()?;
+        let held = Held { pool, user, process, stripes, keep, generation, dirty, phase, segment };
         book.leases.insert(id, held);
     }
     from.end().map(|()| book)
@@ -194,7 +194,9 @@ mod tests {
         let asker = Asker { user: 7, process: 8 };
         let keep = Some("cache".parse().unwrap());
         let given = book.attach(pool, asker, 9 << 20, keep, &mut |_| Verdict::Free).unwrap();
-        assert!(matches!(given, Answer::Given { ref stripes, .. } if stripes.len() == 2));
+        let Answer::Given { lease, stripes, .. } = given else { panic!("{given:?}") };
+        assert_eq!(stripes.len(), 2);
+        book.tie(lease, 9);
         book
     }
 

@@ -20,6 +20,8 @@ mod memory;
 mod peer;
 pub mod protocol;
 #[cfg(feature = "server")]
+mod segment;
+#[cfg(feature = "server")]
 mod server;
 mod socket;
 pub mod spec;
@@ -29,7 +31,7 @@ mod wire;
 #[cfg(feature = "server")]
 mod work;
 
-pub use client::{Attach, Attachment, Client, Error, SOCKET, Taken};
+pub use client::{Attach, Attachment, Client, Error, SOCKET, Stripes, Taken};
 #[cfg(feature = "server")]
 pub use server::{Config, Level, Log, Preflight, Server, StartError};
 pub use spec::{BadName, Name, Nodes, Owners, Pages, Spec};

@@ -1,35 +1,59 @@
-//! Leases whose descriptor nobody has any more, but whose memory the process that asked for it maps:
-//! what `memwright run --pool` takes for a program, or a program that has closed all descriptors.
-//! Such a lease goes on until that process has ended, or until nobody has any of its memory. What then
-//! is still somebody's, a child's, is waited for as after any other lease.
+//! Leases that go on without their descriptor.
+//!
+//! - Of a process that has closed it and has the memory: daemons close what they do not know. Such a
+//!   lease goes on until that process has ended, or until nobody has any of its memory.
+//! - Of a System V segment: it goes on until that is gone.
+//!
+//! What then is still somebody's, a child's, is waited for as after any other lease.
 
 use crate::book::{LeaseId, Verdict};
+use crate::segment;
 use crate::server::Server;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::OwnedFd;
+
+/// What such a lease goes on with.
+#[derive(Debug)]
+pub(crate) enum With {
+    /// The process that asked for it, by a descriptor that is readable once it has ended
+    /// (pidfd_open(2)).
+    Process(OwnedFd),
+    /// Its segment.
+    Segment,
+}
 
 impl Server {
-    /// Whether a lease whose descriptor is closed goes on; its process is then known, by a descriptor
-    /// that is readable once it has ended (pidfd_open(2)).
+    /// Whether a lease whose descriptor is closed goes on.
     pub(crate) fn lingers(&mut self, id: LeaseId) -> bool {
-        let process = self.book.lease(id).and_then(|lease| i32::try_from(lease.process).ok());
-        let Some(process) = process.and_then(Pid::from_raw) else { return false };
-        if !self.is_somebodys(id) {
-            return false;
-        }
-        // Another process of the same number ends it no later than the next review does.
-        let Ok(process) = pidfd_open(process, PidfdFlags::empty()) else { return false };
-        self.lingering.insert(id, process);
+        let Some(with) = self.goes_on_with(id) else { return false };
+        self.lingering.insert(id, with);
         true
     }
 
-    /// Ends the leases that nobody has memory of any more.
-    pub(crate) fn review_lingering(&mut self) {
-        let ids: Vec<LeaseId> = self.lingering.keys().copied().collect();
-        for id in ids {
-            if !self.is_somebodys(id) {
-                self.over(id);
-            }
+    fn goes_on_with(&self, id: LeaseId) -> Option<With> {
+        let lease = self.book.lease(id)?;
+        if lease.segment.is_some() {
+            return segment::is_there(lease).then_some(With::Segment);
         }
+        let process = Pid::from_raw(i32::try_from(lease.process).ok()?)?;
+        if !self.is_somebodys(id) {
+            return None;
+        }
+        // Another process of the same number ends it no later than the next review does.
+        pidfd_open(process, PidfdFlags::empty()).ok().map(With::Process)
+    }
+
+    /// Ends the leases that nobody has any more.
+    pub(crate) fn review_lingering(&mut self) {
+        let is_over = |(id, with): (&LeaseId, &With)| {
+            let goes_on = match with {
+                With::Process(_) => self.is_somebodys(*id),
+                With::Segment => self.book.lease(*id).is_some_and(segment::is_there),
+            };
+            (!goes_on).then_some(*id)
+        };
+        let over: Vec<LeaseId> = self.lingering.iter().filter_map(is_over).collect();
+        over.into_iter().for_each(|id| self.over(id));
     }
 
     /// Whether the kernel says that somebody has memory of a lease.

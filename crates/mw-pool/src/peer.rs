@@ -18,7 +18,7 @@ const MAX_USERS: usize = 1024;
 pub(crate) struct Peer {
     pub(crate) user: u32,
     pub(crate) process: u32,
-    groups: Vec<u32>,
+    pub(crate) groups: Vec<u32>,
     /// Root, and who runs the server.
     pub(crate) admin: bool,
 }

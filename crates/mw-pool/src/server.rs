@@ -8,29 +8,28 @@
 //! - a lease's descriptor is kept before the client has the other end. One that is missing means a
 //!   lease that has ended, and whether its memory is still somebody's the kernel says.
 
+mod hear;
 mod stock;
 
 use crate::book::{Book, LeaseId, Phase, PoolId, StripeId, Verdict};
 use crate::clients::{Connection, SILENCE};
 use crate::image::Image;
+use crate::linger::With;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
-use crate::protocol::{CONSISTENT, ServerState};
-use crate::socket;
+use crate::protocol::ServerState;
 use crate::spec::{Pages, Spec};
 use crate::store::{self, Kept};
 use crate::work::Workers;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, chmod};
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen,
-    socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,8 +124,8 @@ pub struct Server {
     scrubbing: BTreeSet<StripeId>,
     /// Leases that said what is no word, or too much: they are heard no more, but for their end.
     muted: BTreeSet<LeaseId>,
-    /// Leases that go on without their descriptor, each with its process (`linger`).
-    pub(crate) lingering: BTreeMap<LeaseId, OwnedFd>,
+    /// Leases that go on without their descriptor.
+    pub(crate) lingering: BTreeMap<LeaseId, With>,
     pub(crate) aside: BTreeMap<PoolId, Aside>,
     workers: Workers,
     /// Whether somebody is populating.
@@ -394,94 +393,15 @@ impl Server {
         }
     }
 
-    /// Waits for something to happen.
-    fn wait(&mut self, most: Duration) -> io::Result<Ready> {
-        let now = Instant::now();
-        let judge = self.judge.map(|(at, _)| at.saturating_duration_since(now));
-        let wait = judge.map_or(most, |judge| judge.min(most));
-        let timeout = Timespec {
-            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1),
-            tv_nsec: wait.subsec_nanos().into(),
-        };
-        let leases: Vec<LeaseId> = self.leases.keys().copied().collect();
-        let mut polled: Vec<PollFd<'_>> =
-            [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
-        polled.extend(self.leases.iter().map(|(id, lease)| {
-            match (self.lingering.get(id), self.muted.contains(id)) {
-                (Some(process), _) => input(process.as_fd()),
-                (None, true) => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
-                (None, false) => input(lease.as_fd()),
-            }
-        }));
-        polled.extend(self.connections.iter().map(|c| input(c.socket.as_fd())));
-        match poll(&mut polled, Some(&timeout)) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
-            Err(error) => return Err(error.into()),
-        }
-        let mut rang = polled.iter().map(|fd| !fd.revents().is_empty());
-        let listener = rang.next().unwrap_or(false);
-        // The bell is heard at the next turn.
-        rang.next();
-        let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
-        let clients = rang.enumerate().filter(|(_, rang)| *rang).map(|(at, _)| at).collect();
-        Ok(Ready { listener, leases, clients })
-    }
-
-    /// Leases say a word, or are over when nobody has the other end.
-    fn hear_leases(&mut self, ready: &[LeaseId]) {
-        for id in ready {
-            let has_ended = self.lingering.contains_key(id);
-            let is_closed = has_ended || self.muted.contains(id) || self.hear_lease(*id);
-            if has_ended || is_closed && !self.lingers(*id) {
-                self.over(*id);
-            } else if is_closed {
-                self.judge_soon();
-            }
-        }
-    }
-
     pub(crate) fn over(&mut self, id: LeaseId) {
         self.book.ended(id);
         self.lingering.remove(&id);
         self.judge_soon();
     }
 
-    /// Whether it is over.
-    fn hear_lease(&mut self, id: LeaseId) -> bool {
-        let Some(lease) = self.leases.get(&id) else { return false };
-        let word = match socket::receive(lease.as_fd(), RecvFlags::DONTWAIT) {
-            Ok(word) if word.bytes.is_empty() => return true,
-            Ok(word) => word,
-            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
-        };
-        let user = self.book.lease(id).map_or(u32::MAX, |lease| lease.user);
-        self.state.stray_descriptors_total += word.descriptors.len() as u64;
-        if word.bytes == [CONSISTENT] && self.rates.allow(user, Instant::now()) {
-            self.book.consistent(id);
-        } else {
-            self.state.bad_messages_total += 1;
-            self.muted.insert(id);
-        }
-        false
-    }
-
     pub(crate) fn log(&self, level: Level, line: &str) {
         (self.config.log)(level, line);
     }
-}
-
-/// What happened.
-#[derive(Debug, Default)]
-struct Ready {
-    listener: bool,
-    leases: Vec<LeaseId>,
-    /// Places of connections.
-    clients: Vec<usize>,
-}
-
-fn input(fd: BorrowedFd<'_>) -> PollFd<'_> {
-    PollFd::from_borrowed_fd(fd, PollFlags::IN)
 }
 
 /// A stripe is a descriptor, and those of a client that is served are as many again.

@@ -45,6 +45,13 @@ impl Writer {
         self
     }
 
+    pub(crate) fn some_u32(&mut self, value: Option<u32>) -> &mut Self {
+        match value {
+            Some(value) => self.u8(1).u32(value),
+            None => self.u8(0),
+        }
+    }
+
     pub(crate) fn bytes(self) -> Vec<u8> {
         self.0
     }
@@ -88,6 +95,13 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn some_u32(&mut self) -> Option<Option<u32>> {
+        match self.flag()? {
+            true => self.u32().map(Some),
+            false => Some(None),
+        }
     }
 
     /// A text of at most `most` bytes.

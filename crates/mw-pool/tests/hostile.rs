@@ -59,7 +59,8 @@ fn refusal(reply: Option<(Reply, Vec<OwnedFd>)>) -> Refusal {
 fn what_is_no_message_is_refused_and_the_next_client_is_served() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 16);
-    let whole = Request::Attach { pool: pool.clone(), bytes: MIB, keep: None }.encode();
+    let whole =
+        Request::Attach { pool: pool.clone(), bytes: MIB, keep: None, segment: None }.encode();
     let mut long = whole.clone();
     long.resize(2 * MAX_MESSAGE_BYTES, 0);
     let mut other_version = whole.clone();
@@ -229,7 +230,8 @@ fn stranger_process() {
 /// The descriptors of a lease of the pool, its own first.
 fn raw_lease() -> Vec<OwnedFd> {
     let to = connected(&given_socket());
-    let request = Request::Attach { pool: "db".parse().unwrap(), bytes: 8 * MIB, keep: None };
+    let request =
+        Request::Attach { pool: "db".parse().unwrap(), bytes: 8 * MIB, keep: None, segment: None };
     send(&to, &request.encode(), SendFlags::NOSIGNAL).unwrap();
     match reply(&to) {
         Some((Reply::Attached(_), fds)) => fds,

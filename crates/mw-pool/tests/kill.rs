@@ -12,6 +12,7 @@ mod common;
 use common::{MIB, Memory, alone, eventually, spec};
 use mw_pool::protocol::Contents;
 use mw_pool::{Attach, Client, Config, Owners, Server, Spec};
+use mw_sys::SysvSegment;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::IoSliceMut;
@@ -179,9 +180,13 @@ fn client_process() {
     for turn in seed.. {
         let wanted = Attach::new("db".parse().unwrap(), (8 + turn % 3 * 8) * MIB).lock(false);
         let wanted = match turn % 2 {
-            0 => wanted.keep("cache".parse().unwrap()),
+            0 if turn % 5 != 4 => wanted.keep("cache".parse().unwrap()),
             _ => wanted,
         };
+        if turn % 5 == 4 {
+            use_segment(&client, wanted, own, &memory);
+            continue;
+        }
         let Ok(attached) = client.attach(&wanted.wait(Duration::from_millis(500))) else {
             continue;
         };
@@ -191,13 +196,44 @@ fn client_process() {
             Contents::Kept { .. } => memory.has_only(&attached, own),
         };
         if !seen {
-            std::fs::write(
-                Path::new(&std::env::var_os("MW_POOL_DIR").unwrap()).join("seen"),
-                format!("user {user} turn {turn}: {:?}", attached.contents()),
-            )
-            .unwrap();
+            saw(&format!("user {user} turn {turn}: {:?}", attached.contents()));
         }
         memory.fill(&attached, own);
+    }
+}
+
+/// Says that memory was not what it should have been.
+fn saw(what: &str) {
+    let dir = std::env::var_os("MW_POOL_DIR").unwrap();
+    std::fs::write(Path::new(&dir).join("seen"), what).unwrap();
+}
+
+/// Makes a segment whose memory is the pool's, uses it, and removes it.
+fn use_segment(client: &Client, wanted: Attach, own: u8, memory: &Memory) {
+    let segment = SysvSegment::create(0, 8 << 20, None).unwrap();
+    let id = segment.id().try_into().unwrap();
+    let tied = client.take(&wanted.segment(id).wait(Duration::from_millis(500)));
+    if tied.is_ok()
+        && let Ok(mapped) = client.segment(id)
+    {
+        let mapped = mapped.map().unwrap();
+        if !memory.is_all(&mapped, 0) {
+            saw(&format!("user {own}: segment {id} is not zero"));
+        }
+        memory.fill(&mapped, own);
+    }
+    segment.remove().unwrap();
+}
+
+/// Removes the segments that clients left which were killed (proc_sysvipc_shm(5): key, number, mode,
+/// size, two processes, attachments, user).
+fn remove_segments(user: u32) {
+    let all = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    for line in all.lines().skip(1) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        if fields[7].parse() == Ok(user) {
+            let _ = SysvSegment::of(fields[1].parse().unwrap()).remove();
+        }
     }
 }
 
@@ -281,6 +317,7 @@ fn campaign(trusting: bool, rounds: u64) {
         if what != 0 {
             let at = usize::try_from(random(&mut state) % 3).unwrap();
             clients.end(at);
+            remove_segments(USERS[at]);
             clients.0[at] = start_client(&manager, USERS[at], random(&mut state) % 6);
         }
         if what < 2 {
@@ -295,6 +332,7 @@ fn campaign(trusting: bool, rounds: u64) {
     }
     let leases = eventually_leases(&manager);
     drop(clients);
+    USERS.into_iter().for_each(remove_segments);
     eventually("all of it is back", || all_is_back(&manager));
     nothing_was_seen(&manager);
     let pool = manager.client().pools().unwrap().remove(0);
@@ -355,6 +393,10 @@ fn a_restart_disturbs_no_client_and_keeps_contents() {
     memory.fill(&kept, 5);
     let held = client.attach(&Attach::new(name(), 16 * MIB)).unwrap();
     memory.fill(&held, 6);
+    let segment = SysvSegment::create(0, 8 << 20, None).unwrap();
+    let id = segment.id().try_into().unwrap();
+    drop(client.take(&Attach::new(name(), 8 * MIB).segment(id)).unwrap());
+    memory.fill(&client.segment(id).unwrap().map().unwrap(), 7);
     manager.kill();
     assert!(memory.is_all(&held, 6) && memory.is_all(&kept, 5));
     kept.mark_consistent().unwrap();
@@ -363,7 +405,11 @@ fn a_restart_disturbs_no_client_and_keeps_contents() {
     let kept = client.attach(&wanted).unwrap();
     assert_eq!(kept.contents(), Contents::Kept { generation: 1, dirty: false });
     assert!(memory.is_all(&kept, 5));
-    assert_eq!(used(&manager).unwrap().leased, 32 * MIB);
+    let mapped = client.segment(id).unwrap().map().unwrap();
+    segment.remove().unwrap();
+    assert!(memory.is_all(&mapped, 7));
+    drop(mapped);
+    eventually("the segment's is back", || used(&manager).unwrap().leased == 32 * MIB);
     assert!(client.server().unwrap().stored);
     drop((kept, held));
     eventually("all of it is back", || all_is_back(&manager));

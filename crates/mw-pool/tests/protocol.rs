@@ -40,8 +40,9 @@ fn spec() -> Spec {
 fn requests() -> Vec<Request> {
     let name = || "db".parse().unwrap();
     vec![
-        Request::Attach { pool: name(), bytes: 1 << 40, keep: Some(name()) },
-        Request::Attach { pool: name(), bytes: 0, keep: None },
+        Request::Attach { pool: name(), bytes: 1 << 40, keep: Some(name()), segment: None },
+        Request::Attach { pool: name(), bytes: 0, keep: None, segment: Some(7) },
+        Request::Segment(8),
         Request::Create(spec()),
         Request::Create(Spec { nodes: Nodes::Bind(vec![0]), ..spec() }),
         Request::Create(Spec { nodes: Nodes::Local, pages: Pages::Base, ..spec() }),
@@ -92,6 +93,7 @@ fn replies() -> Vec<Reply> {
             bytes: 4,
             phase: Phase::Kept,
             keep: Some("cache".parse().unwrap()),
+            segment: Some(5),
         }),
         Reply::Refused(Refusal::Failed, "no".to_owned()),
     ]

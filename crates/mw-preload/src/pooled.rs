@@ -149,7 +149,7 @@ fn fits(asked: Asked, pages: Pages) -> Result<(), Why> {
 
 /// Maps stripes side by side, as far as `bytes`; they stay when their descriptors are closed.
 fn mapped(taken: &Taken, bytes: usize) -> std::io::Result<std::ops::Range<usize>> {
-    let region = taken.map()?;
+    let region = taken.stripes.map()?;
     let start = region.as_ptr().as_ptr();
     let all = region.bytes();
     std::mem::forget(region);

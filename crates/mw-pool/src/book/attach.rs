@@ -169,7 +169,8 @@ impl Book {
         let Asker { user, process } = asker;
         let given = stripes.clone();
         let phase = Phase::Active;
-        let held = Held { pool, user, process, stripes, keep, generation, dirty, phase };
+        let segment = None;
+        let held = Held { pool, user, process, stripes, keep, generation, dirty, phase, segment };
         self.leases.insert(lease, held);
         Answer::Given { lease, stripes: given, contents }
     }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
+use mw_sys::Region;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -112,6 +113,23 @@ pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// What is mapped from a pool.
+pub(crate) trait Mapped {
+    fn region(&self) -> &Region;
+}
+
+impl Mapped for Attachment {
+    fn region(&self) -> &Region {
+        self.region()
+    }
+}
+
+impl Mapped for Region {
+    fn region(&self) -> &Region {
+        self
+    }
+}
+
 /// The memory of this process, which no reference is made to.
 pub(crate) struct Memory(File);
 
@@ -120,35 +138,35 @@ impl Memory {
         Self(File::options().read(true).write(true).open("/proc/self/mem").unwrap())
     }
 
-    pub(crate) fn fill(&self, memory: &Attachment, byte: u8) {
+    pub(crate) fn fill(&self, memory: &impl Mapped, byte: u8) {
         use std::os::unix::fs::FileExt;
         let bytes = vec![byte; PIECE];
-        for offset in (0..memory.bytes()).step_by(bytes.len()) {
+        for offset in (0..memory.region().bytes()).step_by(bytes.len()) {
             self.0.write_all_at(&bytes, at(memory, offset)).unwrap();
         }
     }
 
     /// Whether every byte is this one.
-    pub(crate) fn is_all(&self, memory: &Attachment, byte: u8) -> bool {
+    pub(crate) fn is_all(&self, memory: &impl Mapped, byte: u8) -> bool {
         self.all(memory, &|seen| seen == [byte; PIECE])
     }
 
     /// Whether every byte is this one or zero.
-    pub(crate) fn has_only(&self, memory: &Attachment, byte: u8) -> bool {
+    pub(crate) fn has_only(&self, memory: &impl Mapped, byte: u8) -> bool {
         let own = |seen: &[u8]| seen.iter().all(|seen| *seen == byte || *seen == 0);
         self.all(memory, &|seen| seen == [byte; PIECE] || seen == [0; PIECE] || own(seen))
     }
 
-    fn all(&self, memory: &Attachment, right: &dyn Fn(&[u8]) -> bool) -> bool {
+    fn all(&self, memory: &impl Mapped, right: &dyn Fn(&[u8]) -> bool) -> bool {
         use std::os::unix::fs::FileExt;
         let mut bytes = vec![0; PIECE];
-        (0..memory.bytes()).step_by(PIECE).all(|offset| {
+        (0..memory.region().bytes()).step_by(PIECE).all(|offset| {
             self.0.read_exact_at(&mut bytes, at(memory, offset)).unwrap();
             right(&bytes)
         })
     }
 }
 
-fn at(memory: &Attachment, offset: usize) -> u64 {
-    (memory.as_ptr().as_ptr().expose_provenance() + offset) as u64
+fn at(memory: &impl Mapped, offset: usize) -> u64 {
+    (memory.region().as_ptr().as_ptr().expose_provenance() + offset) as u64
 }

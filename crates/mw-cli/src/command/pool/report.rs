@@ -44,6 +44,8 @@ struct Lease {
     phase: &'static str,
     /// The name under which its contents are kept.
     keep: Option<String>,
+    /// The System V segment whose memory it is.
+    segment: Option<u32>,
 }
 
 /// A server.
@@ -291,6 +293,7 @@ fn lease(state: LeaseState) -> Lease {
             Phase::Kept => "kept",
         },
         keep: state.keep.map(|name| name.to_string()),
+        segment: state.segment,
     }
 }
 

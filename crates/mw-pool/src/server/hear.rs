@@ -1,0 +1,101 @@
+//! What the server waits for, and what becomes of leases.
+
+use super::Server;
+use crate::book::LeaseId;
+use crate::linger::With;
+use crate::protocol::CONSISTENT;
+use crate::socket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::RecvFlags;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// What happened.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    pub(super) listener: bool,
+    pub(super) leases: Vec<LeaseId>,
+    /// Places of connections.
+    pub(super) clients: Vec<usize>,
+}
+
+fn input(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
+}
+
+impl Server {
+    /// Waits for something to happen.
+    pub(super) fn wait(&mut self, most: Duration) -> io::Result<Ready> {
+        let now = Instant::now();
+        let judge = self.judge.map(|(at, _)| at.saturating_duration_since(now));
+        let wait = judge.map_or(most, |judge| judge.min(most));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let (leases, heard): (Vec<LeaseId>, Vec<PollFd<'_>>) = self.heard().unzip();
+        let mut polled: Vec<PollFd<'_>> =
+            [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
+        polled.extend(heard);
+        polled.extend(self.connections.iter().map(|c| input(c.socket.as_fd())));
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut rang = polled.iter().map(|fd| !fd.revents().is_empty());
+        let listener = rang.next().unwrap_or(false);
+        // The bell is heard at the next turn.
+        rang.next();
+        let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
+        let clients = rang.enumerate().filter(|(_, rang)| *rang).map(|(at, _)| at).collect();
+        Ok(Ready { listener, leases, clients })
+    }
+
+    /// What says that something has become of a lease.
+    fn heard(&self) -> impl Iterator<Item = (LeaseId, PollFd<'_>)> {
+        self.leases.iter().filter_map(|(id, lease)| {
+            let muted = self.muted.contains(id);
+            let heard = match (self.lingering.get(id), muted) {
+                (Some(With::Process(process)), _) => input(process.as_fd()),
+                (Some(With::Segment), _) => return None,
+                (None, true) => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
+                (None, false) => input(lease.as_fd()),
+            };
+            Some((*id, heard))
+        })
+    }
+
+    /// Leases say a word, or are over when nobody has the other end.
+    pub(super) fn hear_leases(&mut self, ready: &[LeaseId]) {
+        for id in ready {
+            let has_ended = self.lingering.contains_key(id);
+            let is_closed = has_ended || self.muted.contains(id) || self.hear_lease(*id);
+            if has_ended || is_closed && !self.lingers(*id) {
+                self.over(*id);
+            } else if is_closed {
+                self.judge_soon();
+            }
+        }
+    }
+
+    /// Whether it is over.
+    fn hear_lease(&mut self, id: LeaseId) -> bool {
+        let Some(lease) = self.leases.get(&id) else { return false };
+        let word = match socket::receive(lease.as_fd(), RecvFlags::DONTWAIT) {
+            Ok(word) if word.bytes.is_empty() => return true,
+            Ok(word) => word,
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        };
+        let user = self.book.lease(id).map_or(u32::MAX, |lease| lease.user);
+        self.state.stray_descriptors_total += word.descriptors.len() as u64;
+        if word.bytes == [CONSISTENT] && self.rates.allow(user, Instant::now()) {
+            self.book.consistent(id);
+        } else {
+            self.state.bad_messages_total += 1;
+            self.muted.insert(id);
+        }
+        false
+    }
+}
