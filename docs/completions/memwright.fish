@@ -105,14 +105,14 @@ complete -c memwright -n "__fish_memwright_using_subcommand run" -l huge -d 'Tra
 auto\t'For large memory that is populated at once, where they are free without compaction'
 always\t'For all large private memory'"
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io -d 'Keep transfers of files that are at least this large, and sequential runs, out of the page cache; a setting of \'memwright iotune\' for the path goes before [default: cached]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool -d 'Take large shared memory from this pool (see pool), which has it ready; what the pool cannot serve is had the ordinary way' -r
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool -d 'Take large shared memory, System V segments too, from this pool (see pool), which has it ready; what the pool cannot serve is had the ordinary way' -r
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l threshold -d 'Do in parallel what is at least this large, 1M or more [default: 32M]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l library -d 'The library that the command is run with [default: libmemwright_preload.so beside this program or in ../lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l lock -d 'Lock what the command maps, as it is touched; populate large memory when it is mapped'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l prefault -d 'Populate large memory when it is mapped, in parallel'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io-reads -d 'The same for reads'
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool-strict -d 'Refuse what the pool cannot serve: the command does not start without the pool, and its mmap fails with ENOMEM'
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool-strict -d 'Refuse what the pool cannot serve: the command does not start without the pool, and its mmap and shmget fail with ENOMEM'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'Say at exit, on standard error, what was done and how much time that saved'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l explain -d 'Say what would be done for the command, and what keeps it from being done; run nothing'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'

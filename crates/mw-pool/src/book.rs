@@ -15,6 +15,7 @@
 //!          dropped: given back to the kernel, populated anew                         zeroing failed
 //! ```
 //!
+//! The lease of a System V segment has no descriptor that counts: it ends when the segment is gone.
 //! A lease that keeps its contents takes the lower way: it stays together, *draining* until none of
 //! its stripes is anybody's, then *kept*.
 //!

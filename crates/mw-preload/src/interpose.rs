@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "names without mangling, and calls that C answers for")]
 
 use crate::map::{self, Request};
-use crate::{kernel, lock, release, seccomp, settings};
+use crate::{kernel, lock, release, seccomp, settings, sysv};
 use libc::{c_int, c_long, off_t, size_t};
 use std::ffi::c_void;
 
@@ -124,12 +124,39 @@ pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) 
     unsafe { kernel::madvise(at, bytes, advice) }
 }
 
+/// shmget(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmget(key: libc::key_t, bytes: size_t, flags: c_int) -> c_int {
+    if bytes >= settings::threshold()
+        && let Some(id) = sysv::create(key, bytes, flags)
+    {
+        return id;
+    }
+    // SAFETY: the caller's own request.
+    unsafe { kernel::shmget(key, bytes, flags) }
+}
+
+/// shmctl(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int {
+    sysv::control(id, command, buffer)
+}
+
 /// shmat(2).
 ///
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void {
+    if let Some(attached) = sysv::attach(id, at, flags) {
+        return attached;
+    }
     // SAFETY: the caller's own request.
     let attached = unsafe { kernel::shmat(id, at, flags) };
     if settings::prefault() && attached != libc::MAP_FAILED {
@@ -144,6 +171,9 @@ pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *m
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
+    if let Some(done) = sysv::detach(at) {
+        return done;
+    }
     if settings::threshold() != usize::MAX {
         release::before_detaching(at);
     }

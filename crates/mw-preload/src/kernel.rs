@@ -29,6 +29,8 @@ calls! {
         at: *mut c_void, old: usize, new: usize, flags: c_int, to: *mut c_void
     ) -> *mut c_void;
     mincore = SYS_mincore(at: *mut c_void, bytes: usize, resident: *mut u8) -> c_int;
+    mprotect = SYS_mprotect(at: *mut c_void, bytes: usize, prot: c_int) -> c_int;
+    shmget = SYS_shmget(key: libc::key_t, bytes: usize, flags: c_int) -> c_int;
     shmat = SYS_shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void;
     shmdt = SYS_shmdt(at: *const c_void) -> c_int;
     shmctl = SYS_shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int;

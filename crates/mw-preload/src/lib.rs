@@ -9,6 +9,7 @@
 //! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
 //! | mmap of shared anonymous memory | with `--pool`: a mapping of a pool's memory, which is there already |
 //! | munmap of one mapping | moved away, emptied in parallel there, then unmapped |
+//! | shmget, shmat, shmdt, shmctl of a new segment | with `--pool`: the kernel's segment, a pool's memory (`sysv`) |
 //! | shmdt | emptied in parallel, then the kernel's own call |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
 //! | prctl | looked at: whoever installs a seccomp filter is left alone from then on |
@@ -57,6 +58,7 @@ mod release;
 mod seccomp;
 mod settings;
 mod stats;
+mod sysv;
 pub mod transfer;
 mod trial;
 mod uncached;

@@ -9,7 +9,7 @@ use crate::large;
 use crate::pooled::{self, Pooled};
 use crate::settings::{self, Huge};
 use crate::stats::Call;
-use crate::{kernel, lock};
+use crate::{kernel, lock, sysv};
 use libc::off_t;
 use mw_segment::Existing;
 use mw_sys::Fault;
@@ -182,7 +182,10 @@ fn in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> 
 /// After shmat(2) of a System V segment.
 #[cold]
 pub(crate) fn attached(id: c_int, at: *mut c_void) {
-    let Some(bytes) = segment_bytes(id).filter(|bytes| *bytes >= settings::threshold()) else {
+    let Some(bytes) = sysv::status(id)
+        .map(|about| about.shm_segsz)
+        .filter(|bytes| *bytes >= settings::threshold())
+    else {
         return;
     };
     let Some(addresses) = kernel::pages(at, bytes) else { return };
@@ -194,16 +197,4 @@ pub(crate) fn attached(id: c_int, at: *mut c_void) {
             kernel::mlock(at, bytes)
         };
     }
-}
-
-/// How large a System V segment is.
-pub(crate) fn segment_bytes(id: c_int) -> Option<usize> {
-    let _errno = kernel::Errno::kept();
-    // SAFETY: plain numbers, for which all bits zero is a value.
-    #[allow(unsafe_code, reason = "a structure of C")]
-    let mut about: libc::shmid_ds = unsafe { std::mem::zeroed() };
-    // SAFETY: `about` is live and of the type that is written (shmctl(2), IPC_STAT).
-    #[allow(unsafe_code, reason = "a system call")]
-    let asked = unsafe { kernel::shmctl(id, libc::IPC_STAT, &raw mut about) };
-    (asked == 0).then_some(about.shm_segsz)
 }

@@ -20,12 +20,14 @@
 
 use crate::apart::apart;
 use crate::map::Request;
+use crate::settings::{self, Pool};
 use crate::stats::{self, Call};
-use crate::{kernel, large, settings};
-use mw_pool::{Attach, Client, Name, Pages, Taken};
+use crate::{kernel, large};
+use mw_pool::{Attach, Client, Name, Pages, Stripes};
 use mw_segment::Existing;
 use std::ffi::{c_int, c_void};
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -34,28 +36,68 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_secs(2);
 const WAIT_PER_GIB: Duration = Duration::from_millis(100);
 
-/// `MAP_HUGE_SHIFT` and `MAP_HUGE_MASK` (mmap(2)).
-const HUGE_SHIFT: c_int = 26;
-const HUGE_MASK: c_int = 0x3f;
+/// `MAP_HUGE_SHIFT` and `MAP_HUGE_MASK` (mmap(2)), as those of shmget(2) are.
+pub(crate) const HUGE_SHIFT: c_int = 26;
+pub(crate) const HUGE_MASK: c_int = 0x3f;
 
 /// Said once in a process.
 static SAID: AtomicBool = AtomicBool::new(false);
 
 /// What is asked of a pool.
 #[derive(Clone, Copy)]
-struct Asked {
-    bytes: usize,
-    flags: c_int,
-    /// Whether base pages are mapped at once too.
-    at_once: bool,
+pub(crate) struct Asked {
+    pub(crate) bytes: usize,
+    /// Whether huge pages of the kernel's pool are asked for, of this size if one is said.
+    huge: Option<Option<u64>>,
+    /// Whether the program unmaps it by its size, which must be whole pages then.
+    by_size: bool,
+}
+
+impl Asked {
+    /// `flags` of a call, one of which asks for huge pages.
+    pub(crate) fn new(bytes: usize, flags: c_int, huge: c_int) -> Self {
+        let size = (flags >> HUGE_SHIFT) & HUGE_MASK;
+        let size = (size != 0).then(|| 1_u64.checked_shl(size.unsigned_abs()).unwrap_or(0));
+        Self { bytes, huge: (flags & huge != 0).then_some(size), by_size: true }
+    }
+
+    /// It is unmapped by where it starts alone.
+    pub(crate) fn whole(self) -> Self {
+        Self { by_size: false, ..self }
+    }
+
+    /// How long it is waited for.
+    pub(crate) fn wait(self) -> Duration {
+        WAIT + WAIT_PER_GIB.mul_f64(self.bytes as f64 / f64::from(1 << 30))
+    }
 }
 
 /// Why the pool does not serve a request.
-enum Why {
+pub(crate) enum Why {
     /// It has other pages than the program asks for.
     OtherPages,
     /// In words.
     Said(String),
+}
+
+impl Why {
+    pub(crate) fn said(why: impl fmt::Display) -> Self {
+        Self::Said(why.to_string())
+    }
+
+    /// There is nobody who could ask it.
+    pub(crate) fn alone() -> Self {
+        Self::said("no thread can be made to ask it")
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherPages => f.write_str("it has other pages than are asked for"),
+            Self::Said(why) => f.write_str(why),
+        }
+    }
 }
 
 /// What became of a request.
@@ -75,27 +117,37 @@ pub(crate) fn map(request: &Request) -> Pooled {
     };
     let wants = request.flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0;
     let at_once = wants || settings::prefault();
-    let asked = Asked { bytes: request.bytes, flags: request.flags, at_once };
-    let taken = apart(&|existing| Some(take(existing, pool, asked)));
-    let why = match taken {
+    let asked = Asked::new(request.bytes, request.flags, libc::MAP_HUGETLB);
+    let why = match apart(&|existing| Some(take(existing, pool, asked, at_once))) {
         Some(Ok(at)) => return Pooled::Mapped(kernel::pointer(at)),
-        Some(Err(Why::OtherPages)) if !settings::is_pool_strict() => return Pooled::Plain,
-        Some(Err(Why::OtherPages)) => "it has other pages than are asked for".to_owned(),
-        Some(Err(Why::Said(why))) => why,
-        None => "no thread can be made to ask it".to_owned(),
+        Some(Err(why)) => why,
+        None => Why::alone(),
     };
-    let (then, result) = match settings::is_pool_strict() {
-        true => ("refused, as --pool-strict says", Pooled::Refused),
-        false => ("memory is allocated the ordinary way", Pooled::Plain),
-    };
+    if may_be_had_otherwise(pool, &why) { Pooled::Plain } else { Pooled::Refused }
+}
+
+/// Whether what the pool does not serve is had the ordinary way, which is said.
+pub(crate) fn may_be_had_otherwise(pool: Pool, why: &Why) -> bool {
+    let strict = settings::is_pool_strict();
+    // Who asks for huge pages asks again without.
+    if strict || !matches!(why, Why::OtherPages) {
+        let then = match strict {
+            true => "refused, as --pool-strict says",
+            false => "memory is allocated the ordinary way",
+        };
+        say(pool, format_args!("{why}; {then}"));
+    }
+    !strict
+}
+
+/// Says something of a pool, once in a process.
+pub(crate) fn say(pool: Pool, what: fmt::Arguments<'_>) {
     if !SAID.swap(true, Ordering::Relaxed) {
         let mut line = stats::Line::default();
-        let name = pool.name;
         // What is too long for a line is cut.
-        let _ = writeln!(line, "memwright: pool {name}: {why}; {then}");
+        let _ = writeln!(line, "memwright: pool {}: {what}", pool.name);
         stats::say(line.text());
     }
-    result
 }
 
 fn is_for_a_pool(request: &Request) -> bool {
@@ -110,46 +162,42 @@ fn is_for_a_pool(request: &Request) -> bool {
         && request.prot == libc::PROT_READ | libc::PROT_WRITE
 }
 
-fn take(existing: &Existing<'_>, pool: settings::Pool, asked: Asked) -> Result<usize, Why> {
-    let said = |error: mw_pool::Error| Why::Said(error.to_string());
-    let name: Name =
-        pool.name.parse().map_err(|error: mw_pool::BadName| Why::Said(error.to_string()))?;
-    let client = Client::new(pool.socket);
-    let state = client.pool(&name).map_err(said)?;
-    fits(asked, state.spec.pages)?;
+fn take(existing: &Existing<'_>, pool: Pool, asked: Asked, at_once: bool) -> Result<usize, Why> {
+    let (client, wanted, pages) = wanted(pool, asked)?;
+    let taken = client.take(&wanted).map_err(Why::said)?;
     let bytes = asked.bytes.next_multiple_of(mw_sys::page_bytes());
-    let wait = WAIT + WAIT_PER_GIB.mul_f64(bytes as f64 / f64::from(1 << 30));
-    let taken = client.take(&Attach::new(name, bytes as u64).wait(wait)).map_err(said)?;
-    let addresses = mapped(&taken, bytes).map_err(|error| Why::Said(format!("mmap: {error}")))?;
+    let addresses = mapped(&taken.stripes, bytes)?;
     let start = addresses.start;
-    if state.spec.pages != Pages::Base || asked.at_once {
-        let _ = large::parts(&addresses, large::MAX_PARTS)
-            .and_then(|parts| large::populate(existing, Call::Pool, &parts).ok());
-    } else {
-        stats::count(Call::Pool, bytes, Duration::ZERO, None);
-    }
+    arrived(existing, &addresses, pages != Pages::Base || at_once);
     Ok(start)
 }
 
-/// Whether the program can do with the pool's pages what it would do with its own.
+/// What to ask whom for, where the pool has pages that the program can do with what it would do with
+/// its own.
+pub(crate) fn wanted(pool: Pool, asked: Asked) -> Result<(Client, Attach, Pages), Why> {
+    let name: Name = pool.name.parse().map_err(|error: mw_pool::BadName| Why::said(error))?;
+    let client = Client::new(pool.socket);
+    let pages = client.pool(&name).map_err(Why::said)?.spec.pages;
+    fits(asked, pages)?;
+    let bytes = asked.bytes.next_multiple_of(mw_sys::page_bytes());
+    let attach = Attach::new(name, bytes as u64).wait(asked.wait());
+    Ok((client, attach, pages))
+}
+
 fn fits(asked: Asked, pages: Pages) -> Result<(), Why> {
     let granule = pages.granule_bytes();
-    let wants_huge = asked.flags & libc::MAP_HUGETLB != 0;
-    let wanted = (asked.flags >> HUGE_SHIFT) & HUGE_MASK;
-    let other = wanted != 0 && 1_u64.checked_shl(wanted.unsigned_abs()) != Some(granule);
-    match pages.is_hugetlb() {
-        false if wants_huge => Err(Why::OtherPages),
-        true if wants_huge && other => Err(Why::OtherPages),
-        true if !(asked.bytes as u64).is_multiple_of(granule) => {
-            Err(Why::Said(format!("{} bytes are no whole pages of it", asked.bytes)))
-        }
-        _ => Ok(()),
+    match asked.huge {
+        Some(_) if !pages.is_hugetlb() => Err(Why::OtherPages),
+        Some(Some(size)) if size != granule => Err(Why::OtherPages),
+        _ if !pages.is_hugetlb() || !asked.by_size => Ok(()),
+        _ if (asked.bytes as u64).is_multiple_of(granule) => Ok(()),
+        _ => Err(Why::Said(format!("{} bytes are no whole pages of it", asked.bytes))),
     }
 }
 
 /// Maps stripes side by side, as far as `bytes`; they stay when their descriptors are closed.
-fn mapped(taken: &Taken, bytes: usize) -> std::io::Result<std::ops::Range<usize>> {
-    let region = taken.stripes.map()?;
+pub(crate) fn mapped(stripes: &Stripes, bytes: usize) -> Result<Range<usize>, Why> {
+    let region = stripes.map().map_err(|error| Why::Said(format!("mmap: {error}")))?;
     let start = region.as_ptr().as_ptr();
     let all = region.bytes();
     std::mem::forget(region);
@@ -162,6 +210,15 @@ fn mapped(taken: &Taken, bytes: usize) -> std::io::Result<std::ops::Range<usize>
     }
     let start = start.expose_provenance();
     Ok(start..start + bytes)
+}
+
+/// Counts what has come from the pool, its pages in the page tables if that is to be at once.
+pub(crate) fn arrived(existing: &Existing<'_>, addresses: &Range<usize>, at_once: bool) {
+    if !at_once {
+        return stats::count(Call::Pool, addresses.len(), Duration::ZERO, None);
+    }
+    let _ = large::parts(addresses, large::MAX_PARTS)
+        .and_then(|parts| large::populate(existing, Call::Pool, &parts).ok());
 }
 
 #[cfg(test)]
@@ -201,7 +258,7 @@ mod tests {
             (4 << 20, huge, Pages::Thp, false),
         ] {
             assert_eq!(
-                fits(Asked { bytes, flags, at_once: false }, pages).is_ok(),
+                fits(Asked::new(bytes, flags, libc::MAP_HUGETLB), pages).is_ok(),
                 fit,
                 "{bytes} {flags:x}"
             );

@@ -3,9 +3,9 @@
 use crate::apart::apart;
 use crate::kernel;
 use crate::large::{self, MAX_PARTS};
-use crate::map;
 use crate::settings;
 use crate::stats::{self, Call};
+use crate::sysv;
 use mw_segment::{Existing, Memory, Part, Phase};
 use mw_sys::{Fault, Region};
 use std::ffi::{c_int, c_void};
@@ -154,7 +154,7 @@ fn empty_segment(existing: &Existing<'_>, at: usize) -> Option<()> {
     let mapping = mw_segment::mapping_at(at).ok()??;
     // A segment's inode is its number (ipc/shm.c). Whatever else is there is not detached either.
     let id = c_int::try_from(mapping.inode).ok().filter(|_| mapping.shared)?;
-    let bytes = map::segment_bytes(id)?.checked_next_multiple_of(mapping.page_bytes)?;
+    let bytes = sysv::status(id)?.shm_segsz.checked_next_multiple_of(mapping.page_bytes)?;
     let is_whole = mapping.addresses.len() == bytes && bytes >= settings::release_threshold();
     is_whole.then(|| empty(existing, mapping.addresses, Call::Unmap))
 }

@@ -7,13 +7,14 @@ mod common;
 #[path = "../../mw-pool/tests/common/mod.rs"]
 mod pools;
 
-use common::{Compiled, preload, run, text};
+use common::{Compiled, preload, run, same, text};
 use mw_pool::protocol::Refusal;
 use mw_pool::{Attach, Error};
 use pools::{MIB, Running};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const POOL: &str = "db";
@@ -90,29 +91,98 @@ fn what_a_living_program_has_is_not_waited_for() {
     drop(server.client.attach(&all).unwrap());
 }
 
+/// A System V segment's key, removed with whatever it names.
+struct Key(String);
+
+impl Key {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("{:#x}", 0x6d00_0000 + std::process::id() % 0xffff * 16 + number))
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        let _ = Command::new("ipcrm").args(["-M", &self.0]).output();
+    }
+}
+
+#[test]
+fn a_segment_is_the_kernels_in_all_but_its_memory() {
+    let (server, program) = (server(), Compiled::new("segment.c"));
+    let plain = text(run(&mut program.command(&[SIZE])));
+    let with = run_pooled(&server, &mut program.command(&[SIZE]));
+    assert!(said(&with).contains("from the pool"), "{}", said(&with));
+    same("segment", &plain, &text(with));
+    server.whole(POOL);
+}
+
+#[test]
+fn a_segment_outlives_who_made_it_and_ends_with_its_removal() {
+    let (server, program) = (server(), Compiled::new("segment.c"));
+    let ways = ["make", "use", "use", "remove"];
+    let key = Key::new();
+    let play = |run: &dyn Fn(&mut Command) -> Output| -> String {
+        ways.map(|way| text(run(&mut program.command(&[SIZE, way, &key.0])))).concat()
+    };
+    let plain = play(&run);
+    let with = play(&|command| {
+        let output = run_pooled(&server, command);
+        let leases = server.client.leases().unwrap();
+        assert!(matches!(leases.as_slice(), [lease] if lease.segment.is_some()), "{leases:?}");
+        output
+    });
+    same("segments", &plain, &with);
+    assert!(with.contains("as it was left 1"), "{with}");
+    server.whole(POOL);
+}
+
+#[test]
+fn a_segment_whose_memory_is_lost_is_not_attached() {
+    let program = Compiled::new("segment.c");
+    let key = Key::new();
+    run_pooled(&server(), &mut program.command(&[SIZE, "make", &key.0]));
+    let other = server();
+    // It was made just now, and is waited for.
+    let used = run_pooled(&other, &mut program.command(&[SIZE, "use", &key.0]));
+    assert_eq!(text(used), "not attached: Permission denied\n");
+    let plain = run_pooled(&other, &mut program.command(&[SIZE]));
+    assert!(said(&plain).contains("from the pool"), "{}", said(&plain));
+}
+
+/// Programs, each with what it says where its call is refused.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("shared.c", "mmap: Cannot allocate memory\n"),
+    ("segment.c", "shmget: Cannot allocate memory\n"),
+];
+
 #[test]
 fn without_a_server_or_room_it_is_had_the_ordinary_way_with_one_line() {
-    let (server, program) = (server(), Compiled::new("shared.c"));
-    let plain = text(run(&mut program.command(&[SIZE])));
+    let server = server();
     let nowhere = server.socket.with_file_name("nowhere");
-    for (pool, socket, size, why) in [
-        (POOL, &nowhere, SIZE, "no pool server answers"),
-        ("other", &server.socket, SIZE, "there is no pool 'other'"),
-        (POOL, &server.socket, "90", "memwright: pool db: "),
-        ("no/name", &server.socket, SIZE, "is no name"),
-    ] {
-        let of = |strict: &str| {
-            let mut command = program.command(&[size]);
-            let command = from_pool(&mut command, pool).env("MEMWRIGHT_POOL_SOCKET", socket);
-            command.env("MEMWRIGHT_POOL_STRICT", strict).output().unwrap()
-        };
-        let with = of("0");
-        assert!(said(&with).contains(why), "{}", said(&with));
-        let notices = said(&with).lines().filter(|line| line.starts_with("memwright: ")).count();
-        assert_eq!(notices, 1, "{}", said(&with));
-        assert_eq!(text(with), plain);
-        let strict = of("1");
-        assert!(said(&strict).contains("--pool-strict"), "{}", said(&strict));
-        assert_eq!(text(strict), "mmap: Cannot allocate memory\n");
+    for (source, refused) in PROGRAMS {
+        let program = Compiled::new(source);
+        for (pool, socket, size, why) in [
+            (POOL, &nowhere, SIZE, "no pool server answers"),
+            ("other", &server.socket, SIZE, "there is no pool 'other'"),
+            (POOL, &server.socket, "90", "memwright: pool db: "),
+            ("no/name", &server.socket, SIZE, "is no name"),
+        ] {
+            let of = |strict: &str| {
+                let mut command = program.command(&[size]);
+                let command = from_pool(&mut command, pool).env("MEMWRIGHT_POOL_SOCKET", socket);
+                command.env("MEMWRIGHT_POOL_STRICT", strict).output().unwrap()
+            };
+            let with = of("0");
+            assert!(said(&with).contains(why), "{}", said(&with));
+            let notices =
+                said(&with).lines().filter(|line| line.starts_with("memwright: ")).count();
+            assert_eq!(notices, 1, "{}", said(&with));
+            same(source, &text(run(&mut program.command(&[size]))), &text(with));
+            let strict = of("1");
+            assert!(said(&strict).contains("--pool-strict"), "{}", said(&strict));
+            assert_eq!(text(strict), refused);
+        }
     }
 }

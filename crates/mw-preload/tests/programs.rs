@@ -114,7 +114,7 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
     exported.sort_unstable();
     let mut expected = vec![
         "madvise", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap", "prctl", "shmat",
-        "shmdt",
+        "shmctl", "shmdt", "shmget",
     ];
     expected.extend(["copy_file_range", "sendfile", "sendfile64"]);
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);

@@ -23,12 +23,12 @@ pub struct RunArgs {
     /// The same for reads
     #[arg(long)]
     pub direct_io_reads: bool,
-    /// Take large shared memory from this pool (see pool), which has it ready; what the pool cannot
-    /// serve is had the ordinary way
+    /// Take large shared memory, System V segments too, from this pool (see pool), which has it ready;
+    /// what the pool cannot serve is had the ordinary way
     #[arg(long, value_name = "NAME")]
     pub pool: Option<mw_pool::Name>,
     /// Refuse what the pool cannot serve: the command does not start without the pool, and its mmap
-    /// fails with ENOMEM
+    /// and shmget fail with ENOMEM
     #[arg(long)]
     pub pool_strict: bool,
     /// Do in parallel what is at least this large, 1M or more [default: 32M]
