@@ -6,7 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::Source;
-use mw_model::Report;
+use mw_model::{Look, Report, Window};
+use mw_proc::meminfo::Meminfo;
 use mw_rules::RULES;
 use std::collections::BTreeMap;
 use std::fs;
@@ -118,4 +119,29 @@ fn pages_that_compaction_cannot_move_are_told_apart() {
     };
     assert!(says("fragmented-node/firing"), "pages in pipes");
     assert!(!says("field-report/thrashed"), "left behind by swap thrash");
+}
+
+#[test]
+fn pages_that_are_held_are_told_from_what_is_locked() {
+    fn node(window: &mut Window) -> &mut Meminfo {
+        let Look::Seen(meminfo) = &mut window.now.sample.nodes[0].meminfo else { panic!("node 0") };
+        meminfo
+    }
+    fn add(field: &mut Option<u64>, mib: u64) {
+        *field = field.map(|bytes| bytes + (mib << 20));
+    }
+    let is_held = |window: &Window| {
+        let findings = mw_rules::check(window, None).findings;
+        findings.iter().any(|f| f.rule == "fragmented-node" && f.headline.contains("held in place"))
+    };
+    let source = Source::tree(&fixtures().join("fragmented-node/firing")).unwrap();
+    let mut window = mw_collect::window(&source);
+    // Shared memory, as a pool has it, and as much of files.
+    add(&mut node(&mut window).shmem_bytes, 128);
+    add(&mut node(&mut window).file_pages_bytes, 256);
+    add(&mut node(&mut window).unevictable_bytes, 256);
+    assert!(is_held(&window), "pages in pipes beside it");
+    // A process has mapped the pages in pipes.
+    add(&mut node(&mut window).anon_pages_bytes, 68);
+    assert!(!is_held(&window), "what is locked is nobody else's");
 }

@@ -31,10 +31,10 @@
 //! and reclaimed easily.
 //!
 //! *Held in place* are pages that no process maps and that something keeps all the same, such as
-//! pages in a pipe (vmsplice) or in the hands of a device: what is on the anonymous LRU lists of the
-//! node less AnonPages, Shmem and SwapCached. The kernel cannot move them, and one of them is enough to
-//! spoil a huge page. They are said to be the reason when there is one for every huge page that the
-//! unusable free memory would make, and 16 MiB of them, since the kernel's counters lag behind.
+//! pages in a pipe (vmsplice) or in the hands of a device: what is on the LRU lists of the node, that of
+//! locked pages included, less AnonPages and FilePages. The kernel cannot move them, and one of them is
+//! enough to spoil a huge page. They are said to be the reason when there is one for every huge page that
+//! the unusable free memory would make, and 16 MiB of them, since the kernel's counters lag behind.
 //!
 //! ## How to fix it
 //! `memwright fix fragmented-node` compacts the node once. That moves pages of running programs and
@@ -188,14 +188,19 @@ fn remedy(node: u32, is_held: bool) -> Remedy {
     )
 }
 
-/// Pages of a node that are on the LRU lists of anonymous memory although no process maps them, they
-/// are no shared memory and not in swap too: something else holds them, and the kernel cannot move
-/// them. Locked pages are on another list, so that it may be more.
+/// Pages of a node that are on the LRU lists although no process maps them, and no file, shared memory
+/// or swap has them: something else holds them, and the kernel cannot move them. What is locked is on a
+/// list of its own, and has its process or file as any other.
 fn held_bytes(snapshot: &Snapshot, node: u32) -> u64 {
     let held = |meminfo: &Meminfo| {
-        let listed = meminfo.active_anon_bytes?.saturating_add(meminfo.inactive_anon_bytes?);
-        let known = [meminfo.anon_pages_bytes, meminfo.shmem_bytes, meminfo.swap_cached_bytes];
-        Some(listed.saturating_sub(derived::total(known.into_iter().flatten())))
+        let lists = [meminfo.active_bytes?, meminfo.inactive_bytes?, meminfo.unevictable_bytes?];
+        let cached = [meminfo.buffers_bytes, meminfo.cached_bytes, meminfo.swap_cached_bytes];
+        // Nodes have one number for it, the machine three.
+        let file_pages = meminfo
+            .file_pages_bytes
+            .unwrap_or_else(|| derived::total(cached.into_iter().flatten()));
+        let known = meminfo.anon_pages_bytes?.saturating_add(file_pages);
+        Some(derived::total(lists).saturating_sub(known))
     };
     let mut nodes = nodes_of(&snapshot.sample);
     nodes.find(|(number, _)| *number == node).and_then(|(_, meminfo)| held(meminfo)).unwrap_or(0)
