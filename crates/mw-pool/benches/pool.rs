@@ -9,7 +9,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{alone, eventually, spec};
+use common::{Reserved, alone, eventually, spec};
 use mw_pool::protocol::Refusal;
 use mw_pool::{Attach, Client, Config, Error, Name, Pages, Server, Spec};
 use mw_sys::Region;
@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 const BEGIN: &str = "<!-- made by `cargo bench -p mw-pool -- --write` -->\n";
 const END: &str = "<!-- end of `cargo bench -p mw-pool` -->\n";
 const MIB: usize = 1 << 20;
-const RESERVED: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
 /// What is asked for on the command line.
 struct Wanted {
@@ -90,29 +89,6 @@ fn offered(pages: Pages) -> Result<(), String> {
     }
 }
 
-/// Reserved huge pages, given back when it is dropped.
-struct Reserved(String);
-
-impl Reserved {
-    fn new(pages: Pages, mib: usize) -> Option<Self> {
-        (pages == Pages::Huge2M).then(|| {
-            let before = fs::read_to_string(RESERVED).unwrap();
-            let more = before.trim().parse::<usize>().unwrap() + mib / 2;
-            let reserved = Self(before);
-            fs::write(RESERVED, more.to_string()).unwrap();
-            let had = fs::read_to_string(RESERVED).unwrap();
-            assert_eq!(had.trim(), more.to_string(), "huge pages cannot be reserved");
-            reserved
-        })
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        let _ = fs::write(RESERVED, self.0.trim());
-    }
-}
-
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -139,7 +115,9 @@ struct Measured {
 }
 
 fn row(pages: Pages, mib: usize, rounds: usize) -> String {
-    let _reserved = Reserved::new(pages, mib);
+    let _reserved = pages.is_hugetlb().then(|| {
+        Reserved::more(mib as u64 / 2).unwrap_or_else(|| panic!("huge pages cannot be reserved"))
+    });
     // The plain way and the pool have the same memory, one after the other.
     let plain: Vec<(f64, f64)> = (0..=rounds).map(|_| plain(pages, mib)).skip(1).collect();
     let served = Served::new(pages, mib);

@@ -4,36 +4,11 @@
 
 mod common;
 
-use common::{MIB, Memory, Running, alone, eventually, spec};
+use common::{MIB, Memory, Reserved, Running, alone, eventually, huge_pages, spec};
 use mw_pool::{Attach, Pages, Spec};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs;
 use std::time::Duration;
-
-const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-
-fn number(file: &str) -> u64 {
-    fs::read_to_string(format!("{POOL}/{file}")).unwrap().trim().parse().unwrap()
-}
-
-/// Huge pages as many as there were, when it is dropped.
-struct Reserved(u64);
-
-impl Reserved {
-    fn more(pages: u64) -> Option<Self> {
-        let before: u64 =
-            fs::read_to_string(format!("{POOL}/nr_hugepages")).ok()?.trim().parse().ok()?;
-        let reserved = Self(before);
-        fs::write(format!("{POOL}/nr_hugepages"), (before + pages).to_string()).ok()?;
-        (number("nr_hugepages") == before + pages).then_some(reserved)
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        let _ = fs::write(format!("{POOL}/nr_hugepages"), self.0.to_string());
-    }
-}
 
 #[test]
 fn huge_pages_are_handed_out_and_come_back() {
@@ -42,11 +17,11 @@ fn huge_pages_are_handed_out_and_come_back() {
         eprintln!("skipped: no huge pages can be reserved here");
         return;
     };
-    let free = number("free_hugepages");
+    let free = huge_pages("free_hugepages");
     let server = Running::new(1 << 30);
     server.client.create(&Spec { pages: Pages::Huge2M, ..spec("db", 32) }).unwrap();
     server.whole("db");
-    assert_eq!(number("free_hugepages"), free - 16);
+    assert_eq!(huge_pages("free_hugepages"), free - 16);
     let memory = Memory::own();
     let wanted = Attach::new("db".parse().unwrap(), 32 * MIB).wait(Duration::from_secs(60));
     for _ in 0..3 {
@@ -58,15 +33,15 @@ fn huge_pages_are_handed_out_and_come_back() {
         let file = fs::File::options().read(true).write(true).open(path).unwrap();
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&file, hole, 0, 4 << 20).unwrap();
-        assert_eq!(number("free_hugepages") - (free - 16), 2);
+        assert_eq!(huge_pages("free_hugepages") - (free - 16), 2);
     }
     server.whole("db");
-    assert_eq!(number("free_hugepages"), free - 16, "holes are filled again");
+    assert_eq!(huge_pages("free_hugepages"), free - 16, "holes are filled again");
     let state = server.client.server().unwrap();
     if state.proves {
         let pool = server.client.pools().unwrap().remove(0);
         assert_eq!(pool.scrubbed_bytes_total, 3 * 32 * MIB, "it was zeroed in place");
     }
     server.client.remove(&"db".parse().unwrap()).unwrap();
-    eventually("they are free again", || number("free_hugepages") == free);
+    eventually("they are free again", || huge_pages("free_hugepages") == free);
 }

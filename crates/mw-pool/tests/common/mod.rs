@@ -5,7 +5,7 @@
 use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
 use mw_sys::Region;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +102,33 @@ pub(crate) fn alone() -> OwnedFd {
     let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     lock
+}
+
+const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+/// What the kernel says of its pool of huge pages.
+pub(crate) fn huge_pages(file: &str) -> u64 {
+    fs::read_to_string(format!("{HUGE_PAGES}/{file}")).unwrap().trim().parse().unwrap()
+}
+
+/// Huge pages as many as there were, when it is dropped.
+pub(crate) struct Reserved(u64);
+
+impl Reserved {
+    /// None where so many more are not to be had.
+    pub(crate) fn more(pages: u64) -> Option<Self> {
+        let path = format!("{HUGE_PAGES}/nr_hugepages");
+        let before = fs::read_to_string(&path).ok()?.trim().parse().ok()?;
+        let reserved = Self(before);
+        fs::write(path, (before + pages).to_string()).ok()?;
+        (huge_pages("nr_hugepages") == before + pages).then_some(reserved)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let _ = fs::write(format!("{HUGE_PAGES}/nr_hugepages"), self.0.to_string());
+    }
 }
 
 /// Waits for what is bound to happen, and fails when it does not for very long.
