@@ -10,16 +10,12 @@ mod common;
 mod measure;
 
 use common::{Compiled, library, run, text};
-use measure::{is_asked, median, number, others};
+use measure::{is_asked, median, number, others, replace};
 use mw_segment::{Kind, Options, Page};
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-
-const BEGIN: &str = "<!-- made by `cargo bench -p mw-preload -- --write` -->\n";
-const END: &str = "<!-- end of `cargo bench -p mw-preload` -->\n";
 
 fn main() {
     let (mib, rounds) = (number("--size", 4096), number("--rounds", 5));
@@ -39,7 +35,7 @@ fn main() {
     let _ = writeln!(page, "At the end others kept {} busy.", others());
     print!("{page}");
     if is_asked("--write") {
-        replace(&page);
+        replace("cargo bench -p mw-preload", &page);
     }
 }
 
@@ -191,13 +187,4 @@ fn start_up(page: &mut String) {
         with - plain,
         bytes as f64 / 1e6
     );
-}
-
-/// Puts the page in the place of the last one.
-fn replace(page: &str) {
-    let path = Path::new(common::HERE).join("../../docs/benchmarks.md");
-    let text = fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
-    fs::write(&path, format!("{before}{BEGIN}\n{page}\n{END}{after}")).unwrap();
 }

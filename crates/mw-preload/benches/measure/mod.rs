@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each bench uses a part")]
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// A number that an option of the command line has, or what it is without it.
@@ -40,4 +41,15 @@ pub(crate) fn others() -> String {
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Puts a page where docs/benchmarks.md has what `command` made.
+pub(crate) fn replace(command: &str, page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
+    let begin = format!("<!-- made by `{command} -- --write` -->\n");
+    let end = format!("<!-- end of `{command}` -->\n");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(&begin).unwrap();
+    let (_, after) = rest.split_once(&end).unwrap();
+    fs::write(&path, format!("{before}{begin}\n{page}\n{end}{after}")).unwrap();
 }
