@@ -5,12 +5,22 @@
 
 mod common;
 mod plays;
+#[path = "../../mw-pool/tests/common/mod.rs"]
+mod pools;
 
-use plays::{PLAYS, Scale, Stage};
+use mw_pool::{Owners, Spec};
+use plays::{NOBODY, PLAYS, Play, Scale, Stage};
+use pools::{Running, spec};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+fn play(name: &str) -> &'static Play {
+    PLAYS.iter().find(|play| play.name == name).unwrap()
+}
 
 /// Plays a program without the library and with it, in each way that the table has.
 fn same_with_and_without(name: &str) {
-    let play = PLAYS.iter().find(|play| play.name == name).unwrap();
+    let play = play(name);
     let of = |with| {
         let stage = Stage::new(Scale::Small, with);
         (play.play)(&stage).map(|()| stage.outcome())
@@ -35,6 +45,28 @@ fn same_with_and_without(name: &str) {
 fn postgres_recovers_with_sound_tables_and_indexes() {
     same_with_and_without("PostgreSQL, mmap");
     same_with_and_without("PostgreSQL, sysv");
+}
+
+#[test]
+fn postgres_recovers_in_the_same_memory_of_a_pool_and_all_of_it_comes_back() {
+    const POOL: &str = "db";
+    let play = play("PostgreSQL, mmap").play;
+    let plain = Stage::new(Scale::Small, None);
+    let Some(()) = play(&plain) else {
+        eprintln!("skipped: PostgreSQL is not there");
+        return;
+    };
+    let server = Running::new(1 << 30);
+    let owners = Owners { users: vec![NOBODY], groups: Vec::new() };
+    // There is no room for two: the second has what the first has left.
+    server.client.create(&Spec { owners, ..spec(POOL, 320) }).unwrap();
+    server.whole(POOL);
+    fs::set_permissions(server.socket.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    let pooled = Stage::new(Scale::Small, Some(&[])).pooled(POOL, &server.socket);
+    play(&pooled).unwrap();
+    assert_eq!(plain.outcome().said, pooled.outcome().said);
+    server.whole(POOL);
+    assert_eq!(server.client.pool(&POOL.parse().unwrap()).unwrap().leases_total, 2);
 }
 
 #[test]

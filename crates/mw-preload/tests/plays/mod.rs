@@ -7,13 +7,13 @@
 mod fio;
 mod jvm;
 mod mariadb;
-mod postgres;
+pub(crate) mod postgres;
 mod qemu;
 mod redis;
 mod stage;
 mod stress_ng;
 
-pub(crate) use stage::{Outcome, Scale, Stage};
+pub(crate) use stage::{NOBODY, Outcome, Scale, Service, Stage, unprivileged, wait_until};
 
 /// An option of `memwright run`, and the variable that it sets.
 pub(crate) struct RunOption {

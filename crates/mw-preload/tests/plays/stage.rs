@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Debian's user without a name, for programs that refuse to be root.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 
 /// More than a program holds beside what it is told to.
 const BESIDE_MIB: usize = 1024;
@@ -46,6 +46,8 @@ pub(crate) struct Stage {
     dir: TempDir,
     scale: Scale,
     with: Option<&'static [RunOption]>,
+    /// The name of a pool, and where its server is.
+    pool: Option<(&'static str, PathBuf)>,
     outcome: RefCell<Outcome>,
 }
 
@@ -61,10 +63,15 @@ impl Stage {
         let library = dir.path().join("library.so");
         fs::copy(common::library(), &library).unwrap();
         fs::set_permissions(&library, fs::Permissions::from_mode(0o755)).unwrap();
-        let stage = Self { dir, scale, with, outcome: RefCell::default() };
+        let stage = Self { dir, scale, with, pool: None, outcome: RefCell::default() };
         let errors = File::create(stage.errors()).unwrap();
         errors.set_permissions(fs::Permissions::from_mode(0o666)).unwrap();
         stage
+    }
+
+    /// With large shared memory from a pool or not at all.
+    pub(crate) fn pooled(self, pool: &'static str, socket: &Path) -> Self {
+        Self { pool: Some((pool, socket.to_owned())), ..self }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -115,6 +122,10 @@ impl Stage {
             }
             command.env("LD_PRELOAD", self.path("library.so")).env("MEMWRIGHT_STATS", "1");
             command.envs(options.iter().map(|option| option.variable));
+            if let Some((pool, socket)) = &self.pool {
+                command.env("MEMWRIGHT_POOL", pool).env("MEMWRIGHT_POOL_SOCKET", socket);
+                command.env("MEMWRIGHT_POOL_STRICT", "1");
+            }
         }
         command
     }
@@ -199,7 +210,7 @@ impl Service {
         self.0.wait().unwrap();
     }
 
-    fn children(&self) -> Vec<rustix::process::Pid> {
+    pub(crate) fn children(&self) -> Vec<rustix::process::Pid> {
         let id = self.id();
         let path = format!("/proc/{id}/task/{id}/children");
         let children = fs::read_to_string(path).unwrap_or_default();
