@@ -146,7 +146,7 @@ fn populated(rows: &[Row]) -> (&Row, &Row) {
 
 fn gain(rows: &[Row]) -> String {
     let (plain, pooled) = populated(rows);
-    format!("{:.0} times ({} pages)", plain.ready() / pooled.ready(), plain.pages.name())
+    format!("{:.1} times ({} pages)", plain.ready() / pooled.ready(), plain.pages.name())
 }
 
 /// Memory that is there is mapped several pages a fault, small ones with those around them, huge ones
