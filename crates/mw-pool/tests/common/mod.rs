@@ -111,23 +111,25 @@ pub(crate) fn huge_pages(file: &str) -> u64 {
     fs::read_to_string(format!("{HUGE_PAGES}/{file}")).unwrap().trim().parse().unwrap()
 }
 
-/// Huge pages as many as there were, when it is dropped.
+/// Huge pages that are taken away again when it is dropped: as many as were added, whatever others did
+/// to the kernel's pool meanwhile.
 pub(crate) struct Reserved(u64);
 
 impl Reserved {
     /// None where so many more are not to be had.
     pub(crate) fn more(pages: u64) -> Option<Self> {
         let path = format!("{HUGE_PAGES}/nr_hugepages");
-        let before = fs::read_to_string(&path).ok()?.trim().parse().ok()?;
-        let reserved = Self(before);
+        let before: u64 = fs::read_to_string(&path).ok()?.trim().parse().ok()?;
         fs::write(path, (before + pages).to_string()).ok()?;
-        (huge_pages("nr_hugepages") == before + pages).then_some(reserved)
+        let reserved = Self(huge_pages("nr_hugepages").saturating_sub(before));
+        (reserved.0 >= pages).then_some(reserved)
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        let _ = fs::write(format!("{HUGE_PAGES}/nr_hugepages"), self.0.to_string());
+        let left = huge_pages("nr_hugepages").saturating_sub(self.0);
+        let _ = fs::write(format!("{HUGE_PAGES}/nr_hugepages"), left.to_string());
     }
 }
 
