@@ -5,7 +5,7 @@ scans() { awk '$1 == "zone_reclaim_failed" { print $2 }' /proc/vmstat; }
 # scans were in vain.
 create() {
 	before=$(scans)
-	taskset 1 $program "$1" "$2" || exit 1
+	taskset 1 segment "$1" "$2" || exit 1
 	echo "$1-scans $(($(scans) - before)) scans"
 }
 
@@ -13,19 +13,16 @@ create() {
 restart() {
 	before=$(scans)
 	for try in 1 2 3 4 5; do
-		taskset 1 memwright run --pool db --pool-strict -- $program restart 128
+		taskset 1 memwright run --pool db --pool-strict -- segment restart 128
 	done | sort -n -k 2 | head -n 1
 	echo "restart-scans $(($(scans) - before)) scans"
 }
 
+create create 128
 if [ "$1" = pooled ]; then
-	program='segment -m'
 	restart
-	create create 128
 	exit
 fi
-program=segment
-create create 128
 create small 12
 if [ "$2" = undone ]; then
 	rm /mnt/tempdb.dat

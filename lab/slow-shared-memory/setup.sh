@@ -13,4 +13,4 @@ taskset 1 segment first 128 >/dev/null
 memwright pool serve 2>/run/why &
 for try in 1 2 3 4 5 6 7 8 9 10; do memwright pool list && break; sleep 0.5; done
 memwright pool create db --size 128M --node 0 2>>/run/why || exit 1
-taskset 1 memwright run --pool db -- segment -m first 128 >/dev/null
+taskset 1 memwright run --pool db -- segment first 128 >/dev/null
