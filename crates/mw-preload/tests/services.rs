@@ -50,23 +50,26 @@ fn postgres_recovers_with_sound_tables_and_indexes() {
 #[test]
 fn postgres_recovers_in_the_same_memory_of_a_pool_and_all_of_it_comes_back() {
     const POOL: &str = "db";
-    let play = play("PostgreSQL, mmap").play;
-    let plain = Stage::new(Scale::Small, None);
-    let Some(()) = play(&plain) else {
-        eprintln!("skipped: PostgreSQL is not there");
-        return;
-    };
     let server = Running::new(1 << 30);
     let owners = Owners { users: vec![NOBODY], groups: Vec::new() };
     // There is no room for two: the second has what the first has left.
     server.client.create(&Spec { owners, ..spec(POOL, 320) }).unwrap();
     server.whole(POOL);
     fs::set_permissions(server.socket.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    let pooled = Stage::new(Scale::Small, Some(&[])).pooled(POOL, &server.socket);
-    play(&pooled).unwrap();
-    assert_eq!(plain.outcome().said, pooled.outcome().said);
-    server.whole(POOL);
-    assert_eq!(server.client.pool(&POOL.parse().unwrap()).unwrap().leases_total, 2);
+    for (name, leases) in [("PostgreSQL, mmap", 2), ("PostgreSQL, sysv", 4)] {
+        let play = play(name).play;
+        let plain = Stage::new(Scale::Small, None);
+        let Some(()) = play(&plain) else {
+            eprintln!("skipped: PostgreSQL is not there");
+            return;
+        };
+        let pooled = Stage::new(Scale::Small, Some(&[])).pooled(POOL, &server.socket);
+        play(&pooled).unwrap();
+        assert_eq!(plain.outcome().said, pooled.outcome().said);
+        server.whole(POOL);
+        let state = server.client.pool(&POOL.parse().unwrap()).unwrap();
+        assert_eq!(state.leases_total, leases, "{name}");
+    }
 }
 
 #[test]
