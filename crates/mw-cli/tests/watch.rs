@@ -132,26 +132,28 @@ fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
     seconds(3);
     server.signal(Signal::CONT);
     watch.line("stall: cache has passed its limit of 400 ms");
-    let said = watch.line("incident 1: ");
-    assert!(said.contains("cache") && said.contains("not memory"), "{said}");
-    assert!(said.contains("redis-server") && said.ends_with("memwright report 1"), "{said}");
+    // Other tests may have the machine short of memory meanwhile, which is an incident of its own.
+    let said = watch.line("cache did not answer");
+    let id = said.trim_start_matches("incident ").split(':').next().unwrap();
+    assert!(said.contains("not memory"), "{said}");
+    assert!(said.contains("redis-server") && said.ends_with(&format!("memwright report {id}")));
 
-    let rows: serde_json::Value =
+    let rows: Vec<serde_json::Value> =
         serde_json::from_str(&text(&show(&["incidents", "--json"], &watch.recording))).unwrap();
-    assert_eq!((rows[0]["id"].as_u64(), rows[0]["cause"].as_str()), (Some(1), Some("not-memory")));
-    let lasted =
-        rows[0]["ended_unix_ms"].as_u64().unwrap() - rows[0]["started_unix_ms"].as_u64().unwrap();
+    let row = rows.iter().find(|row| row["id"].as_u64() == id.parse().ok()).unwrap();
+    assert_eq!(row["cause"].as_str(), Some("not-memory"));
+    let lasted = row["ended_unix_ms"].as_u64().unwrap() - row["started_unix_ms"].as_u64().unwrap();
     assert!((1900..20_000).contains(&lasted), "{lasted} ms");
-    let verdict = rows[0]["verdict"].as_str().unwrap();
-    let shown = text(&show(&["report", "last"], &watch.recording));
-    assert_eq!(shown.lines().next(), Some(verdict));
+    let shown = text(&show(&["report", id], &watch.recording));
+    assert_eq!(shown.lines().next(), row["verdict"].as_str());
+    assert!(!text(&show(&["report", "last"], &watch.recording)).is_empty());
     let page = dir.path().join("incident.html");
-    let output = show(&["report", "1", "-o", page.to_str().unwrap()], &watch.recording);
+    let output = show(&["report", id, "-o", page.to_str().unwrap()], &watch.recording);
     assert!(output.status.success(), "{output:?}");
     assert!(std::fs::read_to_string(page).unwrap().contains("redis-server"));
-    let missing = show(&["report", "7"], &watch.recording);
+    let missing = show(&["report", "700"], &watch.recording);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("it has 1 to 1"), "{missing:?}");
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("it has 1 to "), "{missing:?}");
     assert_eq!(watch.end(), Some(0));
 }
 
