@@ -179,14 +179,14 @@ fn client_process() {
     let memory = Memory::own();
     for turn in seed.. {
         let wanted = Attach::new("db".parse().unwrap(), (8 + turn % 3 * 8) * MIB).lock(false);
-        let wanted = match turn % 2 {
-            0 if turn % 5 != 4 => wanted.keep("cache".parse().unwrap()),
-            _ => wanted,
-        };
         if turn % 5 == 4 {
             use_segment(&client, wanted, own, &memory);
             continue;
         }
+        let wanted = match turn % 2 {
+            0 => wanted.keep("cache".parse().unwrap()),
+            _ => wanted,
+        };
         let Ok(attached) = client.attach(&wanted.wait(Duration::from_millis(500))) else {
             continue;
         };

@@ -266,6 +266,7 @@ fn reserve(at: usize, bytes: usize) -> io::Result<()> {
 /// shmdt(2); none where the kernel's own call is to be made.
 #[cold]
 pub(crate) fn detach(at: *const c_void) -> Option<c_int> {
+    settings::pool()?;
     let at = at.addr();
     let is_at = |attached: &&Attached| attached.at.load(Ordering::Acquire) == at && at > WRITING;
     let attached = ATTACHED.iter().find(is_at)?;
