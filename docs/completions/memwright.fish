@@ -126,7 +126,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fi
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "save" -d 'Keep what is in force over a reboot'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l json -d 'Output as JSON'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l json -d 'Output as JSON, described in docs/schema'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from set" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F

@@ -50,12 +50,15 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     completions(&mut files)?;
     let schema = serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n";
     files.insert(format!("docs/schema/report-v{SCHEMA_VERSION}.json").into(), schema.into());
-    let (version, schema) = mw_cli::bench_schema();
-    let schema = serde_json::to_string_pretty(&schema)? + "\n";
-    files.insert(format!("docs/schema/bench-v{version}.json").into(), schema.into());
-    let (version, schema) = mw_cli::pool_schema();
-    let schema = serde_json::to_string_pretty(&schema)? + "\n";
-    files.insert(format!("docs/schema/pool-v{version}.json").into(), schema.into());
+    let printed = [
+        ("bench", mw_cli::bench_schema()),
+        ("iotune", mw_cli::iotune_schema()),
+        ("pool", mw_cli::pool_schema()),
+    ];
+    for (name, (version, schema)) in printed {
+        let schema = serde_json::to_string_pretty(&schema)? + "\n";
+        files.insert(format!("docs/schema/{name}-v{version}.json").into(), schema.into());
+    }
     files.insert("crates/mw-capi/include/memwright.h".into(), header::text()?);
     Ok(files)
 }

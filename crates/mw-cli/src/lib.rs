@@ -22,6 +22,13 @@ pub fn bench_schema() -> (u32, schemars::Schema) {
     command::bench::schema()
 }
 
+/// What `iotune show --json` prints: the version of the format, and its JSON schema.
+#[cfg(all(feature = "run", feature = "schema"))]
+#[must_use]
+pub fn iotune_schema() -> (u32, schemars::Schema) {
+    command::iotune::schema()
+}
+
 /// What `pool list --json` and `pool stats --json` print: the version of the format, and its JSON
 /// schema.
 #[cfg(all(feature = "pool", feature = "schema"))]

@@ -7,6 +7,7 @@
 mod library;
 
 use library::library;
+use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
 
@@ -86,6 +87,37 @@ fn a_running_program_sees_what_is_set_and_says_what_it_did() {
     assert!(text.contains("1 running program was told"), "{text}");
     assert!(text.contains("/d/file goes uncached from 64 KiB on"), "{text}");
     assert!(text.contains("16 MiB uncached, 0 B cached"), "{text}");
+}
+
+#[test]
+fn json_is_what_the_schema_says() {
+    let Some(output) = play(
+        "mkdir -p d e /run/memwright
+         memwright iotune set d discovered_direct_iosz=64k >/dev/null
+         memwright iotune save >/dev/null
+         memwright iotune set e discovered_direct_reads=on >/dev/null
+         echo nonsense >>/run/memwright/iotunetab
+         program; feed 8
+         memwright iotune show --json
+         memwright iotune show --json d
+         exec 3>&-; wait $dd",
+    ) else {
+        return;
+    };
+    let schema = include_str!("../../../docs/schema/iotune-v1.json");
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let text = out(&output);
+    let shown = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let shown: Vec<Value> = shown.map(Result::unwrap).collect();
+    for one in &shown {
+        let errors = validator.iter_errors(one).map(|error| error.to_string());
+        assert_eq!(errors.collect::<Vec<_>>(), Vec::<String>::new(), "{one}");
+    }
+    let [all, one] = shown.as_slice() else { panic!("{text}") };
+    assert_eq!(all["paths"].as_array().unwrap().len(), 2, "{all}");
+    assert_eq!(all["wrong_lines"].as_array().unwrap().len(), 1, "{all}");
+    assert_eq!(one["programs"][0]["uncached_bytes"], 8 << 20, "{one}");
+    assert_eq!(one["paths"][0]["source"], "saved", "{one}");
 }
 
 #[test]

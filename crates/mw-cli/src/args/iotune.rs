@@ -19,7 +19,7 @@ pub enum IotuneAction {
         /// A file or folder [default: all that have a setting]
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
-        /// Output as JSON
+        /// Output as JSON, described in docs/schema
         #[arg(long)]
         json: bool,
     },

@@ -11,6 +11,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use tables::Table;
 
+/// What `show --json` prints: its version and its JSON schema.
+#[cfg(feature = "schema")]
+pub(crate) fn schema() -> (u32, schemars::Schema) {
+    (show::SCHEMA, schemars::schema_for!(show::Shown))
+}
+
 pub(crate) fn run(args: &IotuneArgs) -> Result<Exit, Failure> {
     match &args.action {
         IotuneAction::Show { path, json } => show::run(path.as_deref(), *json),

@@ -11,16 +11,19 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// The version of what is printed as JSON.
-const FORMAT_VERSION: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
-/// All that is shown.
+/// What holds where, where that comes from, and what programs did.
 #[derive(Debug, Serialize)]
-struct Shown {
-    version: u32,
-    /// The path that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Shown {
+    /// The version of this format.
+    schema: u32,
+    /// The path that was asked for; none: all that have a setting.
     path: Option<String>,
+    /// The paths that have a setting; of a path that was asked for, the one whose setting it has.
     paths: Vec<Row>,
+    /// What the running programs did that transferred anything.
     programs: Vec<Did>,
     /// Programs with the library that may not be looked at.
     not_looked_at: usize,
@@ -30,19 +33,25 @@ struct Shown {
 
 /// A path that has a setting.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Row {
+    /// A file or folder, with blanks as in /proc/mounts.
     path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// From how many bytes on transfers go uncached; 0: none do; none: the size of `--direct-io`.
     discovered_direct_iosz: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Whether reads do too; none: as by `--direct-io-reads`.
     discovered_direct_reads: Option<bool>,
+    /// Where the setting comes from.
     source: Source,
+    /// Bytes that running programs moved through the page cache.
     cached_bytes: u64,
+    /// Bytes that they kept out of it.
     uncached_bytes: u64,
 }
 
 /// Where a setting comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 enum Source {
     /// Of the table, until the next reboot.
@@ -53,13 +62,19 @@ enum Source {
 
 /// What one program did at and below one path.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Did {
+    /// Its process.
     pid: u32,
+    /// Its name.
     program: String,
     /// The path of the setting; none: `--direct-io`.
     path: Option<String>,
+    /// From how many bytes on its transfers go uncached.
     discovered_direct_iosz: u64,
+    /// Bytes that it moved through the page cache.
     cached_bytes: u64,
+    /// Bytes that it kept out of it.
     uncached_bytes: u64,
 }
 
@@ -91,8 +106,7 @@ fn look(path: Option<String>) -> Result<Shown, Failure> {
     let file = if Path::new(LIVE).exists() { LIVE } else { SAVED };
     let wrong = table.wrong().into_iter();
     let wrong_lines = wrong.map(|(number, why)| format!("{file} line {number}: {why}")).collect();
-    let version = FORMAT_VERSION;
-    Ok(Shown { version, path, paths, programs: did, not_looked_at, wrong_lines })
+    Ok(Shown { schema: SCHEMA, path, paths, programs: did, not_looked_at, wrong_lines })
 }
 
 /// A path as the kernel knows it.
