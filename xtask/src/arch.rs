@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
+    ("mw-test", &[]),
     (
         "mw-cli",
         &[

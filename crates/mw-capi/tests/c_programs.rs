@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-#[path = "../../mw-preload/tests/common/built.rs"]
-mod built;
-
-use rustix::fs::{FlockOperation, flock};
+use mw_test::alone;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -19,13 +16,6 @@ const WARNINGS: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedant
 enum Link {
     Shared,
     Static,
-}
-
-/// Programs that make segments take turns with the tests that look at those of the whole machine.
-fn alone() -> File {
-    let lock = File::open("/proc/sys/vm").unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    lock
 }
 
 fn run(command: &mut Command) -> Output {
@@ -41,7 +31,7 @@ fn text(output: Output) -> String {
 
 /// The folder of the libraries.
 fn built() -> PathBuf {
-    built::built("mw-capi", "memwright", "libmemwright.so").parent().unwrap().to_owned()
+    mw_test::built("mw-capi", "memwright", "libmemwright.so").parent().unwrap().to_owned()
 }
 
 /// What `make install` leaves in a folder of its own, of one library or the other.

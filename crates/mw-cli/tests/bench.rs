@@ -72,8 +72,7 @@ fn what_a_killed_bench_has_reserved_undo_gives_back() {
         println!("skipped: needs root and huge pages");
         return;
     }
-    let others = std::fs::File::open("/proc/sys/vm").unwrap();
-    rustix::fs::flock(&others, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let _alone = mw_test::alone();
     let before = pages();
     let state = tempfile::tempdir().unwrap();
     let state_dir = ["--state-dir", state.path().to_str().unwrap()];

@@ -35,8 +35,7 @@ impl Hazard {
         }
         let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!Path::new(SYSCTL_FILE).exists(), "memwright is in use on this machine");
-        let others = fs::File::open("/proc/sys/vm").unwrap();
-        rustix::fs::flock(&others, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let others = mw_test::alone();
         let before = fs::read_to_string(MODE).unwrap();
         let hazard =
             Self { before, state: TempDir::new().unwrap(), _alone: alone, _others: others };

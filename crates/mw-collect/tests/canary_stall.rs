@@ -6,40 +6,36 @@
 
 use mw_collect::probe::canary::Canary;
 use mw_model::CanaryTick;
+use mw_test::Cgroup;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-const ROOT: &str = "/sys/fs/cgroup/memory";
 const BEAT: Duration = Duration::from_millis(10);
 const STALL_US: u64 = 300_000;
 /// A touch that takes longer is seen while it lasts.
 const LIMIT: Duration = Duration::from_millis(100);
 
 /// A memory cgroup of version 1 in which whoever gets no memory waits, and is not killed.
-struct Cgroup(PathBuf);
+struct Starved(Cgroup);
 
-impl Cgroup {
+impl Starved {
     fn make() -> std::io::Result<Self> {
-        let path = Path::new(ROOT).join(format!("memwright-test-{}", std::process::id()));
-        fs::create_dir(&path)?;
-        let made = Self(path);
-        fs::write(made.0.join("memory.oom_control"), "1")?;
+        let made = Self(Cgroup::of("memory")?);
+        fs::write(made.0.path().join("memory.oom_control"), "1")?;
         fs::write(made.limit(), "0")?;
         Ok(made)
     }
 
     fn limit(&self) -> PathBuf {
-        self.0.join("memory.limit_in_bytes")
+        self.0.path().join("memory.limit_in_bytes")
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for Starved {
     fn drop(&mut self) {
         let _ = fs::write(self.limit(), "-1");
-        let _ = fs::write(Path::new(ROOT).join("cgroup.procs"), std::process::id().to_string());
-        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -87,7 +83,7 @@ fn a_stall_of_memory_is_told_from_one_of_the_processor() {
     let (stopped, _) = worst(&canary, goes_on);
     assert!(stopped.late_us > STALL_US && stopped.idle_us > STALL_US, "{stopped:?}");
 
-    let cgroup = match Cgroup::make() {
+    let cgroup = match Starved::make() {
         Ok(cgroup) => cgroup,
         Err(error) => {
             eprintln!("skipped: no memory cgroup of version 1 can be made: {error}");
@@ -95,7 +91,7 @@ fn a_stall_of_memory_is_told_from_one_of_the_processor() {
         }
     };
     // One that is given no memory is late only where it touches some.
-    let members = cgroup.0.join("cgroup.procs");
+    let members = cgroup.0.members();
     let lift = format!("echo -1 > {}", cgroup.limit().display());
     let goes_on = later(&members, &own.to_string(), &lift);
     canary.take();

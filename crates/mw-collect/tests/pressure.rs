@@ -3,32 +3,30 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use mw_collect::probe::pressure::PressureTrigger;
+use mw_test::Cgroup;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const ROOT: &str = "/sys/fs/cgroup/memory";
 /// Far less than the readers read.
-const LIMIT: &str = "4M";
+const LIMIT_BYTES: u64 = 4 << 20;
 const FILE_BYTES: usize = 64 << 20;
 const READERS: usize = 3;
 
 /// Readers of a file that does not fit into their cgroup: each page takes reclaiming another.
 struct Readers {
     processes: Vec<Child>,
-    cgroup: PathBuf,
+    cgroup: Cgroup,
 }
 
 impl Readers {
     fn start(file: &Path) -> std::io::Result<Self> {
-        let cgroup = Path::new(ROOT).join(format!("memwright-psi-{}", std::process::id()));
-        fs::create_dir(&cgroup)?;
+        let cgroup = Cgroup::with_memory(LIMIT_BYTES)?;
         let mut readers = Self { processes: Vec::new(), cgroup };
-        fs::write(readers.cgroup.join("memory.limit_in_bytes"), LIMIT)?;
         let script = format!(
-            "echo $$ > {}/cgroup.procs; exec 2>&-; while :; do cat {} > /dev/null; done",
-            readers.cgroup.display(),
+            "echo $$ > {}; exec 2>&-; while :; do cat {} > /dev/null; done",
+            readers.cgroup.members().display(),
             file.display()
         );
         for _ in 0..READERS {
@@ -39,15 +37,11 @@ impl Readers {
 }
 
 impl Drop for Readers {
+    /// A shell that is killed leaves its `cat` behind for a moment, for which the cgroup waits.
     fn drop(&mut self) {
-        let begun = Instant::now();
-        // A shell that is killed leaves its `cat` behind for a moment.
-        while fs::remove_dir(&self.cgroup).is_err() && begun.elapsed() < Duration::from_secs(10) {
-            for reader in &mut self.processes {
-                let _ = reader.kill();
-                let _ = reader.wait();
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        for reader in &mut self.processes {
+            let _ = reader.kill();
+            let _ = reader.wait();
         }
     }
 }
@@ -71,7 +65,7 @@ fn it_fires_when_tasks_wait_for_memory() {
     let readers = match Readers::start(&file) {
         Ok(readers) => readers,
         Err(error) => {
-            eprintln!("skipped: no memory cgroup of version 1 can be made: {error}");
+            eprintln!("skipped: no memory cgroup can be made: {error}");
             return;
         }
     };

@@ -9,10 +9,11 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Reserved, alone, eventually, spec};
+use common::{eventually, spec};
 use mw_pool::protocol::Refusal;
 use mw_pool::{Attach, Client, Config, Error, Name, Pages, Server, Spec};
 use mw_sys::Region;
+use mw_test::{HugePages, alone};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fmt::Write;
 use std::fs;
@@ -116,7 +117,8 @@ struct Measured {
 
 fn row(pages: Pages, mib: usize, rounds: usize) -> String {
     let _reserved = pages.is_hugetlb().then(|| {
-        Reserved::more(mib as u64 / 2).unwrap_or_else(|| panic!("huge pages cannot be reserved"))
+        HugePages::more(2 << 20, mib as u64 / 2)
+            .unwrap_or_else(|| panic!("huge pages cannot be reserved"))
     });
     // The plain way and the pool have the same memory, one after the other.
     let plain: Vec<(f64, f64)> = (0..=rounds).map(|_| plain(pages, mib)).skip(1).collect();

@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{MIB, Memory, Reserved, Running, alone, eventually, huge_pages, spec};
+use common::{MIB, Memory, Running, eventually, huge_pages, spec};
 use mw_pool::{Attach, Pages, Spec};
+use mw_test::{HugePages, alone};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 #[test]
 fn huge_pages_are_handed_out_and_come_back() {
     let _alone = alone();
-    let Some(_reserved) = Reserved::more(16) else {
+    let Some(_reserved) = HugePages::more(2 * MIB as usize, 16) else {
         eprintln!("skipped: no huge pages can be reserved here");
         return;
     };

@@ -9,10 +9,11 @@
 
 mod common;
 
-use common::{MIB, Memory, alone, eventually, spec};
+use common::{MIB, Memory, eventually, spec};
 use mw_pool::protocol::Contents;
 use mw_pool::{Attach, Client, Config, Owners, Server, Spec};
 use mw_sys::SysvSegment;
+use mw_test::alone;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::IoSliceMut;

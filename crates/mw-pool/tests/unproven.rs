@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{MIB, Memory, Running, alone};
+use common::{MIB, Memory, Running};
 use mw_pool::Attach;
 use mw_pool::protocol::Contents;
+use mw_test::alone;
 use std::fs;
 use std::time::Duration;
 

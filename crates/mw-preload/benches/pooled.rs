@@ -18,8 +18,9 @@ mod postgres;
 use measure::{is_asked, median, number, others, replace};
 use mw_pool::protocol::PoolState;
 use mw_pool::{Owners, Pages, Spec};
+use mw_test::{HugePages, alone};
 use plays::NOBODY;
-use pools::{MIB, Reserved, Running, alone, spec};
+use pools::{MIB, Running, spec};
 use postgres::Cluster;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -165,7 +166,7 @@ impl Bench {
     /// All ways with such pages.
     fn ways(&mut self, pages: Pages) -> Vec<Row> {
         let _reserved = pages.is_hugetlb().then(|| {
-            let more = Reserved::more(self.pool_mib as u64 / 2);
+            let more = HugePages::more(2 << 20, self.pool_mib as u64 / 2);
             more.unwrap_or_else(|| panic!("huge pages cannot be reserved"))
         });
         if pages.is_hugetlb() {

@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{Busy, alone, privileged, with_tracefs};
+use common::{Busy, privileged, with_tracefs};
 use mw_profile::{Blocked, LOOK, Options, Profiler, Tasks};
+use mw_test::alone;
 use std::fs;
 use std::io::{Seek, Write};
 use std::time::{Duration, Instant};

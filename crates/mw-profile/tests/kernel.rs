@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{Busy, Cgroup, Setting, alone, privileged, with_tracefs};
+use common::{Busy, Setting, privileged, with_tracefs};
 use mw_model::{Profile, WaitKind};
 use mw_profile::{Blocked, Options, Profiler, Tasks, delays_off};
+use mw_test::{Cgroup, alone};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -78,15 +79,21 @@ fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
     }
     let _alone = alone();
     let _tracefs = with_tracefs();
-    let Some(cgroup) = Cgroup::with_limit(24 * MIB) else { return };
+    let cgroup = match Cgroup::with_memory(24 * MIB as u64) {
+        Ok(cgroup) => cgroup,
+        Err(error) => {
+            eprintln!("skipped: no memory cgroup can be made: {error}");
+            return;
+        }
+    };
     let (profiler, missing) = Profiler::start(Options::default());
     assert_eq!(missing, []);
     profiler.begin();
     let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
     let path = file.path().to_str().unwrap();
     let script = format!(
-        "echo $$ > {}/cgroup.procs; exec dd if=/dev/zero of={path} bs=1M count=96 status=none",
-        cgroup.path()
+        "echo $$ > {}; exec dd if=/dev/zero of={path} bs=1M count=96 status=none",
+        cgroup.members().display()
     );
     let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
     let pid = child.id();

@@ -4,10 +4,9 @@
 
 mod common;
 
-use common::{
-    MIB, Pool, Random, alone, assert_held, assert_shmem_returns, child, field, held, options, value,
-};
+use common::{MIB, Random, assert_held, assert_shmem_returns, child, field, held, options, value};
 use mw_segment::{Cancel, Error, Experiment, Kind, Page, Split};
+use mw_test::{HugePages, alone};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,7 @@ fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
 #[test]
 fn cancelled_at_any_moment_everything_is_given_back() {
     let _alone = alone();
-    let _pool = Pool::add(Page::Huge2M, 64);
+    let _pool = HugePages::more(2 * MIB, 64);
     let (mut random, start) = (Random::new(), Instant::now());
     let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
     drop(options(Kind::Anon, Page::Base, 8 * MIB).create().unwrap());
@@ -103,7 +102,7 @@ fn cancelled_at_any_moment_everything_is_given_back() {
 #[test]
 fn killed_at_any_moment_a_program_leaves_nothing() {
     let _alone = alone();
-    let _pool = Pool::add(Page::Huge2M, 64);
+    let _pool = HugePages::more(2 * MIB, 64);
     let (mut random, start) = (Random::new(), Instant::now());
     let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
     let mut kills = 0;

@@ -4,14 +4,15 @@
 
 mod common;
 
-use common::{MIB, Pool, alone, assert_held, assert_shmem_returns, field, held, options};
+use common::{MIB, assert_held, assert_shmem_returns, field, held, options};
 use mw_segment::{Error, Experiment, Kind, Limit, Page, Phase, Placement, Split};
+use mw_test::{HugePages, alone};
 
 #[test]
 fn every_kind_and_page_size_is_populated_and_given_back() {
     let _alone = alone();
-    let pool = Pool::add(Page::Huge2M, 64);
-    let giant = Pool::add(Page::Huge1G, 1);
+    let pool = HugePages::more(2 * MIB, 64);
+    let giant = HugePages::more(1024 * MIB, 1);
     let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
     let mut seen = Vec::new();
     for kind in Kind::ALL {
@@ -67,7 +68,7 @@ fn locked_memory_is_locked_and_resident() {
 #[test]
 fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
     let _alone = alone();
-    let pool = Pool::add(Page::Huge2M, 64);
+    let pool = HugePages::more(2 * MIB, 64);
     let segment = options(Kind::Memfd, Page::Auto, 64 * MIB).create().unwrap();
     if pool.is_some() {
         assert_eq!(segment.page(), Page::Huge2M);

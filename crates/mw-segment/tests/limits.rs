@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::{MIB, alone, assert_held, child, field, held, options, value};
+use common::{MIB, assert_held, child, field, held, options, value};
 use mw_segment::{Error, Kind, Limit, Page, Shortage};
 use mw_sys::Capability;
+use mw_test::{Cgroup, alone};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs;
-use std::path::PathBuf;
 
 const KINDS: [Kind; 4] = [Kind::Anon, Kind::Memfd, Kind::Ism, Kind::Dism];
 
@@ -27,30 +27,6 @@ fn run(name: &str, value: &str) {
     let status = child(name, value).status().unwrap();
     assert!(status.success(), "{name}: {status}");
     assert_held(before, name);
-}
-
-/// A cgroup for one child, removed at the end.
-struct Group(PathBuf);
-
-impl Group {
-    /// None where the controller's version 1 hierarchy is not there, or not ours to change.
-    fn make(controller: &str) -> Option<Self> {
-        let name = format!("mw-test-{}", std::process::id());
-        let path = PathBuf::from(format!("/sys/fs/cgroup/{controller}/{name}"));
-        fs::create_dir(&path).ok()?;
-        Some(Self(path))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    }
 }
 
 #[test]
@@ -122,13 +98,13 @@ fn address_child() {
 #[test]
 fn a_memory_cgroup_is_a_limit_and_nobody_is_killed() {
     let _alone = alone();
-    let Some(group) = Group::make("memory") else {
+    let Ok(group) = Cgroup::of("memory") else {
         eprintln!("skipped: no memory cgroup of version 1 that can be changed");
         return;
     };
-    fs::write(group.0.join("memory.limit_in_bytes"), "134217728").unwrap();
-    run("cgroup_child", group.0.to_str().unwrap());
-    let oom = fs::read_to_string(group.0.join("memory.oom_control")).unwrap();
+    fs::write(group.path().join("memory.limit_in_bytes"), "134217728").unwrap();
+    run("cgroup_child", group.path().to_str().unwrap());
+    let oom = fs::read_to_string(group.path().join("memory.oom_control")).unwrap();
     assert!(oom.contains("oom_kill 0") || !oom.contains("oom_kill "), "{oom}");
 }
 
@@ -157,11 +133,11 @@ fn cgroup_child() {
 #[test]
 fn without_threads_the_caller_works_alone() {
     let _alone = alone();
-    let Some(group) = Group::make("pids") else {
+    let Ok(group) = Cgroup::of("pids") else {
         eprintln!("skipped: no pids cgroup of version 1 that can be changed");
         return;
     };
-    run("threadless_child", group.0.to_str().unwrap());
+    run("threadless_child", group.path().to_str().unwrap());
 }
 
 #[test]

@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{MIB, alone, assert_held, held, options};
+use common::{MIB, assert_held, held, options};
 use mw_segment::{Cancel, Kind, Page};
+use mw_test::alone;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

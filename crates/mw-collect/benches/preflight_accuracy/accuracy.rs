@@ -1,9 +1,9 @@
 //! Predicted against actual time.
 
-use crate::guard::Pool;
 use crate::{Failure, ask};
 use mw_model::{Answer, Calibration, PageKind, Preflight, Request, format_bytes};
 use mw_sys::{Pages, RangePolicy, Region};
+use mw_test::HugePages;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -109,12 +109,12 @@ pub(crate) fn run(quick: bool, no_cold: bool) -> Result<bool, Failure> {
 
 fn on_pool(sizes: &[u64], largest: u64) -> Result<Vec<Case>, Failure> {
     let wanted = largest / HUGE + SPARE_PAGES;
-    let pool = Pool::grow(HUGE, wanted)?;
-    if pool.pages < wanted {
-        println!("skipped: the kernel made {} huge pages of {wanted}", pool.pages);
+    let _alone = mw_test::alone();
+    let Some(_pages) = HugePages::more(HUGE as usize, wanted) else {
+        println!("skipped: the kernel does not make {wanted} huge pages");
         return Ok(Vec::new());
-    }
-    touch(pool.pages * HUGE, Pages::Hugetlb(HUGE as usize))?;
+    };
+    touch(wanted * HUGE, Pages::Hugetlb(HUGE as usize))?;
     let mut cases = Vec::new();
     for size in sizes {
         for lock in [false, true] {

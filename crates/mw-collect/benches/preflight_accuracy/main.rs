@@ -9,7 +9,6 @@
 //! It needs root for huge pages (their number is put back) and for cgroups, and about 12 GiB.
 
 mod accuracy;
-mod guard;
 mod refusals;
 
 use mw_collect::Source;

@@ -1,8 +1,8 @@
 //! "No" is right when the kernel refuses or kills, "yes" when the memory is had.
 
-use crate::guard::{Group, Pool};
 use crate::{Failure, accuracy, ask};
 use mw_model::Request;
+use mw_test::{Cgroup, HugePages};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -19,8 +19,9 @@ pub(crate) fn run() -> Result<bool, Failure> {
     println!("\nAnswers that must be right:");
     let mut right = true;
     {
-        let pool = Pool::grow(HUGE, 32)?;
-        let pages = pool.pages;
+        let _alone = mw_test::alone();
+        let pool = HugePages::more(HUGE as usize, 32).ok_or("the kernel makes no 32 huge pages")?;
+        let pages = pool.free();
         right &= check("pool", &[], &format!("{},huge=2M", pages * HUGE), false)?;
         right &=
             check("pool, one page more", &[], &format!("{},huge=2M", (pages + 1) * HUGE), true)?;
@@ -36,9 +37,9 @@ pub(crate) fn run() -> Result<bool, Failure> {
     right &= check("RLIMIT_MEMLOCK", &["memlock=8M"], "4M,lock", false)?;
     right &= check("RLIMIT_MEMLOCK", &["memlock=8M"], "64M,lock", true)?;
     right &= check("RLIMIT_MEMLOCK, unlocked", &["memlock=8M"], "64M", false)?;
-    match Group::limited(256 * MIB) {
+    match Cgroup::with_memory(256 * MIB) {
         Ok(group) => {
-            let argument = format!("cgroup={}", group.dir.display());
+            let argument = format!("cgroup={}", group.path().display());
             for (size, no) in [("128M", false), ("128M,lock,huge=thp", false), ("512M", true)] {
                 right &= check("cgroup of 256 MiB", &[&argument], size, no)?;
             }

@@ -4,9 +4,7 @@
 
 use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
 use mw_sys::Region;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -96,41 +94,11 @@ pub(crate) fn spec(name: &str, mib: u64) -> Spec {
     }
 }
 
-/// Tests that look at the whole machine take turns, with those of other crates.
-pub(crate) fn alone() -> OwnedFd {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    lock
-}
-
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// What the kernel says of its pool of huge pages.
 pub(crate) fn huge_pages(file: &str) -> u64 {
     fs::read_to_string(format!("{HUGE_PAGES}/{file}")).unwrap().trim().parse().unwrap()
-}
-
-/// Huge pages that are taken away again when it is dropped: as many as were added, whatever others did
-/// to the kernel's pool meanwhile.
-pub(crate) struct Reserved(u64);
-
-impl Reserved {
-    /// None where so many more are not to be had.
-    pub(crate) fn more(pages: u64) -> Option<Self> {
-        let path = format!("{HUGE_PAGES}/nr_hugepages");
-        let before: u64 = fs::read_to_string(&path).ok()?.trim().parse().ok()?;
-        fs::write(path, (before + pages).to_string()).ok()?;
-        let reserved = Self(huge_pages("nr_hugepages").saturating_sub(before));
-        (reserved.0 >= pages).then_some(reserved)
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        let left = huge_pages("nr_hugepages").saturating_sub(self.0);
-        let _ = fs::write(format!("{HUGE_PAGES}/nr_hugepages"), left.to_string());
-    }
 }
 
 /// Waits for what is bound to happen, and fails when it does not for very long.

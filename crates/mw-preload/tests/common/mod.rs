@@ -3,8 +3,6 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-mod built;
-
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,8 +17,9 @@ const THRESHOLD: &str = "1048576";
 /// The library.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY
-        .get_or_init(|| built::built("mw-preload", "memwright_preload", "libmemwright_preload.so"))
+    LIBRARY.get_or_init(|| {
+        mw_test::built("mw-preload", "memwright_preload", "libmemwright_preload.so")
+    })
 }
 
 pub(crate) fn run(command: &mut Command) -> Output {

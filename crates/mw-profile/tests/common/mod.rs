@@ -3,10 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs;
 use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -22,14 +20,6 @@ pub(crate) fn privileged() -> bool {
         eprintln!("skipped: needs root");
     }
     root
-}
-
-/// Tests that change the machine take turns, with those of other crates.
-pub(crate) fn alone() -> OwnedFd {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    lock
 }
 
 /// tracefs, mounted while this lives where it was not.
@@ -49,34 +39,6 @@ impl Drop for Tracefs {
         if self.0 {
             let _ = Command::new("umount").arg("/sys/kernel/tracing").status();
         }
-    }
-}
-
-/// A memory cgroup of version 1, removed at the end.
-pub(crate) struct Cgroup(String);
-
-impl Cgroup {
-    /// `None`, with the reason on standard error, where there is no such hierarchy.
-    pub(crate) fn with_limit(bytes: usize) -> Option<Self> {
-        let path = format!("/sys/fs/cgroup/memory/mw-profile-{}", std::process::id());
-        if let Err(error) = fs::create_dir(&path) {
-            eprintln!("skipped: no memory cgroup of version 1: {error}");
-            return None;
-        }
-        let cgroup = Self(path);
-        fs::write(format!("{}/memory.limit_in_bytes", cgroup.0), bytes.to_string()).unwrap();
-        Some(cgroup)
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let _ = fs::write(format!("{}/memory.force_empty", self.0), "0");
-        let _ = fs::remove_dir(&self.0);
     }
 }
 

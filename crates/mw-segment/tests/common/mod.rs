@@ -4,9 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use mw_segment::{Kind, Options, Page};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs;
-use std::os::fd::OwnedFd;
 
 pub(crate) const MIB: usize = 1 << 20;
 
@@ -19,14 +17,6 @@ pub(crate) struct Held {
     pub(crate) huge_reserved_2m: u64,
     pub(crate) sysv: usize,
     pub(crate) names: usize,
-}
-
-/// Tests that look at the whole machine take turns, with those of other crates.
-pub(crate) fn alone() -> OwnedFd {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let lock = rustix::fs::open("/proc/sys/vm", flags, Mode::empty()).unwrap();
-    flock(&lock, FlockOperation::LockExclusive).unwrap();
-    lock
 }
 
 pub(crate) fn held() -> Held {
@@ -79,32 +69,6 @@ pub(crate) fn assert_shmem_returns(before: u64, slack_bytes: u64) {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     panic!("shared memory was {before}, is {}", field("/proc/meminfo", "Shmem"));
-}
-
-/// Huge pages that are taken away again, also when a test fails. As many are taken as were added,
-/// whatever others did to the pool meanwhile.
-pub(crate) struct Pool {
-    path: String,
-    added: u64,
-}
-
-impl Pool {
-    /// Adds pages to a pool; none where the machine cannot give them.
-    pub(crate) fn add(page: Page, pages: u64) -> Option<Self> {
-        let kib = page.hugetlb_bytes()? >> 10;
-        let path = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
-        let before = number(&path);
-        fs::write(&path, (before + pages).to_string()).ok()?;
-        let pool = Self { added: number(&path).saturating_sub(before), path };
-        (pool.added >= pages).then_some(pool)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        let left = number(&self.path).saturating_sub(self.added);
-        let _ = fs::write(&self.path, left.to_string());
-    }
 }
 
 /// A small segment of this kind; posix ones have a name of their own.

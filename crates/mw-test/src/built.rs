@@ -1,11 +1,15 @@
 //! Libraries that Rust cannot link, which are therefore not built for a test: the test does it, in the
-//! profile that is there already. Used by the tests of several crates.
+//! profile that is there already.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 /// The file `name` of a package's target, built.
-pub(crate) fn built(package: &str, target: &str, name: &str) -> PathBuf {
+///
+/// # Panics
+/// Where cargo cannot build it.
+#[must_use]
+pub fn built(package: &str, target: &str, name: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--package", package, "--message-format", "json"]);
     if !cfg!(debug_assertions) {

@@ -1,0 +1,76 @@
+//! Control groups that are there for a while.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// A control group. Dropped, it is removed, once whoever is in it has ended; this process leaves it.
+#[derive(Debug)]
+pub struct Cgroup {
+    above: PathBuf,
+    path: PathBuf,
+}
+
+impl Cgroup {
+    /// One of version 1, for a test that writes its controller's own files.
+    ///
+    /// # Errors
+    /// The hierarchy is not there, or not ours to change.
+    pub fn of(controller: &str) -> io::Result<Self> {
+        Self::below(Path::new(ROOT).join(controller))
+    }
+
+    /// One with so much memory, of whichever version this machine has.
+    ///
+    /// # Errors
+    /// There is none for memory, or it is not ours to change.
+    pub fn with_memory(limit_bytes: u64) -> io::Result<Self> {
+        let (group, file) = match Self::of("memory") {
+            Ok(group) => (group, "memory.limit_in_bytes"),
+            Err(_) => (Self::below(ROOT.into())?, "memory.max"),
+        };
+        fs::write(group.path.join(file), limit_bytes.to_string())?;
+        Ok(group)
+    }
+
+    fn below(above: PathBuf) -> io::Result<Self> {
+        let path = above.join(format!("memwright-test-{}", process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self { above, path })
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file that takes the numbers of the processes that are to be in it.
+    #[must_use]
+    pub fn members(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let own = process::id().to_string();
+        if fs::read_to_string(self.members()).is_ok_and(|all| all.lines().any(|pid| pid == own)) {
+            let _ = fs::write(self.above.join("cgroup.procs"), own);
+        }
+        // The kernel empties the group of a process that was just killed a little later, and children of
+        // its own may end after it.
+        for _ in 0..500 {
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("{} could not be removed", self.path.display());
+    }
+}

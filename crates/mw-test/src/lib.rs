@@ -1,0 +1,27 @@
+//! What the tests and benches of several crates have in common: changes of the machine, which take
+//! turns and are taken back, and libraries that are not Rust's to link.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod built;
+mod cgroup;
+mod huge_pages;
+
+pub use built::built;
+pub use cgroup::Cgroup;
+pub use huge_pages::HugePages;
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+
+/// Whoever changes the machine, or looks at what all programs hold together, takes turns: with the tests
+/// of other crates too, for as long as this lives.
+///
+/// # Panics
+/// Where /proc/sys/vm cannot be locked, which every user may.
+#[must_use]
+pub fn alone() -> File {
+    let lock = File::open("/proc/sys/vm").unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    lock
+}
