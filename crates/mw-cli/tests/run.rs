@@ -88,9 +88,24 @@ fn the_library_is_loaded_beside_what_was_to_be_loaded() {
         lines[1..].iter().copied().filter(|line| !line.starts_with("MEMWRIGHT_SEC")).collect();
     assert_eq!(variables[0], "MEMWRIGHT_HUGE=auto");
     assert_eq!(variables[1], "MEMWRIGHT_PREFAULT=1");
-    assert_eq!(variables[2], "MEMWRIGHT_STATS=1");
+    let number = variables[2].strip_prefix("MEMWRIGHT_STATS=").unwrap();
+    assert!(number.parse::<u32>().is_ok(), "{variables:?}");
     assert!(text.contains("MEMWRIGHT_THRESHOLD=67108864"), "{text}");
     assert!(text.matches("libmemwright_preload.so").count() > 1, "it is mapped: {text}");
+}
+
+#[test]
+fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
+    let stats = |command: &[&str]| {
+        let mut with = with_library(&["--stats", "--threshold", "64M", "--"]);
+        error(&with.args(command).output().unwrap())
+    };
+    // It closes standard error before its end.
+    let said = stats(&["sort", "/dev/null"]);
+    let nothing = "nothing was done: this process made no call for 64 MiB or more";
+    assert!(said.starts_with("memwright[") && said.contains(nothing), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(stats(&["sh", "-c", "env true; sort /dev/null; :"]), "");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 #![allow(unsafe_code, reason = "names without mangling, and calls that C answers for")]
 
 use crate::map::{self, Request};
-use crate::{kernel, lock, release, seccomp, settings, sysv};
-use libc::{c_int, c_long, off_t, size_t};
+use crate::{kernel, lock, next, release, seccomp, settings, stats, sysv};
+use libc::{FILE, c_int, c_long, off_t, size_t};
 use std::ffi::c_void;
 
 /// mlock(2).
@@ -190,4 +190,24 @@ pub unsafe extern "C" fn prctl(option: c_int, a: c_long, b: c_long, c: c_long, d
     seccomp::look(option);
     // SAFETY: the caller's own request.
     unsafe { kernel::prctl(option, a, b, c, d) }
+}
+
+unsafe extern "C" {
+    /// The stream of standard error.
+    static stderr: *mut FILE;
+}
+
+/// fclose(3). GNU's programs close standard error as they end, before libraries are told of the end: what
+/// `--stats` has to say is said then.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fclose(stream: *mut FILE) -> c_int {
+    // SAFETY: it is set while the C library is loaded and from then on by the program alone.
+    if settings::stats() && stream == unsafe { stderr } {
+        stats::end();
+    }
+    // SAFETY: the caller's own request.
+    unsafe { next::fclose(stream) }
 }

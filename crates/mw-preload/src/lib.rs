@@ -13,6 +13,7 @@
 //! | shmdt | emptied in parallel, then the kernel's own call |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
 //! | prctl | looked at: whoever installs a seccomp filter is left alone from then on |
+//! | fclose | of standard error, with `--stats`: what was done is said before it is closed |
 //! | read, write and their like, sendfile, copy_file_range | with `--direct-io` or a setting of `iotune` |
 //!
 //! What always holds:

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, reason = "calls of the C library by address")]
 
-use libc::{c_int, c_long, iovec, loff_t, off_t, size_t, ssize_t};
+use libc::{FILE, c_int, c_long, iovec, loff_t, off_t, size_t, ssize_t};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -87,6 +87,20 @@ functions! {
         flags: libc::c_uint;
         from, from_offset, to, to_offset, bytes, flags
     ) -> ssize_t;
+}
+
+/// fclose(3), found when it is first called: no system call is the same.
+pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    if FOUND.load(Ordering::Relaxed).is_null() {
+        FOUND.store(find(c"fclose"), Ordering::Relaxed);
+    }
+    type Function = unsafe extern "C-unwind" fn(*mut FILE) -> c_int;
+    // SAFETY: a program that closes a stream has the C library loaded, whose fclose has this argument.
+    let function =
+        unsafe { std::mem::transmute::<*mut c_void, Function>(FOUND.load(Ordering::Relaxed)) };
+    // SAFETY: the caller answers for it.
+    unsafe { function(stream) }
 }
 
 /// The upper half of an offset, of which 64-bit kernels take none.

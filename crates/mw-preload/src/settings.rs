@@ -12,14 +12,15 @@
 //! | `MEMWRIGHT_POOL` | the pool that large shared memory comes from | none |
 //! | `MEMWRIGHT_POOL_SOCKET` | where its server is | as mw-pool has it |
 //! | `MEMWRIGHT_POOL_STRICT` | `1`: what the pool cannot serve is refused | had the ordinary way |
-//! | `MEMWRIGHT_STATS` | `1`: says at exit what was done | off |
+//! | `MEMWRIGHT_STATS` | `1`: says at exit what was done; the number of a process: that one says so too if it is nothing | off |
 //! | `MEMWRIGHT_SECCOMP` | `tried`: the filter that was there at the start lets this library work | leave it |
 //! | | `try`: ends the process at once, after having done everything once | |
 
 use crate::{kernel, next, stats, trial, uncached};
 use std::ffi::{CStr, c_char, c_int};
+use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Smaller operations gain less than the threads cost that do them.
 const DEFAULT_THRESHOLD_BYTES: usize = 32 << 20;
@@ -33,7 +34,8 @@ static PREFAULT: AtomicBool = AtomicBool::new(false);
 static DIRECT_IO: AtomicU64 = AtomicU64::new(0);
 static DIRECT_IO_READS: AtomicBool = AtomicBool::new(false);
 static LOCK: AtomicBool = AtomicBool::new(false);
-static STATS: AtomicBool = AtomicBool::new(false);
+/// 0: off.
+static STATS: AtomicU32 = AtomicU32::new(0);
 static FILTER_TRIED: AtomicBool = AtomicBool::new(false);
 static HUGE: AtomicU8 = AtomicU8::new(Huge::Unchanged as u8);
 
@@ -138,7 +140,12 @@ pub(crate) fn is_pool_strict() -> bool {
 
 /// Whether it is said at exit what was done.
 pub(crate) fn stats() -> bool {
-    STATS.load(Ordering::Relaxed)
+    STATS.load(Ordering::Relaxed) > 0
+}
+
+/// Whether this process says so where nothing was done: the command that `run` became.
+pub(crate) fn stats_of_nothing() -> bool {
+    STATS.load(Ordering::Relaxed) == std::process::id()
 }
 
 /// Whether the filter that the program was started with lets this library work.
@@ -162,7 +169,8 @@ extern "C" fn load() {
     if is(c"MEMWRIGHT_SECCOMP", b"try") {
         trial::run();
     }
-    STATS.store(is(c"MEMWRIGHT_STATS", b"1"), Ordering::Relaxed);
+    let stats = variable(c"MEMWRIGHT_STATS").and_then(number);
+    STATS.store(stats.unwrap_or_default(), Ordering::Relaxed);
     FILTER_TRIED.store(is(c"MEMWRIGHT_SECCOMP", b"tried"), Ordering::Relaxed);
     stats::begin();
     load_direct_io();
@@ -172,8 +180,8 @@ extern "C" fn load() {
 }
 
 fn load_direct_io() {
-    let size = variable(c"MEMWRIGHT_DIRECT_IO").and_then(bytes).filter(|bytes| *bytes > 0);
-    let size = size.map_or(0, |bytes| (bytes as u64).max(mw_iotune::SIZE_MIN_BYTES));
+    let size = variable(c"MEMWRIGHT_DIRECT_IO").and_then(number).filter(|bytes: &u64| *bytes > 0);
+    let size = size.map_or(0, |bytes| bytes.max(mw_iotune::SIZE_MIN_BYTES));
     DIRECT_IO.store(size, Ordering::Relaxed);
     DIRECT_IO_READS.store(is(c"MEMWRIGHT_DIRECT_IO_READS", b"1"), Ordering::Relaxed);
     uncached::begin();
@@ -194,7 +202,7 @@ fn load_memory() {
     if is(c"MEMWRIGHT_LOCK", b"1") {
         LOCK.store(lock_everything(), Ordering::Relaxed);
     }
-    let threshold = variable(c"MEMWRIGHT_THRESHOLD").and_then(bytes);
+    let threshold = variable(c"MEMWRIGHT_THRESHOLD").and_then(number);
     let threshold = threshold.unwrap_or(DEFAULT_THRESHOLD_BYTES).max(LEAST_THRESHOLD_BYTES);
     THRESHOLD.store(threshold, Ordering::Relaxed);
 }
@@ -235,8 +243,8 @@ fn is(name: &CStr, value: &[u8]) -> bool {
     variable(name) == Some(value)
 }
 
-/// A number of bytes in decimal digits.
-fn bytes(text: &[u8]) -> Option<usize> {
+/// A number in decimal digits.
+fn number<T: FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -283,9 +291,9 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_none() {
-        assert_eq!(bytes(b"1048576"), Some(1 << 20));
+        assert_eq!(number(b"1048576"), Some(1_usize << 20));
         for text in [&b""[..], b"1M", b"-1", b"99999999999999999999", b"\xff"] {
-            assert_eq!(bytes(text), None);
+            assert_eq!(number::<usize>(text), None);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The time that was saved is measured against a part of the same work that is done by one thread,
 //! before the rest is done in parallel.
 
-use crate::{kernel, settings, uncached};
+use crate::{kernel, seccomp, settings, uncached};
 use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use std::fmt::{self, Write};
@@ -116,20 +116,23 @@ pub(crate) fn count(call: Call, bytes: usize, took: Duration, serial: Option<Dur
 #[allow(unsafe_code, reason = "runs when the program ends")]
 static ENDED: extern "C" fn() = end;
 
-#[cfg_attr(test, allow(dead_code, reason = "tests end without it"))]
-extern "C" fn end() {
+/// Says what was done until now, if anybody asked.
+pub(crate) extern "C" fn end() {
     if !settings::stats() {
         return;
     }
-    if total(|count| &count.calls) > 0 {
+    let (calls, uncached) = (total(|count| &count.calls), uncached::uncached_bytes());
+    if calls > 0 {
         say_line(report);
     }
-    let uncached = uncached::uncached_bytes();
     if uncached > 0 {
         say_line(|line| {
             let (id, mib) = (std::process::id(), uncached as f64 / f64::from(1 << 20));
             writeln!(line, "memwright[{id}]: {mib:.1} MiB kept out of the page cache")
         });
+    }
+    if calls + uncached == 0 && settings::stats_of_nothing() {
+        say_line(report_nothing);
     }
 }
 
@@ -163,6 +166,22 @@ fn report(line: &mut Line) -> fmt::Result {
     }
     let less = if saved < 0.0 { "more" } else { "less" };
     writeln!(line, "), {:.3} s {less} than by one thread", saved.abs())
+}
+
+/// One line for who asked what was done where nothing was.
+fn report_nothing(line: &mut Line) -> fmt::Result {
+    write!(line, "memwright[{}]: nothing was done: ", std::process::id())?;
+    if !mw_sys::can_populate() {
+        write!(line, "this kernel has no MADV_POPULATE_WRITE (5.14)")?;
+    } else if !seccomp::allows() {
+        write!(line, "a seccomp filter may forbid it")?;
+    } else {
+        let mib = settings::threshold() >> 20;
+        write!(line, "this process made no call for {mib} MiB or more that is done in parallel")?;
+    }
+    let cached =
+        if settings::direct_io() > 0 { "; all files went through the page cache" } else { "" };
+    writeln!(line, "{cached}")
 }
 
 fn total(of: fn(&Count) -> &AtomicU64) -> u64 {

@@ -92,7 +92,8 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
     set(LOCK, on(args.lock));
     set(DIRECT_IO, size(args.direct_io));
     set(DIRECT_IO_READS, on(args.direct_io_reads));
-    set(STATS, on(args.stats));
+    // The command has this process's number: it says so too if nothing was done.
+    set(STATS, args.stats.then(|| std::process::id().to_string().into()));
     set(POOL, args.pool.as_ref().map(|pool| pool.to_string().into()));
     set(POOL_SOCKET, args.pool.as_ref().map(|_| socket.into()));
     set(POOL_STRICT, on(args.pool_strict));
