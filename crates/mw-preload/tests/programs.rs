@@ -63,7 +63,7 @@ fn an_allocator_of_the_programs_own_may_call() {
 /// Sequences that are played at a time.
 const PIECE: u64 = 1000;
 
-/// Half of them with a limit of locked memory. `MW_SEQUENCES=1000000` takes some hours; each has its
+/// Half of them with a limit of locked memory. `MW_SEQUENCES=1000000` takes over an hour; each has its
 /// number for a seed, and `MW_SEQUENCES_FROM` is the first. What differs is played once more, and that is
 /// said: of some ten thousand the kernel itself does one not the same twice, as where it reclaims.
 #[test]
