@@ -13,6 +13,7 @@ use common::{eventually, spec};
 use mw_pool::protocol::Refusal;
 use mw_pool::{Attach, Client, Config, Error, Name, Pages, Server, Spec};
 use mw_sys::Region;
+use mw_test::measure::{is_asked, median, number, replace};
 use mw_test::{HugePages, alone};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fmt::Write;
@@ -23,38 +24,15 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-const BEGIN: &str = "<!-- made by `cargo bench -p mw-pool -- --write` -->\n";
-const END: &str = "<!-- end of `cargo bench -p mw-pool` -->\n";
 const MIB: usize = 1 << 20;
-
-/// What is asked for on the command line.
-struct Wanted {
-    mib: usize,
-    rounds: usize,
-    write: bool,
-}
-
-fn wanted() -> Wanted {
-    let args: Vec<String> = std::env::args().collect();
-    let number = |name: &str, default: usize| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(default)
-    };
-    Wanted {
-        mib: number("--size", 4096),
-        rounds: number("--rounds", 7),
-        write: args.iter().any(|arg| arg == "--write"),
-    }
-}
 
 fn main() {
     if let Some(dir) = std::env::var_os("MW_POOL_DIR") {
         return serve(&PathBuf::from(dir));
     }
-    let wanted = wanted();
     let _alone = alone();
     let mut page = String::new();
-    let (mib, rounds) = (wanted.mib, wanted.rounds);
+    let (mib, rounds) = (number("--size", 4096), number("--rounds", 7));
     let _ = writeln!(
         page,
         "A program that has {mib} MiB ends and starts again; median of {rounds} rounds, ms/GiB as \
@@ -75,8 +53,8 @@ fn main() {
         }
     }
     print!("{page}");
-    if wanted.write {
-        replace(&page);
+    if is_asked("--write") {
+        replace("cargo bench -p mw-pool", &page);
     }
 }
 
@@ -88,11 +66,6 @@ fn offered(pages: Pages) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What can be done: whatever else runs only takes away from it.
@@ -269,12 +242,4 @@ fn serve(dir: &Path) {
         log: Box::new(|_, _| ()),
     };
     Server::start(config).unwrap().run(&AtomicBool::new(false)).unwrap();
-}
-
-fn replace(page: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
-    let text = fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
-    fs::write(&path, format!("{before}{BEGIN}\n{page}\n{END}{after}")).unwrap();
 }

@@ -8,16 +8,15 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-mod measure;
 #[path = "../tests/plays/mod.rs"]
 mod plays;
 #[path = "../../mw-pool/tests/common/mod.rs"]
 mod pools;
 mod postgres;
 
-use measure::{is_asked, median, number, others, replace};
 use mw_pool::protocol::PoolState;
 use mw_pool::{Owners, Pages, Spec};
+use mw_test::measure::{is_asked, median, number, others, replace};
 use mw_test::{HugePages, alone};
 use plays::NOBODY;
 use pools::{MIB, Running, spec};

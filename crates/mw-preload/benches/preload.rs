@@ -7,11 +7,10 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-mod measure;
 
 use common::{Compiled, library, run, text};
-use measure::{is_asked, median, number, others, replace};
 use mw_segment::{Kind, Options, Page};
+use mw_test::measure::{is_asked, median, number, others, replace};
 use std::fmt::Write;
 use std::fs;
 use std::process::Command;

@@ -9,11 +9,10 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-mod measure;
 #[path = "../tests/plays/mod.rs"]
 mod plays;
 
-use measure::{is_asked, median, number, option, others};
+use mw_test::measure::{is_asked, median, number, option, others};
 use plays::{Outcome, PLAYS, Play, Scale, Stage, Way};
 use std::fmt::Write;
 use std::fs;

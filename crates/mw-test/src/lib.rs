@@ -1,11 +1,12 @@
 //! What the tests and benches of several crates have in common: changes of the machine, which take
-//! turns and are taken back, and libraries that are not Rust's to link.
+//! turns and are taken back, libraries that are not Rust's to link, and what benches print.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod built;
 mod cgroup;
 mod huge_pages;
+pub mod measure;
 
 pub use built::built;
 pub use cgroup::Cgroup;

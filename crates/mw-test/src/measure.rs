@@ -1,29 +1,34 @@
-//! What the benches have in common.
-
-#![allow(dead_code, reason = "each bench uses a part")]
+//! What benches are asked, and where what they measured goes.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 /// A number that an option of the command line has, or what it is without it.
-pub(crate) fn number(name: &str, default: usize) -> usize {
+#[must_use]
+pub fn number(name: &str, default: usize) -> usize {
     option(name).and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
 /// What an option of the command line has.
-pub(crate) fn option(name: &str) -> Option<String> {
+#[must_use]
+pub fn option(name: &str) -> Option<String> {
     let mut args = std::env::args().skip_while(|arg| arg != name);
     args.nth(1)
 }
 
 /// Whether something is asked for on the command line.
-pub(crate) fn is_asked(name: &str) -> bool {
+#[must_use]
+pub fn is_asked(name: &str) -> bool {
     std::env::args().any(|arg| arg == name)
 }
 
-/// How many processors others keep busy now.
-pub(crate) fn others() -> String {
+/// How many processors others keep busy now, which takes a second.
+///
+/// # Panics
+/// Without /proc/stat.
+#[must_use]
+pub fn others() -> String {
     let ticks = || {
         let stat = fs::read_to_string("/proc/stat").unwrap();
         let first = stat.lines().next().unwrap();
@@ -38,13 +43,18 @@ pub(crate) fn others() -> String {
     format!("{busy:.1} of {cpus} processors")
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, of an even number the upper of the two; not a number of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Puts a page where docs/benchmarks.md has what `command` made.
-pub(crate) fn replace(command: &str, page: &str) {
+///
+/// # Panics
+/// Where that has no place for it.
+pub fn replace(command: &str, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
     let begin = format!("<!-- made by `{command} -- --write` -->\n");
     let end = format!("<!-- end of `{command}` -->\n");
