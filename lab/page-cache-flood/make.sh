@@ -2,7 +2,11 @@ counter() { awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat; }
 
 mount -t ext4 /dev/disk0 /mnt || exit 1
 case $1 in
-firing)
+slow-disk | firing)
+	if [ $1 = slow-disk ] && ! ls /sys/class/bdi/*/max_ratio_fine >/dev/null 2>&1; then
+		echo "kernel $(uname -r) knows no max_ratio_fine of a device (6.2 and later do)" >/run/why
+		exit 77
+	fi
 	echo 60 >/proc/sys/vm/dirty_ratio
 	echo 50 >/proc/sys/vm/dirty_background_ratio
 	dd if=/dev/zero of=/mnt/flood bs=128k count=80000 2>/dev/null &
@@ -20,19 +24,6 @@ firing)
 		fi
 	done
 	exit 1
-	;;
-slow-disk)
-	if ! ls /sys/class/bdi/*/max_ratio_fine >/dev/null 2>&1; then
-		echo "kernel $(uname -r) knows no max_ratio_fine of a device (6.2 and later do)" >/run/why
-		exit 77
-	fi
-	echo 90 >/proc/sys/vm/dirty_ratio
-	echo 85 >/proc/sys/vm/dirty_background_ratio
-	free_kb=$(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo)
-	hold shm $((free_kb - 102400))K lock name=database
-	dd if=/dev/zero of=/mnt/flood bs=128k count=7000 2>/dev/null &
-	# The kernel lowers its first guess of the disk's speed little by little.
-	sleep 12
 	;;
 quiet)
 	dd if=/dev/zero of=/mnt/data bs=128k count=160 2>/dev/null
