@@ -43,10 +43,18 @@ pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
 /// meminfo was not seen or lacks the lines.
 pub fn ready_bytes(sample: &Sample) -> Result<u64, Missing> {
     let meminfo = sample.meminfo.need()?;
-    let free = meminfo.mem_free_bytes.ok_or_else(|| no_line("MemFree"))?;
+    let free = free_bytes(meminfo)?;
     let half_the_cache = file_cache_bytes(meminfo) / 2;
     let available = meminfo.mem_available_bytes.unwrap_or(free.saturating_add(half_the_cache));
     Ok(available.saturating_sub(unwritten_bytes(meminfo)).max(free.min(available)))
+}
+
+/// MemFree in bytes.
+///
+/// # Errors
+/// The line is not there.
+pub fn free_bytes(meminfo: &Meminfo) -> Result<u64, Missing> {
+    meminfo.mem_free_bytes.ok_or_else(|| no_line("MemFree"))
 }
 
 /// The page cache of files, without shared memory and tmpfs.

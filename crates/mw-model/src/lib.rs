@@ -2,8 +2,8 @@
 //!
 //! Data goes one way: collectors fill a [`Snapshot`], consecutive samples make a [`Window`], rules
 //! turn a window into [`Finding`]s, and a finding may carry a [`Remedy`]. Raw and derived stay
-//! apart: a snapshot holds only what the kernel said; [`fragmentation`], [`derived`] and
-//! [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
+//! apart: a snapshot holds only what the kernel said; [`fragmentation`], [`derived`],
+//! [`zones`] and [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
 mod columns;
@@ -21,6 +21,7 @@ mod table;
 mod tick;
 mod units;
 mod window;
+pub mod zones;
 
 pub use columns::Layout;
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};

@@ -31,6 +31,7 @@ pub mod cgroup;
 pub mod choice;
 pub mod cmdline;
 pub mod cpulist;
+pub mod deferred;
 pub mod df;
 pub mod diskstats;
 pub mod error;

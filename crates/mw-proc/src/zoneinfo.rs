@@ -43,6 +43,9 @@ pub struct Zone {
     pub managed_pages: Option<u64>,
     /// Pages reserved for contiguous allocation; older kernels do not print it.
     pub cma_pages: Option<u64>,
+    /// Free pages that a confidential guest has not accepted yet; they are in no free list (6.5 and
+    /// later).
+    pub unaccepted_pages: Option<u64>,
     /// `protection`: pages withheld from allocations that could use a higher zone; the first
     /// [`Zone::protection_len`] count.
     pub protection_pages: [u64; MAX_PROTECTION],
@@ -244,6 +247,7 @@ impl Open {
             b"nr_zone_active_file" | b"nr_active_file" => &mut zone.active_file_pages,
             b"nr_zone_unevictable" | b"nr_unevictable" => &mut zone.unevictable_pages,
             b"nr_zone_write_pending" => &mut zone.write_pending_pages,
+            b"nr_unaccepted" => &mut zone.unaccepted_pages,
             b"nr_mlock" => &mut zone.mlock_pages,
             b"start_pfn:" => &mut zone.start_pfn,
             _ => return Ok(()),

@@ -76,7 +76,7 @@ pub fn answer(
 fn ordinary(snapshot: &Snapshot, request: &Request, rooms: &[Room], notes: &mut Notes) -> Plan {
     let mut plan = plan::ordinary(snapshot, request, rooms, notes);
     if request.page == PageKind::Thp {
-        plan.not_huge_bytes = thp::look(snapshot, request, rooms, notes);
+        plan.not_huge_bytes = thp::look(snapshot, request, notes);
     }
     plan
 }

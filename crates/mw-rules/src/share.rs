@@ -1,23 +1,11 @@
 //! What more than one rule computes.
 
-use mw_model::{Look, Missing, Sample, Snapshot, derived};
-use mw_proc::meminfo::Meminfo;
+use mw_model::{Missing, Snapshot, derived};
 use mw_proc::vmstat::{Counter, Vmstat};
 
 /// `part` of `whole` in percent; 0 of nothing is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
-}
-
-/// The nodes whose meminfo was seen; the machine as node 0 where the kernel has no nodes.
-pub(crate) fn nodes_of(sample: &Sample) -> impl Iterator<Item = (u32, &Meminfo)> {
-    let seen = |look: &'_ Look<Meminfo>| look.seen().is_some();
-    let whole = if sample.nodes.iter().any(|node| seen(&node.meminfo)) {
-        None
-    } else {
-        sample.meminfo.seen().map(|meminfo| (0, meminfo))
-    };
-    sample.nodes.iter().filter_map(|n| Some((n.node, n.meminfo.seen()?))).chain(whole)
 }
 
 /// A field of meminfo that a rule cannot do without.

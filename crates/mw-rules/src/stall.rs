@@ -3,7 +3,7 @@
 use crate::share::percent;
 use mw_model::derived::total;
 use mw_model::{
-    BlockedTask, Incident, KernelWait, Missing, TaskUse, TriggerKind, WaitKind, Window,
+    BlockedTask, Incident, KernelWait, Missing, TaskUse, TriggerKind, WaitKind, Window, zones,
 };
 use mw_proc::pressure::Pressure;
 use mw_proc::vmstat::Counter;
@@ -269,25 +269,27 @@ impl<'a> Stall<'a> {
     /// could hold page cache at that moment.
     pub(crate) fn most_unwritten(&self) -> Option<(u64, f64)> {
         const UNWRITTEN: [Counter; 2] = [Counter::NrDirty, Counter::NrWriteback];
-        const ROOM: [Counter; 3] =
-            [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
         let page_bytes = self.window.now.origin.page_bytes;
+        let samples = || self.window.earlier.first().into_iter().chain([&self.window.now.sample]);
+        // The table has no column for it, and it only becomes less: what there was at first.
+        let deferred = samples().map(|sample| zones::deferred_bytes(sample, page_bytes)).max();
+        let deferred_pages = deferred.unwrap_or(0).checked_div(page_bytes).unwrap_or(0);
         let share = |get: &dyn Fn(Counter) -> Option<u64>| {
             let sum = |of: &[Counter]| {
                 Some(total(of.iter().map(|c| get(*c)).collect::<Option<Vec<_>>>()?))
             };
-            let (unwritten, room) = (sum(&UNWRITTEN)?, sum(&ROOM)?);
+            let (unwritten, room) = (sum(&UNWRITTEN)?, sum(&zones::DIRTYABLE)?);
+            let room = room.saturating_add(deferred_pages);
             Some((unwritten.saturating_mul(page_bytes), percent(unwritten, room)))
         };
-        let samples = self.window.earlier.first().into_iter().chain([&self.window.now.sample]);
         let of_samples =
-            samples.filter_map(|s| s.vmstat.seen()).filter_map(|v| share(&|c| v.get(c)));
+            samples().filter_map(|s| s.vmstat.seen()).filter_map(|v| share(&|c| v.get(c)));
         let column = |counter: &Counter| {
             let name = format!("vmstat.{}", counter.name());
             let values = self.incident.table.values(&name).map(Iterator::collect);
             (*counter, self.during(values.unwrap_or_default()).collect::<Vec<Option<u64>>>())
         };
-        let columns: Vec<_> = UNWRITTEN.iter().chain(&ROOM).map(column).collect();
+        let columns: Vec<_> = UNWRITTEN.iter().chain(&zones::DIRTYABLE).map(column).collect();
         let value = |row: usize, counter: Counter| {
             let (_, values) = columns.iter().find(|(known, _)| *known == counter)?;
             *values.get(row)?

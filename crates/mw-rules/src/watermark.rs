@@ -1,6 +1,6 @@
 //! How much the kernel would keep free by itself.
 
-use mw_model::{Missing, Snapshot, derived};
+use mw_model::{Missing, Snapshot, derived, zones};
 use mw_proc::zoneinfo::Zone;
 
 /// The setting.
@@ -32,15 +32,19 @@ pub(crate) fn recommended_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
     if thp.is_none_or(|enabled| enabled == "never") {
         return Ok(choice);
     }
-    let zones = snapshot.sample.zoneinfo.seen().map_or(1, |zoneinfo| {
+    let zone_count = snapshot.sample.zoneinfo.seen().map_or(1, |zoneinfo| {
         zoneinfo.zones.iter().filter(|zone| zone.managed_or_present_pages() > 0).count() as u64
     });
     let block_kib = derived::huge_page_bytes(snapshot) / 1024;
-    let wanted = block_kib.saturating_mul(zones).saturating_mul(BLOCKS_PER_ZONE);
-    Ok(choice.max(wanted.min(low_memory_kib(snapshot)? / 20)))
+    let wanted = block_kib.saturating_mul(zone_count).saturating_mul(BLOCKS_PER_ZONE);
+    // The setting stays when the zones have grown.
+    let deferred = zones::deferred_bytes(&snapshot.sample, snapshot.origin.page_bytes) / 1024;
+    let low_kib = low_memory_kib(snapshot)?.saturating_add(deferred);
+    Ok(choice.max(wanted.min(low_kib / 20)))
 }
 
-/// Memory that is not high memory, above the high watermarks: `nr_free_buffer_pages()`.
+/// Memory that is not high memory, above the high watermarks: `nr_free_buffer_pages()`. As for the
+/// kernel, that is what the zones manage so far.
 fn low_memory_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
     let Some(zoneinfo) = snapshot.sample.zoneinfo.seen() else {
         return Ok(derived::memory_bytes(&snapshot.sample)? / 1024);

@@ -3,6 +3,7 @@
 
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
+use mw_proc::deferred::Deferred;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::{Zone, Zoneinfo};
 use std::fs;
@@ -30,13 +31,22 @@ pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
     let mut info = Buddyinfo::default();
     info.parse_into(&fs::read("/proc/buddyinfo").ok()?).ok()?;
     let bytes = |(order, blocks): (usize, &u64)| blocks.saturating_mul((page as u64) << order);
-    Some(
-        info.zones
-            .iter()
-            .flat_map(|zone| zone.values().iter().enumerate().skip(order))
-            .map(bytes)
-            .sum(),
-    )
+    let blocks = info.zones.iter().flat_map(|zone| zone.values().iter().enumerate().skip(order));
+    Some(blocks.map(bytes).sum::<u64>().saturating_add(unlisted_bytes().unwrap_or(0)))
+}
+
+/// Free memory that is in no list of buddyinfo and all of one piece: what the kernel has not
+/// initialised, or not accepted yet.
+fn unlisted_bytes() -> Option<u64> {
+    let (info, page) = (zoneinfo()?, mw_sys::page_bytes() as u64);
+    let unaccepted: u64 = info.zones.iter().filter_map(|zone| zone.unaccepted_pages).sum();
+    Some(Deferred::of(&meminfo()?, &info, page).bytes().saturating_add(unaccepted * page))
+}
+
+fn zoneinfo() -> Option<Zoneinfo> {
+    let mut info = Zoneinfo::default();
+    info.parse_into(&fs::read("/proc/zoneinfo").ok()?).ok()?;
+    Some(info)
 }
 
 /// What the pool of huge pages of this size can still promise, in bytes; none without such pages.
@@ -58,9 +68,10 @@ pub(crate) fn meminfo() -> Option<Meminfo> {
 /// What nodes have free or could free without swapping, roughly; none where one of them is none.
 /// Who is bound to a node and asks it for more is not refused but killed.
 pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
-    let mut info = Zoneinfo::default();
-    info.parse_into(&fs::read("/proc/zoneinfo").ok()?).ok()?;
-    Some(nodes_pages(&info, nodes)? * mw_sys::page_bytes() as u64)
+    let (info, page) = (zoneinfo()?, mw_sys::page_bytes() as u64);
+    let deferred = Deferred::of(&meminfo()?, &info, page);
+    let deferred: u64 = nodes.iter().map(|node| deferred.node_bytes(*node)).sum();
+    Some(nodes_pages(&info, nodes)? * page + deferred)
 }
 
 /// Free pages above what the kernel keeps for itself, and those of files: MemAvailable of nodes.

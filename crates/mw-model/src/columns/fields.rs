@@ -42,7 +42,7 @@ macro_rules! fields {
 
 pub(super) static ZONE: &[Field<Zone>] = fields!(Zone:
     free_pages min_pages low_pages high_pages spanned_pages present_pages;
-    maybe boost_pages managed_pages cma_pages inactive_anon_pages active_anon_pages
+    maybe boost_pages managed_pages cma_pages unaccepted_pages inactive_anon_pages active_anon_pages
     inactive_file_pages active_file_pages unevictable_pages write_pending_pages mlock_pages
     start_pfn
 );

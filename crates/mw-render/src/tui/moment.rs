@@ -3,7 +3,7 @@
 use super::trail::Trail;
 use mw_model::{
     Cgroup, Cgroups, Finding, Incident, Look, Missing, Node, Process, Processes, Report, Sample,
-    Severity, SkippedRule, Snapshot, Window, derived, fragmentation,
+    Severity, SkippedRule, Snapshot, Window, derived, zones,
 };
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
@@ -241,7 +241,7 @@ impl Moment {
             pressure_missing: sample.pressure.memory.missing().cloned(),
             dirty_limits: dirty_limits(sample, page_bytes),
             nodes: nodes(now),
-            zones: zones(sample, page_bytes, huge_order).into(),
+            zones: zone_rows(sample, page_bytes, huge_order).into(),
             huge_bytes,
             huge_order,
             page_bytes,
@@ -330,16 +330,12 @@ fn nodes(now: &Snapshot) -> Vec<NodeRow> {
     let cpus = |id: u32| known.iter().find(|node| node.id == id).map(|node| node.cpus.len());
     let row =
         |id: u32, meminfo: &Meminfo| NodeRow { id, memory: MemoryBar::of(meminfo), cpus: cpus(id) };
-    let seen = now.sample.nodes.iter().filter_map(|node| Some((node.node, node.meminfo.seen()?)));
-    let rows: Vec<NodeRow> = seen.map(|(id, meminfo)| row(id, meminfo)).collect();
-    if rows.is_empty() {
-        return now.sample.meminfo.seen().map(|meminfo| row(0, meminfo)).into_iter().collect();
-    }
-    rows
+    zones::node_meminfos(now).iter().map(|(id, meminfo)| row(*id, meminfo)).collect()
 }
 
-fn zones(sample: &Sample, page_bytes: u64, order: usize) -> Result<Vec<ZoneRow>, Missing> {
+fn zone_rows(sample: &Sample, page_bytes: u64, order: usize) -> Result<Vec<ZoneRow>, Missing> {
     let zoneinfo = sample.zoneinfo.need()?;
+    let deferred = zones::deferred(sample, page_bytes);
     let row = |zone: &Zone| {
         let buddy = sample.buddyinfo.seen().and_then(|buddyinfo| {
             let same =
@@ -347,15 +343,17 @@ fn zones(sample: &Sample, page_bytes: u64, order: usize) -> Result<Vec<ZoneRow>,
             buddyinfo.zones.iter().find(same)
         });
         let bytes = |pages: u64| pages.saturating_mul(page_bytes);
+        let deferred = deferred.map_or(0, |deferred| deferred.zone_bytes(zone));
+        let unusable = |buddy| zones::unusable_milli(sample, page_bytes, buddy, order);
         ZoneRow {
             node: zone.node,
             name: zone.name.as_str().to_owned(),
-            managed: bytes(zone.managed_or_present_pages()),
-            free: bytes(zone.free_pages),
+            managed: bytes(zone.managed_or_present_pages()).saturating_add(deferred),
+            free: bytes(zone.free_pages).saturating_add(deferred),
             min: bytes(zone.min_pages),
             low: bytes(zone.low_pages),
             high: bytes(zone.high_pages),
-            unusable_milli: buddy.map(|buddy| fragmentation::unusable_milli(buddy, order)),
+            unusable_milli: buddy.map(unusable),
             blocks: buddy.map_or_else(Vec::new, |buddy| buddy.values().to_vec()),
         }
     };

@@ -25,8 +25,8 @@ pub(super) struct Plan {
     pub(super) not_huge_bytes: u64,
     /// Huge pages that are made for the request.
     pub(super) overcommitted: u64,
-    /// Free memory that was never set up.
-    pub(super) put_off: u64,
+    /// Taken from free memory that nothing ever touched.
+    pub(super) untouched: u64,
 }
 
 impl Plan {
@@ -99,8 +99,8 @@ pub(super) fn ordinary(
 ) -> Plan {
     let needed = with_page_tables(request.size_bytes);
     let mut taking = Taking { rooms, taken: vec![0; rooms.len()], left: needed };
-    let set_up = taking.take(|room| room.free.saturating_sub(room.put_off));
-    let put_off = taking.take(|room| room.put_off);
+    let touched = taking.take(|room| room.free.saturating_sub(room.untouched));
+    let untouched = taking.take(|room| room.untouched);
     let clean = taking.take(|room| room.clean);
     let dirty = taking.take(|room| room.dirty);
     let mut swapped = taking.take(|room| room.swappable);
@@ -118,9 +118,9 @@ pub(super) fn ordinary(
         short_of_memory(request, rooms, had, notes);
     }
     let mut plan =
-        Plan { taken: taking.taken, clean, dirty, swapped, scraped, put_off, ..Plan::default() };
+        Plan { taken: taking.taken, clean, dirty, swapped, scraped, untouched, ..Plan::default() };
     if !short {
-        plan.zone_reclaimed = zone_reclaim(snapshot, request, rooms, set_up, notes);
+        plan.zone_reclaimed = zone_reclaim(snapshot, request, rooms, touched, notes);
         slow_parts(&plan, snapshot, notes);
     }
     plan
@@ -157,13 +157,13 @@ fn zone_reclaim(
     snapshot: &Snapshot,
     request: &Request,
     rooms: &[Room],
-    set_up: u64,
+    touched: u64,
     notes: &mut Notes,
 ) -> u64 {
     let mode = snapshot.sysctl.number("vm.zone_reclaim_mode").unwrap_or(0);
     let smallest = rooms.iter().filter(|room| room.eligible).map(|room| room.free).min();
     let local = smallest.unwrap_or(0);
-    let beyond = request.size_bytes.min(set_up).saturating_sub(local);
+    let beyond = request.size_bytes.min(touched).saturating_sub(local);
     if mode == 0 || rooms.len() < 2 || request.node.is_some() || beyond == 0 {
         return 0;
     }

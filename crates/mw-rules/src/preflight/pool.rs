@@ -3,7 +3,7 @@
 use super::Notes;
 use super::plan::Plan;
 use super::room::Room;
-use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, fragmentation};
+use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
 
 /// The largest order of the buddy allocator on every kernel so far: larger pages are made only
 /// when the pool is sized, never for a request.
@@ -37,7 +37,7 @@ pub(super) fn plan(
     let reached = rooms.iter().zip(&free).filter(|(room, _)| room.eligible);
     let in_reach = derived::total(reached.map(|(_, free)| *free));
     let available = pool.available_pages().min(pages(in_reach, page_bytes));
-    let beyond = could_be_made(snapshot, request, &pool, rooms);
+    let beyond = could_be_made(snapshot, request, &pool);
     let made = asked.saturating_sub(available).min(beyond);
     let had = available.saturating_add(made).saturating_mul(page_bytes);
     if available.saturating_add(beyond) < asked {
@@ -99,18 +99,15 @@ fn free_by_node(
 }
 
 /// Pages beyond the pool that the kernel may make and has blocks for.
-fn could_be_made(snapshot: &Snapshot, request: &Request, pool: &HugePool, rooms: &[Room]) -> u64 {
+fn could_be_made(snapshot: &Snapshot, request: &Request, pool: &HugePool) -> u64 {
     let allowed = pool.overcommit_pages.saturating_sub(pool.surplus_pages);
     let order = derived::order_of(pool.page_bytes, snapshot.origin.page_bytes);
     if allowed == 0 || order > LARGEST_ORDER {
         return 0;
     }
-    let Some(buddyinfo) = snapshot.sample.buddyinfo.seen() else { return allowed };
     let asked = |node: u32| request.node.is_none_or(|asked| asked == node);
-    let zones = buddyinfo.zones.iter().filter(|zone| asked(zone.node));
-    let base = derived::total(zones.map(|zone| fragmentation::free_pages_from_order(zone, order)));
-    let put_off = derived::total(rooms.iter().filter(|r| r.eligible).map(|r| r.put_off));
-    allowed.min((base >> order).saturating_add(pages(put_off, pool.page_bytes)))
+    let free = zones::free_in_blocks_bytes(snapshot, order, asked);
+    free.map_or(allowed, |bytes| allowed.min(pages(bytes, pool.page_bytes)))
 }
 
 /// Whole pages in so many bytes.

@@ -1,13 +1,9 @@
 //! Each node's memory as an allocation sees it, from zoneinfo and meminfo.
 
 use super::{Notes, holders};
-use mw_model::{Missing, Request, Share, Snapshot, derived};
+use mw_model::{Missing, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
-
-/// Memory that the kernel counts as free and that no zone has: pages whose initialisation was
-/// put off (`deferred_init`). Less than this is the counters being read at different times.
-const PUT_OFF_LEAST_BYTES: u64 = 64 << 20;
 
 /// The share of memory that may be in the lists of single processors, which no file counts as
 /// free and which an allocation that would fail gets after all.
@@ -24,8 +20,9 @@ pub(super) struct Room {
     pub(super) free: u64,
     /// Free above the lowest watermark: the last that can be had.
     pub(super) free_to_the_last: u64,
-    /// Free memory that the kernel has not set up yet, and nothing ever touched.
-    pub(super) put_off: u64,
+    /// The part of `free` that nothing ever touched: the kernel initialises or accepts it when it
+    /// is allocated.
+    pub(super) untouched: u64,
     /// What the watermarks keep.
     pub(super) watermark: u64,
     /// Clean page cache and slab, with the caution of the kernel's own MemAvailable.
@@ -46,7 +43,7 @@ pub(super) fn rooms(
 ) -> Result<Vec<Room>, Missing> {
     let machine = *snapshot.sample.meminfo.need()?;
     let per_node = node_meminfos(snapshot, &machine, notes);
-    let zones: &[Zone] = match snapshot.sample.zoneinfo.need() {
+    let zoneinfo: &[Zone] = match snapshot.sample.zoneinfo.need() {
         Ok(zoneinfo) => &zoneinfo.zones,
         Err(missing) => {
             notes.unseen(&missing);
@@ -55,10 +52,13 @@ pub(super) fn rooms(
     };
     let page = snapshot.origin.page_bytes.max(1);
     let mut rooms: Vec<Room> =
-        per_node.iter().map(|(node, meminfo)| room(*node, meminfo, zones, page)).collect();
-    add_put_off(&mut rooms, &machine, zones, page);
+        per_node.iter().map(|(node, meminfo)| room(*node, meminfo, zoneinfo, page)).collect();
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (room, (_, meminfo)) in rooms.iter_mut().zip(&per_node) {
+        let deferred = zones::node_deferred_bytes(snapshot, room.node);
+        room.free = room.free.saturating_add(deferred);
+        room.free_to_the_last = room.free_to_the_last.saturating_add(deferred);
+        room.untouched = zones::node_untouched_bytes(snapshot, room.node).min(room.free);
         room.swappable = anon_lists(meminfo).min(swap);
         swap = swap.saturating_sub(room.swappable);
         room.eligible = is_eligible(snapshot, request, room.node);
@@ -89,24 +89,20 @@ fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {
 
 /// meminfo of every node; of the machine, as node 0, where no node says.
 fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> Vec<(u32, Meminfo)> {
-    let mut seen = Vec::new();
-    for node in &snapshot.sample.nodes {
-        match node.meminfo.need() {
-            Ok(meminfo) => seen.push((node.node, *meminfo)),
-            Err(missing) => notes.unseen(&missing),
-        }
+    for missing in snapshot.sample.nodes.iter().filter_map(|node| node.meminfo.missing()) {
+        notes.unseen(missing);
     }
-    if let [(node, _)] = seen[..] {
+    if snapshot.sample.nodes.iter().all(|node| node.meminfo.seen().is_none())
+        && let Err(missing) = snapshot.nodes.need()
+    {
+        notes.unseen(&missing);
+    }
+    let nodes = zones::node_meminfos(snapshot);
+    match nodes[..] {
         // A single node has the machine's memory; the machine's file says more.
-        return vec![(node, *machine)];
+        [(node, _)] => vec![(node, *machine)],
+        _ => nodes,
     }
-    if seen.is_empty() {
-        if let Err(missing) = snapshot.nodes.need() {
-            notes.unseen(&missing);
-        }
-        return vec![(0, *machine)];
-    }
-    seen
 }
 
 fn room(node: u32, meminfo: &Meminfo, zones: &[Zone], page: u64) -> Room {
@@ -163,26 +159,5 @@ fn anon_lists(meminfo: &Meminfo) -> u64 {
     match (meminfo.active_anon_bytes, meminfo.inactive_anon_bytes) {
         (None, None) => meminfo.anon_pages_bytes.unwrap_or(0),
         (active, inactive) => derived::total([active, inactive].into_iter().flatten()),
-    }
-}
-
-/// Adds free memory that is in no zone's lists yet to the nodes whose zones have pages that the
-/// allocator does not manage yet.
-fn add_put_off(rooms: &mut [Room], machine: &Meminfo, zones: &[Zone], page: u64) {
-    let listed = derived::total(zones.iter().map(|zone| zone.free_pages)).saturating_mul(page);
-    let free = machine.mem_free_bytes.unwrap_or(0);
-    let put_off = free.saturating_sub(listed);
-    if zones.is_empty() || put_off < PUT_OFF_LEAST_BYTES {
-        return;
-    }
-    let unmanaged =
-        |zone: &Zone| zone.present_pages.saturating_sub(zone.managed_or_present_pages());
-    let all = derived::total(zones.iter().map(unmanaged));
-    for room in rooms {
-        let own = derived::total(zones.iter().filter(|z| z.node == room.node).map(unmanaged));
-        let share = (put_off as f64 * (own as f64 / all.max(1) as f64)) as u64;
-        room.put_off = share;
-        room.free = room.free.saturating_add(share);
-        room.free_to_the_last = room.free_to_the_last.saturating_add(share);
     }
 }

@@ -1,17 +1,11 @@
 //! Whether transparent huge pages are to be had.
 
 use super::Notes;
-use super::room::Room;
-use mw_model::{Request, Snapshot, derived, fragmentation};
+use mw_model::{Request, Snapshot, derived, zones};
 
 /// How much of the request does not come on huge pages from free blocks: all of it where they are
 /// off, and what lacks blocks where a fault compacts for them.
-pub(super) fn look(
-    snapshot: &Snapshot,
-    request: &Request,
-    rooms: &[Room],
-    notes: &mut Notes,
-) -> u64 {
+pub(super) fn look(snapshot: &Snapshot, request: &Request, notes: &mut Notes) -> u64 {
     let thp = match snapshot.thp.need() {
         Ok(thp) => thp,
         Err(missing) => {
@@ -31,12 +25,10 @@ pub(super) fn look(
         );
         return request.size_bytes;
     }
-    let had = match free_blocks_bytes(snapshot, request) {
-        // Memory that is not set up yet is in no list, and all of one piece.
-        Ok(bytes) => {
-            let put_off = rooms.iter().filter(|room| room.eligible).map(|room| room.put_off);
-            derived::total(put_off.chain([bytes]))
-        }
+    let order = derived::order_of(derived::huge_page_bytes(snapshot), snapshot.origin.page_bytes);
+    let asked = |node: u32| request.node.is_none_or(|asked| asked == node);
+    let had = match zones::free_in_blocks_bytes(snapshot, order, asked) {
+        Ok(bytes) => bytes,
         Err(missing) => {
             notes.unseen(&missing);
             return 0;
@@ -59,16 +51,4 @@ pub(super) fn look(
         notes.obstacle(false, what, Some(request.size_bytes), Some(had), lift);
     }
     lacking
-}
-
-/// Free memory in blocks of a huge page or more.
-fn free_blocks_bytes(snapshot: &Snapshot, request: &Request) -> Result<u64, mw_model::Missing> {
-    let buddyinfo = snapshot.sample.buddyinfo.need()?;
-    let page_bytes = snapshot.origin.page_bytes;
-    let order = derived::order_of(derived::huge_page_bytes(snapshot), page_bytes);
-    let asked = |node: u32| request.node.is_none_or(|asked| asked == node);
-    let zones = || buddyinfo.zones.iter().filter(|zone| asked(zone.node));
-    let free =
-        derived::total(zones().map(|zone| fragmentation::free_pages_from_order(zone, order)));
-    Ok(free.saturating_mul(page_bytes))
 }

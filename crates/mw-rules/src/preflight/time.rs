@@ -119,9 +119,9 @@ fn unbacked(
         PageKind::Thp | PageKind::Hugetlb(_) => 0,
     };
     let size = request.size_bytes;
-    let large = size.saturating_sub(small).saturating_sub(plan.put_off);
+    let large = size.saturating_sub(small).saturating_sub(plan.untouched);
     let share = backing.unbacked_share.unwrap_or(0.0);
-    let likely = plan.put_off.min(size).saturating_add((large as f64 * share) as u64);
+    let likely = plan.untouched.min(size).saturating_add((large as f64 * share) as u64);
     let believed = if backing.gives_back { BELIEVED_IF_GIVEN_BACK } else { BELIEVED };
     let deep = size > believed.saturating_mul(calibration.measured_bytes);
     // A block that went back to the host stays so when it is split for a smaller request.

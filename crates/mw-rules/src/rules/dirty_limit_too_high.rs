@@ -26,6 +26,9 @@
 //! common limit of cluster and database time-outs; a device counts only after the kernel has
 //! measured it (256 MiB written, and another speed than the initial guess of 100 MiB/s).
 //!
+//! What can hold page cache is free memory and the cache of files. Memory that the kernel has not given
+//! to its zones yet (deferred initialisation) is in MemFree and not in nr_free_pages; it counts as free.
+//!
 //! ## How to fix it
 //! `memwright fix dirty-limit-too-high` lowers `vm.dirty_ratio` to 20 and
 //! `vm.dirty_background_ratio` to 10, the kernel's defaults, or to what the device writes in 30 s;
@@ -37,12 +40,12 @@
 //! global_dirtyable_memory(), wb_update_write_bandwidth().
 
 use crate::kernel::DIRTY_THROTTLE;
-use crate::share::{field, percent};
+use crate::share::percent;
 use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, WaitKind,
-    Window, derived, format_bytes,
+    Window, format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -100,7 +103,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     };
     let mut finding = Finding::new(severity, subject, headline)
         .seen("dirty limit", Quantity::Bytes(limit.bytes), "/proc/vmstat nr_dirty_threshold")
-        .seen("memory for page cache", Quantity::Bytes(limit.dirtyable), "/proc/meminfo")
+        .seen("memory for page cache", Quantity::Bytes(limit.dirtyable), "/proc/vmstat")
         .hurts(
             "A burst of writes leaves no memory that can be given to anybody else before the disk \
              has written; at worst the OOM killer comes.",
@@ -139,7 +142,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 
 fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
     let sysctl = &snapshot.sysctl;
-    let dirtyable = dirtyable_bytes(snapshot)?;
+    let dirtyable = zones::dirtyable_bytes(snapshot)?;
     let in_bytes = sysctl.number("vm.dirty_bytes").unwrap_or(0);
     let threshold = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::NrDirtyThreshold));
     let bytes = match threshold {
@@ -148,21 +151,6 @@ fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
         None => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
     };
     Ok(Limit { in_bytes: in_bytes > 0, bytes, dirtyable })
-}
-
-/// Bytes that can hold page cache: by vmstat, which is of the same moment as the limit.
-fn dirtyable_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
-    const ROOM: [Counter; 3] =
-        [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
-    let vmstat = snapshot.sample.vmstat.seen();
-    let pages: Option<Vec<u64>> =
-        ROOM.iter().map(|counter| vmstat.and_then(|v| v.get(*counter))).collect();
-    if let Some(pages) = pages {
-        return Ok(derived::total(pages).saturating_mul(snapshot.origin.page_bytes));
-    }
-    let meminfo = snapshot.sample.meminfo.need()?;
-    let free = field(meminfo.mem_free_bytes, "MemFree")?;
-    Ok(free.saturating_add(derived::file_cache_bytes(meminfo)))
 }
 
 fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {

@@ -30,6 +30,10 @@
 //! in use has little free memory, in small pieces, and that is no hazard, since page cache is moved
 //! and reclaimed easily.
 //!
+//! A zone that the kernel still gives memory to (deferred initialisation, a balloon that deflates, a
+//! memory block that is being onlined) is not judged: what it will get is in one piece. Memory that a
+//! confidential guest has not accepted yet counts as free and in one piece.
+//!
 //! *Held in place* are pages that no process maps and that something keeps all the same, such as
 //! pages in a pipe (vmsplice) or in the hands of a device: what is on the LRU lists of the node, that of
 //! locked pages included, less AnonPages and FilePages. The kernel cannot move them, and one of them is
@@ -55,12 +59,11 @@
 //! M. Gorman, A. Whitcroft, "Supporting the allocation of large contiguous regions of memory", 2007.
 
 use crate::rules::thp_compaction;
-use crate::share::nodes_of;
 use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window, derived,
-    format_bytes, fragmentation,
+    format_bytes, fragmentation, zones,
 };
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
@@ -89,6 +92,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(buddyinfo
         .zones
         .iter()
+        .filter(|zone| !zones::is_growing(window, zone))
         .filter_map(|zone| finding(snapshot, zone, order, huge_bytes))
         .collect())
 }
@@ -116,9 +120,12 @@ fn finding(
     huge_bytes: u64,
 ) -> Option<Finding> {
     let page_bytes = snapshot.origin.page_bytes;
-    let index = fragmentation::unusable_milli(zone, order);
-    let free_bytes = fragmentation::free_pages(zone).saturating_mul(page_bytes);
-    let usable_bytes = fragmentation::free_pages_from_order(zone, order).saturating_mul(page_bytes);
+    let sample = &snapshot.sample;
+    let index = zones::unusable_milli(sample, page_bytes, zone, order);
+    let unlisted = zones::unlisted_bytes(sample, page_bytes, zone);
+    let bytes = |pages: u64| pages.saturating_mul(page_bytes).saturating_add(unlisted);
+    let free_bytes = bytes(fragmentation::free_pages(zone));
+    let usable_bytes = bytes(fragmentation::free_pages_from_order(zone, order));
     let unusable_bytes = free_bytes.saturating_sub(usable_bytes);
     if index < WARNING_MILLI || unusable_bytes < floor_bytes(snapshot, zone) {
         return None;
@@ -202,8 +209,8 @@ fn held_bytes(snapshot: &Snapshot, node: u32) -> u64 {
         let known = meminfo.anon_pages_bytes?.saturating_add(file_pages);
         Some(derived::total(lists).saturating_sub(known))
     };
-    let mut nodes = nodes_of(&snapshot.sample);
-    nodes.find(|(number, _)| *number == node).and_then(|(_, meminfo)| held(meminfo)).unwrap_or(0)
+    let mut nodes = zones::node_meminfos(snapshot).into_iter();
+    nodes.find(|(number, _)| *number == node).and_then(|(_, meminfo)| held(&meminfo)).unwrap_or(0)
 }
 
 /// The kernel's own index, where debugfs is mounted.

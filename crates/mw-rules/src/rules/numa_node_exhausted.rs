@@ -31,12 +31,12 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8), migratepages(8).
 
-use crate::share::{nodes_of, percent};
+use crate::share::percent;
 use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
-    format_bytes,
+    format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
 
@@ -52,7 +52,7 @@ struct Room {
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let nodes = snapshot.nodes.need()?;
-    let rooms: Vec<Room> = nodes_of(&snapshot.sample).filter_map(room).collect();
+    let rooms: Vec<Room> = zones::node_meminfos(snapshot).into_iter().filter_map(room).collect();
     let Some(roomiest) = rooms.iter().max_by(|a, b| a.share.total_cmp(&b.share)) else {
         return Err(Missing::absent("/sys/devices/system/node/node*/meminfo", "not seen"));
     };
@@ -79,10 +79,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 }
 
 /// What a node can give without writing or swapping.
-fn room((node, meminfo): (u32, &Meminfo)) -> Option<Room> {
+fn room((node, meminfo): (u32, Meminfo)) -> Option<Room> {
     let total = meminfo.mem_total_bytes.filter(|total| *total > 0)?;
     let clean =
-        derived::file_cache_bytes(meminfo).saturating_sub(derived::unwritten_bytes(meminfo));
+        derived::file_cache_bytes(&meminfo).saturating_sub(derived::unwritten_bytes(&meminfo));
     let bytes = meminfo.mem_free_bytes?.saturating_add(clean);
     Some(Room { node, bytes, share: percent(bytes, total) })
 }

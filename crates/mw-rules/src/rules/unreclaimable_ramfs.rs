@@ -36,12 +36,12 @@
 //! Documentation/mm/unevictable-lru.rst.
 
 use crate::kernel::NODE_RECLAIM;
-use crate::share::{nodes_of, percent};
+use crate::share::percent;
 use crate::stall::Stall;
 use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
     Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step,
-    WaitKind, Window, derived, format_bytes,
+    WaitKind, Window, derived, format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::Counter;
@@ -74,15 +74,15 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if held.tmpfs_pinned == 0 && held.ramfs == 0 {
         return Ok(Vec::new());
     }
-    let of_node = |(node, meminfo): (u32, &Meminfo)| {
+    let of_node = |(node, meminfo): (u32, Meminfo)| {
         let total = meminfo.mem_total_bytes?;
         let tmpfs = portion(held.tmpfs_pinned, meminfo.shmem_bytes, machine.shmem_bytes);
-        let ramfs = portion(held.ramfs, not_locked(meminfo), not_locked(machine));
+        let ramfs = portion(held.ramfs, not_locked(&meminfo), not_locked(machine));
         let bytes = tmpfs.saturating_add(ramfs);
         let share = percent(bytes, total);
         (share >= WARNING_PERCENT).then(|| finding(snapshot, filesystems, node, bytes, share))
     };
-    Ok(nodes_of(&snapshot.sample).filter_map(of_node).collect())
+    Ok(zones::node_meminfos(snapshot).into_iter().filter_map(of_node).collect())
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {

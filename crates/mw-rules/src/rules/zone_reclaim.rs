@@ -37,11 +37,12 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().
 
 use crate::kernel::NODE_RECLAIM;
-use crate::share::{nodes_of, percent};
+use crate::share::percent;
 use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, WaitKind, Window,
+    zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -131,7 +132,8 @@ fn remedy() -> Remedy {
 /// The node with the largest share of memory that reclaim cannot give back.
 fn fullest_node(snapshot: &Snapshot) -> Option<(u32, f64)> {
     let swap_free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
-    nodes_of(&snapshot.sample)
+    zones::node_meminfos(snapshot)
+        .into_iter()
         .filter_map(|(node, meminfo)| {
             let shmem = meminfo.shmem_bytes?.saturating_sub(swap_free);
             let held = shmem.max(meminfo.unevictable_bytes?);

@@ -1,0 +1,251 @@
+//! Zone counters cross-checked with meminfo: free memory that they leave out is added here, so that
+//! no consumer takes a zone that the kernel still fills for a small, full or fragmented one.
+//!
+//! | memory | MemTotal, MemFree | `managed` | zone's `free`, nr_free_pages | buddyinfo |
+//! |---|---|---|---|---|
+//! | deferred: page structures not initialised yet | yes | no | no | no |
+//! | unaccepted: a confidential guest's, not accepted yet | yes | yes | yes | no |
+//! | in a balloon, offlined | no | no | no | no |
+//!
+//! Deferred and unaccepted memory is *untouched*: free, in one piece, and slower to populate for the
+//! first time. A balloon that may deflate when memory runs out is memory in use, in every file.
+
+use crate::{Missing, Sample, Snapshot, Window, derived, fragmentation};
+use mw_proc::buddyinfo::BuddyZone;
+use mw_proc::deferred::Deferred;
+use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
+use mw_proc::zoneinfo::Zone;
+
+/// What can hold page cache, in vmstat: free pages and the lists of file pages.
+pub const DIRTYABLE: [Counter; 3] =
+    [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
+
+/// The memory that no zone manages yet, where both files were seen.
+pub fn deferred(sample: &Sample, page_bytes: u64) -> Option<Deferred<'_>> {
+    Some(Deferred::of(sample.meminfo.seen()?, sample.zoneinfo.seen()?, page_bytes))
+}
+
+/// The memory of the machine that no zone manages yet, in bytes.
+pub fn deferred_bytes(sample: &Sample, page_bytes: u64) -> u64 {
+    deferred(sample, page_bytes).map_or(0, |deferred| deferred.bytes())
+}
+
+/// The memory of a node that no zone manages yet, in bytes.
+pub fn node_deferred_bytes(snapshot: &Snapshot, node: u32) -> u64 {
+    deferred(&snapshot.sample, snapshot.origin.page_bytes).map_or(0, |d| d.node_bytes(node))
+}
+
+/// The free memory of a node that nobody has touched yet, in bytes: deferred and unaccepted.
+pub fn node_untouched_bytes(snapshot: &Snapshot, node: u32) -> u64 {
+    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice());
+    let zones = zones.iter().filter(|zone| zone.node == node);
+    let pages = derived::total(zones.filter_map(|zone| zone.unaccepted_pages));
+    let unaccepted = pages.saturating_mul(snapshot.origin.page_bytes);
+    node_deferred_bytes(snapshot, node).saturating_add(unaccepted)
+}
+
+/// The free memory of a zone that is in no list of buddyinfo, in bytes: deferred and unaccepted.
+pub fn unlisted_bytes(sample: &Sample, page_bytes: u64, zone: &BuddyZone) -> u64 {
+    let Some(known) = zone_of(sample, zone) else { return 0 };
+    let deferred = deferred(sample, page_bytes).map_or(0, |deferred| deferred.zone_bytes(known));
+    let unaccepted = known.unaccepted_pages.unwrap_or(0).saturating_mul(page_bytes);
+    deferred.saturating_add(unaccepted)
+}
+
+fn zone_of<'a>(sample: &'a Sample, zone: &BuddyZone) -> Option<&'a Zone> {
+    let zones = &sample.zoneinfo.seen()?.zones;
+    zones.iter().find(|known| known.node == zone.node && known.name == zone.name)
+}
+
+/// Whether the kernel is still giving memory to a zone: its counters say how much it has had so
+/// far, not how much there is. Deferred initialisation, a balloon that deflates, a memory block
+/// that is being onlined.
+pub fn is_growing(window: &Window, zone: &BuddyZone) -> bool {
+    let (now, page_bytes) = (&window.now.sample, window.now.origin.page_bytes);
+    let Some(known) = zone_of(now, zone) else { return false };
+    if deferred(now, page_bytes).is_some_and(|deferred| deferred.zone_bytes(known) > 0) {
+        return true;
+    }
+    let Some(before) = window.earlier.first() else { return false };
+    match zone_of(before, zone) {
+        Some(before) => before.managed_pages < known.managed_pages,
+        // A capture has no earlier zoneinfo.
+        None => {
+            let total = |sample: &Sample| sample.meminfo.seen()?.mem_total_bytes;
+            total(before).is_some_and(|before| Some(before) < total(now))
+        }
+    }
+}
+
+/// The share of a zone's free memory that cannot serve a request of `order`, in thousandths, as
+/// [`fragmentation::unusable_milli`], with what is in no list counted as one piece.
+pub fn unusable_milli(sample: &Sample, page_bytes: u64, zone: &BuddyZone, order: usize) -> u32 {
+    let unlisted = unlisted_bytes(sample, page_bytes, zone).checked_div(page_bytes).unwrap_or(0);
+    if unlisted == 0 {
+        return fragmentation::unusable_milli(zone, order);
+    }
+    let listed = fragmentation::free_pages(zone);
+    let usable = fragmentation::free_pages_from_order(zone, order);
+    let unusable = u128::from(listed.saturating_sub(usable));
+    let free = u128::from(listed).saturating_add(u128::from(unlisted));
+    u32::try_from(unusable * 1000 / free).unwrap_or(1000)
+}
+
+/// Free memory in blocks of at least `order` on the nodes that `wanted` names, in bytes.
+///
+/// # Errors
+/// buddyinfo was not seen.
+pub fn free_in_blocks_bytes(
+    snapshot: &Snapshot,
+    order: usize,
+    wanted: impl Fn(u32) -> bool,
+) -> Result<u64, Missing> {
+    let page_bytes = snapshot.origin.page_bytes;
+    let zones = snapshot.sample.buddyinfo.need()?.zones.iter();
+    let of_zone = |zone: &BuddyZone| {
+        let listed = fragmentation::free_pages_from_order(zone, order).saturating_mul(page_bytes);
+        listed.saturating_add(unlisted_bytes(&snapshot.sample, page_bytes, zone))
+    };
+    Ok(derived::total(zones.filter(|zone| wanted(zone.node)).map(of_zone)))
+}
+
+/// Memory that can hold page cache, in bytes: what the kernel's dirty limits are shares of
+/// (`global_dirtyable_memory()`). By vmstat, which is of the same moment as the limit.
+///
+/// # Errors
+/// vmstat lacks the counters, and meminfo was not seen or lacks the lines.
+pub fn dirtyable_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let sample = &snapshot.sample;
+    let vmstat = sample.vmstat.seen();
+    let pages: Option<Vec<u64>> =
+        DIRTYABLE.iter().map(|counter| vmstat.and_then(|v| v.get(*counter))).collect();
+    let page_bytes = snapshot.origin.page_bytes;
+    if let Some(pages) = pages {
+        let counted = derived::total(pages).saturating_mul(page_bytes);
+        return Ok(counted.saturating_add(deferred_bytes(sample, page_bytes)));
+    }
+    let meminfo = sample.meminfo.need()?;
+    let free = derived::free_bytes(meminfo)?;
+    Ok(free.saturating_add(derived::file_cache_bytes(meminfo)))
+}
+
+/// meminfo of the nodes where it was seen, with deferred memory in MemTotal and MemFree; of the
+/// machine, as node 0, where no node says.
+pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
+    let sample = &snapshot.sample;
+    let nodes = sample.nodes.iter().filter_map(|of| Some((of.node, *of.meminfo.seen()?)));
+    let completed: Vec<_> = nodes
+        .map(|(node, mut meminfo)| {
+            let deferred = node_deferred_bytes(snapshot, node);
+            for field in [&mut meminfo.mem_total_bytes, &mut meminfo.mem_free_bytes] {
+                *field = field.map(|bytes| bytes.saturating_add(deferred));
+            }
+            (node, meminfo)
+        })
+        .collect();
+    if completed.is_empty() {
+        return sample.meminfo.seen().map(|meminfo| (0, *meminfo)).into_iter().collect();
+    }
+    completed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Look, NodeSample};
+    use mw_proc::buddyinfo::Buddyinfo;
+    use mw_proc::zoneinfo::{ZoneName, Zoneinfo};
+
+    const GIB: u64 = 1 << 30;
+
+    /// A machine of 16 GiB whose only zone manages so much and has so much free, in GiB.
+    fn machine(managed: u64, free: u64, mem_total: u64, mem_free: u64) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.origin.page_bytes = 4096;
+        let zone = Zone {
+            name: ZoneName::new(b"Normal").unwrap(),
+            present_pages: 16 << 18,
+            managed_pages: Some(managed << 18),
+            free_pages: free << 18,
+            ..Zone::default()
+        };
+        let (mem_total_bytes, mem_free_bytes) = (Some(mem_total * GIB), Some(mem_free * GIB));
+        let of = Meminfo { mem_total_bytes, mem_free_bytes, ..Meminfo::default() };
+        let total = Meminfo { mem_total_bytes: Some(managed * GIB), ..of };
+        let of_node = Meminfo { mem_free_bytes: Some(free * GIB), ..total };
+        snapshot.sample.meminfo = Look::Seen(of);
+        snapshot.sample.zoneinfo = Look::Seen(Zoneinfo { zones: vec![zone] });
+        snapshot.sample.nodes = vec![NodeSample { node: 0, meminfo: Look::Seen(of_node) }];
+        let mut buddyinfo = Buddyinfo::default();
+        let line = format!("Node 0, zone Normal {} 0 0 0 0 0 0 0 0 0 0\n", free << 18);
+        buddyinfo.parse_into(line.as_bytes()).unwrap();
+        snapshot.sample.buddyinfo = Look::Seen(buddyinfo);
+        snapshot
+    }
+
+    fn buddy(snapshot: &Snapshot) -> BuddyZone {
+        snapshot.sample.buddyinfo.seen().unwrap().zones[0]
+    }
+
+    fn unusable(snapshot: &Snapshot) -> u32 {
+        unusable_milli(&snapshot.sample, 4096, &buddy(snapshot), 9)
+    }
+
+    #[test]
+    fn deferred_memory_is_free_whole_and_part_of_its_node() {
+        let lazy = machine(4, 1, 16, 13);
+        assert_eq!(deferred_bytes(&lazy.sample, 4096), 12 * GIB);
+        assert_eq!(unusable(&lazy), 76);
+        assert_eq!(free_in_blocks_bytes(&lazy, 9, |_| true).unwrap(), 12 * GIB);
+        assert_eq!(free_in_blocks_bytes(&lazy, 9, |_| false).unwrap(), 0);
+        let (_, node) = node_meminfos(&lazy)[0];
+        assert_eq!((node.mem_total_bytes, node.mem_free_bytes), (Some(16 * GIB), Some(13 * GIB)));
+        assert!(is_growing(&Window::of(lazy.clone()), &buddy(&lazy)));
+    }
+
+    #[test]
+    fn unaccepted_memory_is_free_and_whole_and_counted_by_its_zone() {
+        let mut guest = machine(16, 13, 16, 13);
+        let Look::Seen(zoneinfo) = &mut guest.sample.zoneinfo else { panic!() };
+        zoneinfo.zones[0].unaccepted_pages = Some(39 << 18);
+        assert_eq!(deferred_bytes(&guest.sample, 4096), 0);
+        assert_eq!((unusable(&guest), node_untouched_bytes(&guest, 0)), (250, 39 * GIB));
+        let (_, node) = node_meminfos(&guest)[0];
+        assert_eq!((node.mem_total_bytes, node.mem_free_bytes), (Some(16 * GIB), Some(13 * GIB)));
+        assert!(!is_growing(&Window::of(guest.clone()), &buddy(&guest)));
+    }
+
+    #[test]
+    fn a_balloon_leaves_the_counters_as_they_are() {
+        let shrunk = machine(4, 1, 4, 1);
+        assert_eq!((deferred_bytes(&shrunk.sample, 4096), unusable(&shrunk)), (0, 1000));
+        let (_, node) = node_meminfos(&shrunk)[0];
+        assert_eq!(node.mem_total_bytes, Some(4 * GIB));
+        assert!(!is_growing(&Window::of(shrunk.clone()), &buddy(&shrunk)));
+    }
+
+    #[test]
+    fn a_zone_grows_that_manages_more_than_before() {
+        let (before, now) = (machine(4, 1, 4, 1), machine(6, 3, 6, 3));
+        let zone = buddy(&now);
+        let window = Window { earlier: vec![before.sample.clone()], now };
+        assert!(is_growing(&window, &zone));
+        let captured = Sample { zoneinfo: Look::default(), ..before.sample.clone() };
+        let window = Window { earlier: vec![captured], now: window.now };
+        assert!(is_growing(&window, &zone));
+        let same = Window { earlier: vec![window.now.sample.clone()], now: window.now };
+        assert!(!is_growing(&same, &zone));
+    }
+
+    #[test]
+    fn page_cache_may_fill_what_no_zone_has_yet() {
+        let mut lazy = machine(4, 1, 16, 13);
+        assert_eq!(dirtyable_bytes(&lazy).unwrap(), 13 * GIB, "by meminfo");
+        let mut vmstat = mw_proc::vmstat::Vmstat::default();
+        let text = format!("nr_free_pages {}\nnr_inactive_file 0\nnr_active_file 0\n", 1 << 18);
+        vmstat.parse_into(text.as_bytes()).unwrap();
+        lazy.sample.vmstat = Look::Seen(vmstat);
+        assert_eq!(dirtyable_bytes(&lazy).unwrap(), 13 * GIB, "by vmstat");
+    }
+}
