@@ -51,6 +51,8 @@ const FILES: &[&str] = &[
     "/proc/sysvipc/shm",
     "/proc/self/limits",
     "/proc/self/status",
+    "/proc/sys/fs/dentry-state",
+    "/proc/sys/fs/inode-state",
     "/proc/sys/kernel/osrelease",
     "/sys/block/*/dev",
     "/sys/block/*/queue/rotational",

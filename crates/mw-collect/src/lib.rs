@@ -22,7 +22,9 @@ pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
 use collector::{block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage};
 use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
+use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
+use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Limits;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
@@ -83,6 +85,8 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.limits = source.look("/proc/self/limits", Limits::parse);
     snapshot.processes = processes::collect(source).into();
     snapshot.slabs = source.look("/proc/slabinfo", mw_proc::slabinfo::parse);
+    snapshot.dentries = source.look("/proc/sys/fs/dentry-state", DentryState::parse);
+    snapshot.inodes = source.look("/proc/sys/fs/inode-state", InodeState::parse);
     snapshot.cgroups = cgroup::collect(source).into();
     snapshot.disks = block::collect(source).into();
     snapshot.extfrag_unusable = source.look("/sys/kernel/debug/extfrag/unusable_index", |bytes| {

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::capture::{MAX_CAPTURE_FILES, unpack};
+use mw_collect::Source;
+use mw_collect::capture::{self, MAX_CAPTURE_FILES, unpack};
 use std::fs;
 use std::path::Path;
 
@@ -93,4 +94,16 @@ fn a_capture_cut_anywhere_is_an_error_and_no_panic() {
         let into = tempfile::tempdir().unwrap();
         assert!(unpack(&cut, into.path()).is_err(), "{length} of {} bytes", whole.len());
     }
+}
+
+#[test]
+fn a_capture_says_which_kernel_objects_are_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, into) = (dir.path().join("c.tar.zst"), dir.path().join("tree"));
+    fs::create_dir(&into).unwrap();
+    capture::write(&Source::live().unwrap(), false, fs::File::create(&file).unwrap()).unwrap();
+    unpack(&file, &into).unwrap();
+    let snapshot = mw_collect::snapshot(&Source::tree(&into).unwrap());
+    assert!(snapshot.dentries.need().unwrap().dentries > 0);
+    assert!(snapshot.inodes.need().unwrap().inodes > 0);
 }

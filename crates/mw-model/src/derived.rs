@@ -2,6 +2,7 @@
 
 use crate::{Missing, Sample, Snapshot};
 use mw_proc::meminfo::Meminfo;
+use mw_proc::pinned::{self, Objects, Pinned};
 
 /// The size of a huge page on x86 and on arm64 with 4 KiB pages, for kernels that do not say.
 pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -36,17 +37,57 @@ pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
 }
 
 /// Memory that a large request gets without anything being written or swapped out, in bytes:
-/// MemAvailable (kernel 3.14) less what is dirty or under writeback; before that, free memory and
-/// the clean part of the page cache.
+/// what is available less what is dirty or under writeback.
 ///
 /// # Errors
 /// meminfo was not seen or lacks the lines.
-pub fn ready_bytes(sample: &Sample) -> Result<u64, Missing> {
-    let meminfo = sample.meminfo.need()?;
-    let free = free_bytes(meminfo)?;
-    let half_the_cache = file_cache_bytes(meminfo) / 2;
-    let available = meminfo.mem_available_bytes.unwrap_or(free.saturating_add(half_the_cache));
+pub fn ready_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let meminfo = snapshot.sample.meminfo.need()?;
+    let (free, available) = (free_bytes(meminfo)?, available_bytes(snapshot)?);
     Ok(available.saturating_sub(unwritten_bytes(meminfo)).max(free.min(available)))
+}
+
+/// MemAvailable (kernel 3.14) without the kernel objects that it counts as reclaimable and that are
+/// in use; before that, free memory and half of the page cache, in bytes.
+///
+/// # Errors
+/// meminfo was not seen or lacks the lines.
+pub fn available_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let meminfo = snapshot.sample.meminfo.need()?;
+    let Some(available) = meminfo.mem_available_bytes else {
+        return Ok(free_bytes(meminfo)?.saturating_add(file_cache_bytes(meminfo) / 2));
+    };
+    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice());
+    let low = total(zones.iter().map(|zone| zone.low_pages));
+    let low = low.saturating_mul(snapshot.origin.page_bytes);
+    let pinned = pinned_slab(snapshot).most_bytes;
+    let slab = kernel_reclaimable_bytes(meminfo);
+    Ok(available.saturating_sub(pinned::overcounted_bytes(slab, pinned, low)))
+}
+
+/// What the kernel counts as reclaimable among its own objects, pinned ones included.
+pub fn kernel_reclaimable_bytes(meminfo: &Meminfo) -> u64 {
+    meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0)
+}
+
+/// How much of that is pinned: files of ramfs and tmpfs, sockets, open files. Nothing where the
+/// kernel's counts of dentries were not seen.
+pub fn pinned_slab(snapshot: &Snapshot) -> Pinned {
+    let (Some(meminfo), Some(dentries)) =
+        (snapshot.sample.meminfo.seen(), snapshot.dentries.seen())
+    else {
+        return Pinned::default();
+    };
+    let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
+    let tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs" || f.fstype == "devtmpfs");
+    Pinned::of(&Objects {
+        meminfo,
+        dentries: *dentries,
+        inodes: snapshot.inodes.seen().copied(),
+        slabs: snapshot.slabs.seen().map(Vec::as_slice),
+        tmpfs_inodes: total(tmpfs.filter_map(|f| f.inodes_used)),
+        page_bytes: snapshot.origin.page_bytes,
+    })
 }
 
 /// MemFree in bytes.

@@ -4,7 +4,9 @@ use crate::{
     Cgroups, Disk, HugePool, HugepagesWanted, Look, MemoryFilesystem, Node, Processes, Sysctl, Thp,
 };
 use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
+use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
@@ -44,6 +46,10 @@ pub struct Snapshot {
     pub processes: Look<Processes>,
     /// The kernel's object caches; readable by root.
     pub slabs: Look<Vec<Slab>>,
+    /// Cached file names.
+    pub dentries: Look<DentryState>,
+    /// Cached inodes.
+    pub inodes: Look<InodeState>,
     /// Memory cgroups.
     pub cgroups: Look<Cgroups>,
     /// Block devices.

@@ -33,7 +33,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
         verdict: String::new(),
         worst: findings.first().map(|finding| finding.severity),
         memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
-        ready_bytes: derived::ready_bytes(&window.now.sample).ok(),
+        ready_bytes: derived::ready_bytes(&window.now).ok(),
         preflight,
         findings,
         quiet,

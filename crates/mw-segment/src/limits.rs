@@ -129,7 +129,7 @@ fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
 /// What the machine has available, or the tightest of the groups has left where that is less; none
 /// where neither says.
 pub(crate) fn least_room(groups: &Groups) -> Option<u64> {
-    let available = machine::meminfo().and_then(|info| info.mem_available_bytes);
+    let available = machine::available_bytes();
     let group = groups.tightest().map(|(_, room)| room);
     available.into_iter().chain(group).min()
 }
@@ -142,7 +142,7 @@ pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Resu
     if plan.page.hugetlb_bytes().is_some() {
         return Ok(());
     }
-    if let Some(had) = machine::meminfo().and_then(|info| info.mem_available_bytes)
+    if let Some(had) = machine::available_bytes()
         && had < needed
     {
         let remedy = "ask for less, or have memory freed; `memwright check` says who holds it";
@@ -219,7 +219,7 @@ fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Er
     match least {
         Some(had) => limit(Limit::NodeMemory, had.unwrap_or(0), remedy),
         None => {
-            let had = machine::meminfo().and_then(|info| info.mem_available_bytes);
+            let had = machine::available_bytes();
             limit(Limit::Memory, had.unwrap_or(0), remedy)
         }
     }

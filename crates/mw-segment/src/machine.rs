@@ -4,7 +4,10 @@
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
 use mw_proc::deferred::Deferred;
+use mw_proc::dentry_state::DentryState;
+use mw_proc::inode_state::InodeState;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::pinned::{Objects, Pinned};
 use mw_proc::zoneinfo::{Zone, Zoneinfo};
 use std::fs;
 use std::path::Path;
@@ -63,6 +66,25 @@ pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
 /// `/proc/meminfo`.
 pub(crate) fn meminfo() -> Option<Meminfo> {
     Meminfo::parse(&fs::read("/proc/meminfo").ok()?).ok()
+}
+
+/// Available memory in bytes: MemAvailable without the kernel objects in use that it counts; none
+/// where the kernel does not say.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let meminfo = meminfo()?;
+    let available = meminfo.mem_available_bytes?;
+    let pinned = pinned_bytes(&meminfo).unwrap_or(0);
+    // Without the watermarks, so that it errs to the safe side.
+    Some(available.saturating_sub(pinned))
+}
+
+fn pinned_bytes(meminfo: &Meminfo) -> Option<u64> {
+    let dentries = DentryState::parse(&fs::read("/proc/sys/fs/dentry-state").ok()?).ok()?;
+    let inodes = fs::read("/proc/sys/fs/inode-state").ok();
+    let inodes = inodes.and_then(|text| InodeState::parse(&text).ok());
+    let page_bytes = mw_sys::page_bytes() as u64;
+    let objects = Objects { meminfo, dentries, inodes, slabs: None, tmpfs_inodes: 0, page_bytes };
+    Some(Pinned::of(&objects).most_bytes)
 }
 
 /// What nodes have free or could free without swapping, roughly; none where one of them is none.

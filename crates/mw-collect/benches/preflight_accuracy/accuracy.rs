@@ -185,7 +185,7 @@ pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
 /// for: huge ones would leave the small free blocks out.
 fn warm(bytes: u64, page: PageKind) -> Result<(), Failure> {
     let window = mw_collect::window(&mw_collect::Source::live()?);
-    let ready = mw_model::derived::ready_bytes(&window.now.sample)?;
+    let ready = mw_model::derived::ready_bytes(&window.now)?;
     let most = ready - ready / 8;
     let pages = match page {
         PageKind::Base => Pages::Base,

@@ -236,7 +236,7 @@ impl Moment {
             findings: report.findings,
             quiet: report.quiet.len(),
             skipped: report.skipped,
-            memory: sample.meminfo.need().map(MemoryBar::of_machine).into(),
+            memory: sample.meminfo.need().map(|meminfo| MemoryBar::of_machine(now, meminfo)).into(),
             pressure: pressure(sample),
             pressure_missing: sample.pressure.memory.missing().cloned(),
             dirty_limits: dirty_limits(sample, page_bytes),
@@ -268,12 +268,13 @@ impl Moment {
 }
 
 impl MemoryBar {
-    fn of_machine(meminfo: &Meminfo) -> Self {
+    fn of_machine(now: &Snapshot, meminfo: &Meminfo) -> Self {
         let swap = meminfo
             .swap_total_bytes
             .filter(|total| *total > 0)
             .map(|total| (total.saturating_sub(meminfo.swap_free_bytes.unwrap_or(total)), total));
-        Self { swap, available: meminfo.mem_available_bytes, ..Self::of(meminfo) }
+        let available = meminfo.mem_available_bytes.and(derived::available_bytes(now).ok());
+        Self { swap, available, ..Self::of(meminfo) }
     }
 
     fn of(meminfo: &Meminfo) -> Self {

@@ -36,6 +36,7 @@ pub(super) fn of(snapshot: &Snapshot, room: &Room, meminfo: &Meminfo, alone: boo
         let holder = format!("hugetlb pool of {} pages", format_bytes(pool.page_bytes));
         add(holder, pool.total_pages.saturating_mul(pool.page_bytes));
     }
+    add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), room.pinned);
     add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0));
     add("kernel stacks".to_owned(), meminfo.kernel_stack_bytes.unwrap_or(0));
     add("page tables".to_owned(), meminfo.page_tables_bytes.unwrap_or(0));

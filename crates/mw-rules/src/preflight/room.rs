@@ -3,6 +3,7 @@
 use super::{Notes, holders};
 use mw_model::{Missing, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
+use mw_proc::pinned::Pinned;
 use mw_proc::zoneinfo::Zone;
 
 /// The share of memory that may be in the lists of single processors, which no file counts as
@@ -27,8 +28,10 @@ pub(super) struct Room {
     pub(super) watermark: u64,
     /// Clean page cache and slab, with the caution of the kernel's own MemAvailable.
     pub(super) clean: u64,
-    /// All page cache and slab that could be given back, without dirty pages.
+    /// All page cache and slab that could be given back, without dirty pages and what is pinned.
     pub(super) clean_to_the_last: u64,
+    /// Kernel objects that are counted as reclaimable and are in use, for certain.
+    pub(super) pinned: u64,
     pub(super) dirty: u64,
     /// Anonymous and shared memory on the lists that swapping looks at.
     pub(super) swappable: u64,
@@ -51,8 +54,12 @@ pub(super) fn rooms(
         }
     };
     let page = snapshot.origin.page_bytes.max(1);
-    let mut rooms: Vec<Room> =
-        per_node.iter().map(|(node, meminfo)| room(*node, meminfo, zoneinfo, page)).collect();
+    let pinned = derived::pinned_slab(snapshot);
+    let of_node = |(node, meminfo): &(u32, Meminfo)| {
+        let slab = Slab::of(meminfo, &machine, pinned);
+        room(*node, meminfo, &slab, zoneinfo, page)
+    };
+    let mut rooms: Vec<Room> = per_node.iter().map(of_node).collect();
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (room, (_, meminfo)) in rooms.iter_mut().zip(&per_node) {
         let deferred = zones::node_deferred_bytes(snapshot, room.node);
@@ -105,14 +112,39 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
     }
 }
 
-fn room(node: u32, meminfo: &Meminfo, zones: &[Zone], page: u64) -> Room {
+/// A node's kernel objects that are counted as reclaimable, in bytes.
+struct Slab {
+    /// Those that reclaim surely frees.
+    sure: u64,
+    /// Those that are not pinned for certain.
+    to_the_last: u64,
+    /// Those that are.
+    pinned: u64,
+}
+
+impl Slab {
+    /// The kernel says what is pinned of the machine alone: a node has its part in proportion to
+    /// its objects.
+    fn of(node: &Meminfo, machine: &Meminfo, pinned: Pinned) -> Self {
+        let [own, all] = [node, machine].map(derived::kernel_reclaimable_bytes);
+        let share = own as f64 / all.max(1) as f64;
+        let [least, most] =
+            [pinned.least_bytes, pinned.most_bytes].map(|bytes| (bytes as f64 * share) as u64);
+        Self {
+            sure: own.saturating_sub(most),
+            to_the_last: own.saturating_sub(least),
+            pinned: least.min(own),
+        }
+    }
+}
+
+fn room(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: u64) -> Room {
     let own = || zones.iter().filter(|zone| zone.node == node && zone.is_populated());
     let sum = |f: &dyn Fn(&Zone) -> u64| derived::total(own().map(f)).saturating_mul(page);
     let known = own().next().is_some();
     let all_free = meminfo.mem_free_bytes.unwrap_or(0);
     let low = sum(&|zone| zone.low_pages);
     let file = file_lists(meminfo);
-    let slab = meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0);
     let unwritten = derived::unwritten_bytes(meminfo);
     let cautious = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
@@ -123,8 +155,9 @@ fn room(node: u32, meminfo: &Meminfo, zones: &[Zone], page: u64) -> Room {
         free: if known { sum(&free_above_high) } else { all_free.saturating_sub(all_free / 16) },
         free_to_the_last: last.saturating_add(total / PER_CPU_SHARE),
         watermark: sum(&|zone| zone.high_pages.saturating_add(reserve(zone))).min(all_free),
-        clean: cautious(file).saturating_sub(unwritten).saturating_add(cautious(slab)),
-        clean_to_the_last: file.saturating_sub(unwritten).saturating_add(slab),
+        clean: cautious(file).saturating_sub(unwritten).saturating_add(cautious(slab.sure)),
+        clean_to_the_last: file.saturating_sub(unwritten).saturating_add(slab.to_the_last),
+        pinned: slab.pinned,
         dirty: unwritten.min(file),
         ..Room::default()
     }

@@ -4,9 +4,11 @@ use super::answer;
 use machine::{Machine, Memory};
 use mw_model::{
     Answer, Backing, Calibration, Cgroup, Confidence, HugePool, Look, MemoryFilesystem, Node,
-    PageKind, Preflight, Request, Snapshot, Window,
+    PageKind, Preflight, Request, Snapshot, Window, derived,
 };
 use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::dentry_state::DentryState;
+use mw_proc::inode_state::InodeState;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 
@@ -302,6 +304,58 @@ fn kernels_without_memavailable_and_lists_by_kind_are_understood() {
     let preflight = machine.ask_as_it_is("8G");
     assert_eq!(preflight.answer, Answer::Yes, "{preflight:#?}");
     assert!(preflight.nodes[0].clean_bytes > 5 * GIB);
+}
+
+/// 16 GiB of which 2 are free and 12 are kernel objects that are counted as reclaimable: so many
+/// file names, each with an inode, of which so many are unused.
+fn of_objects(dentries: u64, unused: u64) -> Machine {
+    let mut machine = Machine::of(&[Memory { free: 2048, file: 0, ..IDLE }]).build();
+    let sample = &mut machine.snapshot.sample;
+    let mut meminfo = *sample.meminfo.seen().unwrap();
+    meminfo.kreclaimable_bytes = Some(12 * GIB);
+    meminfo.sreclaimable_bytes = Some(12 * GIB);
+    meminfo.mem_available_bytes = Some(14 * GIB);
+    sample.meminfo = Look::Seen(meminfo);
+    machine.snapshot.dentries = Look::Seen(DentryState { dentries, unused, negative: 0 });
+    machine.snapshot.inodes = Look::Seen(InodeState { inodes: dentries, unused: 0 });
+    machine
+}
+
+#[test]
+fn kernel_objects_in_use_are_not_available_and_unused_ones_are() {
+    const NAMES: u64 = 15_000_000;
+    let ramfs = || of_objects(NAMES, 10_000);
+    assert_eq!(ramfs().ask_as_it_is("1G,lock").answer, Answer::Yes);
+    let preflight = ramfs().ask_as_it_is("8G,lock");
+    assert_eq!(preflight.answer, Answer::No, "{preflight:#?}");
+    assert!(preflight.obstacles[0].lift.contains("files of ramfs"), "{:?}", preflight.obstacles);
+    let ready = derived::ready_bytes(&ramfs().snapshot).unwrap();
+    assert!((2 * GIB..3 * GIB).contains(&ready), "{ready}");
+
+    let backup = || of_objects(NAMES, NAMES - 10_000);
+    assert_eq!(backup().ask_as_it_is("8G,lock").answer, Answer::Yes);
+    assert!(derived::ready_bytes(&backup().snapshot).unwrap() > 13 * GIB);
+    // A kernel or tree that does not say: as MemAvailable has it.
+    let mut unknown = ramfs();
+    unknown.snapshot.dentries = Look::default();
+    assert_eq!(derived::ready_bytes(&unknown.snapshot), Ok(14 * GIB));
+}
+
+#[test]
+fn memory_that_is_not_accepted_yet_serves_huge_pages() {
+    let mut machine = Machine::of(&[IDLE]).build();
+    let sample = &mut machine.snapshot.sample;
+    let mut zoneinfo = sample.zoneinfo.seen().cloned().unwrap();
+    // 12 GiB of the 14 that are free are in no list.
+    zoneinfo.zones[0].unaccepted_pages = Some(12 << 18);
+    sample.zoneinfo = Look::Seen(zoneinfo);
+    let mut buddyinfo = Buddyinfo::default();
+    buddyinfo.parse_into(b"Node 0, zone Normal 524288 0 0 0 0 0 0 0 0 0 0\n").unwrap();
+    sample.buddyinfo = Look::Seen(buddyinfo);
+    let window = Window::of(machine.snapshot.clone());
+    let found = crate::check(&window, None).findings;
+    assert!(found.iter().all(|finding| finding.rule != "fragmented-node"), "{found:?}");
+    assert_eq!(machine.ask_as_it_is("4G,huge=thp").answer, Answer::Yes);
 }
 
 #[test]

@@ -3,8 +3,13 @@
 //! The kernel's own objects hold a large part of memory.
 //!
 //! ## What it finds
-//! Unreclaimable slab memory (`SUnreclaim`) of 15% of memory or more, or reclaimable slab (mostly
-//! cached file names and inodes) of half of memory or more.
+//! Unreclaimable slab memory of 15% of memory or more, or reclaimable slab (mostly cached file names and
+//! inodes) of half of memory or more.
+//!
+//! Unreclaimable is `SUnreclaim`, and of `SReclaimable` what is in use: every file of a tmpfs or ramfs
+//! keeps its name in memory, a ramfs its inodes as well, and so do sockets and open files. The kernel
+//! counts them as reclaimable, in MemAvailable too. `nr_dentry` less `nr_unused` of
+//! /proc/sys/fs/dentry-state (and inode-state, slabinfo) tell how much it is.
 //!
 //! As the cause of a stall: tasks spent it giving back such objects (`shrink_slab` in their stacks or in the
 //! profile); or they reclaimed while the kernel's objects held as much as above. The latter was there before
@@ -36,7 +41,8 @@ use crate::share::{field, percent};
 use crate::stall::Stall;
 use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
+    format_bytes,
 };
 use mw_proc::slabinfo::Slab;
 
@@ -47,17 +53,36 @@ const RECLAIMABLE_PERCENT: f64 = 50.0;
 /// Caches that are shown as evidence.
 const MAX_SHOWN: usize = 3;
 
+/// What no reclaim gives back, in bytes.
+struct Held {
+    /// What the kernel counts as unreclaimable.
+    unreclaimable: u64,
+    /// What it counts as reclaimable and is in use.
+    pinned: u64,
+}
+
+impl Held {
+    fn bytes(&self) -> u64 {
+        self.unreclaimable.saturating_add(self.pinned)
+    }
+}
+
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let meminfo = snapshot.sample.meminfo.need()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
-    let unreclaimable = field(meminfo.sunreclaim_bytes, "SUnreclaim")?;
-    let reclaimable = field(meminfo.sreclaimable_bytes, "SReclaimable")?;
-    let share = percent(unreclaimable, total);
+    let pinned = derived::pinned_slab(snapshot);
+    let held = Held {
+        unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?,
+        pinned: pinned.least_bytes,
+    };
+    let counted = field(meminfo.sreclaimable_bytes, "SReclaimable")?;
+    let reclaimable = counted.saturating_sub(pinned.most_bytes);
+    let share = percent(held.bytes(), total);
     if share >= WARNING_PERCENT {
         let severity =
             if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
-        return Ok(vec![held_for_good(snapshot, severity, unreclaimable, share)]);
+        return Ok(vec![held_for_good(snapshot, severity, &held, share)]);
     }
     let share = percent(reclaimable, total);
     if share >= RECLAIMABLE_PERCENT {
@@ -76,18 +101,30 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(finding)
 }
 
-fn held_for_good(snapshot: &Snapshot, severity: Severity, bytes: u64, share: f64) -> Finding {
+fn held_for_good(snapshot: &Snapshot, severity: Severity, held: &Held, share: f64) -> Finding {
     let headline = format!(
         "the kernel's own objects hold {} for good ({share:.0}% of memory)",
-        format_bytes(bytes)
+        format_bytes(held.bytes())
     );
-    let finding = Finding::new(severity, "slab", headline)
-        .seen("SUnreclaim", Quantity::Bytes(bytes), "/proc/meminfo")
-        .hurts("That much memory is lost to programs until its owner in the kernel lets go.")
-        .mended_by(Remedy::named(
+    let remedy = if held.pinned > held.unreclaimable {
+        Remedy::named(
+            "remove files from ramfs and tmpfs, or restart what has the most files and sockets open",
+            vec![Step::manual("df -i -t tmpfs"), Step::manual("slabtop -o -s c")],
+        )
+    } else {
+        Remedy::named(
             "find what holds the largest cache, and restart it",
             vec![Step::manual("slabtop -o -s c")],
-        ));
+        )
+    };
+    let mut finding = Finding::new(severity, "slab", headline)
+        .seen("SUnreclaim", Quantity::Bytes(held.unreclaimable), "/proc/meminfo")
+        .hurts("That much memory is lost to programs until its owner in the kernel lets go.")
+        .mended_by(remedy);
+    if held.pinned > 0 {
+        let quantity = Quantity::Bytes(held.pinned);
+        finding = finding.seen("in use of SReclaimable", quantity, "/proc/sys/fs/dentry-state");
+    }
     with_largest(finding, snapshot)
 }
 

@@ -55,7 +55,7 @@ fn clamp(bytes: u64) -> usize {
 }
 
 fn base_bytes(request: &Request, snapshot: &Snapshot) -> usize {
-    let available = derived::ready_bytes(&snapshot.sample).unwrap_or(0) / AVAILABLE_SHARE;
+    let available = derived::ready_bytes(snapshot).unwrap_or(0) / AVAILABLE_SHARE;
     let group = group_room(snapshot) / AVAILABLE_SHARE;
     let free = free_above_min(request, snapshot) / FREE_SHARE;
     clamp(available.min(group).min(free))
