@@ -130,6 +130,25 @@ pub fn dirtyable_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     Ok(free.saturating_add(derived::file_cache_bytes(meminfo)))
 }
 
+/// The kernel keeps less than this share of what is present for itself: where more is not managed,
+/// somebody has taken it.
+const TAKEN_SHARE: u64 = 4;
+
+/// All memory of the machine in bytes, with what a balloon has taken for now: MemTotal, or what is
+/// present in the zones where that is a quarter more. Settings that the kernel or a person has
+/// chosen for the whole machine stay when a balloon takes a part of it.
+///
+/// # Errors
+/// meminfo was not seen or has no MemTotal.
+pub fn present_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
+    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice());
+    let pages = derived::total(zones.iter().map(|zone| zone.present_pages));
+    let present = pages.saturating_mul(snapshot.origin.page_bytes);
+    let total = derived::memory_bytes(&snapshot.sample)?;
+    let taken = present.saturating_sub(total) > present / TAKEN_SHARE;
+    Ok(if taken { present } else { total })
+}
+
 /// meminfo of the nodes where it was seen, with deferred memory in MemTotal and MemFree; of the
 /// machine, as node 0, where no node says.
 pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
@@ -223,6 +242,7 @@ mod tests {
         let (_, node) = node_meminfos(&shrunk)[0];
         assert_eq!(node.mem_total_bytes, Some(4 * GIB));
         assert!(!is_growing(&Window::of(shrunk.clone()), &buddy(&shrunk)));
+        assert_eq!(present_bytes(&shrunk), Ok(16 * GIB));
     }
 
     #[test]

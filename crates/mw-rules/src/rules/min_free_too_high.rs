@@ -21,6 +21,9 @@
 //! in any configuration, and a warning; 25% is critical, the kernel's documentation warns that such
 //! a machine runs out of memory at once.
 //!
+//! Shares are of the memory that is present, with what a balloon of the host has taken for now: the kernel
+//! has chosen the value for that, and it is right again when the balloon deflates.
+//!
 //! ## How to fix it
 //! `memwright fix min-free-too-high` sets `vm.min_free_kbytes` to the kernel's own choice (with
 //! khugepaged's share where transparent huge pages are on), or `vm.watermark_scale_factor` to its
@@ -35,8 +38,7 @@ use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use crate::watermark::{MIN_FREE, recommended_kib};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, derived,
-    format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -49,7 +51,7 @@ const DEFAULT_SCALE_FACTOR: u64 = 10;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let sysctl = &snapshot.sysctl;
-    let total = derived::memory_bytes(&snapshot.sample)?;
+    let total = zones::present_bytes(snapshot)?;
     let min_free = sysctl.number(MIN_FREE)?.saturating_mul(1024);
     let high = high_watermark_bytes(snapshot).unwrap_or(min_free);
     let share = percent(min_free, total);
@@ -76,7 +78,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         Finding::new(severity, setting, headline)
             .seen(MIN_FREE, Quantity::Bytes(min_free), Sysctl::path(MIN_FREE))
             .seen("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
-            .seen("MemTotal", Quantity::Bytes(total), "/proc/meminfo")
+            .seen("memory", Quantity::Bytes(total), "/proc/zoneinfo present")
             .hurts("Programs reclaim, swap and are killed while memory is free.")
             .mended_by(Remedy::automatic(
                 format!("set {setting} to {target}"),
