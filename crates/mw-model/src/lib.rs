@@ -6,6 +6,7 @@
 //! [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
+pub mod caller;
 mod columns;
 pub mod derived;
 mod finding;
@@ -22,6 +23,7 @@ mod tick;
 mod units;
 mod window;
 
+pub use caller::{Available, CallerLimit, LimitKind};
 pub use columns::Layout;
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{

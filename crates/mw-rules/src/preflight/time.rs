@@ -1,5 +1,6 @@
 //! How long one thread takes.
 
+use super::Notes;
 use super::plan::Plan;
 use mw_model::{
     Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate, derived,
@@ -32,33 +33,35 @@ pub(super) fn estimate(
     request: &Request,
     plan: &Plan,
     calibration: &Calibration,
-    unseen: &[Missing],
+    notes: &Notes,
 ) -> Option<TimeEstimate> {
+    let unseen = notes.unseen.as_slice();
     let speed = speed(request, plan, calibration)?;
     let size = request.size_bytes as f64;
     let unbacked = unbacked(snapshot, request, plan, calibration);
     let cold = calibration.backing.unbacked_ns_per_byte.unwrap_or(UNBACKED_NS_PER_BYTE);
     let more = (cold - speed.populate).max(0.0);
-    let slow = slow_ns(snapshot, plan, speed.populate);
+    let slow_ns = slow_ns(snapshot, plan, speed.populate);
+    let slow = slow_ns > 0.0 || notes.slowed;
     let crowding = calibration.crowding.max(1.0);
     let plain = size * (speed.populate + speed.lock) * crowding;
     let more = more * crowding;
-    let likely = plain + unbacked.likely_bytes as f64 * more + slow;
-    let confidence = confidence(calibration, &unbacked, &speed, slow > 0.0, unseen);
+    let likely = plain + unbacked.likely_bytes as f64 * more + slow_ns;
+    let confidence = confidence(calibration, &unbacked, &speed, slow, unseen);
     let (down, up): (f64, f64) = match confidence {
         Confidence::High => (1.25, 1.25),
         Confidence::Medium => (2.0, 2.0),
         Confidence::Low => (3.0, 10.0),
     };
     let low = (plain.min(likely) / down).max(likely / 10.0);
-    let high = (plain + unbacked.most_bytes as f64 * more + slow).max(likely) * up.min(2.0);
-    let high = if slow > 0.0 { high.max(likely * up) } else { high };
+    let high = (plain + unbacked.most_bytes as f64 * more + slow_ns).max(likely) * up.min(2.0);
+    let high = if slow { high.max(likely * up) } else { high };
     Some(TimeEstimate {
         likely_ms: likely / 1e6,
         low_ms: low / 1e6,
         high_ms: high / 1e6,
         confidence,
-        basis: basis(calibration, &unbacked, &speed, slow > 0.0, unseen),
+        basis: basis(calibration, &unbacked, &speed, slow, unseen),
     })
 }
 
