@@ -37,7 +37,7 @@ pub use machine::{
 };
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, PoolRoom, Preflight,
-    Request, RequestError, Share, TimeEstimate,
+    Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};

@@ -3,8 +3,8 @@
 use super::Notes;
 use super::plan::Plan;
 use mw_model::{
-    Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate, derived,
-    fragmentation,
+    Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate,
+    UNBACKED_NS_PER_BYTE, derived, fragmentation,
 };
 
 /// Dropping clean page cache to make room, beside kswapd, in nanoseconds a byte.
@@ -18,9 +18,6 @@ const ZONE_RECLAIM_FACTOR: f64 = 5.0;
 const COMPACTION_FACTOR: f64 = 15.0;
 /// Making a page of the pool, on top of populating it, in times of that.
 const OVERCOMMIT_FACTOR: f64 = 1.5;
-/// What touching memory that the host has not backed costs where none was met, in nanoseconds a
-/// byte: small pages on the host, on nested virtual machines.
-const UNBACKED_NS_PER_BYTE: f64 = 2.7;
 /// Measured chunks that differ by more than this say little.
 const WIDE_SPREAD: f64 = 2.0;
 
@@ -54,7 +51,10 @@ pub(super) fn estimate(
         Confidence::Low => (3.0, 10.0),
     };
     let low = (plain.min(likely) / down).max(likely / 10.0);
-    let high = (plain + unbacked.most_bytes as f64 * more + slow_ns).max(likely) * up.min(2.0);
+    // Where the backing is what is not known, its worst is the worst.
+    let beyond = if unbacked.most_bytes > unbacked.likely_bytes { 1.25 } else { up.min(2.0) };
+    let high = (plain + unbacked.most_bytes as f64 * more + slow_ns) * beyond;
+    let high = high.max(likely * up.min(2.0));
     let high = if slow { high.max(likely * up) } else { high };
     Some(TimeEstimate {
         likely_ms: likely / 1e6,
@@ -124,7 +124,8 @@ fn unbacked(
     let size = request.size_bytes;
     let large = size.saturating_sub(small).saturating_sub(plan.put_off);
     let share = backing.unbacked_share.unwrap_or(0.0);
-    let likely = plan.put_off.min(size).saturating_add((large as f64 * share) as u64);
+    let behind = large.saturating_sub(backing.backed_first_bytes);
+    let likely = plan.put_off.min(size).saturating_add((behind as f64 * share) as u64);
     let believed = if backing.gives_back { BELIEVED_IF_GIVEN_BACK } else { BELIEVED };
     let deep = size > believed.saturating_mul(calibration.measured_bytes);
     // A block that went back to the host stays so when it is split for a smaller request.
