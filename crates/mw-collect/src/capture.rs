@@ -53,6 +53,7 @@ const FILES: &[&str] = &[
     "/proc/self/status",
     "/proc/sys/fs/dentry-state",
     "/proc/sys/fs/inode-state",
+    "/proc/self/uid_map",
     "/proc/sys/kernel/osrelease",
     "/sys/block/*/dev",
     "/sys/block/*/queue/rotational",
@@ -152,7 +153,9 @@ pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<Captu
     archive.transform(source, "/proc/cmdline", boot_parameters)?;
     archive.transform(source, "/proc/mounts", |text| redactor.mounts(text))?;
     archive.transform(source, "/proc/swaps", |text| redactor.swaps(text))?;
-    archive.transform(source, "/proc/self/cgroup", |text| redactor.self_cgroup(text))?;
+    archive.transform(source, "/proc/self/cgroup", |text| {
+        redactor.self_cgroup(&cgroup::as_mounted(source, text))
+    })?;
     add_filesystems(source, &mut archive, &mut redactor)?;
     add_cgroups(source, &mut archive, &mut redactor)?;
     add_processes(source, &mut archive)?;

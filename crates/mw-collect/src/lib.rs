@@ -126,10 +126,24 @@ fn origin(source: &Source) -> Origin {
             .parse("/sys/devices/system/cpu/online", mw_proc::cpulist::parse)
             .ok()
             .and_then(|cpus| u32::try_from(cpus.len()).ok()),
-        effective_capabilities: own.effective_capabilities,
+        effective_capabilities: match in_first_user_namespace(source) {
+            Some(false) => own.effective_capabilities.map(|_| 0),
+            _ => own.effective_capabilities,
+        },
+        mapped_bytes: own.vm_size_bytes,
+        data_bytes: own.vm_data_bytes,
         memory_nodes: own
             .mems_allowed_list
             .and_then(|list| mw_proc::cpulist::parse(list.as_bytes()).ok()),
         uptime_s: source.parse("/proc/uptime", mw_proc::uptime::parse).ok(),
     }
+}
+
+/// Whether this process is in the user namespace that the machine started with, where that can be
+/// told. That one, and by convention no other, maps all users to themselves in one line (as
+/// systemd's `running_in_userns` goes by).
+fn in_first_user_namespace(source: &Source) -> Option<bool> {
+    let map = source.read("/proc/self/uid_map").ok()?;
+    let map = String::from_utf8_lossy(&map).into_owned();
+    Some(map.split_whitespace().eq(["0", "0", "4294967295"]))
 }

@@ -101,6 +101,18 @@ impl Source {
             && rustix::fs::readlinkat(&self.dir, relative, Vec::new()) == Err(Errno::NOENT)
     }
 
+    /// Whether this process is in the cgroup namespace that the machine started with, so that `/` is
+    /// the root of every hierarchy (the link's number is `PROC_CGROUP_INIT_INO` of the kernel).
+    pub(crate) fn in_first_cgroup_namespace(&self) -> bool {
+        let link = rustix::fs::readlinkat(&self.dir, "proc/self/ns/cgroup", Vec::new());
+        self.kind == OriginKind::Live
+            && match link {
+                Ok(link) => link.as_bytes() == b"cgroup:[4026531835]",
+                // Before 4.6 there is but one.
+                Err(errno) => errno == Errno::NOENT,
+            }
+    }
+
     /// How long a look may take that may take `live` on a running machine: nobody waits for the
     /// files of a captured tree.
     pub(crate) fn budget(&self, live: Duration) -> Duration {

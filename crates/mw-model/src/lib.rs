@@ -6,6 +6,7 @@
 //! [`zones`] and [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
+pub mod caller;
 mod columns;
 pub mod derived;
 mod finding;
@@ -23,6 +24,7 @@ mod units;
 mod window;
 pub mod zones;
 
+pub use caller::{Available, CallerLimit, LimitKind};
 pub use columns::Layout;
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{
@@ -36,7 +38,7 @@ pub use machine::{
 };
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, PoolRoom, Preflight,
-    Request, RequestError, Share, TimeEstimate,
+    Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};

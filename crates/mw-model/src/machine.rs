@@ -185,6 +185,11 @@ pub struct Cgroups {
     pub limited: Vec<Cgroup>,
     /// Whether some groups were not looked at: beyond the bound, or for want of time.
     pub truncated: bool,
+    /// The lowest limit of the groups above those of `own`, where it is lower than theirs: they are
+    /// outside of what is mounted here, and version 1 tells of the limit alone.
+    pub limit_above_bytes: Option<u64>,
+    /// Limits on our own group that could not be determined.
+    pub unseen: Vec<Missing>,
 }
 
 impl Cgroups {
@@ -222,6 +227,11 @@ pub struct Cgroup {
     pub max_bytes: Option<u64>,
     /// `memory.high`; `None` is no limit.
     pub high_bytes: Option<u64>,
+    /// `memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, the limit of memory and swap
+    /// together. `None` is no limit, or a kernel that does not count swap by group.
+    pub swap_max_bytes: Option<u64>,
+    /// What counts towards `swap_max_bytes`.
+    pub swap_current_bytes: Option<u64>,
     /// Its memory.stat.
     pub stat: cgroup::MemoryStat,
     /// Its events; version 1 fills `max` (failcnt) and `oom_kill` alone.

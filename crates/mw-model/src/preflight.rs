@@ -274,6 +274,10 @@ pub struct Calibration {
     pub backing: Backing,
 }
 
+/// What touching memory that the host has not backed costs where it is not known, in nanoseconds a
+/// byte: small pages on the host, on nested virtual machines.
+pub const UNBACKED_NS_PER_BYTE: f64 = 2.7;
+
 /// Whether the memory is there: a virtual machine's host may back it only when it is touched, and
 /// take it back when it is free. Touching memory that is not backed costs up to ten times as much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -286,8 +290,12 @@ pub struct Backing {
     /// What one byte of memory that was not backed cost, in nanoseconds; absent when the
     /// measurement met none.
     pub unbacked_ns_per_byte: Option<f64>,
-    /// The share of memory that was not backed among what was taken from large free blocks,
-    /// 0 to 1; absent when none was taken.
+    /// What of the large free blocks was backed before the first that was not, in bytes. Free blocks
+    /// are handed out last in, first out, so that these are the ones that were in use most recently,
+    /// those of an earlier measurement among them.
+    pub backed_first_bytes: u64,
+    /// The share of memory that was not backed among what was taken from large free blocks after
+    /// that, 0 to 1; absent when none was taken.
     pub unbacked_share: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! What `check` says: the whole of it, for every output format.
 
-use crate::{Finding, Missing, Preflight, Severity};
+use crate::{CallerLimit, Finding, Missing, Preflight, Severity};
 use serde::Serialize;
 
 /// The version of the JSON form of [`Report`]; it goes up when a consumer could break.
@@ -26,8 +26,14 @@ pub struct Report {
     pub worst: Option<Severity>,
     /// Memory of the machine in bytes.
     pub memory_bytes: Option<u64>,
-    /// Memory that a large request gets without anything being written or swapped out, in bytes.
+    /// Memory that a large request of the process that looked gets without anything being written or
+    /// swapped out, in bytes: what the machine has, or what `limited_by` leaves of it.
     pub ready_bytes: Option<u64>,
+    /// The limit on the process that looked for which it gets less than the machine has.
+    pub limited_by: Option<CallerLimit>,
+    /// Limits on the process that looked that could not be determined: it may get less than
+    /// `ready_bytes`.
+    pub limits_unseen: Vec<Missing>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
     /// What is wrong, worst first.

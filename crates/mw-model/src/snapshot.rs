@@ -75,9 +75,14 @@ pub struct Origin {
     pub cpus: Option<u32>,
     /// Seconds since boot.
     pub uptime_s: Option<f64>,
-    /// Effective capabilities of the process that looked, a bit each as in `CapEff` of
-    /// /proc/self/status; unknown in a tree that does not say.
+    /// Capabilities that the process that looked has over the whole machine, a bit each as in
+    /// `CapEff` of /proc/self/status; none in a user namespace of its own, since the kernel asks the
+    /// first namespace where limits of memory are concerned. Unknown in a tree that does not say.
     pub effective_capabilities: Option<u64>,
+    /// What the process that looked has mapped in bytes, of which `RLIMIT_AS` is the limit.
+    pub mapped_bytes: Option<u64>,
+    /// What of it is private and writable, of which `RLIMIT_DATA` is the limit.
+    pub data_bytes: Option<u64>,
     /// Nodes that the process that looked may take memory from, as `Mems_allowed_list` of
     /// /proc/self/status says.
     pub memory_nodes: Option<Vec<u32>>,

@@ -5,9 +5,11 @@ use crate::scan::{self, Line};
 
 mod events;
 mod stat;
+mod way;
 
 pub use events::{MemoryEvents, OomControl, parse_oom_control};
 pub use stat::MemoryStat;
+pub use way::Way;
 
 /// The most lines of `/proc/PID/cgroup` that are read.
 pub const MAX_MEMBERSHIPS: usize = 256;

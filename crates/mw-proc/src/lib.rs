@@ -43,6 +43,7 @@ pub mod inode_state;
 pub mod limits;
 pub mod maps;
 pub mod meminfo;
+pub mod mountinfo;
 pub mod mounts;
 pub mod number;
 pub mod orders;

@@ -28,6 +28,8 @@ pub struct Status {
     pub vm_size_bytes: Option<u64>,
     /// Mapped at most.
     pub vm_peak_bytes: Option<u64>,
+    /// Private and writable, stacks left out: what `RLIMIT_DATA` counts since 4.7.
+    pub vm_data_bytes: Option<u64>,
     /// In memory now.
     pub vm_rss_bytes: Option<u64>,
     /// In memory at most.
@@ -106,6 +108,7 @@ impl Status {
         Some(match key {
             b"VmSize" => &mut self.vm_size_bytes,
             b"VmPeak" => &mut self.vm_peak_bytes,
+            b"VmData" => &mut self.vm_data_bytes,
             b"VmRSS" => &mut self.vm_rss_bytes,
             b"VmHWM" => &mut self.vm_hwm_bytes,
             b"VmLck" => &mut self.vm_lck_bytes,
@@ -164,6 +167,7 @@ nonvoluntary_ctxt_switches:	0
         assert_eq!(status.vm_size_bytes, Some(2927 << 10));
         assert_eq!(status.vm_hwm_bytes, Some(1829 << 10));
         assert_eq!(status.vm_rss_bytes, Some(1828 << 10));
+        assert_eq!(status.vm_data_bytes, Some(224 << 10));
         assert_eq!((status.vm_lck_bytes, status.vm_pin_bytes), (Some(1024), Some(2048)));
         assert_eq!(
             (status.rss_anon_bytes, status.rss_file_bytes),

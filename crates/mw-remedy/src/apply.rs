@@ -18,6 +18,9 @@ use serde::Serialize;
 /// without the contents that it saves.
 const CHANGE_BYTES: u64 = 8 * 1024;
 
+/// Why an action is not kept over a reboot.
+pub const DONE_ONCE: &str = "it was done once and leaves no setting behind";
+
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
@@ -40,6 +43,8 @@ pub struct AppliedChange {
     pub before: Option<String>,
     /// The value now.
     pub value: String,
+    /// Whether it is an action that was done once, so that there is nothing to revert.
+    pub once: bool,
     /// How it is kept over a reboot, where that was asked for and can be done.
     pub kept: Option<KeptChange>,
     /// Why it is not kept over a reboot although that was asked for.
@@ -176,10 +181,13 @@ impl Run<'_> {
             path,
             before: planned.present(),
             value,
+            once,
             kept: None,
             not_kept: None,
         };
-        if persist && !once {
+        if persist && once {
+            applied.not_kept = Some(DONE_ONCE.to_owned());
+        } else if persist {
             self.keep_change(&mut applied)?;
         }
         Ok(Some(applied))
@@ -230,6 +238,7 @@ impl Run<'_> {
             path: change.path.clone(),
             before: change.before.as_deref().map(setting_of),
             value: change.value.clone(),
+            once: change.is_once(),
             kept: None,
             not_kept: None,
         };

@@ -28,7 +28,7 @@ mod shadow;
 mod status;
 mod undo;
 
-pub use apply::{Applied, AppliedChange, KeptChange, apply, keep};
+pub use apply::{Applied, AppliedChange, DONE_ONCE, KeptChange, apply, keep};
 pub use coupling::{PARTNERS, affected_by, partner_of};
 pub use failure::{ApplyError, Cause, Stuck};
 pub use history::{Damage, History};

@@ -64,7 +64,7 @@ pub enum State {
     Done,
     /// memwright was killed in the middle of it; `memwright undo` brings the former value back.
     Interrupted {
-        /// The value now.
+        /// The value now; absent for an action, which may have been done or not.
         now: Option<String>,
     },
     /// It was taken back because the same run failed.
@@ -147,7 +147,8 @@ fn state_of(kernel: &Kernel, history: &History, change: &Change) -> State {
         Err(error) => return State::Unreadable { why: error.to_string() },
     };
     if change.stage == Stage::Planned && !matches!(standing, Standing::Missing) {
-        let now = kernel.read(&change.path).ok().map(|content| setting_of(&content));
+        let content = if change.is_once() { None } else { kernel.read(&change.path).ok() };
+        let now = content.map(|content| setting_of(&content));
         return State::Interrupted { now };
     }
     match standing {

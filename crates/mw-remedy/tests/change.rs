@@ -300,6 +300,7 @@ fn an_action_is_done_once() {
     let tree = Tree::new();
     let applied = tree.fix(&[once("rule", COMPACT, "1")], true).unwrap();
     assert_eq!((&applied.changes[0].before, &applied.changes[0].kept), (&None, &None));
+    assert!(applied.changes[0].once && applied.changes[0].not_kept.is_some());
     assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, State::Done);
     assert_eq!(tree.undo_all(), [Outcome::NothingToTakeBack]);
     assert_eq!(tree.get(COMPACT), "1\n");

@@ -151,8 +151,12 @@ impl Page {
     }
 
     fn not_found(&mut self, report: &Report) {
-        if !report.quiet.is_empty() || !report.skipped.is_empty() {
+        let limits = &report.limits_unseen;
+        if !report.quiet.is_empty() || !report.skipped.is_empty() || !limits.is_empty() {
             self.text.push('\n');
+        }
+        for missing in limits {
+            self.folded(9, "unknown  ", &missing.to_string());
         }
         if !report.quiet.is_empty() {
             let rules = if report.quiet.len() == 1 { "rule" } else { "rules" };

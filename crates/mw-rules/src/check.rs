@@ -2,8 +2,8 @@
 
 use crate::RULES;
 use mw_model::{
-    Finding, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity, SkippedRule, Window, derived,
-    format_bytes,
+    Finding, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity, SkippedRule, Window, caller,
+    derived, format_bytes,
 };
 
 /// Looks for every hazard of the catalogue.
@@ -21,6 +21,12 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
     // Stable: within a severity the order of the catalogue stays.
     findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
     let origin = &window.now.origin;
+    let machine = derived::ready_bytes(&window.now).ok();
+    let available = machine.map(|bytes| caller::available(&window.now, bytes));
+    let (ready_bytes, limited_by, limits_unseen) = match available {
+        Some(available) => (Some(available.bytes), available.limited_by, available.unseen),
+        None => (None, None, Vec::new()),
+    };
     let mut report = Report {
         schema: SCHEMA_VERSION,
         memwright: env!("CARGO_PKG_VERSION").to_owned(),
@@ -33,7 +39,9 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
         verdict: String::new(),
         worst: findings.first().map(|finding| finding.severity),
         memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
-        ready_bytes: derived::ready_bytes(&window.now).ok(),
+        ready_bytes,
+        limited_by,
+        limits_unseen,
         preflight,
         findings,
         quiet,
@@ -45,12 +53,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
 
 /// The answer in one line.
 fn verdict(report: &Report) -> String {
-    let room = match (report.ready_bytes, report.memory_bytes) {
-        (Some(ready), Some(memory)) => {
-            format!("{} of {} can be had at once", format_bytes(ready), format_bytes(memory))
-        }
-        _ => "how much memory can be had is not known".to_owned(),
-    };
+    let room = room(report);
     if report.findings.is_empty() && report.quiet.is_empty() {
         return "could not look: every rule lacks what it needs".to_owned();
     }
@@ -65,6 +68,11 @@ fn verdict(report: &Report) -> String {
     .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
     .collect();
     let counts = counts.join(", ");
+    let undetermined = match report.limits_unseen.len() {
+        0 => "",
+        1 => "; a limit on this process could not be determined",
+        _ => "; limits on this process could not be determined",
+    };
     let blind = match report.skipped.len() {
         0 => String::new(),
         1 => "; 1 rule could not look".to_owned(),
@@ -73,6 +81,7 @@ fn verdict(report: &Report) -> String {
             format!("; {count} of {all} rules could not look")
         }
     };
+    let blind = format!("{undetermined}{blind}");
     match report.worst {
         None => format!("ready: {room}, and nothing found that stalls it{blind}"),
         Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),
@@ -80,5 +89,18 @@ fn verdict(report: &Report) -> String {
         Some(Severity::Critical) => {
             format!("large requests stall or fail: {counts}; {room}{blind}")
         }
+    }
+}
+
+/// How much memory the caller can get, and of what.
+fn room(report: &Report) -> String {
+    match (report.ready_bytes, &report.limited_by, report.memory_bytes) {
+        (Some(ready), Some(limit), _) => {
+            format!("{} of {limit} available at once", format_bytes(ready))
+        }
+        (Some(ready), None, Some(memory)) => {
+            format!("{} of {} can be had at once", format_bytes(ready), format_bytes(memory))
+        }
+        _ => "how much memory can be had is not known".to_owned(),
     }
 }

@@ -5,6 +5,7 @@
 //! caution), *no* says that not even the last page that could be had is enough, or that a limit
 //! forbids it. What lies between is *slowly*.
 //!
+//! - `ceiling`: more than the machine has in all, so that nothing below could help.
 //! - `room`: each node's free, reclaimable and held memory.
 //! - `holders`: who holds what no reclaim gives back.
 //! - `pool`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
@@ -13,6 +14,7 @@
 //! - `plan`: which node gives how much of what.
 //! - `time`: how long it takes; `say`: the answer in one line.
 
+mod ceiling;
 mod holders;
 mod limits;
 mod plan;
@@ -44,6 +46,9 @@ pub fn answer(
     let snapshot = &window.now;
     let mut notes = Notes::default();
     let rooms = room::rooms(snapshot, request, &mut notes)?;
+    if let Some(obstacle) = room::unreachable_node(snapshot, request, &rooms) {
+        return Ok(refused(request, obstacle, notes));
+    }
     let plan = match request.page {
         PageKind::Hugetlb(page_bytes) => {
             pool::plan(snapshot, request, page_bytes, &rooms, &mut notes)
@@ -51,12 +56,13 @@ pub fn answer(
         PageKind::Base | PageKind::Thp => ordinary(snapshot, request, &rooms, &mut notes),
     };
     limits::look(snapshot, request, &mut notes);
+    if let Some(ceiling) = ceiling::exceeded(snapshot, request, &rooms) {
+        notes.beyond(&ceiling);
+    }
     let answer = notes.answer(&plan);
     let time = match (answer, calibration) {
         (Answer::No, _) | (_, None) => None,
-        (_, Some(calibration)) => {
-            time::estimate(snapshot, request, &plan, calibration, &notes.unseen)
-        }
+        (_, Some(calibration)) => time::estimate(snapshot, request, &plan, calibration, &notes),
     };
     notes.sort();
     let nodes = plan.nodes(&rooms, request);
@@ -70,6 +76,20 @@ pub fn answer(
         obstacles: notes.obstacles,
         unseen: notes.unseen,
     })
+}
+
+/// The answer where one thing rules the request out, and no other needs to be looked at.
+fn refused(request: &Request, obstacle: Obstacle, notes: Notes) -> Preflight {
+    let obstacles = vec![obstacle];
+    Preflight {
+        request: request.clone(),
+        answer: Answer::No,
+        summary: say::summary(request, Answer::No, &[], None, &obstacles),
+        nodes: Vec::new(),
+        time: None,
+        obstacles,
+        unseen: notes.unseen,
+    }
 }
 
 /// Memory from the free lists and from reclaim.
@@ -86,6 +106,8 @@ fn ordinary(snapshot: &Snapshot, request: &Request, rooms: &[Room], notes: &mut 
 struct Notes {
     obstacles: Vec<Obstacle>,
     unseen: Vec<Missing>,
+    /// Whether a limit makes the process wait that does not refuse it.
+    slowed: bool,
 }
 
 impl Notes {
@@ -101,6 +123,15 @@ impl Notes {
         self.obstacles.push(Obstacle { blocks, what, needed_bytes, had_bytes, lift });
     }
 
+    /// The machine has less in all than is asked for: no setting makes the request succeed, and none
+    /// is advised.
+    fn beyond(&mut self, lift: &str) {
+        self.obstacles.retain(|obstacle| obstacle.blocks);
+        for obstacle in &mut self.obstacles {
+            lift.clone_into(&mut obstacle.lift);
+        }
+    }
+
     fn unseen(&mut self, missing: &Missing) {
         if !self.unseen.contains(missing) {
             self.unseen.push(missing.clone());
@@ -110,7 +141,7 @@ impl Notes {
     fn answer(&self, plan: &Plan) -> Answer {
         match () {
             () if self.obstacles.iter().any(|obstacle| obstacle.blocks) => Answer::No,
-            () if plan.is_slow() => Answer::Slowly,
+            () if plan.is_slow() || self.slowed => Answer::Slowly,
             () => Answer::Yes,
         }
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ impl Cgroup {
     }
 
     fn below(above: PathBuf) -> io::Result<Self> {
-        let path = above.join(format!("memwright-test-{}", process::id()));
+        // Tests of one program run at the same time.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = above.join(format!("memwright-test-{}-{number}", process::id()));
         fs::create_dir(&path)?;
         Ok(Self { above, path })
     }

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::{Exit, Failure, terminal};
 use mw_collect::probe::calibrate::calibrate;
 use mw_collect::{Source, capture};
-use mw_model::{Answer, OriginKind, Preflight, Report, Request, Window};
+use mw_model::{Answer, Calibration, OriginKind, Preflight, Report, Request, Window};
 use mw_render::{json, nagios, text};
 use mw_rules::preflight;
 use std::path::{Path, PathBuf};
@@ -82,16 +82,24 @@ fn answer(
     of_machine(window, request)
 }
 
-/// Measures this machine for a moment, unless it is another one's tree, and answers the request.
+/// Answers the request. How long it takes is measured for a moment, unless it is refused or the
+/// machine is another one, of which there is a tree.
 fn of_machine(window: &Window, request: &Request) -> Result<Preflight, Failure> {
-    let calibration = match window.now.origin.kind {
-        OriginKind::Live => calibrate(request, &window.now).map_err(Some),
-        OriginKind::Tree => Err(None),
+    let answer = |calibration: Option<&Calibration>| {
+        preflight::answer(window, request, calibration)
+            .map_err(|missing| Failure::new(Exit::CouldNotLook, missing))
     };
-    let mut preflight = preflight::answer(window, request, calibration.as_ref().ok())
-        .map_err(|missing| Failure::new(Exit::CouldNotLook, missing))?;
-    preflight.unseen.extend(calibration.err().flatten());
-    Ok(preflight)
+    let mut preflight = answer(None)?;
+    if preflight.answer == Answer::No || window.now.origin.kind == OriginKind::Tree {
+        return Ok(preflight);
+    }
+    match calibrate(request, &window.now) {
+        Ok(calibration) => answer(Some(&calibration)),
+        Err(missing) => {
+            preflight.unseen.push(missing);
+            Ok(preflight)
+        }
+    }
 }
 
 fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {

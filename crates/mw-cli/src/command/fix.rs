@@ -7,8 +7,8 @@ use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
 use mw_model::{Consent, Finding};
 use mw_remedy::{
-    Applied, AppliedChange, ApplyError, Cause, Journal, JournalError, Kernel, LOCK_WAIT, Plan,
-    State, apply, changes, keep, nobody,
+    Applied, AppliedChange, ApplyError, Cause, DONE_ONCE, Journal, JournalError, Kernel, LOCK_WAIT,
+    Plan, State, apply, changes, keep, nobody,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -134,6 +134,9 @@ fn carry_out(
         mend(kernel, &mut journal, args, outcome)?;
     }
     if args.persist {
+        for action in outcome.applied.changes.iter_mut().filter(|change| change.once) {
+            action.not_kept = Some(DONE_ONCE.to_owned());
+        }
         let ids = to_keep(kernel, &journal, args, outcome);
         outcome.kept = keep(kernel, &mut journal, &ids, &mut nobody).map_err(|cause| {
             let line = format!(
@@ -231,8 +234,17 @@ fn text(outcome: &Outcome) -> String {
         }
     }
     for change in &outcome.applied.changes {
-        let before = change.before.as_deref().unwrap_or("-");
-        let _ = writeln!(out, "  {}: {} {before} -> {}", change.id, change.path, change.value);
+        let _ = match &change.before {
+            Some(before) => {
+                writeln!(out, "  {}: {} {before} -> {}", change.id, change.path, change.value)
+            }
+            None => {
+                writeln!(out, "  {}: wrote {} to {} once", change.id, change.value, change.path)
+            }
+        };
+        if let Some(why) = &change.not_kept {
+            let _ = writeln!(out, "  {} is not kept over a reboot: {why}", change.path);
+        }
     }
     for kept in &outcome.kept {
         match (&kept.kept, &kept.not_kept) {
@@ -250,7 +262,7 @@ fn text(outcome: &Outcome) -> String {
         }
     }
     let _ = notes(&mut out, outcome);
-    if !outcome.applied.changes.is_empty() {
+    if outcome.applied.changes.iter().any(|change| !change.once) {
         out += "take it back with: memwright undo\n";
     }
     out
@@ -313,5 +325,62 @@ fn answer(outcome: &Outcome) -> String {
             let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
             format!("{} made, but still found: {rules}", number(made))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_remedy::PlannedChange;
+
+    const COMPACT: &str = "/proc/sys/vm/compact_memory";
+    const MODE: &str = "/proc/sys/vm/zone_reclaim_mode";
+
+    fn change(path: &str, before: Option<&str>) -> AppliedChange {
+        AppliedChange {
+            id: 1,
+            rule: "rule".to_owned(),
+            path: path.to_owned(),
+            before: before.map(str::to_owned),
+            value: "1".to_owned(),
+            once: before.is_none(),
+            kept: None,
+            not_kept: before.is_none().then(|| DONE_ONCE.to_owned()),
+        }
+    }
+
+    fn said(changes: Vec<AppliedChange>) -> String {
+        let planned = |change: &AppliedChange| PlannedChange {
+            rule: change.rule.clone(),
+            also: Vec::new(),
+            path: change.path.clone(),
+            before: change.before.clone(),
+            value: change.value.clone(),
+            once: change.once,
+            persist: None,
+            not_kept: None,
+            shadowed: Vec::new(),
+        };
+        text(&Outcome {
+            dry_run: false,
+            plan: Plan { changes: changes.iter().map(planned).collect(), ..Plan::default() },
+            applied: Applied { changes, already: Vec::new() },
+            kept: Vec::new(),
+            mended: vec!["rule".to_owned()],
+            remaining: Vec::new(),
+            needs_name: Vec::new(),
+            nothing_found: Vec::new(),
+            not_looked: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn only_what_can_be_reverted_is_said_to_be() {
+        let action = said(vec![change(COMPACT, None)]);
+        assert!(action.contains(&format!("  1: wrote 1 to {COMPACT} once\n")), "{action}");
+        assert!(action.contains("is not kept over a reboot: it was done once"), "{action}");
+        assert!(!action.contains("memwright undo"), "{action}");
+        let both = said(vec![change(COMPACT, None), change(MODE, Some("7"))]);
+        assert!(both.ends_with("take it back with: memwright undo\n"), "{both}");
     }
 }

@@ -46,8 +46,11 @@ fn with_sudo(args: &UndoArgs, error: &dyn std::fmt::Display) -> String {
 }
 
 fn text(undone: &[Undone]) -> String {
-    let gone = undone.iter().filter(|change| change.outcome.is_gone()).count();
-    let mut out = match (undone.len(), undone.len() - gone) {
+    // An action leaves nothing to revert, which its line says.
+    let settings = || undone.iter().filter(|c| !matches!(c.outcome, Outcome::NothingToTakeBack));
+    let gone = settings().filter(|change| change.outcome.is_gone()).count();
+    let all = settings().count();
+    let mut out = match (all, all - gone) {
         (0, _) => "nothing to take back\n".to_owned(),
         (1, 0) => "taken back: 1 change\n".to_owned(),
         (all, 0) => format!("taken back: {all} changes\n"),
@@ -60,4 +63,24 @@ fn text(undone: &[Undone]) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_is_not_counted_as_taken_back() {
+        let undone = |outcome| Undone {
+            id: 1,
+            rule: "rule".to_owned(),
+            path: "/proc/sys/vm/compact_memory".to_owned(),
+            outcome,
+            not_recorded: None,
+        };
+        let action = || undone(Outcome::NothingToTakeBack);
+        assert!(text(&[action()]).starts_with("nothing to take back\n  1: "));
+        let restored = undone(Outcome::Restored { to: "7".to_owned() });
+        assert!(text(&[action(), restored]).starts_with("taken back: 1 change\n"));
+    }
 }

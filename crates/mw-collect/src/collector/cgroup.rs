@@ -1,10 +1,12 @@
 //! Memory cgroups, version 1, 2 and hybrid: our own and its ancestors, and a bounded number of
 //! groups with a limit.
 
+mod hierarchy;
+
 use crate::source::Source;
-use mw_model::{Cgroup, CgroupVersion, Cgroups, Missing};
-use mw_proc::cgroup::{self, Membership, MemoryEvents, MemoryStat};
-use mw_proc::mounts;
+use hierarchy::Hierarchy;
+use mw_model::{Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind};
+use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -17,17 +19,11 @@ const MAX_GROUPS: usize = 512;
 /// How long the search may take.
 const BUDGET: Duration = Duration::from_millis(5);
 
-/// The hierarchy that has the memory controller.
-struct Hierarchy {
-    version: CgroupVersion,
-    /// Where it is mounted.
-    mount: String,
-}
-
 pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
-    let hierarchy = find(source)?;
-    let own_path = own_path(source, hierarchy.version)?;
-    let own = ancestry(&own_path).iter().filter_map(|p| hierarchy.group(source, p)).collect();
+    let hierarchy = hierarchy::find(source)?;
+    let mut unseen = Vec::new();
+    let own = own_groups(source, &hierarchy, &mut unseen);
+    let limit_above_bytes = limit_above(source, &hierarchy, &own, &mut unseen);
     let mut walk = Walk {
         source,
         hierarchy: &hierarchy,
@@ -35,38 +31,59 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
         left: MAX_GROUPS,
         limited: Vec::new(),
     };
-    let complete = walk.descend("", 0);
-    Ok(Cgroups { version: hierarchy.version, own, limited: walk.limited, truncated: !complete })
+    let truncated = !walk.descend("", 0);
+    let (version, limited) = (hierarchy.version, walk.limited);
+    Ok(Cgroups { version, own, limited, truncated, limit_above_bytes, unseen })
 }
 
-fn find(source: &Source) -> Result<Hierarchy, Missing> {
-    let mounts = source.parse("/proc/mounts", mounts::parse)?;
-    let v1 = mounts.iter().find(|m| m.fstype == "cgroup" && m.has_option("memory"));
-    if let Some(mount) = v1 {
-        return Ok(Hierarchy { version: CgroupVersion::V1, mount: mount.target.clone() });
-    }
-    let v2 = mounts.iter().find(|m| m.fstype == "cgroup2" && has_memory(source, &m.target));
-    v2.map(|mount| Hierarchy { version: CgroupVersion::V2, mount: mount.target.clone() })
-        .ok_or_else(|| {
-            Missing::absent("/sys/fs/cgroup", "no hierarchy with the memory controller is mounted")
-        })
-}
-
-fn has_memory(source: &Source, mount: &str) -> bool {
-    let path = format!("{mount}/cgroup.controllers");
-    source.read(&path).is_ok_and(|bytes| {
-        String::from_utf8_lossy(&bytes).split_whitespace().any(|c| c == "memory")
-    })
-}
-
-fn own_path(source: &Source, version: CgroupVersion) -> Result<String, Missing> {
-    let memberships = source.parse("/proc/self/cgroup", cgroup::parse_self)?;
-    let is_ours = |m: &&Membership| match version {
-        CgroupVersion::V1 => m.controllers.iter().any(|c| c == "memory"),
-        CgroupVersion::V2 => m.hierarchy == 0,
+/// Our own group and those above it that the mount shows, with what of their limits could not be
+/// read.
+fn own_groups(source: &Source, hierarchy: &Hierarchy, unseen: &mut Vec<Missing>) -> Vec<Cgroup> {
+    let path = match &hierarchy.own {
+        Ok(path) => path,
+        Err(missing) => {
+            unseen.push(missing.clone());
+            return Vec::new();
+        }
     };
-    let path = memberships.iter().find(is_ours).map(|m| m.path.clone());
-    path.ok_or_else(|| Missing::absent("/proc/self/cgroup", "no memory group in it"))
+    let mut own = Vec::new();
+    for path in ancestry(path) {
+        match hierarchy.group(source, &path, unseen) {
+            Some(group) => own.push(group),
+            None => unseen.extend(hierarchy.hidden(source, &path)),
+        }
+    }
+    own
+}
+
+/// What is said where a limit may be and was not seen.
+const NOT_DETERMINED: &str = "the memory limit of this cgroup could not be determined";
+
+/// The lowest limit of the groups above those that the mount shows, where it is lower than theirs.
+/// Version 1 tells of it in every group; in version 2 nothing does.
+fn limit_above(
+    source: &Source,
+    hierarchy: &Hierarchy,
+    own: &[Cgroup],
+    unseen: &mut Vec<Missing>,
+) -> Option<u64> {
+    match hierarchy.version {
+        CgroupVersion::V1 => {
+            let visible = own.iter().filter_map(|group| group.max_bytes).min();
+            let lowest = own.iter().filter_map(|group| group.stat.hierarchical_limit_bytes).min();
+            lowest.filter(|lowest| visible.is_none_or(|visible| *lowest < visible))
+        }
+        CgroupVersion::V2 => {
+            // Every group has a type but the root of the hierarchy.
+            let file = format!("{}/cgroup.type", hierarchy.mount);
+            if source.open(&file).is_ok() {
+                let why = "limits of the groups above this container's could not be determined: its \
+                           cgroup namespace hides them";
+                unseen.push(Missing::skipped(&hierarchy.mount, why));
+            }
+            None
+        }
+    }
 }
 
 /// A file of a group.
@@ -82,6 +99,8 @@ pub(crate) struct GroupFile {
 const FILES_V1: &[&str] = &[
     "memory.usage_in_bytes",
     "memory.limit_in_bytes",
+    "memory.memsw.usage_in_bytes",
+    "memory.memsw.limit_in_bytes",
     "memory.failcnt",
     "memory.oom_control",
     "memory.stat",
@@ -90,6 +109,8 @@ const FILES_V2: &[&str] = &[
     "memory.current",
     "memory.max",
     "memory.high",
+    "memory.swap.current",
+    "memory.swap.max",
     "memory.events",
     "memory.stat",
     "cgroup.controllers",
@@ -97,7 +118,7 @@ const FILES_V2: &[&str] = &[
 
 /// The files of the groups that [`collect`] looks at, for a capture.
 pub(crate) fn files(source: &Source) -> Result<Vec<GroupFile>, Missing> {
-    let mount = find(source)?.mount;
+    let mount = hierarchy::find(source)?.mount;
     let cgroups = collect(source)?;
     let names = match cgroups.version {
         CgroupVersion::V1 => FILES_V1,
@@ -115,6 +136,25 @@ pub(crate) fn files(source: &Source) -> Result<Vec<GroupFile>, Missing> {
     Ok(groups.into_iter().flat_map(of_group).collect())
 }
 
+/// /proc/self/cgroup for a capture: our own memory group as the mount shows it, whose files are
+/// captured below the mount, in place of how the cgroup namespace names it.
+pub(crate) fn as_mounted(source: &Source, text: &str) -> String {
+    let Ok(Hierarchy { version, own: Ok(own), .. }) = hierarchy::find(source) else {
+        return text.to_owned();
+    };
+    let own = if own.is_empty() { "/" } else { &own };
+    let line = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        let is_ours = match version {
+            CgroupVersion::V1 => controllers.split(',').any(|name| name == "memory"),
+            CgroupVersion::V2 => number == "0" && controllers.is_empty(),
+        };
+        if is_ours { format!("{number}:{controllers}:{own}\n") } else { format!("{line}\n") }
+    };
+    text.lines().map(line).collect()
+}
+
 /// `/a/b` gives `/a/b`, `/a`, `/`: the group and what stands above it.
 fn ancestry(path: &str) -> Vec<String> {
     let path = path.trim_end_matches('/');
@@ -129,19 +169,31 @@ fn ancestry(path: &str) -> Vec<String> {
 }
 
 impl Hierarchy {
-    /// Reads one group; `None` when it is not there (a container sees its own group as the root).
-    fn group(&self, source: &Source, path: &str) -> Option<Cgroup> {
-        let dir = format!("{}{}", self.mount, path.trim_end_matches('/'));
-        let limit = |file: &str| source.parse(&format!("{dir}/{file}"), cgroup::parse_limit);
+    /// Reads one group; `None` when it is not there or has no memory controller.
+    fn group(&self, source: &Source, path: &str, unseen: &mut Vec<Missing>) -> Option<Cgroup> {
+        let below = path.trim_end_matches('/');
+        let dir = format!("{}{below}", self.mount);
         let number = |file: &str| source.number(&format!("{dir}/{file}")).ok();
-        let stat = source.parse(&format!("{dir}/memory.stat"), MemoryStat::parse).ok()?;
+        let stat = match source.parse(&format!("{dir}/memory.stat"), MemoryStat::parse) {
+            Ok(stat) => stat,
+            Err(missing) => {
+                add_undetermined(missing, unseen);
+                return None;
+            }
+        };
+        let mut limit = |file: &str| {
+            let limit = source.parse(&format!("{dir}/{file}"), cgroup::parse_limit);
+            limit.map_err(|missing| add_undetermined(missing, unseen)).ok().flatten()
+        };
         let path = path.to_owned();
         Some(match self.version {
             CgroupVersion::V1 => Cgroup {
                 path,
                 current_bytes: number("memory.usage_in_bytes"),
-                max_bytes: limit("memory.limit_in_bytes").ok().flatten(),
+                max_bytes: limit("memory.limit_in_bytes"),
                 high_bytes: None,
+                swap_max_bytes: limit("memory.memsw.limit_in_bytes"),
+                swap_current_bytes: number("memory.memsw.usage_in_bytes"),
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
@@ -155,14 +207,28 @@ impl Hierarchy {
             CgroupVersion::V2 => Cgroup {
                 path,
                 current_bytes: number("memory.current"),
-                max_bytes: limit("memory.max").ok().flatten(),
-                high_bytes: limit("memory.high").ok().flatten(),
+                max_bytes: limit("memory.max"),
+                high_bytes: limit("memory.high"),
+                swap_max_bytes: limit("memory.swap.max"),
+                swap_current_bytes: number("memory.swap.current"),
                 stat,
                 events: source
                     .parse(&format!("{dir}/memory.events"), MemoryEvents::parse)
                     .unwrap_or_default(),
             },
         })
+    }
+
+    /// Why a group of ours is not there; none where it merely lacks the controller.
+    fn hidden(&self, source: &Source, path: &str) -> Option<Missing> {
+        let members = format!("{}{}/cgroup.procs", self.mount, path.trim_end_matches('/'));
+        let missing = source.open(&members).err()?;
+        let why = match missing.absence {
+            Absence::Absent => "another mount hides it".to_owned(),
+            Absence::Skipped | Absence::Failed => missing.why,
+        };
+        let why = format!("{NOT_DETERMINED}: {why}");
+        (source.kind() == OriginKind::Live).then(|| Missing::skipped(members, why))
     }
 
     fn has_limit(&self, source: &Source, path: &str) -> bool {
@@ -174,6 +240,15 @@ impl Hierarchy {
             let file = format!("{}{path}/{file}", self.mount);
             source.parse(&file, cgroup::parse_limit).is_ok_and(|limit| limit.is_some())
         })
+    }
+}
+
+/// A file that is not there is no limit: the root of version 2 has none, and so has a group without
+/// the controller. One that cannot be read may be.
+fn add_undetermined(missing: Missing, unseen: &mut Vec<Missing>) {
+    if missing.absence != Absence::Absent {
+        let why = format!("{NOT_DETERMINED}: {}", missing.why);
+        unseen.push(Missing { why, ..missing });
     }
 }
 
@@ -207,7 +282,7 @@ impl Walk<'_> {
             }
             self.left -= 1;
             if self.hierarchy.has_limit(self.source, &child) {
-                self.limited.extend(self.hierarchy.group(self.source, &child));
+                self.limited.extend(self.hierarchy.group(self.source, &child, &mut Vec::new()));
             }
             if !self.descend(&child, depth + 1) {
                 return false;

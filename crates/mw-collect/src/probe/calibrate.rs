@@ -29,7 +29,7 @@ use samples::{Samples, sort_out};
 pub const LIMIT: Duration = Duration::from_millis(50);
 
 /// When the large blocks have been sampled enough, after the start.
-const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(8);
+const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(12);
 /// When fresh memory has been populated enough.
 const FRESH_UNTIL: Duration = Duration::from_millis(20);
 /// When everything has been measured; the rest is for giving the memory back.
@@ -43,7 +43,9 @@ const LOCK_CHUNK: usize = 4 * MIB;
 /// Chunks that are populated a second time.
 const AGAIN_CHUNKS: usize = 8;
 /// Huge pages that are taken to see whether the large free blocks are backed.
-const LARGE_BLOCKS: usize = 8;
+const LARGE_BLOCKS: usize = 16;
+/// The most that is taken for base pages and large blocks together.
+const MOST_TOGETHER: usize = 64 * MIB;
 
 /// Measures what `request` needs.
 ///
@@ -108,11 +110,15 @@ impl Run<'_> {
 
     fn base(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         let sampled = if out.backing.virtual_machine { self.large_blocks(held) } else { None };
-        let speed = self.kind(Pages::Base, self.allowance.base_bytes, BASE_CHUNK, out, held)?;
+        let taken: usize = held.iter().map(Region::bytes).sum();
+        let bytes = self.allowance.base_bytes.min(MOST_TOGETHER.saturating_sub(taken));
+        let speed = self.kind(Pages::Base, bytes, BASE_CHUNK, out, held)?;
         out.base_ns_per_byte = Some(speed.populate_ns_per_byte);
         out.base_lock_ns_per_byte = speed.lock_ns_per_byte;
         if let Some(sampled) = sampled {
             out.backing.unbacked_share = Some(sampled.unbacked_share);
+            out.backing.backed_first_bytes =
+                (sampled.backed_first * self.allowance.huge_page_bytes) as u64;
             let unbacked = sampled.unbacked_ns_per_byte;
             out.backing.unbacked_ns_per_byte = unbacked.or(out.backing.unbacked_ns_per_byte);
         } else if self.allowance.thp_bytes > 0 {
@@ -176,6 +182,7 @@ impl Run<'_> {
             .ok_or_else(|| std::io::Error::other("no time was left to measure"))?;
         out.spread = out.spread.max(samples.spread);
         out.backing.unbacked_share = vm.then_some(samples.unbacked_share);
+        out.backing.backed_first_bytes = (samples.backed_first * chunk) as u64;
         out.backing.unbacked_ns_per_byte = samples.unbacked_ns_per_byte;
         let populate_ns_per_byte = match pages {
             Pages::Base => samples.settled_ns_per_byte,
@@ -222,7 +229,8 @@ impl Run<'_> {
 
     /// How many times its processor time a thread takes. On a busy machine it goes on until all of
     /// the time is used: the first milliseconds of a thread that woke up are a present of the
-    /// scheduler. That a single turn is long must not say more than that there are others.
+    /// scheduler. A few turns of several milliseconds say little, so what was measured is averaged
+    /// with an equal share for each thread, as ratios.
     fn crowding(&self, mapping: Option<&Region>, used: Duration) -> std::io::Result<f64> {
         let others = running();
         let (Some(mapping), true) = (mapping, others > processors()) else { return Ok(1.0) };
@@ -232,7 +240,8 @@ impl Run<'_> {
         }
         let used = mw_sys::thread_time().saturating_sub(used).as_secs_f64();
         let factor = self.start.elapsed().as_secs_f64() / used.max(1e-6);
-        Ok(factor.clamp(1.0, others as f64))
+        let equal_share = others as f64 / processors() as f64;
+        Ok((factor.max(1.0) * equal_share).sqrt().clamp(1.0, others as f64))
     }
 
     /// Nanoseconds a byte of locking; absent when a limit forbids it.

@@ -2,13 +2,12 @@
 //! shared memory.
 
 use super::Notes;
-use mw_model::{Cgroup, PageKind, Request, Snapshot, Sysctl, derived, format_bytes};
+use super::plan::with_page_tables;
+use mw_model::caller::{self, GroupEffect, GroupLimit};
+use mw_model::{CgroupVersion, Cgroups, PageKind, Request, Snapshot, derived, format_bytes};
+use mw_proc::limits::Limit;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
-
-/// capabilities(7): the bit of each in `CapEff`.
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_IPC_LOCK: u32 = 14;
 
 /// From here on the heuristic refuses only what exceeds memory and swap together (commit
 /// 8c7829b04c52).
@@ -21,10 +20,6 @@ pub(super) fn look(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     shared_memory(snapshot, request, notes);
 }
 
-fn capable(snapshot: &Snapshot, capability: u32) -> Option<bool> {
-    snapshot.origin.effective_capabilities.map(|set| set >> capability & 1 == 1)
-}
-
 /// Whether the kernel promises that much (`__vm_enough_memory`). Pages of a pool are promised by
 /// the pool instead.
 fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
@@ -32,10 +27,9 @@ fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         return;
     }
     let Some(meminfo) = snapshot.sample.meminfo.seen() else { return };
-    let sysctl = &snapshot.sysctl;
-    match sysctl.number("vm.overcommit_memory") {
+    match snapshot.sysctl.number("vm.overcommit_memory") {
         Ok(0) => heuristic(snapshot, request, meminfo, notes),
-        Ok(2) => strict(snapshot, request, meminfo, sysctl, notes),
+        Ok(2) => strict(snapshot, request, notes),
         Ok(_) => {}
         Err(missing) => notes.unseen(&missing),
     }
@@ -47,8 +41,7 @@ fn heuristic(snapshot: &Snapshot, request: &Request, meminfo: &Meminfo, notes: &
     let simple = snapshot.origin.kernel.is_none_or(|kernel| kernel >= SIMPLE_HEURISTIC);
     let had = if simple { total } else { old_heuristic_bytes(meminfo).min(total) };
     if request.size_bytes > had {
-        let lift = "the kernel refuses one mapping of that size: set vm.overcommit_memory to 1, \
-                    or add memory or swap";
+        let lift = "map less at a time, set vm.overcommit_memory to 1, or add memory or swap";
         let what = "vm.overcommit_memory is 0";
         notes.obstacle(true, what, Some(request.size_bytes), Some(had), lift);
     }
@@ -67,21 +60,11 @@ fn old_heuristic_bytes(meminfo: &Meminfo) -> u64 {
     derived::total(parts.into_iter().flatten()).saturating_sub(meminfo.shmem_bytes.unwrap_or(0))
 }
 
-fn strict(
-    snapshot: &Snapshot,
-    request: &Request,
-    meminfo: &Meminfo,
-    sysctl: &Sysctl,
-    notes: &mut Notes,
-) {
-    let (Some(limit), Some(committed)) = (meminfo.commit_limit_bytes, meminfo.committed_as_bytes)
-    else {
-        return;
+fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
+    let had = match caller::commit(snapshot) {
+        Ok(limit) => limit.map_or(u64::MAX, |limit| limit.available_bytes),
+        Err(missing) => return notes.unseen(&missing),
     };
-    let kib = |name| sysctl.number(name).unwrap_or(0).saturating_mul(1024);
-    let admin = capable(snapshot, CAP_SYS_ADMIN) == Some(true);
-    let reserve = if admin { 0 } else { kib("vm.admin_reserve_kbytes") };
-    let had = limit.saturating_sub(committed).saturating_sub(reserve);
     if request.size_bytes > had {
         let over = format_bytes(request.size_bytes.saturating_sub(had));
         let lift = format!(
@@ -102,54 +85,62 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Ok(cgroups) => cgroups,
         Err(missing) => return notes.unseen(&missing),
     };
-    let swap_free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    cgroups.unseen.iter().for_each(|missing| notes.unseen(missing));
+    let swap = swap_of_groups(snapshot, cgroups);
     for group in &cgroups.own {
-        if let Some(max) = group.max_bytes {
-            hard_limit(group, max, swap_free, request, notes);
+        let anon = [group.stat.active_anon_bytes, group.stat.inactive_anon_bytes];
+        // The group's other memory may be swapped out, and the request's own unless it is locked.
+        let others = derived::total(anon.into_iter().flatten());
+        let swap = if request.lock { others.min(swap) } else { swap };
+        for limit in caller::group_limits(group, cgroups.version) {
+            group_limit(&format!("cgroup {}", group.path), limit, swap, request, notes);
         }
-        if let Some(high) = group.high_bytes {
-            soft_limit(group, high, request, notes);
+    }
+    if let Some(limit) = caller::limit_above(cgroups) {
+        group_limit("a cgroup above this container's", limit, swap, request, notes);
+    }
+}
+
+/// Swap that is free, and that version 2 lets our groups use.
+fn swap_of_groups(snapshot: &Snapshot, cgroups: &Cgroups) -> u64 {
+    let free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    let own = cgroups.own.iter().filter(|_| cgroups.version == CgroupVersion::V2);
+    let rooms = own.filter_map(|group| {
+        Some(group.swap_max_bytes?.saturating_sub(group.swap_current_bytes.unwrap_or(0)))
+    });
+    rooms.chain([free]).min().unwrap_or(free)
+}
+
+fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, notes: &mut Notes) {
+    let needed = with_page_tables(request.size_bytes);
+    if needed <= limit.at_once_bytes {
+        return;
+    }
+    let reach = match limit.effect {
+        GroupEffect::Kills => limit.to_the_last_bytes.saturating_add(swap),
+        GroupEffect::KillsSwapIncluded => limit.to_the_last_bytes,
+        GroupEffect::Slows => u64::MAX,
+    };
+    let blocks = needed > reach;
+    let had = if blocks { limit.to_the_last_bytes } else { limit.at_once_bytes };
+    let what = match limit.effect {
+        GroupEffect::Kills => format!("memory limit of {group}"),
+        GroupEffect::KillsSwapIncluded => format!("memory and swap limit of {group}"),
+        GroupEffect::Slows => format!("memory.high of {group}"),
+    };
+    let lift = match limit.effect {
+        GroupEffect::Slows => {
+            "raise memory.high of the group: above it every allocation is slowed down".to_owned()
         }
-    }
-}
-
-/// What reclaim inside the group gives back; without its statistics nothing is known of it.
-fn reclaimable(group: &Cgroup) -> u64 {
-    let stat = &group.stat;
-    let parts = [stat.active_file_bytes, stat.inactive_file_bytes, stat.slab_reclaimable_bytes];
-    derived::total(parts.into_iter().flatten())
-}
-
-fn hard_limit(group: &Cgroup, max: u64, swap_free: u64, request: &Request, notes: &mut Notes) {
-    let current = group.current_bytes.unwrap_or(0);
-    let room = max.saturating_sub(current);
-    let had = room.saturating_add(reclaimable(group)).min(max);
-    // The group's other memory may be swapped out, and the request's own unless it is locked.
-    let anon = [group.stat.active_anon_bytes, group.stat.inactive_anon_bytes];
-    let others = derived::total(anon.into_iter().flatten());
-    let swap = if request.lock { others.min(swap_free) } else { swap_free };
-    let blocks = request.size_bytes > had.saturating_add(swap);
-    if request.size_bytes > had {
-        let lift = format!(
-            "the limit is {}, {} of it in use: raise memory.max (version 1: \
-             memory.limit_in_bytes) of the group, or stop what else runs in it",
-            format_bytes(max),
-            format_bytes(current)
-        );
-        let what = format!("memory limit of cgroup {}", group.path);
-        notes.obstacle(blocks, what, Some(request.size_bytes), Some(had), lift);
-    }
-}
-
-/// Above memory.high nothing fails, and every allocation is put to sleep.
-fn soft_limit(group: &Cgroup, high: u64, request: &Request, notes: &mut Notes) {
-    let room = high.saturating_sub(group.current_bytes.unwrap_or(0));
-    let had = room.saturating_add(reclaimable(group)).min(high);
-    if request.size_bytes > had {
-        let what = format!("memory.high of cgroup {}", group.path);
-        let lift = "raise memory.high of the group: above it every allocation is slowed down";
-        notes.obstacle(false, what, Some(request.size_bytes), Some(had), lift);
-    }
+        _ => format!(
+            "the limit is {}, {} of it in use: raise {} of the group, or stop what else runs in it",
+            format_bytes(limit.limit_bytes),
+            format_bytes(limit.used_bytes),
+            limit.file
+        ),
+    };
+    notes.slowed |= !blocks;
+    notes.obstacle(blocks, what, Some(needed), Some(had), lift);
 }
 
 fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
@@ -157,27 +148,71 @@ fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Ok(limits) => limits,
         Err(missing) => return notes.unseen(&missing),
     };
-    let space = limits.address_space.and_then(|limit| limit.soft);
-    if let Some(had) = space.filter(|had| *had < request.size_bytes) {
-        let lift = "raise it with ulimit -v, or LimitAS= of the service";
-        notes.obstacle(true, "RLIMIT_AS", Some(request.size_bytes), Some(had), lift);
-    }
+    let mut check = |left, limit: Option<Limit>, resource: &Resource| {
+        let Ok(Some(caller::CallerLimit { limit_bytes, available_bytes, .. })) = left else {
+            return;
+        };
+        if request.size_bytes > available_bytes {
+            let used = limit_bytes.saturating_sub(available_bytes);
+            let needed = request.size_bytes.saturating_add(used);
+            let lift = resource.raise(limit, needed);
+            let (needed, had) = (Some(request.size_bytes), Some(available_bytes));
+            notes.obstacle(true, resource.name, needed, had, lift);
+        }
+    };
+    check(caller::address_space(snapshot), limits.address_space, &ADDRESS_SPACE);
+    check(caller::data(snapshot), limits.data_size, &DATA);
     let locked = limits.max_locked_memory.and_then(|limit| limit.soft);
     if let Some(had) = locked.filter(|had| request.lock && *had < request.size_bytes) {
-        memlock(snapshot, request, had, notes);
+        memlock(snapshot, request, limits.max_locked_memory, had, notes);
     }
 }
 
-fn memlock(snapshot: &Snapshot, request: &Request, had: u64, notes: &mut Notes) {
-    let capable = capable(snapshot, CAP_IPC_LOCK);
+/// A resource limit, and where it is raised.
+struct Resource {
+    name: &'static str,
+    shell: &'static str,
+    unit: &'static str,
+}
+
+const ADDRESS_SPACE: Resource =
+    Resource { name: "RLIMIT_AS", shell: "ulimit -v", unit: "LimitAS=" };
+const DATA: Resource = Resource { name: "RLIMIT_DATA", shell: "ulimit -d", unit: "LimitDATA=" };
+const MEMLOCK: Resource =
+    Resource { name: "RLIMIT_MEMLOCK", shell: "ulimit -l", unit: "LimitMEMLOCK=" };
+
+impl Resource {
+    /// What raises it so far: a shell may go up to the hard limit, beyond that only root.
+    fn raise(&self, limit: Option<Limit>, needed: u64) -> String {
+        let hard = limit.and_then(|limit| limit.hard);
+        let unit = self.unit;
+        if hard.is_none_or(|hard| hard >= needed) {
+            format!("raise it with {}, or {unit} of the service", self.shell)
+        } else {
+            format!(
+                "raise the hard limit too, which takes root: {unit} of the service or \
+                 /etc/security/limits.d"
+            )
+        }
+    }
+}
+
+fn memlock(
+    snapshot: &Snapshot,
+    request: &Request,
+    limit: Option<Limit>,
+    had: u64,
+    notes: &mut Notes,
+) {
+    let capable = caller::may_lock_all(snapshot);
     if capable == Some(true) {
         return;
     }
     let unless = if capable.is_none() { " (unless the process has CAP_IPC_LOCK)" } else { "" };
-    let lift = "raise it with ulimit -l, LimitMEMLOCK= of the service or \
-                /etc/security/limits.d, or give the program CAP_IPC_LOCK";
+    let raise = MEMLOCK.raise(limit, request.size_bytes);
+    let lift = format!("{raise}, or give the program CAP_IPC_LOCK");
     let blocks = capable == Some(false);
-    let what = format!("RLIMIT_MEMLOCK{unless}");
+    let what = format!("{}{unless}", MEMLOCK.name);
     notes.obstacle(blocks, what, Some(request.size_bytes), Some(had), lift);
 }
 

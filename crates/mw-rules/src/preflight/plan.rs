@@ -65,7 +65,7 @@ impl Plan {
 
 /// Base pages need a page of page tables for 512 of them; transparent huge pages keep one in
 /// store for the day that they are split.
-fn with_page_tables(size: u64) -> u64 {
+pub(super) fn with_page_tables(size: u64) -> u64 {
     size.saturating_add(size / 512)
 }
 

@@ -1,7 +1,7 @@
 //! Each node's memory as an allocation sees it, from zoneinfo and meminfo.
 
 use super::{Notes, holders};
-use mw_model::{Missing, Request, Share, Snapshot, derived, zones};
+use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pinned::Pinned;
 use mw_proc::zoneinfo::Zone;
@@ -71,21 +71,32 @@ pub(super) fn rooms(
         room.eligible = is_eligible(snapshot, request, room.node);
         room.unreclaimable = holders::of(snapshot, room, meminfo, per_node.len() == 1);
     }
-    if let Some(asked) = request.node.filter(|asked| rooms.iter().all(|r| r.node != *asked)) {
-        notes.obstacle(
-            true,
-            format!("node {asked}"),
-            Some(request.size_bytes),
-            Some(0),
-            format!("there is no such node; there are {}", names(&rooms)),
-        );
-    }
     Ok(rooms)
 }
 
-fn names(rooms: &[Room]) -> String {
-    let names: Vec<String> = rooms.iter().map(|room| format!("node {}", room.node)).collect();
-    names.join(", ")
+/// Why the node that is asked for gives nothing, whatever is free: it does not exist, or the process
+/// may not allocate from it.
+pub(super) fn unreachable_node(
+    snapshot: &Snapshot,
+    request: &Request,
+    rooms: &[Room],
+) -> Option<Obstacle> {
+    let asked = request.node?;
+    let allowed = snapshot.origin.memory_nodes.as_deref();
+    let usable =
+        |room: &&Room| room.total > 0 && allowed.is_none_or(|nodes| nodes.contains(&room.node));
+    let usable: Vec<String> =
+        rooms.iter().filter(usable).map(|room| room.node.to_string()).collect();
+    let (what, why) = match rooms.iter().find(|room| room.node == asked) {
+        None => (format!("there is no node {asked}"), "with memory"),
+        Some(room) if room.total == 0 => (format!("node {asked} has no memory"), "with memory"),
+        Some(room) if !room.eligible => {
+            (format!("node {asked} is not in this process's cpuset"), "that it may use")
+        }
+        Some(_) => return None,
+    };
+    let lift = format!("ask for a node {why}: {}", usable.join(", "));
+    Some(Obstacle { blocks: true, what, needed_bytes: None, had_bytes: None, lift })
 }
 
 fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {

@@ -98,13 +98,18 @@ fn a_pool_that_is_short_says_by_how_much() {
         reserved_pages: 512,
         ..HugePool::default()
     };
-    let preflight = Machine::of(&[IDLE]).pool(pool).ask("20G,huge=2M");
+    let preflight = Machine::of(&[IDLE, IDLE]).pool(pool).ask("20G,huge=2M");
     check(
         &preflight,
         Answer::No,
         "no: 20 GiB on 2 MiB huge pages: the pool has 12 GiB, 8 GiB missing",
     );
     assert!(preflight.obstacles[0].lift.starts_with("write 11264 to /sys/kernel/mm/hugepages/"));
+    let preflight = Machine::of(&[IDLE]).pool(pool).ask("15G,huge=2M");
+    assert_eq!(
+        preflight.obstacles[0].lift,
+        "ask for less, or add memory: this machine has 16 GiB in all"
+    );
     let preflight = Machine::of(&[IDLE]).pool(pool).ask("12G,lock,huge=2M");
     check(
         &preflight,
@@ -181,17 +186,21 @@ fn a_limit_up_the_tree_counts() {
     check(
         &preflight,
         Answer::No,
-        "no: 4 GiB: memory limit of cgroup /system has 3 GiB, 1 GiB missing",
+        "no: 4 GiB: memory limit of cgroup /system has 3 GiB, 1.0 GiB missing",
     );
-    assert_eq!(Machine::of(&[IDLE]).groups(groups()).ask("3G").answer, Answer::Yes);
+    assert_eq!(Machine::of(&[IDLE]).groups(groups()).ask("2G").answer, Answer::Yes);
+    let with_page_tables = Machine::of(&[IDLE]).groups(groups()).ask("3G");
+    assert_eq!(with_page_tables.answer, Answer::No, "its page tables are charged as well");
     let swapping = Machine::of(&[IDLE]).groups(groups()).swap(4096);
-    assert_ne!(swapping.ask("4G").answer, Answer::No, "the group may swap");
+    assert_eq!(swapping.ask("4G").answer, Answer::Slowly, "the group may swap");
     let mut cached = groups();
     cached[1].stat.inactive_file_bytes = Some(GIB);
-    assert_eq!(Machine::of(&[IDLE]).groups(cached).ask("4G,lock").answer, Answer::Yes);
+    assert_eq!(Machine::of(&[IDLE]).groups(cached).ask("3G,lock").answer, Answer::Yes);
     let mut high = groups();
     high[0].high_bytes = Some(2 * GIB);
     let slowed = Machine::of(&[IDLE]).groups(high).ask("2G");
+    assert_eq!(slowed.answer, Answer::Slowly);
+    assert_eq!(slowed.time.unwrap().confidence, Confidence::Low);
     assert!(slowed.obstacles.iter().any(|o| o.what == "memory.high of cgroup /system/db"));
 }
 
@@ -274,7 +283,8 @@ fn a_segment_of_system_v_is_warned_about() {
 fn a_node_that_is_not_there_is_refused() {
     let preflight = Machine::of(&[IDLE]).ask("1G,node=3");
     assert_eq!(preflight.answer, Answer::No);
-    assert!(preflight.obstacles.iter().any(|o| o.what == "node 3"));
+    assert_eq!(preflight.summary, "no: 1 GiB from node 3: there is no node 3");
+    assert_eq!(preflight.obstacles[0].lift, "ask for a node with memory: 0");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! How long one thread takes.
 
+use super::Notes;
 use super::plan::Plan;
 use mw_model::{
-    Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate, derived,
-    fragmentation,
+    Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate,
+    UNBACKED_NS_PER_BYTE, derived, fragmentation,
 };
 
 /// Dropping clean page cache to make room, beside kswapd, in nanoseconds a byte.
@@ -17,9 +18,6 @@ const ZONE_RECLAIM_FACTOR: f64 = 5.0;
 const COMPACTION_FACTOR: f64 = 15.0;
 /// Making a page of the pool, on top of populating it, in times of that.
 const OVERCOMMIT_FACTOR: f64 = 1.5;
-/// What touching memory that the host has not backed costs where none was met, in nanoseconds a
-/// byte: small pages on the host, on nested virtual machines.
-const UNBACKED_NS_PER_BYTE: f64 = 2.7;
 /// Measured chunks that differ by more than this say little.
 const WIDE_SPREAD: f64 = 2.0;
 
@@ -32,33 +30,38 @@ pub(super) fn estimate(
     request: &Request,
     plan: &Plan,
     calibration: &Calibration,
-    unseen: &[Missing],
+    notes: &Notes,
 ) -> Option<TimeEstimate> {
+    let unseen = notes.unseen.as_slice();
     let speed = speed(request, plan, calibration)?;
     let size = request.size_bytes as f64;
     let unbacked = unbacked(snapshot, request, plan, calibration);
     let cold = calibration.backing.unbacked_ns_per_byte.unwrap_or(UNBACKED_NS_PER_BYTE);
     let more = (cold - speed.populate).max(0.0);
-    let slow = slow_ns(snapshot, plan, speed.populate);
+    let slow_ns = slow_ns(snapshot, plan, speed.populate);
+    let slow = slow_ns > 0.0 || notes.slowed;
     let crowding = calibration.crowding.max(1.0);
     let plain = size * (speed.populate + speed.lock) * crowding;
     let more = more * crowding;
-    let likely = plain + unbacked.likely_bytes as f64 * more + slow;
-    let confidence = confidence(calibration, &unbacked, &speed, slow > 0.0, unseen);
+    let likely = plain + unbacked.likely_bytes as f64 * more + slow_ns;
+    let confidence = confidence(calibration, &unbacked, &speed, slow, unseen);
     let (down, up): (f64, f64) = match confidence {
         Confidence::High => (1.25, 1.25),
         Confidence::Medium => (2.0, 2.0),
         Confidence::Low => (3.0, 10.0),
     };
     let low = (plain.min(likely) / down).max(likely / 10.0);
-    let high = (plain + unbacked.most_bytes as f64 * more + slow).max(likely) * up.min(2.0);
-    let high = if slow > 0.0 { high.max(likely * up) } else { high };
+    // Where the backing is what is not known, its worst is the worst.
+    let beyond = if unbacked.most_bytes > unbacked.likely_bytes { 1.25 } else { up.min(2.0) };
+    let high = (plain + unbacked.most_bytes as f64 * more + slow_ns) * beyond;
+    let high = high.max(likely * up.min(2.0));
+    let high = if slow { high.max(likely * up) } else { high };
     Some(TimeEstimate {
         likely_ms: likely / 1e6,
         low_ms: low / 1e6,
         high_ms: high / 1e6,
         confidence,
-        basis: basis(calibration, &unbacked, &speed, slow > 0.0, unseen),
+        basis: basis(calibration, &unbacked, &speed, slow, unseen),
     })
 }
 
@@ -121,7 +124,8 @@ fn unbacked(
     let size = request.size_bytes;
     let large = size.saturating_sub(small).saturating_sub(plan.untouched);
     let share = backing.unbacked_share.unwrap_or(0.0);
-    let likely = plan.untouched.min(size).saturating_add((large as f64 * share) as u64);
+    let behind = large.saturating_sub(backing.backed_first_bytes);
+    let likely = plan.untouched.min(size).saturating_add((behind as f64 * share) as u64);
     let believed = if backing.gives_back { BELIEVED_IF_GIVEN_BACK } else { BELIEVED };
     let deep = size > believed.saturating_mul(calibration.measured_bytes);
     // A block that went back to the host stays so when it is split for a smaller request.

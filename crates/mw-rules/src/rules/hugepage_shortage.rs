@@ -38,7 +38,7 @@ use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step, Window,
-    format_bytes,
+    derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -49,12 +49,13 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let wanted = window.now.hugepages_wanted.need()?;
     let vmstat = window.now.sample.vmstat.seen();
     let failures = vmstat.and_then(|v| v.get(Counter::HtlbBuddyAllocFail));
+    let available = derived::ready_bytes(&window.now).unwrap_or(u64::MAX);
     let mut findings: Vec<Finding> = pools
         .iter()
         .filter_map(|pool| {
             // Sysctl files are applied after the boot line, in their order: the last one counts.
             let asked = wanted.iter().rfind(|wanted| wanted.page_bytes == pool.page_bytes)?;
-            finding(pool, asked, failures)
+            finding(pool, asked, failures, available)
         })
         .collect();
     if findings.is_empty() {
@@ -96,7 +97,12 @@ fn refused(failures: u64) -> Finding {
         ))
 }
 
-fn finding(pool: &HugePool, asked: &HugepagesWanted, failures: Option<u64>) -> Option<Finding> {
+fn finding(
+    pool: &HugePool,
+    asked: &HugepagesWanted,
+    failures: Option<u64>,
+    available_bytes: u64,
+) -> Option<Finding> {
     let has = pool.total_pages.saturating_sub(pool.surplus_pages);
     let lacks = asked.pages.checked_sub(has).filter(|lacks| *lacks > 0)?;
     let severity = if has < asked.pages / 2 { Severity::Critical } else { Severity::Warning };
@@ -113,19 +119,31 @@ fn finding(pool: &HugePool, asked: &HugepagesWanted, failures: Option<u64>) -> O
         .seen("asked for", Quantity::Count(asked.pages), asked.source.clone())
         .seen("nr_hugepages", Quantity::Count(has), file.clone())
         .hurts("What was to run on huge pages fails to start, or runs on 4 KiB pages.")
-        .mended_by(remedy(asked, &file));
+        .mended_by(remedy(asked, &file, lacks, available_bytes));
     if let Some(count) = failures {
         finding = finding.seen("htlb_buddy_alloc_fail", Quantity::Count(count), "/proc/vmstat");
     }
     Some(finding)
 }
 
-fn remedy(asked: &HugepagesWanted, file: &str) -> Remedy {
+fn remedy(asked: &HugepagesWanted, file: &str, lacks: u64, available_bytes: u64) -> Remedy {
     if asked.source == BOOT_LINE {
         return Remedy::named(
             "ask for fewer huge pages on the boot line: there is no room for so many",
             vec![Step::BootParameter { parameter: "hugepages=N, with a smaller N".to_owned() }],
         );
+    }
+    let lacking_bytes = lacks.saturating_mul(asked.page_bytes);
+    if lacking_bytes > available_bytes {
+        // Asking again would only drive everything else out of memory.
+        let lacking = format_bytes(lacking_bytes);
+        let command = format!(
+            "ask for fewer in {}: {lacking} are missing, and {} of memory are available",
+            asked.source,
+            format_bytes(available_bytes)
+        );
+        let summary = "ask for fewer huge pages: there is no room for so many";
+        return Remedy::named(summary, vec![Step::manual(command)]);
     }
     Remedy::named(
         format!("compact memory and ask for {} pages again", asked.pages),

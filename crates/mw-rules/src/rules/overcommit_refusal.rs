@@ -4,7 +4,7 @@
 //!
 //! ## What it finds
 //! `vm.overcommit_memory` is 2 and the memory promised to programs (`Committed_AS`) is close to the
-//! limit (`CommitLimit`).
+//! limit (`CommitLimit`), or that limit is less than half of memory.
 //!
 //! As the cause of a stall: the service answered that it cannot allocate memory while this was so.
 //!
@@ -19,12 +19,15 @@
 //!
 //! ## Threshold
 //! 90% of the limit is critical: a large request is refused now, and a fork of a large process too.
-//! 75% is a warning.
+//! 75% is a warning. So is a limit below half of the memory that huge page pools leave: the kernel's
+//! default ratio of 50 lets programs have half of it, and below that most of the machine cannot be
+//! allocated whatever is free.
 //!
 //! ## How to fix it
 //! `memwright fix overcommit-refusal` raises `vm.overcommit_ratio` to 90, so that nearly all memory
-//! can be promised; the default of 50 lets programs have half of it. Strict overcommit stays on. It
-//! is done only when asked for by name: it is a policy.
+//! can be promised; the default of 50 lets programs have half of it. A limit that is set in kilobytes
+//! (`vm.overcommit_kbytes`) gives way to the ratio. Strict overcommit stays on. It is done only when
+//! asked for by name: it is a policy.
 //!
 //! ## References
 //! Linux, Documentation/mm/overcommit-accounting.rst; PostgreSQL documentation, "Linux Memory
@@ -36,12 +39,15 @@ use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes,
 };
+use mw_proc::meminfo::Meminfo;
 
 const MODE: &str = "vm.overcommit_memory";
 const RATIO: &str = "vm.overcommit_ratio";
 const STRICT: u64 = 2;
 const GOOD_RATIO: u64 = 90;
 const WARNING_PERCENT: f64 = 75.0;
+/// The kernel rounds the limit to pages, and meminfo is read at another time than it is computed.
+const ROUNDING_BYTES: u64 = 1 << 20;
 const CRITICAL_PERCENT: f64 = 90.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -54,21 +60,30 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let limit = field(meminfo.commit_limit_bytes, "CommitLimit")?;
     let promised = field(meminfo.committed_as_bytes, "Committed_AS")?;
     let share = percent(promised, limit);
-    if share < WARNING_PERCENT {
-        return Ok(Vec::new());
-    }
+    let memory = promisable(meminfo)?;
     let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
-    let headline = format!(
-        "{} of the {} that may be promised are promised ({share:.0}%): larger requests are refused",
-        format_bytes(promised),
-        format_bytes(limit)
-    );
+    let headline = if share >= WARNING_PERCENT {
+        format!(
+            "{} of the {} that may be promised are promised ({share:.0}%): larger requests are refused",
+            format_bytes(promised),
+            format_bytes(limit)
+        )
+    } else if limit.saturating_add(ROUNDING_BYTES) < memory / 2 {
+        format!(
+            "the commit limit is {}, {:.0}% of the {} of memory: larger requests are refused",
+            format_bytes(limit),
+            percent(limit, memory),
+            format_bytes(memory)
+        )
+    } else {
+        return Ok(Vec::new());
+    };
     let finding = Finding::new(severity, MODE, headline)
         .seen("Committed_AS", Quantity::Bytes(promised), "/proc/meminfo")
         .seen("CommitLimit", Quantity::Bytes(limit), "/proc/meminfo")
         .seen("MemFree", Quantity::Bytes(meminfo.mem_free_bytes.unwrap_or(0)), "/proc/meminfo")
         .hurts("mmap, fork and new threads fail with ENOMEM although memory is free.");
-    Ok(vec![finding.mended_by(remedy(sysctl))])
+    Ok(vec![finding.mended_by(remedy(sysctl, limit, memory))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
@@ -79,10 +94,20 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     )
 }
 
-fn remedy(sysctl: &Sysctl) -> Remedy {
+/// Memory that can be promised: what huge page pools hold is not.
+fn promisable(meminfo: &Meminfo) -> Result<u64, Missing> {
+    let memory = field(meminfo.mem_total_bytes, "MemTotal")?;
+    let pages = meminfo.hugepages_total_pages.unwrap_or(0);
+    let pool = pages.saturating_mul(meminfo.hugepagesize_bytes.unwrap_or(0));
+    // Since 4.16 one line counts the pools of all sizes.
+    Ok(memory.saturating_sub(meminfo.hugetlb_bytes.unwrap_or(pool)))
+}
+
+fn remedy(sysctl: &Sysctl, limit: u64, memory: u64) -> Remedy {
     let ratio = sysctl.number(RATIO).unwrap_or(0);
     let in_kilobytes = sysctl.number("vm.overcommit_kbytes").is_ok_and(|kib| kib > 0);
-    if in_kilobytes || ratio >= GOOD_RATIO {
+    let raised = (memory / 100).saturating_mul(GOOD_RATIO);
+    if limit >= raised || (ratio >= GOOD_RATIO && !in_kilobytes) {
         return Remedy::named(
             "promise less: smaller stacks, heaps and buffer pools; or add swap",
             vec![Step::manual("swapon FILE")],

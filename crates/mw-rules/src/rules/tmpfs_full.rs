@@ -32,7 +32,7 @@ use crate::share::percent;
 use crate::stall::Stall;
 use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Window,
+    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Window, derived,
     format_bytes,
 };
 
@@ -43,11 +43,12 @@ const SHARED_MEMORY: &str = "/dev/shm";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let filesystems = window.now.filesystems.need()?;
+    let available = derived::ready_bytes(&window.now).unwrap_or(u64::MAX);
     Ok(filesystems
         .iter()
         .filter(|f| f.fstype == "tmpfs" && !f.read_only)
         .filter(|f| f.size_bytes.is_some_and(|size| size >= MIN_BYTES))
-        .filter_map(finding)
+        .filter_map(|filesystem| finding(filesystem, available))
         .collect())
 }
 
@@ -59,7 +60,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     )
 }
 
-fn finding(filesystem: &MemoryFilesystem) -> Option<Finding> {
+fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Finding> {
     let (size, used) = (filesystem.size_bytes?, filesystem.used_bytes?);
     let space = percent(used, size);
     let inodes =
@@ -67,11 +68,14 @@ fn finding(filesystem: &MemoryFilesystem) -> Option<Finding> {
     let target = &filesystem.target;
     let (share, headline, grow) = if space >= WARNING_PERCENT {
         let headline = format!("{target} holds {} of {}", format_bytes(used), format_bytes(size));
-        (space, headline, format!("size={}M", size.saturating_mul(2) >> 20))
+        // There must be memory for what the filesystem may grow by.
+        let grow =
+            (size <= available_bytes).then(|| format!("size={}M", size.saturating_mul(2) >> 20));
+        (space, headline, grow)
     } else if inodes >= WARNING_PERCENT {
         let all = filesystem.inodes.unwrap_or(0);
         let headline = format!("{target} has used {inodes:.0}% of its {all} inodes");
-        (inodes, headline, format!("nr_inodes={}", all.saturating_mul(2)))
+        (inodes, headline, Some(format!("nr_inodes={}", all.saturating_mul(2))))
     } else {
         return None;
     };
@@ -80,17 +84,19 @@ fn finding(filesystem: &MemoryFilesystem) -> Option<Finding> {
     } else {
         Severity::Warning
     };
+    let mut steps = vec![Step::manual(format!("ls -lS {target}"))];
+    let summary = match grow {
+        Some(grow) => {
+            steps.push(Step::manual(format!("mount -o remount,{grow} {target}")));
+            "remove leftover files, or enlarge the filesystem"
+        }
+        None => "remove leftover files: there is no memory to enlarge the filesystem by",
+    };
     Some(
         Finding::new(severity, target.clone(), headline)
             .seen("space used", Quantity::Percent(space), "statfs")
             .seen("inodes used", Quantity::Percent(inodes), "statfs")
             .hurts("Shared memory created there fails with ENOSPC, or kills its program by SIGBUS.")
-            .mended_by(Remedy::named(
-                "remove leftover files, or enlarge the filesystem",
-                vec![
-                    Step::manual(format!("ls -lS {target}")),
-                    Step::manual(format!("mount -o remount,{grow} {target}")),
-                ],
-            )),
+            .mended_by(Remedy::named(summary, steps)),
     )
 }

@@ -1,6 +1,6 @@
 //! How much memory a calibration may take.
 
-use mw_model::{HugePool, Missing, PageKind, Request, Snapshot, derived, fragmentation};
+use mw_model::{HugePool, Missing, PageKind, Request, Snapshot, caller, derived, fragmentation};
 use mw_proc::zoneinfo::Zone;
 
 const MIB: usize = 1 << 20;
@@ -9,7 +9,7 @@ const MIB: usize = 1 << 20;
 pub(super) const MOST_BYTES: usize = 48 * MIB;
 /// With less than this nothing useful is measured.
 const LEAST_BYTES: usize = 2 * MIB;
-/// The share of what is available, of a group's room and of a pool that may be taken.
+/// The share of what is available to this process that may be taken.
 const AVAILABLE_SHARE: u64 = 64;
 /// The share of what is free above the lowest watermark that may be taken.
 const FREE_SHARE: u64 = 8;
@@ -55,20 +55,10 @@ fn clamp(bytes: u64) -> usize {
 }
 
 fn base_bytes(request: &Request, snapshot: &Snapshot) -> usize {
-    let available = derived::ready_bytes(snapshot).unwrap_or(0) / AVAILABLE_SHARE;
-    let group = group_room(snapshot) / AVAILABLE_SHARE;
+    let machine = derived::ready_bytes(snapshot).unwrap_or(0);
+    let available = caller::available(snapshot, machine).bytes / AVAILABLE_SHARE;
     let free = free_above_min(request, snapshot) / FREE_SHARE;
-    clamp(available.min(group).min(free))
-}
-
-/// What is left to the tightest of our own groups.
-fn group_room(snapshot: &Snapshot) -> u64 {
-    let Some(cgroups) = snapshot.cgroups.seen() else { return u64::MAX };
-    let room = cgroups.own.iter().filter_map(|group| {
-        let limit = group.max_bytes.into_iter().chain(group.high_bytes).min()?;
-        Some(limit.saturating_sub(group.current_bytes.unwrap_or(0)))
-    });
-    room.min().unwrap_or(u64::MAX)
+    clamp(available.min(free))
 }
 
 fn is_asked_for(request: &Request, node: u32) -> bool {

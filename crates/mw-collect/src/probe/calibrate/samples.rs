@@ -1,5 +1,7 @@
 //! What a few dozen timings say.
 
+use mw_model::UNBACKED_NS_PER_BYTE;
+
 /// What came of sorting timings out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Samples {
@@ -11,7 +13,9 @@ pub(super) struct Samples {
     pub(super) settled_ns_per_byte: f64,
     /// Of memory that the host had not backed.
     pub(super) unbacked_ns_per_byte: Option<f64>,
-    /// The share of it.
+    /// How many chunks were backed before the first that was not; 0 where all were.
+    pub(super) backed_first: usize,
+    /// The share of chunks that were not backed, from the first such on.
     pub(super) unbacked_share: f64,
     /// The ninth decile over the first.
     pub(super) spread: f64,
@@ -22,6 +26,8 @@ pub(super) struct Samples {
 const UNBACKED_FACTOR: f64 = 4.0;
 /// A timing of so many medians is the processor being taken away.
 const OUTLIER_FACTOR: f64 = 3.0;
+/// So many chunks that were not backed speak for all of such memory.
+const ENOUGH_UNBACKED: usize = 8;
 /// So few slow chunks among many are chance, not unbacked memory.
 const CHANCE_SHARE: f64 = 0.08;
 
@@ -31,8 +37,9 @@ pub(super) fn sort_out(fresh: &[f64], again: &[f64], virtual_machine: bool) -> O
     let reference = median(if again.is_empty() { fresh } else { again })?;
     let limit = if virtual_machine { reference * UNBACKED_FACTOR } else { f64::INFINITY };
     let (backed, unbacked): (Vec<f64>, Vec<f64>) = fresh.iter().partition(|ns| **ns <= limit);
-    let share = unbacked.len() as f64 / fresh.len() as f64;
-    let chance = share < CHANCE_SHARE;
+    let chance = (unbacked.len() as f64) < CHANCE_SHARE * fresh.len() as f64;
+    let backed_first = if chance { None } else { fresh.iter().position(|ns| *ns > limit) };
+    let after = backed_first.map_or(0, |first| fresh.len() - first);
     // With too few backed chunks among the fresh ones, what was populated again stands for them.
     let backed = if backed.len() * 4 >= fresh.len() || again.is_empty() { &backed } else { again };
     let mean = mean_without_outliers(backed)?;
@@ -42,9 +49,21 @@ pub(super) fn sort_out(fresh: &[f64], again: &[f64], virtual_machine: bool) -> O
             Some(again) => f64::midpoint(mean, again),
             None => mean,
         },
-        unbacked_ns_per_byte: if chance { None } else { mean_without_outliers(&unbacked) },
-        unbacked_share: if chance { 0.0 } else { share },
+        unbacked_ns_per_byte: if chance { None } else { unbacked_ns_per_byte(&unbacked) },
+        backed_first: backed_first.unwrap_or(0),
+        unbacked_share: if chance { 0.0 } else { unbacked.len() as f64 / after.max(1) as f64 },
         spread: spread(backed),
+    })
+}
+
+/// The first touches of memory may be far dearer than those that follow: the host has to find the
+/// memory, the kernel to set up what describes it. A few samples count half, on a scale of ratios.
+fn unbacked_ns_per_byte(unbacked: &[f64]) -> Option<f64> {
+    let median = median(unbacked)?;
+    Some(if unbacked.len() < ENOUGH_UNBACKED {
+        (median * UNBACKED_NS_PER_BYTE).sqrt()
+    } else {
+        median
     })
 }
 
@@ -83,8 +102,34 @@ mod tests {
         let samples = sort_out(&fresh, &[0.25, 0.26, 0.25], true).unwrap();
         assert!((samples.ns_per_byte - 0.31).abs() < 1e-9);
         assert!((samples.settled_ns_per_byte - (0.31 + 0.76 / 3.0) / 2.0).abs() < 1e-9);
-        assert!((samples.unbacked_ns_per_byte.unwrap() - 2.8).abs() < 1e-9);
-        assert!((samples.unbacked_share - 0.5).abs() < 1e-9);
+        // Three samples count half.
+        let blended = (2.8 * UNBACKED_NS_PER_BYTE).sqrt();
+        assert!((samples.unbacked_ns_per_byte.unwrap() - blended).abs() < 1e-9);
+        assert_eq!(samples.backed_first, 3);
+        assert!((samples.unbacked_share - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_measurement_does_not_take_its_own_traces_for_the_state_of_memory() {
+        // What the last measurement touched is handed out again first, and it is backed by now.
+        for backed_first in [0, 1, 2, 4, 8, 12] {
+            let mut fresh = vec![0.04; backed_first];
+            fresh.extend([2.5, 2.6]);
+            let samples = sort_out(&fresh, &[0.04; 2], true).unwrap();
+            assert_eq!(samples.backed_first, backed_first);
+            assert!((samples.unbacked_share - 1.0).abs() < 1e-9, "{samples:?}");
+        }
+        let mixed = [0.04, 2.5, 0.04, 2.6, 0.04];
+        assert!((sort_out(&mixed, &[0.04; 2], true).unwrap().unbacked_share - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_dear_first_touch_does_not_multiply_the_rest() {
+        let unbacked = |first: &[f64]| sort_out(first, &[0.04], true).unwrap();
+        let (first, later) = (unbacked(&[13.0]), unbacked(&[2.6, 2.5]));
+        let ratio = first.unbacked_ns_per_byte.unwrap() / later.unbacked_ns_per_byte.unwrap();
+        assert!(ratio < 2.5, "13 to 2.6 is 5: {ratio}");
+        assert!((unbacked(&[1.5; 8]).unbacked_ns_per_byte.unwrap() - 1.5).abs() < 1e-9);
     }
 
     #[test]

@@ -1,0 +1,327 @@
+//! How much memory the process that looked can get: what the machine has, or what the tightest
+//! limit on that process leaves of it.
+//!
+//! Everything here is a pure function of a snapshot; what the machine has is handed in. A limit
+//! that could not be read is reported as such and never taken for "unlimited".
+
+use crate::{
+    Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind, Snapshot, derived, format_bytes,
+};
+use mw_proc::limits::Limit;
+use mw_proc::meminfo::Meminfo;
+use mw_proc::version::KernelVersion;
+use serde::Serialize;
+use std::fmt;
+
+/// capabilities(7): the bit of each in `CapEff`.
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// A limit on the process that looked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CallerLimit {
+    /// Which limit.
+    #[serde(flatten)]
+    pub kind: LimitKind,
+    /// The limit itself, in bytes.
+    pub limit_bytes: u64,
+    /// What is left below it without writing or swapping anything out, in bytes.
+    pub available_bytes: u64,
+}
+
+/// Which limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum LimitKind {
+    /// `CommitLimit`, with vm.overcommit_memory 2.
+    Commit,
+    /// A memory cgroup, the process's own or one above it.
+    Cgroup {
+        /// Its path; absent where the group is outside of what is mounted.
+        path: Option<String>,
+        /// Whether the process is in this very group.
+        own: bool,
+        /// The file that sets the limit, such as `memory.max`.
+        file: String,
+    },
+    /// `RLIMIT_AS`.
+    AddressSpace,
+    /// `RLIMIT_DATA`.
+    Data,
+    /// The NUMA nodes that the process may allocate from (cpuset.mems).
+    Nodes {
+        /// Their numbers.
+        nodes: Vec<u32>,
+    },
+}
+
+impl fmt::Display for CallerLimit {
+    /// The whole that the limit allows: `this cgroup's 256 MiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = format_bytes(self.limit_bytes);
+        match &self.kind {
+            LimitKind::Commit => write!(f, "the {limit} commit limit"),
+            LimitKind::Cgroup { own: true, .. } => write!(f, "this cgroup's {limit}"),
+            LimitKind::Cgroup { path: Some(path), .. } => write!(f, "cgroup {path}'s {limit}"),
+            LimitKind::Cgroup { path: None, .. } => write!(f, "a parent cgroup's {limit}"),
+            LimitKind::AddressSpace => write!(f, "the {limit} address space limit (RLIMIT_AS)"),
+            LimitKind::Data => write!(f, "the {limit} data limit (RLIMIT_DATA)"),
+            LimitKind::Nodes { nodes } => {
+                let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+                let word = if nodes.len() == 1 { "node" } else { "nodes" };
+                write!(f, "{limit} on {word} {} (cpuset)", nodes.join(","))
+            }
+        }
+    }
+}
+
+/// What the process that looked can get.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Available {
+    /// How much, in bytes.
+    pub bytes: u64,
+    /// The limit that makes it less than the machine has.
+    pub limited_by: Option<CallerLimit>,
+    /// Limits that could not be determined.
+    pub unseen: Vec<Missing>,
+}
+
+/// What is left to the process that looked of `machine_bytes`, which the machine could give.
+pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
+    let mut limits: Vec<CallerLimit> = nodes(snapshot, machine_bytes).into_iter().collect();
+    let mut unseen = Vec::new();
+    let single = |limit: Option<CallerLimit>| limit.into_iter().collect::<Vec<_>>();
+    for looked in [
+        commit(snapshot).map(single),
+        cgroups(snapshot),
+        address_space(snapshot).map(single),
+        data(snapshot).map(single),
+    ] {
+        match looked {
+            Ok(found) => limits.extend(found),
+            Err(missing) => unseen.extend(undetermined(snapshot, missing)),
+        }
+    }
+    unseen.extend(snapshot.cgroups.seen().into_iter().flat_map(|groups| groups.unseen.clone()));
+    let tightest = limits.into_iter().min_by_key(|limit| limit.available_bytes);
+    let limited_by = tightest.filter(|limit| limit.available_bytes < machine_bytes);
+    let bytes = limited_by.as_ref().map_or(machine_bytes, |limit| limit.available_bytes);
+    unseen.dedup();
+    Available { bytes, limited_by, unseen }
+}
+
+/// A captured tree may lack the files of a limit, and a kernel without cgroups has no limit there;
+/// everything else that was not seen may hide one.
+fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
+    let absent = missing.absence == Absence::Absent;
+    let no_cgroups = snapshot.cgroups.missing() == Some(&missing);
+    let none = absent && (snapshot.origin.kind == OriginKind::Tree || no_cgroups);
+    (!none).then_some(missing)
+}
+
+/// Whether the process that looked has a capability over the whole machine, where that is known.
+fn capable(snapshot: &Snapshot, capability: u32) -> Option<bool> {
+    snapshot.origin.effective_capabilities.map(|set| set >> capability & 1 == 1)
+}
+
+/// Whether `RLIMIT_MEMLOCK` does not bind the process that looked, where that is known.
+pub fn may_lock_all(snapshot: &Snapshot) -> Option<bool> {
+    capable(snapshot, CAP_IPC_LOCK)
+}
+
+/// Memory of the nodes that the process may allocate from, where that is not all of them.
+fn nodes(snapshot: &Snapshot, machine_bytes: u64) -> Option<CallerLimit> {
+    let allowed = snapshot.origin.memory_nodes.as_ref()?;
+    let seen: Vec<(u32, &Meminfo)> = (snapshot.sample.nodes.iter())
+        .filter_map(|node| Some((node.node, node.meminfo.seen()?)))
+        .filter(|(_, meminfo)| meminfo.mem_total_bytes.is_some_and(|bytes| bytes > 0))
+        .collect();
+    let (reached, out_of_reach): (Vec<_>, Vec<_>) =
+        seen.into_iter().partition(|(node, _)| allowed.contains(node));
+    if reached.is_empty() || out_of_reach.is_empty() {
+        return None;
+    }
+    // Each node's part of what the machine could give, so that the parts add up to the whole.
+    let weight = |nodes: &[(u32, &Meminfo)]| {
+        let could_give = |meminfo: &Meminfo| {
+            let cache = derived::file_cache_bytes(meminfo);
+            let clean = cache.saturating_sub(derived::unwritten_bytes(meminfo));
+            meminfo.mem_free_bytes.unwrap_or(0).saturating_add(clean)
+        };
+        derived::total(nodes.iter().map(|(_, meminfo)| could_give(meminfo)))
+    };
+    let (inside, outside) = (weight(&reached), weight(&out_of_reach));
+    let share = inside as f64 / inside.saturating_add(outside).max(1) as f64;
+    let totals = reached.iter().filter_map(|(_, meminfo)| meminfo.mem_total_bytes);
+    Some(CallerLimit {
+        kind: LimitKind::Nodes { nodes: reached.iter().map(|(node, _)| *node).collect() },
+        limit_bytes: derived::total(totals),
+        available_bytes: (machine_bytes as f64 * share) as u64,
+    })
+}
+
+/// What the kernel still promises with vm.overcommit_memory 2 (`__vm_enough_memory`): the commit
+/// limit less what was promised, less what is kept for an administrator (everybody else goes
+/// without) and for the user to end the process with.
+///
+/// # Errors
+/// The setting or a line of meminfo was not seen.
+pub fn commit(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
+    const STRICT: u64 = 2;
+    let sysctl = &snapshot.sysctl;
+    if sysctl.number("vm.overcommit_memory")? != STRICT {
+        return Ok(None);
+    }
+    let meminfo = snapshot.sample.meminfo.need()?;
+    let line = |value: Option<u64>, name: &str| {
+        value.ok_or_else(|| {
+            Missing::failed(format!("/proc/meminfo {name}"), "the line is not there")
+        })
+    };
+    let limit = line(meminfo.commit_limit_bytes, "CommitLimit")?;
+    let committed = line(meminfo.committed_as_bytes, "Committed_AS")?;
+    let kib = |name| sysctl.number(name).unwrap_or(0).saturating_mul(1024);
+    let for_admin = match capable(snapshot, CAP_SYS_ADMIN) {
+        Some(true) => 0,
+        _ => kib("vm.admin_reserve_kbytes"),
+    };
+    let mapped = snapshot.origin.mapped_bytes.unwrap_or(0);
+    let for_user = kib("vm.user_reserve_kbytes").min(mapped / 32);
+    let available_bytes =
+        limit.saturating_sub(committed).saturating_sub(for_admin).saturating_sub(for_user);
+    Ok(Some(CallerLimit { kind: LimitKind::Commit, limit_bytes: limit, available_bytes }))
+}
+
+/// The limits of our own memory cgroup and of those above it.
+///
+/// # Errors
+/// No cgroup was seen.
+fn cgroups(snapshot: &Snapshot) -> Result<Vec<CallerLimit>, Missing> {
+    let cgroups = snapshot.cgroups.need()?;
+    let limit = |path: Option<&str>, own: bool, limit: GroupLimit| CallerLimit {
+        kind: LimitKind::Cgroup { path: path.map(str::to_owned), own, file: limit.file.to_owned() },
+        limit_bytes: limit.limit_bytes,
+        available_bytes: limit.at_once_bytes,
+    };
+    let visible = cgroups.own.iter().enumerate().flat_map(|(index, group)| {
+        let limits = group_limits(group, cgroups.version);
+        limits.into_iter().map(move |found| limit(Some(&group.path), index == 0, found))
+    });
+    let above = limit_above(cgroups).map(|found| limit(None, false, found));
+    Ok(visible.chain(above).collect())
+}
+
+/// A limit that one group sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupLimit {
+    /// The file that sets it.
+    pub file: &'static str,
+    /// The limit in bytes.
+    pub limit_bytes: u64,
+    /// What counts towards it, in bytes.
+    pub used_bytes: u64,
+    /// What is left below it, with the clean page cache that the group can drop.
+    pub at_once_bytes: u64,
+    /// The same with all page cache and slab that the group could give back.
+    pub to_the_last_bytes: u64,
+    /// What happens at the limit.
+    pub effect: GroupEffect,
+}
+
+/// What a group's limit does to a process that would exceed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupEffect {
+    /// It is killed, unless memory of the group can be swapped out.
+    Kills,
+    /// It is killed: swap counts towards the limit as well.
+    KillsSwapIncluded,
+    /// It is put to sleep at every allocation.
+    Slows,
+}
+
+/// The limits that one group sets.
+pub fn group_limits(group: &Cgroup, version: CgroupVersion) -> Vec<GroupLimit> {
+    let (max_file, swap_file) = match version {
+        CgroupVersion::V1 => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+        CgroupVersion::V2 => ("memory.max", "memory.swap.max"),
+    };
+    // In version 2 the limit of swap concerns swap alone.
+    let with_swap = group.swap_max_bytes.filter(|_| version == CgroupVersion::V1);
+    let used = group.current_bytes;
+    let limits = [
+        (max_file, group.max_bytes, used, GroupEffect::Kills),
+        ("memory.high", group.high_bytes, used, GroupEffect::Slows),
+        (swap_file, with_swap, group.swap_current_bytes, GroupEffect::KillsSwapIncluded),
+    ];
+    let limit = |(file, limit, used, effect): (_, Option<u64>, Option<u64>, _)| {
+        Some(group_limit(group, file, limit?, used.unwrap_or(0), effect))
+    };
+    limits.into_iter().filter_map(limit).collect()
+}
+
+fn group_limit(
+    group: &Cgroup,
+    file: &'static str,
+    limit_bytes: u64,
+    used_bytes: u64,
+    effect: GroupEffect,
+) -> GroupLimit {
+    let stat = &group.stat;
+    let sum = |parts: [Option<u64>; 2]| derived::total(parts.into_iter().flatten());
+    let cache = sum([stat.active_file_bytes, stat.inactive_file_bytes]);
+    let unwritten = sum([stat.file_dirty_bytes, stat.file_writeback_bytes]);
+    let slab = stat.slab_reclaimable_bytes.unwrap_or(0);
+    let left = limit_bytes.saturating_sub(used_bytes);
+    GroupLimit {
+        file,
+        limit_bytes,
+        used_bytes,
+        at_once_bytes: left.saturating_add(cache.saturating_sub(unwritten)).min(limit_bytes),
+        to_the_last_bytes: left.saturating_add(cache).saturating_add(slab).min(limit_bytes),
+        effect,
+    }
+}
+
+/// The lowest limit of the groups above those that are visible, as if it were that of the topmost
+/// visible one. What others below that limit use cannot be seen: this is the most that may be left.
+pub fn limit_above(cgroups: &Cgroups) -> Option<GroupLimit> {
+    let (limit, group) = (cgroups.limit_above_bytes?, cgroups.own.last()?);
+    let used = group.current_bytes.unwrap_or(0);
+    Some(group_limit(group, "memory.limit_in_bytes", limit, used, GroupEffect::Kills))
+}
+
+/// What is left of `RLIMIT_AS` for a program like this one.
+///
+/// # Errors
+/// The limits were not seen.
+pub fn address_space(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
+    let limit = snapshot.limits.need()?.address_space.and_then(|limit| limit.soft);
+    Ok(resource(LimitKind::AddressSpace, limit, snapshot.origin.mapped_bytes))
+}
+
+/// What is left of `RLIMIT_DATA` for a program like this one. Before 4.7 the limit is that of the
+/// heap alone.
+///
+/// # Errors
+/// The limits were not seen.
+pub fn data(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
+    const COUNTS_MAPPINGS: KernelVersion = KernelVersion::new(4, 7, 0);
+    if snapshot.origin.kernel.is_some_and(|kernel| kernel < COUNTS_MAPPINGS) {
+        return Ok(None);
+    }
+    let limit = snapshot.limits.need()?.data_size.and_then(enforced_data);
+    Ok(resource(LimitKind::Data, limit, snapshot.origin.data_bytes))
+}
+
+/// A soft limit of 0 is not enforced for mappings; the hard one is (`may_expand_vm`).
+fn enforced_data(limit: Limit) -> Option<u64> {
+    limit.soft.filter(|soft| *soft > 0).or_else(|| limit.soft.and(limit.hard))
+}
+
+fn resource(kind: LimitKind, limit: Option<u64>, used: Option<u64>) -> Option<CallerLimit> {
+    let limit_bytes = limit?;
+    let available_bytes = limit_bytes.saturating_sub(used.unwrap_or(0));
+    Some(CallerLimit { kind, limit_bytes, available_bytes })
+}

@@ -1,0 +1,44 @@
+//! The most that the machine could ever give, with nothing else on it and every limit lifted.
+
+use super::room::Room;
+use mw_model::{PageKind, Request, Snapshot, derived, format_bytes};
+
+/// What can be done about a request that exceeds it; none where it does not.
+pub(super) fn exceeded(snapshot: &Snapshot, request: &Request, rooms: &[Room]) -> Option<String> {
+    let eligible = || rooms.iter().filter(|room| room.eligible);
+    let memory = derived::total(eligible().map(|room| room.total));
+    let (swap, in_use) = match request.page {
+        PageKind::Hugetlb(page_bytes) => (0, pages_in_use(snapshot, page_bytes)),
+        PageKind::Base | PageKind::Thp if request.lock => (0, 0),
+        PageKind::Base | PageKind::Thp => (swap_bytes(snapshot), 0),
+    };
+    if request.size_bytes <= memory.saturating_add(swap).saturating_sub(in_use) {
+        return None;
+    }
+    let whole = if eligible().count() == rooms.len() {
+        "this machine has".to_owned()
+    } else {
+        let nodes: Vec<String> = eligible().map(|room| room.node.to_string()).collect();
+        let word = if nodes.len() == 1 { "node" } else { "nodes" };
+        let verb = if nodes.len() == 1 { "has" } else { "have" };
+        format!("{word} {} {verb}", nodes.join(","))
+    };
+    let swap = match swap {
+        0 => String::new(),
+        swap => format!(" and {} of swap", format_bytes(swap)),
+    };
+    let memory = format_bytes(memory);
+    Some(format!("ask for less, or add memory: {whole} {memory} in all{swap}"))
+}
+
+/// Pages of the pool that others have, or were promised.
+fn pages_in_use(snapshot: &Snapshot, page_bytes: u64) -> u64 {
+    let pools = snapshot.hugepages.seen().map_or(&[][..], Vec::as_slice);
+    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
+    let in_use = pool.map_or(0, |pool| pool.total_pages.saturating_sub(pool.available_pages()));
+    in_use.saturating_mul(page_bytes)
+}
+
+fn swap_bytes(snapshot: &Snapshot) -> u64 {
+    snapshot.sample.meminfo.seen().and_then(|m| m.swap_total_bytes).unwrap_or(0)
+}

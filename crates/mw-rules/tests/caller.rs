@@ -1,0 +1,199 @@
+//! What is available is what the process that looked can get, not what the machine has.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::Source;
+use mw_model::{
+    Cgroup, CgroupVersion, Cgroups, LimitKind, Look, Missing, Report, Severity, Window, caller,
+};
+use mw_proc::limits::Limits;
+use mw_proc::meminfo::Meminfo;
+use std::path::Path;
+
+const MIB: u64 = 1 << 20;
+
+/// A healthy machine of 1 GiB with two nodes and no limit on anybody.
+fn healthy() -> Window {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/healthy/numa-2");
+    mw_collect::window(&Source::tree(&tree).unwrap())
+}
+
+fn check(window: &Window) -> Report {
+    mw_rules::check(window, None)
+}
+
+fn meminfo(window: &mut Window) -> &mut Meminfo {
+    let Look::Seen(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    meminfo
+}
+
+fn set(window: &mut Window, name: &str, value: &str) {
+    window.now.sysctl.values.insert(name.to_owned(), Ok(value.to_owned()));
+}
+
+/// Strict overcommit with such a limit, of which `promised` is promised.
+fn strict(limit: u64, promised: u64) -> Window {
+    let mut window = healthy();
+    set(&mut window, "vm.overcommit_memory", "2");
+    let meminfo = meminfo(&mut window);
+    meminfo.commit_limit_bytes = Some(limit);
+    meminfo.committed_as_bytes = Some(promised);
+    window
+}
+
+fn groups(own: Vec<Cgroup>) -> Cgroups {
+    Cgroups { version: CgroupVersion::V2, own, ..Cgroups::default() }
+}
+
+fn group(path: &str, max: Option<u64>, current: u64) -> Cgroup {
+    Cgroup {
+        path: path.to_owned(),
+        max_bytes: max,
+        current_bytes: Some(current),
+        ..Cgroup::default()
+    }
+}
+
+#[test]
+fn without_a_limit_it_is_what_the_machine_has() {
+    let report = check(&healthy());
+    assert_eq!((report.limited_by, report.limits_unseen), (None, Vec::new()));
+    assert!(report.verdict.contains(" can be had at once"), "{}", report.verdict);
+}
+
+#[test]
+fn the_commit_limit_binds() {
+    let report = check(&strict(308 * MIB, 100 * MIB));
+    let limit = report.limited_by.unwrap();
+    assert_eq!((limit.kind, limit.limit_bytes), (LimitKind::Commit, 308 * MIB));
+    // The capture was made by root: only the reserve for a user is kept back, by what is mapped.
+    let ready = report.ready_bytes.unwrap();
+    assert!((200 * MIB..=208 * MIB).contains(&ready), "{ready}");
+    assert!(report.verdict.contains("of the 308 MiB commit limit available at once"));
+}
+
+#[test]
+fn a_low_commit_limit_is_a_finding_and_the_default_is_none() {
+    let found = |window: &Window| {
+        let findings = check(window).findings;
+        findings.into_iter().find(|finding| finding.rule == "overcommit-refusal")
+    };
+    let memory = meminfo(&mut healthy()).mem_total_bytes.unwrap();
+    let low = found(&strict(memory * 16 / 100, 20 * MIB)).unwrap();
+    assert_eq!(low.severity, Severity::Warning);
+    assert!(low.headline.contains(", 16% of the "), "{}", low.headline);
+    assert!(found(&strict(memory / 2 - 4096, 20 * MIB)).is_none());
+    assert_eq!(found(&strict(200 * MIB, 190 * MIB)).unwrap().severity, Severity::Critical);
+    // Of memory that is in huge page pools nothing is promised, and half of the rest is enough.
+    let mut pooled = strict((memory - 128 * MIB) / 2 - 4096, 20 * MIB);
+    let line = meminfo(&mut pooled);
+    (line.hugepages_total_pages, line.hugetlb_bytes) = (Some(64), Some(128 * MIB));
+    assert!(found(&pooled).is_none());
+}
+
+#[test]
+fn a_low_commit_limit_is_lifted_by_what_set_it() {
+    let steps = |kbytes: &str, ratio: &str| {
+        let mut window = strict(100 * MIB, 10 * MIB);
+        set(&mut window, "vm.overcommit_kbytes", kbytes);
+        set(&mut window, "vm.overcommit_ratio", ratio);
+        let findings = check(&window).findings;
+        let finding = findings.into_iter().find(|f| f.rule == "overcommit-refusal").unwrap();
+        finding.remedy.unwrap().summary
+    };
+    assert_eq!(steps("102400", "0"), "set vm.overcommit_ratio to 90");
+    assert_eq!(steps("0", "10"), "set vm.overcommit_ratio to 90");
+    assert!(steps("0", "95").starts_with("promise less"), "the ratio is not what makes it low");
+}
+
+#[test]
+fn the_tightest_cgroup_of_the_chain_binds() {
+    let mut window = healthy();
+    let chain =
+        vec![group("/a/b", Some(400 * MIB), 10 * MIB), group("/a", Some(256 * MIB), 16 * MIB)];
+    window.now.cgroups = Look::Seen(groups(chain));
+    let report = check(&window);
+    assert_eq!(report.ready_bytes, Some(240 * MIB));
+    assert!(report.verdict.starts_with("ready: 240 MiB of cgroup /a's 256 MiB available at once"));
+    let mut cached = group("/a", Some(256 * MIB), 200 * MIB);
+    cached.stat.inactive_file_bytes = Some(100 * MIB);
+    cached.stat.file_dirty_bytes = Some(30 * MIB);
+    window.now.cgroups = Look::Seen(groups(vec![cached]));
+    let report = check(&window);
+    assert_eq!(report.ready_bytes, Some((56 + 70) * MIB), "clean page cache is dropped at once");
+    assert!(report.verdict.contains("of this cgroup's 256 MiB available at once"));
+}
+
+#[test]
+fn a_limit_above_what_is_mounted_and_one_of_memory_and_swap_bind() {
+    let mut window = healthy();
+    let own = vec![group("/", None, 6 * MIB)];
+    let hidden = Cgroups { limit_above_bytes: Some(256 * MIB), ..groups(own) };
+    window.now.cgroups = Look::Seen(hidden);
+    let report = check(&window);
+    assert_eq!(report.ready_bytes, Some(250 * MIB));
+    assert!(report.verdict.contains("of a parent cgroup's 256 MiB"), "{}", report.verdict);
+    let with_swap = Cgroup {
+        swap_max_bytes: Some(300 * MIB),
+        swap_current_bytes: Some(290 * MIB),
+        ..group("/a", Some(256 * MIB), 6 * MIB)
+    };
+    let cgroups = Cgroups { version: CgroupVersion::V1, ..groups(vec![with_swap]) };
+    window.now.cgroups = Look::Seen(cgroups);
+    assert_eq!(check(&window).ready_bytes, Some(10 * MIB));
+}
+
+#[test]
+fn resource_limits_bind() {
+    let mut window = healthy();
+    window.now.origin.mapped_bytes = Some(12 * MIB);
+    window.now.origin.data_bytes = Some(2 * MIB);
+    let mut limited = |name: &str, soft: &str, hard: &str| {
+        let text = format!("Max {name} {soft} {hard} bytes\n");
+        window.now.limits = Look::Seen(Limits::parse(text.as_bytes()).unwrap());
+        let report = check(&window);
+        (report.ready_bytes.unwrap(), report.limited_by.map(|limit| limit.kind))
+    };
+    let soft = (256 * MIB).to_string();
+    let space = limited("address space", &soft, "unlimited");
+    assert_eq!(space, (244 * MIB, Some(LimitKind::AddressSpace)));
+    assert_eq!(limited("data size", &soft, "unlimited"), (254 * MIB, Some(LimitKind::Data)));
+    // A soft limit of 0 is not enforced, the hard one is.
+    assert_eq!(limited("data size", "0", "unlimited").1, None);
+    assert_eq!(limited("data size", "0", &soft), (254 * MIB, Some(LimitKind::Data)));
+    // Locking is not what the first line is about.
+    assert_eq!(limited("locked memory", "8388608", "8388608").1, None);
+}
+
+#[test]
+fn a_cpuset_of_one_node_binds() {
+    let mut window = healthy();
+    let whole = check(&window).ready_bytes.unwrap();
+    window.now.origin.memory_nodes = Some(vec![1]);
+    let report = check(&window);
+    let ready = report.ready_bytes.unwrap();
+    assert!(ready > whole / 4 && ready < whole * 3 / 4, "{ready} of {whole}");
+    assert!(report.verdict.contains(" on node 1 (cpuset) available at once"), "{}", report.verdict);
+    window.now.origin.memory_nodes = Some(vec![0, 1, 2, 3]);
+    assert_eq!(check(&window).limited_by, None);
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_is_not_unlimited() {
+    let mut window = healthy();
+    let why = || Missing::skipped("/sys/fs/cgroup/a/memory.max", "not permitted");
+    let own = vec![group("/a", None, MIB)];
+    window.now.cgroups = Look::Seen(Cgroups { unseen: vec![why()], ..groups(own) });
+    let report = check(&window);
+    assert_eq!(report.limits_unseen, [why()]);
+    let says = "; a limit on this process could not be determined";
+    assert!(report.verdict.contains(says), "{}", report.verdict);
+    window.now.cgroups = Look::Missing(why());
+    window.now.limits = Look::Missing(Missing::failed("/proc/self/limits", "masked"));
+    let report = check(&window);
+    assert_eq!(report.limits_unseen.len(), 2, "{:?}", report.limits_unseen);
+    // A tree without these files, and a kernel without cgroups, have no limit.
+    window.now.cgroups = Look::Missing(Missing::absent("/proc/self/cgroup", "not in this tree"));
+    window.now.limits = Look::Missing(Missing::absent("/proc/self/limits", "not in this tree"));
+    assert_eq!(caller::available(&window.now, MIB).unseen, []);
+}
