@@ -96,7 +96,7 @@ mod tests {
         let mut rates = Rates::default();
         let now = Instant::now();
         for user in 1..=u32::try_from(MAX_USERS).unwrap() {
-            (0..2000).for_each(|_| drop(rates.allow(user, now)));
+            while rates.allow(user, now) {}
         }
         assert!(rates.allow(0, now), "root is locked out");
         assert_eq!(rates.0.len(), MAX_USERS);

@@ -219,7 +219,8 @@ fn start_server(dir: &Path, older_kernel: bool) -> (Child, u32) {
         false => this_program(),
     };
     let mut command = role(command, "server_process", dir);
-    let child = command.spawn().expect("strace(1) is needed to play an older kernel");
+    let child = command.spawn();
+    let child = child.unwrap_or_else(|error| panic!("strace(1), to play an older kernel: {error}"));
     let file = dir.join("server");
     eventually("it is there", || fs::read_to_string(&file).is_ok_and(|id| !id.is_empty()));
     (child, fs::read_to_string(&file).unwrap().parse().unwrap())
@@ -368,7 +369,7 @@ impl Hostile {
             let own = self.had.last().map(|fd| ("lease", fd));
             of.or(own).unwrap_or(("connection", to))
         };
-        let mixed = self.random.0 % 3 == 0;
+        let mixed = self.random.0.is_multiple_of(3);
         let all: Vec<&OwnedFd> = self.strange.kinds.iter().map(|(_, fd)| fd).collect();
         let with: Vec<&OwnedFd> =
             (0..count).map(|at| if mixed { all[at % all.len()] } else { one }).collect();
