@@ -8,24 +8,24 @@
 //! - a lease's descriptor is kept before the client has the other end. One that is missing means a
 //!   lease that has ended, and whether its memory is still somebody's the kernel says.
 
+mod freed;
 mod hear;
 mod stock;
 
-use crate::book::{Book, LeaseId, Phase, PoolId, StripeId, Verdict};
-use crate::clients::{Connection, SILENCE};
+use crate::book::{Book, LeaseId, Phase, PoolId, State, StripeId, Verdict};
+use crate::clients::Connection;
 use crate::image::Image;
 use crate::linger::With;
+use crate::listener::Listener;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
 use crate::protocol::ServerState;
 use crate::spec::{Pages, Spec};
 use crate::store::{self, Kept};
 use crate::work::Workers;
-use rustix::fs::{Mode, chmod};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
-};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use freed::Watches;
+use mw_sys::Wakeups;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -37,6 +37,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that the loop sleeps.
 const TURN: Duration = Duration::from_secs(1);
+/// The longest that dropping a client's descriptors takes.
+const LONGEST_CLOSE: Duration = Duration::from_millis(1);
 /// Memory that was given back is asked for after so long, then twice as long, up to the last.
 const JUDGE_FIRST: Duration = Duration::from_millis(1);
 const JUDGE_LAST: Duration = Duration::from_secs(1);
@@ -96,7 +98,7 @@ pub enum StartError {
     },
 }
 
-fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> StartError {
+pub(crate) fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { what: what.to_string(), source }
 }
 
@@ -128,9 +130,11 @@ pub struct Server {
     pub(crate) lingering: BTreeMap<LeaseId, With>,
     pub(crate) aside: BTreeMap<PoolId, Aside>,
     workers: Workers,
+    /// Of what was given up without proof that nobody has it.
+    watches: Watches,
     /// Whether somebody is populating.
     populating: bool,
-    pub(crate) listener: OwnedFd,
+    pub(crate) listener: Listener,
     pub(crate) connections: Vec<Connection>,
     pub(crate) rates: Rates,
     /// When the kernel is asked next, and how long after that.
@@ -139,6 +143,14 @@ pub struct Server {
     proves: [bool; 2],
     pub(crate) lines: (Option<Instant>, u32),
     pub(crate) state: ServerState,
+    /// Of the end: the last to be dropped, so that what clients have queued is dropped under it.
+    wakeups: Option<Wakeups>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.wakeups = self.wakeups();
+    }
 }
 
 impl fmt::Debug for Server {
@@ -155,8 +167,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         // Opening a file whose lease this process has for a moment raises SIGIO.
         let ignored = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(rustix::process::Signal::IO.as_raw(), ignored)
-            .map_err(system("SIGIO"))?;
+        signal_hook::flag::register(Signal::IO.as_raw(), ignored).map_err(system("SIGIO"))?;
         raise_descriptor_limit();
         let mut left = store::left();
         let image = left.remove(&Kept::Book).and_then(Image::open);
@@ -164,7 +175,7 @@ impl Server {
             Some((image, book)) => (image, book),
             None => (Image::new().map_err(system("memfd_create"))?, Book::default()),
         };
-        let listener = listen_at(&config.socket)?;
+        let listener = Listener::bind(&config.socket)?;
         let mut server = Self {
             written: Book::default(),
             book,
@@ -176,6 +187,7 @@ impl Server {
             lingering: BTreeMap::new(),
             aside: BTreeMap::new(),
             workers: Workers::start().map_err(system("threads"))?,
+            watches: Watches::new().map_err(system("inotify_init1"))?,
             populating: false,
             listener,
             connections: Vec::new(),
@@ -184,6 +196,7 @@ impl Server {
             proves: [memory::proves(Pages::Base), memory::proves(Pages::Huge2M)],
             lines: (None, 0),
             state: ServerState::default(),
+            wakeups: None,
             config,
         };
         server.describe();
@@ -298,18 +311,22 @@ impl Server {
     /// poll(2)'s.
     pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
         self.hear_workers();
+        for stripe in self.watches.freed() {
+            self.book.freed(stripe);
+        }
         self.judge();
-        self.give_work();
         self.save();
         self.let_go();
+        self.give_work();
+        self.save();
         let ready = self.wait(wait)?;
+        let _wakeups = self.wakeups();
         self.hear_leases(&ready.leases);
         self.hear_clients(&ready.clients);
         if ready.listener {
             self.accept();
         }
-        let now = Instant::now();
-        self.connections.retain(|c| now.saturating_duration_since(c.heard) < SILENCE);
+        self.review_connections();
         Ok(())
     }
 
@@ -319,9 +336,7 @@ impl Server {
         proves: [bool; 2],
         id: StripeId,
     ) -> Verdict {
-        let ask = |memory: &Arc<Memory>| {
-            memory.verdict(if memory.is_hugetlb() { proves[1] } else { proves[0] })
-        };
+        let ask = |memory: &Arc<Memory>| memory.verdict(proves[usize::from(memory.is_hugetlb())]);
         memory.get(&id).map_or(Verdict::Unknown, ask)
     }
 
@@ -366,25 +381,44 @@ impl Server {
 
     /// Lets go of what the book has no more.
     fn let_go(&mut self) {
+        let _wakeups = self.wakeups();
         let book = &self.book;
-        let gone: Vec<StripeId> =
-            self.memory.keys().copied().filter(|id| book.stripe(*id).is_none()).collect();
+        let is_had = |id: &StripeId| book.stripe(*id).is_some_and(|s| s.state != State::Exchanged);
+        let gone: Vec<StripeId> = self.memory.keys().copied().filter(|id| !is_had(id)).collect();
         let active = |id: &LeaseId| book.lease(*id).is_some_and(|l| l.phase == Phase::Active);
         let ended: Vec<LeaseId> = self.leases.keys().copied().filter(|id| !active(id)).collect();
         self.aside.retain(|pool, _| book.pool(*pool).is_some());
-        for id in gone {
-            self.scrubbing.remove(&id);
-            self.forget(Kept::Stripe(id));
-            if let Some(memory) = self.memory.remove(&id) {
-                self.workers.free(memory);
-            }
-        }
+        gone.into_iter().for_each(|id| self.let_go_of(id));
         for id in ended {
-            self.leases.remove(&id);
+            let own = self.leases.remove(&id);
             self.muted.remove(&id);
             self.lingering.remove(&id);
+            own.inspect(hear::hang_up);
             self.forget(Kept::Lease(id));
         }
+    }
+
+    /// Gives a stripe up. Where the kernel does not say that nobody has it, it says when nobody has
+    /// any more; what cannot be watched stays.
+    fn let_go_of(&mut self, id: StripeId) {
+        let is_free = Self::verdict(&self.memory, self.proves, id) == Verdict::Free;
+        let Some(memory) = self.memory.get(&id) else { return };
+        if !is_free && let Err(error) = self.watches.add(id, memory.file()) {
+            let line = format!("stripe {id} is not exchanged: inotify_add_watch: {error}");
+            return self.log(Level::Error, &line);
+        }
+        self.scrubbing.remove(&id);
+        self.forget(Kept::Stripe(id));
+        if let Some(memory) = self.memory.remove(&id) {
+            self.workers.free(memory, is_free.then_some(id));
+        }
+    }
+
+    /// While clients can send descriptors, which end here when their messages do: what their owners
+    /// have the kernel wait for at the end does not hold this thread up for longer than this.
+    fn wakeups(&self) -> Option<Wakeups> {
+        let needed = !self.listener.refuses_descriptors();
+        needed.then(|| Wakeups::every(LONGEST_CLOSE, Signal::IO.as_raw()).ok()).flatten()
     }
 
     fn forget(&mut self, kept: Kept) {
@@ -409,30 +443,4 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Where it cannot be raised, a lease fails that would need more.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// A socket that everybody may connect to: who may do what is asked of the kernel at each.
-fn listen_at(path: &Path) -> Result<OwnedFd, StartError> {
-    let open = || {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-    };
-    let listen_at = || -> io::Result<Option<OwnedFd>> {
-        let address = SocketAddrUnix::new(path)?;
-        let socket = open()?;
-        if connect(&socket, &address).is_ok() {
-            return Ok(None);
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let socket = open()?;
-        bind(&socket, &address)?;
-        chmod(path, Mode::from_raw_mode(0o666))?;
-        listen(&socket, 128)?;
-        Ok(Some(socket))
-    };
-    let socket = listen_at().map_err(system(path.display()))?;
-    socket.ok_or_else(|| StartError::Running(path.to_owned()))
 }
