@@ -4,9 +4,16 @@
 #![allow(unsafe_code, reason = "names without mangling, and calls that C answers for")]
 
 use crate::map::{self, Request};
-use crate::{kernel, lock, next, release, seccomp, settings, stats, sysv};
+use crate::seccomp::{Install, Working};
+use crate::{kernel, lock, next, release, settings, stats, sysv};
 use libc::{FILE, c_int, c_long, off_t, size_t};
 use std::ffi::c_void;
+
+/// Whether so many bytes are worked on here, which may then be begun.
+#[inline]
+fn large(bytes: usize, threshold: usize) -> Option<Working> {
+    if bytes < threshold { None } else { Working::begin() }
+}
 
 /// mlock(2).
 ///
@@ -14,7 +21,7 @@ use std::ffi::c_void;
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlock(at: *const c_void, bytes: size_t) -> c_int {
-    if bytes >= settings::threshold() {
+    if let Some(_working) = large(bytes, settings::threshold()) {
         lock::prepare(at, bytes);
     }
     // SAFETY: the caller's own request.
@@ -27,7 +34,9 @@ pub unsafe extern "C" fn mlock(at: *const c_void, bytes: size_t) -> c_int {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c_uint) -> c_int {
-    if bytes >= settings::threshold() && flags == 0 {
+    if flags == 0
+        && let Some(_working) = large(bytes, settings::threshold())
+    {
         lock::prepare(at, bytes);
     }
     // SAFETY: the caller's own request.
@@ -40,7 +49,7 @@ pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
-    if settings::threshold() != usize::MAX {
+    if let Some(_working) = Working::begin() {
         lock::prepare_all(flags);
     }
     // SAFETY: the caller's own request.
@@ -65,7 +74,7 @@ pub unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let request = Request { at, bytes, prot, flags, fd, offset };
-    if bytes >= settings::threshold() {
+    if let Some(_working) = large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.
         if let Some(mapped) = unsafe { map::map(request) } {
             return mapped;
@@ -98,7 +107,7 @@ pub unsafe extern "C" fn mmap64(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
-    if bytes >= settings::release_threshold() {
+    if let Some(_working) = large(bytes, settings::release_threshold()) {
         // SAFETY: the caller's own request.
         if let Some(done) = unsafe { release::unmap(at, bytes) } {
             return done;
@@ -114,7 +123,7 @@ pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
-    if bytes >= settings::threshold() {
+    if let Some(_working) = large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.
         if let Some(done) = unsafe { release::advise(at, bytes, advice) } {
             return done;
@@ -130,7 +139,7 @@ pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) 
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmget(key: libc::key_t, bytes: size_t, flags: c_int) -> c_int {
-    if bytes >= settings::threshold()
+    if let Some(_working) = large(bytes, settings::threshold())
         && let Some(id) = sysv::create(key, bytes, flags)
     {
         return id;
@@ -159,7 +168,10 @@ pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *m
     }
     // SAFETY: the caller's own request.
     let attached = unsafe { kernel::shmat(id, at, flags) };
-    if settings::prefault() && attached != libc::MAP_FAILED {
+    if settings::prefault()
+        && attached != libc::MAP_FAILED
+        && let Some(_working) = Working::begin()
+    {
         map::attached(id, attached);
     }
     attached
@@ -174,7 +186,7 @@ pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
     if let Some(done) = sysv::detach(at) {
         return done;
     }
-    if settings::threshold() != usize::MAX {
+    if let Some(_working) = Working::begin() {
         release::before_detaching(at);
     }
     // SAFETY: the caller's own request.
@@ -187,9 +199,12 @@ pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
-    seccomp::look(option);
     // SAFETY: the caller's own request.
-    unsafe { kernel::prctl(option, a, b, c, d) }
+    let call = || unsafe { kernel::prctl(option, a, b, c, d) };
+    match Install::by_prctl(option, a as usize, b as usize) {
+        Some(install) => install.with(|| call().into()) as c_int,
+        None => call(),
+    }
 }
 
 unsafe extern "C" {

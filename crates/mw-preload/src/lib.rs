@@ -12,7 +12,7 @@
 //! | shmget, shmat, shmdt, shmctl of a new segment | with `--pool`: the kernel's segment, a pool's memory (`sysv`) |
 //! | shmdt | emptied in parallel, then the kernel's own call |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
-//! | prctl | looked at: whoever installs a seccomp filter is left alone from then on |
+//! | prctl, syscall | looked at: whoever installs a seccomp filter is left alone from then on (`seccomp`) |
 //! | fclose | of standard error, with `--stats`: what was done is said before it is closed |
 //! | read, write and their like, sendfile, copy_file_range | with `--direct-io` or a setting of `iotune` |
 //!
@@ -47,6 +47,7 @@
 #![cfg(target_pointer_width = "64")]
 
 mod apart;
+pub mod by_number;
 mod heap;
 pub mod interpose;
 mod kernel;

@@ -114,7 +114,7 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
     exported.sort_unstable();
     let mut expected = vec![
         "madvise", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap", "prctl", "shmat",
-        "shmctl", "shmdt", "shmget",
+        "shmctl", "shmdt", "shmget", "syscall",
     ];
     expected.extend(["copy_file_range", "fclose", "sendfile", "sendfile64"]);
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);
@@ -205,5 +205,5 @@ fn the_filter_of_system_calls_is_tried() {
         let mut command = Command::new("true");
         command.env("LD_PRELOAD", library()).env("MEMWRIGHT_SECCOMP", value).status().unwrap()
     };
-    assert!(trial("try").success() && trial("tried").success());
+    assert!(trial("try").success() && trial("0").success());
 }
