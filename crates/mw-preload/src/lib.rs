@@ -47,6 +47,8 @@
 #![cfg(target_pointer_width = "64")]
 
 mod apart;
+#[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod builtins;
 pub mod by_number;
 mod heap;
 pub mod interpose;

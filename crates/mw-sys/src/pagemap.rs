@@ -1,7 +1,7 @@
 //! What a range's page tables say (ioctl_pagemap_scan(2)).
 
 use crate::direct::control;
-use std::fs::File;
+use crate::direct_file::DirectFile;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -57,7 +57,7 @@ pub(crate) fn absent_bytes(start: usize, bytes: usize) -> io::Result<usize> {
 
 /// How many bytes match the categories of `scan`.
 fn count(start: usize, bytes: usize, scan: Scan) -> io::Result<usize> {
-    let pagemap = File::open("/proc/self/pagemap")?;
+    let pagemap = DirectFile::open("/proc/self/pagemap")?;
     let end = start.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)? as u64;
     let (mut at, mut matching) = (start as u64, 0);
     while at < end {
