@@ -60,6 +60,18 @@ fn an_allocator_of_the_programs_own_may_call() {
     same("allocator", &plain, &text(with));
 }
 
+/// Between two system calls of ours a fork could have kept what was moved away to be emptied.
+#[test]
+fn a_fork_while_memory_is_unmapped_has_none_of_it() {
+    let program = Compiled::new("forks.c");
+    let mut command = program.command(&["2000"]);
+    let with = run(preload(&mut command).env("MEMWRIGHT_STATS", "1"));
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert!(calls(&with.stderr) > 100, "{with:?}");
+    }
+    assert_eq!(text(with), "children that have more: 0\n");
+}
+
 /// Sequences that are played at a time.
 const PIECE: u64 = 1000;
 
