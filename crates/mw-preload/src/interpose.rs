@@ -5,7 +5,7 @@
 
 use crate::map::{self, Request};
 use crate::seccomp::{Install, Working};
-use crate::{kernel, lock, next, release, settings, stats, sysv};
+use crate::{kernel, lock, next, own_locks, release, settings, stats, sysv};
 use libc::{FILE, c_int, c_long, off_t, size_t};
 use std::ffi::c_void;
 
@@ -25,7 +25,11 @@ pub unsafe extern "C" fn mlock(at: *const c_void, bytes: size_t) -> c_int {
         lock::prepare(at, bytes);
     }
     // SAFETY: the caller's own request.
-    unsafe { kernel::mlock(at, bytes) }
+    let done = unsafe { kernel::mlock(at, bytes) };
+    if done == 0 {
+        own_locks::locked(at, bytes);
+    }
+    done
 }
 
 /// mlock2(2).
@@ -40,7 +44,11 @@ pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c
         lock::prepare(at, bytes);
     }
     // SAFETY: the caller's own request.
-    unsafe { kernel::mlock2(at, bytes, flags.cast_signed()) }
+    let done = unsafe { kernel::mlock2(at, bytes, flags.cast_signed()) };
+    if done == 0 {
+        own_locks::locked(at, bytes);
+    }
+    done
 }
 
 /// mlockall(2).
@@ -56,6 +64,7 @@ pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
     let done = unsafe { kernel::mlockall(flags) };
     if done == 0 {
         lock::note_all(flags);
+        own_locks::locked_all();
     }
     done
 }
@@ -74,6 +83,20 @@ pub unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let request = Request { at, bytes, prot, flags, fd, offset };
+    // SAFETY: the caller's own request.
+    let mapped = unsafe { mapped(request) };
+    if mapped != libc::MAP_FAILED {
+        own_locks::renewed(mapped, bytes);
+        if flags & libc::MAP_LOCKED != 0 {
+            own_locks::locked(mapped, bytes);
+        }
+    }
+    mapped
+}
+
+#[inline]
+unsafe fn mapped(request: Request) -> *mut c_void {
+    let Request { bytes, flags, .. } = request;
     if let Some(_working) = large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.
         if let Some(mapped) = unsafe { map::map(request) } {
@@ -107,14 +130,17 @@ pub unsafe extern "C" fn mmap64(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
+    let mut done = None;
     if let Some(_working) = large(bytes, settings::release_threshold()) {
         // SAFETY: the caller's own request.
-        if let Some(done) = unsafe { release::unmap(at, bytes) } {
-            return done;
-        }
+        done = unsafe { release::unmap(at, bytes) };
     }
     // SAFETY: the caller's own request.
-    unsafe { kernel::munmap(at, bytes) }
+    let done = done.unwrap_or_else(|| unsafe { kernel::munmap(at, bytes) });
+    if done == 0 {
+        own_locks::renewed(at, bytes);
+    }
+    done
 }
 
 /// madvise(2).
@@ -129,8 +155,23 @@ pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) 
             return done;
         }
     }
+    own_locks::advise(at, bytes, advice)
+}
+
+/// msync(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
     // SAFETY: the caller's own request.
-    unsafe { kernel::madvise(at, bytes, advice) }
+    let call = |at, bytes| unsafe { next::msync(at, bytes, flags) };
+    if !settings::lock() || flags & libc::MS_INVALIDATE == 0 {
+        return call(at, bytes);
+    }
+    // SAFETY: as above.
+    let again = |at, bytes| unsafe { kernel::msync(at, bytes, flags) };
+    own_locks::unless_refused(at, bytes, libc::EBUSY, call, again)
 }
 
 /// shmget(2).

@@ -21,6 +21,7 @@ macro_rules! calls {
 calls! {
     mlock = SYS_mlock(at: *const c_void, bytes: usize) -> c_int;
     mlock2 = SYS_mlock2(at: *const c_void, bytes: usize, flags: c_int) -> c_int;
+    munlock = SYS_munlock(at: *mut c_void, bytes: usize) -> c_int;
     mlockall = SYS_mlockall(flags: c_int) -> c_int;
     mmap = SYS_mmap(
         at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: off_t
@@ -30,6 +31,7 @@ calls! {
     mremap = SYS_mremap(
         at: *mut c_void, old: usize, new: usize, flags: c_int, to: *mut c_void
     ) -> *mut c_void;
+    msync = SYS_msync(at: *mut c_void, bytes: usize, flags: c_int) -> c_int;
     mincore = SYS_mincore(at: *mut c_void, bytes: usize, resident: *mut u8) -> c_int;
     mprotect = SYS_mprotect(at: *mut c_void, bytes: usize, prot: c_int) -> c_int;
     shmget = SYS_shmget(key: libc::key_t, bytes: usize, flags: c_int) -> c_int;

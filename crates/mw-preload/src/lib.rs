@@ -8,6 +8,7 @@
 //! | mmap, mmap64 with MAP_POPULATE or MAP_LOCKED | mapped without, populated in parallel, then locked |
 //! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
 //! | mmap of shared anonymous memory | with `--pool`: a mapping of a pool's memory, which is there already |
+//! | madvise, msync | with `--lock`: what is locked by that alone is unlocked for it (`own_locks`) |
 //! | munmap of one mapping | moved away, emptied in parallel there, then unmapped |
 //! | shmget, shmat, shmdt, shmctl of a new segment | with `--pool`: the kernel's segment, a pool's memory (`sysv`) |
 //! | shmdt | emptied in parallel, then the kernel's own call |
@@ -57,6 +58,7 @@ mod large;
 mod lock;
 mod map;
 mod next;
+mod own_locks;
 mod pooled;
 mod release;
 mod seccomp;

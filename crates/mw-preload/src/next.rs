@@ -79,6 +79,9 @@ functions! {
         fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int;
         fd, pieces, count, offset, HIGH, flags
     ) -> ssize_t;
+    msync = c"msync", SYS_msync(
+        at: *mut c_void, bytes: size_t, flags: c_int; at, bytes, flags
+    ) -> c_int;
     sendfile = c"sendfile64", SYS_sendfile(
         to: c_int, from: c_int, offset: *mut off_t, bytes: size_t; to, from, offset, bytes
     ) -> ssize_t;

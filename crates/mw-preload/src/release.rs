@@ -3,6 +3,7 @@
 use crate::apart::apart;
 use crate::kernel;
 use crate::large::{self, MAX_PARTS};
+use crate::own_locks;
 use crate::settings;
 use crate::stats::{self, Call};
 use crate::sysv;
@@ -148,12 +149,14 @@ fn populate(existing: &Existing<'_>, addresses: &Range<usize>, fault: Fault) -> 
 /// What is refused for one chunk is refused for each, with nothing done: the mapping is one.
 fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
     one_of_memory(addresses)?;
+    let ours = own_locks::is_ours(addresses);
+    let advice = if ours { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
     stats::noted(
         Call::Advise,
         addresses.len(),
-        &|sample| discard_range(addresses.start..addresses.start + sample, libc::MADV_DONTNEED),
+        &|sample| discard_range(addresses.start..addresses.start + sample, advice),
         &|| {
-            let work = |range| chunk(range, libc::MADV_DONTNEED);
+            let work = |range| chunk(range, advice);
             existing.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
         },
     )

@@ -60,6 +60,18 @@ fn an_allocator_of_the_programs_own_may_call() {
     same("allocator", &plain, &text(with));
 }
 
+#[test]
+fn what_lock_alone_has_locked_is_not_refused() {
+    let program = Compiled::new("locks.c");
+    let plain = text(run(&mut program.command(&[])));
+    for variable in ["MEMWRIGHT_LOCK", "MEMWRIGHT_PREFAULT"] {
+        let mut command = program.command(&[]);
+        let with = run(preload(&mut command).env(variable, "1"));
+        assert_eq!(String::from_utf8_lossy(&with.stderr), "");
+        same(variable, &plain, &text(with));
+    }
+}
+
 /// Between two system calls of ours a fork could have kept what was moved away to be emptied.
 #[test]
 fn a_fork_while_memory_is_unmapped_has_none_of_it() {
@@ -125,8 +137,8 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
         .collect();
     exported.sort_unstable();
     let mut expected = vec![
-        "madvise", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap", "prctl", "shmat",
-        "shmctl", "shmdt", "shmget", "syscall",
+        "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap", "prctl",
+        "shmat", "shmctl", "shmdt", "shmget", "syscall",
     ];
     expected.extend(["copy_file_range", "fclose", "sendfile", "sendfile64"]);
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);
