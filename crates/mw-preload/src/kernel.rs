@@ -38,6 +38,10 @@ calls! {
     shmat = SYS_shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void;
     shmdt = SYS_shmdt(at: *const c_void) -> c_int;
     shmctl = SYS_shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int;
+    process_vm_readv = SYS_process_vm_readv(
+        process: u32, to: *const libc::iovec, pieces: usize, from: *const libc::iovec,
+        from_pieces: usize, flags: usize
+    ) -> isize;
     prctl = SYS_prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int;
     openat = SYS_openat(at: c_int, path: *const std::ffi::c_char, flags: c_int) -> c_int;
     read = SYS_read(fd: c_int, at: *mut u8, bytes: usize) -> isize;
