@@ -1,14 +1,14 @@
 //! syscall(2), by which programs install what this library must know of past the C library's other
 //! functions.
 //!
-//! It is the C library's, instruction by instruction, but for a comparison: nothing is pushed, so that
+//! It is the C library's, instruction by instruction, but for comparisons: nothing is pushed, so that
 //! what is made with a stack of its own (clone(2)) finds there what it finds there without, and where
 //! the number is no other's business the registers go to the kernel at once.
 
 #![allow(unsafe_code, reason = "a name without mangling, and the kernel's convention")]
 
-use crate::kernel;
 use crate::seccomp::Install;
+use crate::{kernel, userfaultfd};
 use libc::c_long;
 use std::ffi::c_int;
 
@@ -25,6 +25,8 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "cmp edi, {seccomp}",
         "je 2f",
         "cmp edi, {prctl}",
+        "je 2f",
+        "cmp edi, {userfaultfd}",
         "je 2f",
         "mov rax, rdi",
         "mov rdi, rsi",
@@ -44,6 +46,7 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "jmp {answered}",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        userfaultfd = const libc::SYS_userfaultfd,
         watched = sym watched,
         answered = sym answered,
     )
@@ -62,6 +65,8 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "b.eq 2f",
         "cmp w0, {prctl}",
         "b.eq 2f",
+        "cmp w0, {userfaultfd}",
+        "b.eq 2f",
         "mov w8, w0",
         "mov x0, x1",
         "mov x1, x2",
@@ -79,6 +84,7 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "b {answered}",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
+        userfaultfd = const libc::SYS_userfaultfd,
         watched = sym watched,
         answered = sym answered,
     )
@@ -99,13 +105,13 @@ unsafe extern "C" fn watched(
     d: usize,
     e: usize,
 ) -> c_long {
-    let install = if number as c_int == libc::SYS_seccomp as c_int {
-        Install::by_seccomp(a, b, c)
-    } else {
-        Install::by_prctl(a as c_int, b, c)
-    };
     // SAFETY: the caller's own request.
     let call = || kernel::answered(unsafe { mw_sys::system_call(number, [a, b, c, d, e]) });
+    let install = match c_long::from(number as c_int) {
+        libc::SYS_seccomp => Install::by_seccomp(a, b, c),
+        libc::SYS_prctl => Install::by_prctl(a as c_int, b, c),
+        _ => return userfaultfd::made(call()),
+    };
     match install {
         Some(install) => install.with(call),
         None => call(),

@@ -5,14 +5,19 @@
 
 use crate::map::{self, Request};
 use crate::seccomp::{Install, Working};
-use crate::{kernel, lock, next, own_locks, release, settings, stats, sysv};
+use crate::{kernel, lock, next, own_locks, release, settings, stats, sysv, userfaultfd};
 use libc::{FILE, c_int, c_long, off_t, size_t};
-use std::ffi::c_void;
+use std::ffi::{c_ulong, c_void};
 
 /// Whether so many bytes are worked on here, which may then be begun.
 #[inline]
 fn large(bytes: usize, threshold: usize) -> Option<Working> {
-    if bytes < threshold { None } else { Working::begin() }
+    if bytes < threshold { None } else { working() }
+}
+
+/// Work on memory, where nobody handles the faults of it.
+fn working() -> Option<Working> {
+    if userfaultfd::is_used() { None } else { Working::begin() }
 }
 
 /// mlock(2).
@@ -57,7 +62,7 @@ pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
-    if let Some(_working) = Working::begin() {
+    if let Some(_working) = working() {
         lock::prepare_all(flags);
     }
     // SAFETY: the caller's own request.
@@ -211,7 +216,7 @@ pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *m
     let attached = unsafe { kernel::shmat(id, at, flags) };
     if settings::prefault()
         && attached != libc::MAP_FAILED
-        && let Some(_working) = Working::begin()
+        && let Some(_working) = working()
     {
         map::attached(id, attached);
     }
@@ -227,11 +232,25 @@ pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
     if let Some(done) = sysv::detach(at) {
         return done;
     }
-    if let Some(_working) = Working::begin() {
+    if let Some(_working) = working() {
         release::before_detaching(at);
     }
     // SAFETY: the caller's own request.
     unsafe { kernel::shmdt(at) }
+}
+
+/// ioctl(2), whose third argument is one word at most.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+    // SAFETY: the caller's own request.
+    let done = unsafe { next::ioctl(fd, request, argument) };
+    if userfaultfd::is_about(request) {
+        userfaultfd::made(done.into());
+    }
+    done
 }
 
 /// prctl(2).

@@ -14,6 +14,7 @@
 //! | shmdt | emptied in parallel, then the kernel's own call |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
 //! | prctl, syscall | looked at: whoever installs a seccomp filter is left alone from then on (`seccomp`) |
+//! | ioctl, syscall | looked at: whoever makes a userfaultfd has its memory left alone from then on (`userfaultfd`) |
 //! | fclose | of standard error, with `--stats`: what was done is said before it is closed |
 //! | read, write and their like, sendfile, copy_file_range | with `--direct-io` or a setting of `iotune` |
 //!
@@ -68,3 +69,4 @@ mod sysv;
 pub mod transfer;
 mod trial;
 mod uncached;
+mod userfaultfd;

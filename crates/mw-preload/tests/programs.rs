@@ -72,6 +72,18 @@ fn what_lock_alone_has_locked_is_not_refused() {
     }
 }
 
+#[test]
+fn who_handles_its_own_page_faults_hears_the_same() {
+    let program = Compiled::new("faults.c");
+    for way in ["number", "device"] {
+        let plain = program.command(&[way]).output().unwrap();
+        assert!(plain.status.success(), "{way}: {plain:?}");
+        let mut command = program.command(&[way]);
+        let with = run(preload(&mut command).env("MEMWRIGHT_PREFAULT", "1"));
+        same(way, &text(plain), &text(with));
+    }
+}
+
 /// Between two system calls of ours a fork could have kept what was moved away to be emptied.
 #[test]
 fn a_fork_while_memory_is_unmapped_has_none_of_it() {
@@ -137,8 +149,8 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
         .collect();
     exported.sort_unstable();
     let mut expected = vec![
-        "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap", "prctl",
-        "shmat", "shmctl", "shmdt", "shmget", "syscall",
+        "ioctl", "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap",
+        "prctl", "shmat", "shmctl", "shmdt", "shmget", "syscall",
     ];
     expected.extend(["copy_file_range", "fclose", "sendfile", "sendfile64"]);
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);
