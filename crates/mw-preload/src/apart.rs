@@ -1,6 +1,7 @@
 //! A thread that directs an operation, apart from the program: with file descriptors of its own.
 
-use crate::{kernel, seccomp};
+use crate::kernel;
+use crate::seccomp::Working;
 use mw_segment::{Existing, Gang};
 use mw_sys::HandlersHeld;
 use std::ffi::c_int;
@@ -45,9 +46,7 @@ impl Gang for Bare {
 /// work.
 pub(crate) fn apart<T: Send>(work: &(dyn Fn(&Existing<'_>) -> Option<T> + Sync)) -> Option<T> {
     let _errno = kernel::Errno::kept();
-    if !seccomp::allows() {
-        return None;
-    }
+    let _working = Working::begin()?;
     let result = Mutex::new(None);
     let direct = |_: usize, _: usize| {
         // SAFETY: closes the descriptors of this thread's own new table alone (close_range(2)).

@@ -4,9 +4,21 @@
 #![allow(unsafe_code, reason = "names without mangling, and calls that C answers for")]
 
 use crate::map::{self, Request};
-use crate::{kernel, lock, next, release, seccomp, settings, stats, sysv};
+use crate::seccomp::{Install, Working};
+use crate::{kernel, lock, next, own_locks, release, settings, stats, sysv, userfaultfd};
 use libc::{FILE, c_int, c_long, off_t, size_t};
-use std::ffi::c_void;
+use std::ffi::{c_ulong, c_void};
+
+/// Whether so many bytes are worked on here, which may then be begun.
+#[inline]
+fn large(bytes: usize, threshold: usize) -> Option<Working> {
+    if bytes < threshold { None } else { working() }
+}
+
+/// Work on memory, where nobody handles the faults of it.
+fn working() -> Option<Working> {
+    if userfaultfd::is_used() { None } else { Working::begin() }
+}
 
 /// mlock(2).
 ///
@@ -14,11 +26,15 @@ use std::ffi::c_void;
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlock(at: *const c_void, bytes: size_t) -> c_int {
-    if bytes >= settings::threshold() {
+    if let Some(_working) = large(bytes, settings::threshold()) {
         lock::prepare(at, bytes);
     }
     // SAFETY: the caller's own request.
-    unsafe { kernel::mlock(at, bytes) }
+    let done = unsafe { kernel::mlock(at, bytes) };
+    if done == 0 {
+        own_locks::locked(at, bytes);
+    }
+    done
 }
 
 /// mlock2(2).
@@ -27,11 +43,17 @@ pub unsafe extern "C" fn mlock(at: *const c_void, bytes: size_t) -> c_int {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c_uint) -> c_int {
-    if bytes >= settings::threshold() && flags == 0 {
+    if flags == 0
+        && let Some(_working) = large(bytes, settings::threshold())
+    {
         lock::prepare(at, bytes);
     }
     // SAFETY: the caller's own request.
-    unsafe { kernel::mlock2(at, bytes, flags.cast_signed()) }
+    let done = unsafe { kernel::mlock2(at, bytes, flags.cast_signed()) };
+    if done == 0 {
+        own_locks::locked(at, bytes);
+    }
+    done
 }
 
 /// mlockall(2).
@@ -40,13 +62,14 @@ pub unsafe extern "C" fn mlock2(at: *const c_void, bytes: size_t, flags: libc::c
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
-    if settings::threshold() != usize::MAX {
+    if let Some(_working) = working() {
         lock::prepare_all(flags);
     }
     // SAFETY: the caller's own request.
     let done = unsafe { kernel::mlockall(flags) };
     if done == 0 {
         lock::note_all(flags);
+        own_locks::locked_all();
     }
     done
 }
@@ -65,7 +88,21 @@ pub unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let request = Request { at, bytes, prot, flags, fd, offset };
-    if bytes >= settings::threshold() {
+    // SAFETY: the caller's own request.
+    let mapped = unsafe { mapped(request) };
+    if mapped != libc::MAP_FAILED {
+        own_locks::renewed(mapped, bytes);
+        if flags & libc::MAP_LOCKED != 0 {
+            own_locks::locked(mapped, bytes);
+        }
+    }
+    mapped
+}
+
+#[inline]
+unsafe fn mapped(request: Request) -> *mut c_void {
+    let Request { bytes, flags, .. } = request;
+    if let Some(_working) = large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.
         if let Some(mapped) = unsafe { map::map(request) } {
             return mapped;
@@ -98,14 +135,17 @@ pub unsafe extern "C" fn mmap64(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
-    if bytes >= settings::release_threshold() {
+    let mut done = None;
+    if let Some(_working) = large(bytes, settings::release_threshold()) {
         // SAFETY: the caller's own request.
-        if let Some(done) = unsafe { release::unmap(at, bytes) } {
-            return done;
-        }
+        done = unsafe { release::unmap(at, bytes) };
     }
     // SAFETY: the caller's own request.
-    unsafe { kernel::munmap(at, bytes) }
+    let done = done.unwrap_or_else(|| unsafe { kernel::munmap(at, bytes) });
+    if done == 0 {
+        own_locks::renewed(at, bytes);
+    }
+    done
 }
 
 /// madvise(2).
@@ -114,14 +154,29 @@ pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
-    if bytes >= settings::threshold() {
+    if let Some(_working) = large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.
         if let Some(done) = unsafe { release::advise(at, bytes, advice) } {
             return done;
         }
     }
+    own_locks::advise(at, bytes, advice)
+}
+
+/// msync(2).
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
     // SAFETY: the caller's own request.
-    unsafe { kernel::madvise(at, bytes, advice) }
+    let call = |at, bytes| unsafe { next::msync(at, bytes, flags) };
+    if !settings::lock() || flags & libc::MS_INVALIDATE == 0 {
+        return call(at, bytes);
+    }
+    // SAFETY: as above.
+    let again = |at, bytes| unsafe { kernel::msync(at, bytes, flags) };
+    own_locks::unless_refused(at, bytes, libc::EBUSY, call, again)
 }
 
 /// shmget(2).
@@ -130,7 +185,7 @@ pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) 
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmget(key: libc::key_t, bytes: size_t, flags: c_int) -> c_int {
-    if bytes >= settings::threshold()
+    if let Some(_working) = large(bytes, settings::threshold())
         && let Some(id) = sysv::create(key, bytes, flags)
     {
         return id;
@@ -159,7 +214,10 @@ pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *m
     }
     // SAFETY: the caller's own request.
     let attached = unsafe { kernel::shmat(id, at, flags) };
-    if settings::prefault() && attached != libc::MAP_FAILED {
+    if settings::prefault()
+        && attached != libc::MAP_FAILED
+        && let Some(_working) = working()
+    {
         map::attached(id, attached);
     }
     attached
@@ -174,11 +232,25 @@ pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
     if let Some(done) = sysv::detach(at) {
         return done;
     }
-    if settings::threshold() != usize::MAX {
+    if let Some(_working) = working() {
         release::before_detaching(at);
     }
     // SAFETY: the caller's own request.
     unsafe { kernel::shmdt(at) }
+}
+
+/// ioctl(2), whose third argument is one word at most.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+    // SAFETY: the caller's own request.
+    let done = unsafe { next::ioctl(fd, request, argument) };
+    if userfaultfd::is_about(request) {
+        userfaultfd::made(done.into());
+    }
+    done
 }
 
 /// prctl(2).
@@ -187,9 +259,12 @@ pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int {
-    seccomp::look(option);
     // SAFETY: the caller's own request.
-    unsafe { kernel::prctl(option, a, b, c, d) }
+    let call = || unsafe { kernel::prctl(option, a, b, c, d) };
+    match Install::by_prctl(option, a as usize, b as usize) {
+        Some(install) => install.with(|| call().into()) as c_int,
+        None => call(),
+    }
 }
 
 unsafe extern "C" {

@@ -1,7 +1,9 @@
 //! The plain system calls, as the C library makes them: -1 and `errno` where they fail. They are
-//! made by number, so that no name has to be resolved and none leads back to this library.
+//! made past it, so that no name has to be resolved, none leads back to this library, and nobody who
+//! stands in for the C library's functions (sanitizers, profilers) hears of them.
 
 use libc::{c_int, c_long, c_void, off_t};
+use mw_sys::system_call;
 use std::ops::Range;
 
 /// What the C library's functions of these names do, with the arguments and the result of C.
@@ -10,8 +12,8 @@ macro_rules! calls {
         #[allow(unsafe_code, reason = "passes on what the program asks for")]
         pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
             // SAFETY: the caller answers for the call as it would for the C library's function.
-            let result = unsafe { libc::syscall(libc::$number, $($argument),*) };
-            result as $result
+            let result = unsafe { system_call(libc::$number, [$($argument as usize),*]) };
+            answered(result) as $result
         }
     )*};
 }
@@ -19,6 +21,7 @@ macro_rules! calls {
 calls! {
     mlock = SYS_mlock(at: *const c_void, bytes: usize) -> c_int;
     mlock2 = SYS_mlock2(at: *const c_void, bytes: usize, flags: c_int) -> c_int;
+    munlock = SYS_munlock(at: *mut c_void, bytes: usize) -> c_int;
     mlockall = SYS_mlockall(flags: c_int) -> c_int;
     mmap = SYS_mmap(
         at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: off_t
@@ -28,14 +31,34 @@ calls! {
     mremap = SYS_mremap(
         at: *mut c_void, old: usize, new: usize, flags: c_int, to: *mut c_void
     ) -> *mut c_void;
+    msync = SYS_msync(at: *mut c_void, bytes: usize, flags: c_int) -> c_int;
     mincore = SYS_mincore(at: *mut c_void, bytes: usize, resident: *mut u8) -> c_int;
     mprotect = SYS_mprotect(at: *mut c_void, bytes: usize, prot: c_int) -> c_int;
     shmget = SYS_shmget(key: libc::key_t, bytes: usize, flags: c_int) -> c_int;
     shmat = SYS_shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void;
     shmdt = SYS_shmdt(at: *const c_void) -> c_int;
     shmctl = SYS_shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int;
+    process_vm_readv = SYS_process_vm_readv(
+        process: u32, to: *const libc::iovec, pieces: usize, from: *const libc::iovec,
+        from_pieces: usize, flags: usize
+    ) -> isize;
     prctl = SYS_prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int;
+    openat = SYS_openat(at: c_int, path: *const std::ffi::c_char, flags: c_int) -> c_int;
+    read = SYS_read(fd: c_int, at: *mut u8, bytes: usize) -> isize;
+    close = SYS_close(fd: c_int) -> c_int;
     close_range = SYS_close_range(first: u32, last: u32, flags: u32) -> c_int;
+}
+
+/// The largest number of an error (linux/err.h).
+const MAX_ERRNO: isize = 4095;
+
+/// What the C library returns for the kernel's result.
+pub(crate) fn answered(result: isize) -> c_long {
+    if (-MAX_ERRNO..0).contains(&result) {
+        set_errno(-result as c_int);
+        return -1;
+    }
+    result as c_long
 }
 
 /// The whole pages that an address and a length stand for, as mlock(2) and munmap(2) count them;

@@ -8,11 +8,13 @@
 //! | mmap, mmap64 with MAP_POPULATE or MAP_LOCKED | mapped without, populated in parallel, then locked |
 //! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
 //! | mmap of shared anonymous memory | with `--pool`: a mapping of a pool's memory, which is there already |
+//! | madvise, msync | with `--lock`: what is locked by that alone is unlocked for it (`own_locks`) |
 //! | munmap of one mapping | moved away, emptied in parallel there, then unmapped |
 //! | shmget, shmat, shmdt, shmctl of a new segment | with `--pool`: the kernel's segment, a pool's memory (`sysv`) |
 //! | shmdt | emptied in parallel, then the kernel's own call |
 //! | madvise: POPULATE_READ, POPULATE_WRITE, DONTNEED | in parallel |
-//! | prctl | looked at: whoever installs a seccomp filter is left alone from then on |
+//! | prctl, syscall | looked at: whoever installs a seccomp filter is left alone from then on (`seccomp`) |
+//! | ioctl, syscall | looked at: whoever makes a userfaultfd has its memory left alone from then on (`userfaultfd`) |
 //! | fclose | of standard error, with `--stats`: what was done is said before it is closed |
 //! | read, write and their like, sendfile, copy_file_range | with `--direct-io` or a setting of `iotune` |
 //!
@@ -47,6 +49,9 @@
 #![cfg(target_pointer_width = "64")]
 
 mod apart;
+#[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod builtins;
+pub mod by_number;
 mod heap;
 pub mod interpose;
 mod kernel;
@@ -54,6 +59,7 @@ mod large;
 mod lock;
 mod map;
 mod next;
+mod own_locks;
 mod pooled;
 mod release;
 mod seccomp;
@@ -63,3 +69,4 @@ mod sysv;
 pub mod transfer;
 mod trial;
 mod uncached;
+mod userfaultfd;

@@ -8,7 +8,7 @@
 use crate::apart::apart;
 use crate::large::{self, can_be_populated};
 use crate::stats::Call;
-use crate::{kernel, seccomp, settings};
+use crate::{kernel, settings};
 use mw_segment::Existing;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub(crate) fn is_future_locked() -> bool {
 #[cold]
 pub(crate) fn prepare(at: *const c_void, bytes: usize) {
     let _errno = kernel::Errno::kept();
-    let Some(addresses) = kernel::pages(at, bytes).filter(|_| seccomp::allows()) else { return };
+    let Some(addresses) = kernel::pages(at, bytes) else { return };
     // SAFETY: locking changes no content (mlock2(2)).
     #[allow(unsafe_code, reason = "a system call")]
     let marked = unsafe { kernel::mlock2(at, bytes, libc::MLOCK_ONFAULT as c_int) } == 0;

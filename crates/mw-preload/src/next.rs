@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "calls of the C library by address")]
 
 use libc::{FILE, c_int, c_long, iovec, loff_t, off_t, size_t, ssize_t};
-use std::ffi::c_void;
+use std::ffi::{c_ulong, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -79,6 +79,12 @@ functions! {
         fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int;
         fd, pieces, count, offset, HIGH, flags
     ) -> ssize_t;
+    ioctl = c"ioctl", SYS_ioctl(
+        fd: c_int, request: c_ulong, argument: usize; fd, request, argument
+    ) -> c_int;
+    msync = c"msync", SYS_msync(
+        at: *mut c_void, bytes: size_t, flags: c_int; at, bytes, flags
+    ) -> c_int;
     sendfile = c"sendfile64", SYS_sendfile(
         to: c_int, from: c_int, offset: *mut off_t, bytes: size_t; to, from, offset, bytes
     ) -> ssize_t;

@@ -3,6 +3,7 @@
 use crate::apart::apart;
 use crate::kernel;
 use crate::large::{self, MAX_PARTS};
+use crate::own_locks;
 use crate::settings;
 use crate::stats::{self, Call};
 use crate::sysv;
@@ -46,9 +47,40 @@ pub(crate) unsafe fn unmap(at: *mut c_void, bytes: usize) -> Option<c_int> {
 
 fn unmap_in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<c_int> {
     one_of_memory(addresses)?;
-    let away = move_away(addresses)?;
-    empty(existing, away.addresses.clone(), Call::Unmap);
+    if !can_be_moved(addresses) {
+        return None;
+    }
+    let region = place_for(addresses.len())?;
+    // A fork(2) of another thread would keep what was moved for good. From here on it has none of it, as
+    // after munmap(2).
+    chunk(addresses.clone(), libc::MADV_DONTFORK).ok()?;
+    match move_away(addresses, region) {
+        Some(away) => empty(existing, away.addresses.clone(), Call::Unmap),
+        None => unmap_in_place(addresses)?,
+    }
     Some(0)
+}
+
+/// Whether the kernel would move it at all: it refuses to keep sealed memory where it is, too.
+fn can_be_moved(addresses: &Range<usize>) -> bool {
+    let (at, bytes) = (kernel::pointer(addresses.start), addresses.len());
+    // SAFETY: the same size at the same place changes nothing (mremap(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let stays = unsafe { kernel::mremap(at, bytes, bytes, 0, std::ptr::null_mut()) };
+    stays == at
+}
+
+/// What could not be moved although nothing spoke against it. Where it cannot be unmapped either, forks
+/// have it again.
+fn unmap_in_place(addresses: &Range<usize>) -> Option<()> {
+    let (at, bytes) = (kernel::pointer(addresses.start), addresses.len());
+    // SAFETY: the program asks for it (munmap(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    if unsafe { kernel::munmap(at, bytes) } == 0 {
+        return Some(());
+    }
+    let _ = chunk(addresses.clone(), libc::MADV_DOFORK);
+    None
 }
 
 /// Memory that was moved; unmapped with the region that it was moved to.
@@ -57,10 +89,17 @@ struct Away {
     _region: Region,
 }
 
-fn move_away(addresses: &Range<usize>) -> Option<Away> {
-    let bytes = addresses.len();
+/// Addresses that so much can be moved to, wherever it starts; forks do not have them.
+fn place_for(bytes: usize) -> Option<Region> {
     let more = bytes.checked_add(TABLE_BYTES)?;
     let region = Region::reserve(more, mw_sys::page_bytes(), TABLE_BYTES).ok()?;
+    let start = region.as_ptr().as_ptr().expose_provenance();
+    let _ = chunk(start..start + more, libc::MADV_DONTFORK);
+    Some(region)
+}
+
+fn move_away(addresses: &Range<usize>, region: Region) -> Option<Away> {
+    let bytes = addresses.len();
     let start = region.as_ptr().as_ptr().expose_provenance() + addresses.start % TABLE_BYTES;
     let (from, to) = (kernel::pointer(addresses.start), kernel::pointer(start));
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -68,12 +107,7 @@ fn move_away(addresses: &Range<usize>) -> Option<Away> {
     // region of ours that lends no references (mremap(2)).
     #[allow(unsafe_code, reason = "a system call")]
     let moved = unsafe { kernel::mremap(from, bytes, bytes, flags, to) };
-    if moved != to {
-        return None;
-    }
-    // A fork(2) of another thread would keep it for good.
-    let _ = chunk(start..start + bytes, libc::MADV_DONTFORK);
-    Some(Away { addresses: start..start + bytes, _region: region })
+    (moved == to).then(|| Away { addresses: start..start + bytes, _region: region })
 }
 
 /// madvise(2) of something large; none where the kernel's own call is to be made.
@@ -115,12 +149,14 @@ fn populate(existing: &Existing<'_>, addresses: &Range<usize>, fault: Fault) -> 
 /// What is refused for one chunk is refused for each, with nothing done: the mapping is one.
 fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
     one_of_memory(addresses)?;
+    let ours = own_locks::is_ours(addresses);
+    let advice = if ours { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
     stats::noted(
         Call::Advise,
         addresses.len(),
-        &|sample| discard_range(addresses.start..addresses.start + sample, libc::MADV_DONTNEED),
+        &|sample| discard_range(addresses.start..addresses.start + sample, advice),
         &|| {
-            let work = |range| chunk(range, libc::MADV_DONTNEED);
+            let work = |range| chunk(range, advice);
             existing.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
         },
     )

@@ -13,10 +13,10 @@
 //! | `MEMWRIGHT_POOL_SOCKET` | where its server is | as mw-pool has it |
 //! | `MEMWRIGHT_POOL_STRICT` | `1`: what the pool cannot serve is refused | had the ordinary way |
 //! | `MEMWRIGHT_STATS` | `1`: says at exit what was done; the number of a process: that one says so too if it is nothing | off |
-//! | `MEMWRIGHT_SECCOMP` | `tried`: the filter that was there at the start lets this library work | leave it |
+//! | `MEMWRIGHT_SECCOMP` | how many filters of system calls were tried, and let this library work | none |
 //! | | `try`: ends the process at once, after having done everything once | |
 
-use crate::{kernel, next, stats, trial, uncached};
+use crate::{kernel, next, seccomp, stats, trial, uncached};
 use std::ffi::{CStr, c_char, c_int};
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -36,7 +36,6 @@ static DIRECT_IO_READS: AtomicBool = AtomicBool::new(false);
 static LOCK: AtomicBool = AtomicBool::new(false);
 /// 0: off.
 static STATS: AtomicU32 = AtomicU32::new(0);
-static FILTER_TRIED: AtomicBool = AtomicBool::new(false);
 static HUGE: AtomicU8 = AtomicU8::new(Huge::Unchanged as u8);
 
 static POOL_STRICT: AtomicBool = AtomicBool::new(false);
@@ -148,11 +147,6 @@ pub(crate) fn stats_of_nothing() -> bool {
     STATS.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// Whether the filter that the program was started with lets this library work.
-pub(crate) fn filter_tried() -> bool {
-    FILTER_TRIED.load(Ordering::Relaxed)
-}
-
 #[cfg(not(test))]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -169,9 +163,12 @@ extern "C" fn load() {
     if is(c"MEMWRIGHT_SECCOMP", b"try") {
         trial::run();
     }
+    seccomp::begin(variable(c"MEMWRIGHT_SECCOMP").and_then(number));
+    if seccomp::is_confined() {
+        return;
+    }
     let stats = variable(c"MEMWRIGHT_STATS").and_then(number);
     STATS.store(stats.unwrap_or_default(), Ordering::Relaxed);
-    FILTER_TRIED.store(is(c"MEMWRIGHT_SECCOMP", b"tried"), Ordering::Relaxed);
     stats::begin();
     load_direct_io();
     if mw_sys::can_populate() {
@@ -218,7 +215,7 @@ fn is_privileged() -> bool {
 
 /// As if a filter had been tried, and everything large.
 pub(crate) fn try_everything() {
-    FILTER_TRIED.store(true, Ordering::Relaxed);
+    seccomp::try_everything();
     THRESHOLD.store(LEAST_THRESHOLD_BYTES, Ordering::Relaxed);
 }
 
@@ -275,7 +272,7 @@ mod tests {
     fn nothing_is_large_before_the_library_is_loaded() {
         assert_eq!(threshold(), usize::MAX);
         assert_eq!(huge(), Huge::Unchanged);
-        assert!(!prefault() && !lock() && !stats() && !filter_tried());
+        assert!(!prefault() && !lock() && !stats());
     }
 
     #[test]

@@ -116,11 +116,23 @@ pub(crate) fn count(call: Call, bytes: usize, took: Duration, serial: Option<Dur
 #[allow(unsafe_code, reason = "runs when the program ends")]
 static ENDED: extern "C" fn() = end;
 
-/// Says what was done until now, if anybody asked.
+/// Says what was done until now, if anybody asked. A confined program does not end at what it says here.
 pub(crate) extern "C" fn end() {
-    if !settings::stats() {
-        return;
+    if settings::stats()
+        && let Some(_working) = seccomp::Working::begin()
+    {
+        say_all();
     }
+}
+
+/// The same before the program confines itself.
+pub(crate) fn before_confinement() {
+    if settings::stats() {
+        say_all();
+    }
+}
+
+fn say_all() {
     let (calls, uncached) = (total(|count| &count.calls), uncached::uncached_bytes());
     if calls > 0 {
         say_line(report);
@@ -173,7 +185,7 @@ fn report_nothing(line: &mut Line) -> fmt::Result {
     write!(line, "memwright[{}]: nothing was done: ", std::process::id())?;
     if !mw_sys::can_populate() {
         write!(line, "this kernel has no MADV_POPULATE_WRITE (5.14)")?;
-    } else if !seccomp::allows() {
+    } else if seccomp::is_confined() {
         write!(line, "a seccomp filter may forbid it")?;
     } else {
         let mib = settings::threshold() >> 20;

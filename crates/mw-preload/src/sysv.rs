@@ -287,9 +287,10 @@ pub(crate) fn detach(at: *const c_void) -> Option<c_int> {
 pub(crate) fn control(id: c_int, command: c_int, buffer: *mut shmid_ds) -> c_int {
     let has_pool = settings::pool().is_some();
     if has_pool && command == libc::IPC_SET && status(id).as_ref().is_some_and(is_marked) {
-        // SAFETY: the program says that it is a shmid_ds (shmctl(2)).
-        #[allow(unsafe_code, reason = "a pointer of the program's")]
-        let mut about = unsafe { *buffer };
+        let Some(mut about) = copied(buffer) else {
+            kernel::set_errno(libc::EFAULT);
+            return -1;
+        };
         let marked = mode(&about) & !EXECUTE | MARK;
         set_mode(&mut about, marked);
         return kernel_control(id, command, &raw mut about);
@@ -305,6 +306,32 @@ pub(crate) fn control(id: c_int, command: c_int, buffer: *mut shmid_ds) -> c_int
         }
     }
     done
+}
+
+/// What a program points to, copied by the kernel, which knows whether there is anything.
+fn copied(buffer: *const shmid_ds) -> Option<shmid_ds> {
+    let mut about = std::mem::MaybeUninit::<shmid_ds>::uninit();
+    let bytes = size_of::<shmid_ds>();
+    let to = libc::iovec { iov_base: about.as_mut_ptr().cast(), iov_len: bytes };
+    let from = libc::iovec { iov_base: buffer.cast_mut().cast(), iov_len: bytes };
+    // SAFETY: as much is written as there is room for, and what is read is this process's or an error
+    // (process_vm_readv(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let read = unsafe {
+        kernel::process_vm_readv(std::process::id(), &raw const to, 1, &raw const from, 1, 0)
+    };
+    if read == bytes.cast_signed() {
+        // SAFETY: all of it was written.
+        #[allow(unsafe_code, reason = "filled by the kernel")]
+        return Some(unsafe { about.assume_init() });
+    }
+    if read >= 0 || kernel::errno() == libc::EFAULT {
+        return None;
+    }
+    // A kernel without that call.
+    // SAFETY: the program says that it is a shmid_ds (shmctl(2)).
+    #[allow(unsafe_code, reason = "a pointer of the program's")]
+    Some(unsafe { *buffer })
 }
 
 /// A segment that the kernel has attached; detached when it is dropped.

@@ -29,7 +29,8 @@ mod system;
 
 pub(crate) use system::try_everything;
 
-use crate::{kernel, seccomp};
+use crate::kernel;
+use crate::seccomp::Working;
 use control::Known;
 pub(crate) use control::{are_reads_off, begin, is_off, uncached_bytes};
 use files::Entry;
@@ -68,6 +69,7 @@ pub(crate) fn is_uncached_at_once(way: Way, fd: c_int, bytes: u64) -> bool {
         return false;
     }
     let _errno = kernel::Errno::kept();
+    let Some(_working) = Working::begin() else { return false };
     let Some(entry) = Entry::of(way, fd) else { return false };
     let Some(_held) = entry.hold() else { return false };
     is_looked_at(way, fd, entry).is_some()
@@ -105,6 +107,7 @@ pub(crate) fn transferred(way: Way, fd: c_int, done: ssize_t, place: Place) -> s
 #[cold]
 fn look(way: Way, fd: c_int, entry: &Entry, bytes: u64, place: Place) {
     let _errno = kernel::Errno::kept();
+    let Some(_working) = Working::begin() else { return };
     let Some(_held) = entry.hold() else { return };
     let before = entry.identity.load(Relaxed);
     let counted = entry.take_count();
@@ -161,8 +164,8 @@ fn is_looked_at(way: Way, fd: c_int, entry: &Entry) -> Option<libc::stat> {
         entry.size.store(0, Relaxed);
         entry.look_at.store(LEFT_ALONE_BYTES, Relaxed);
     };
-    let stat = seccomp::allows().then(|| system::stat(fd)).flatten();
-    let Some(stat) = stat.filter(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG) else {
+    let Some(stat) = system::stat(fd).filter(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
+    else {
         leave();
         return None;
     };

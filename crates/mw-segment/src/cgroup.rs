@@ -2,7 +2,7 @@
 
 use mw_proc::cgroup::{self, MemoryStat};
 use mw_proc::mounts;
-use std::fs;
+use mw_sys::read_file;
 use std::path::{Path, PathBuf};
 
 /// The most ancestors that are looked at.
@@ -54,12 +54,12 @@ impl Group {
     }
 
     fn limit(&self) -> Option<u64> {
-        cgroup::parse_limit(&fs::read(&self.limit_file).ok()?).ok()?
+        cgroup::parse_limit(&read_file(&self.limit_file).ok()?).ok()?
     }
 
     fn room(&self) -> Option<u64> {
         let usage = crate::machine::number(&self.usage_file)?;
-        let stat = fs::read(&self.stat_file).ok().and_then(|text| MemoryStat::parse(&text).ok());
+        let stat = read_file(&self.stat_file).ok().and_then(|text| MemoryStat::parse(&text).ok());
         let files = stat.map_or(0, |stat| {
             stat.active_file_bytes.unwrap_or(0) + stat.inactive_file_bytes.unwrap_or(0)
         });
@@ -68,23 +68,50 @@ impl Group {
 }
 
 fn find() -> Option<Vec<Group>> {
-    let mounts = mounts::parse(&fs::read("/proc/mounts").ok()?).ok()?;
-    let memberships = cgroup::parse_self(&fs::read("/proc/self/cgroup").ok()?).ok()?;
-    let v1 = mounts.iter().find(|m| m.fstype == "cgroup" && m.has_option("memory"));
-    let (mount, files) = match v1 {
-        Some(mount) => (mount, V1),
-        None => (mounts.iter().find(|m| m.fstype == "cgroup2")?, V2),
+    let hierarchy = Hierarchy::of("memory")?;
+    let files = if hierarchy.is_v1 { V1 } else { V2 };
+    let group =
+        |path: &Path| Group::at(&hierarchy.root.join(path), &format!("/{}", path.display()), files);
+    Some(hierarchy.own.ancestors().take(MAX_DEPTH).filter_map(group).collect())
+}
+
+/// How many processors the quotas of this process's groups leave; none without a quota.
+pub(crate) fn processors() -> Option<usize> {
+    let hierarchy = Hierarchy::of("cpu")?;
+    let quota = |path: &Path| {
+        let dir = hierarchy.root.join(path);
+        let (quota, period) = if hierarchy.is_v1 {
+            let number = |file| crate::machine::number(dir.join(file));
+            (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
+        } else {
+            let text = String::from_utf8(read_file(dir.join("cpu.max")).ok()?).ok()?;
+            let (quota, period) = text.trim().split_once(' ')?;
+            (quota.parse().ok()?, period.parse().ok()?)
+        };
+        usize::try_from(quota.checked_div(period)?).ok()
     };
-    let own = memberships.iter().find(|m| match v1 {
-        Some(_) => m.has_controller("memory"),
-        None => m.is_unified(),
-    })?;
-    let root = Path::new(&mount.target);
-    // A container sees its own group as the root of the mount.
-    let own = Path::new(own.path.trim_start_matches('/'));
-    let groups = own
-        .ancestors()
-        .take(MAX_DEPTH)
-        .filter_map(|path| Group::at(&root.join(path), &format!("/{}", path.display()), files));
-    Some(groups.collect())
+    hierarchy.own.ancestors().take(MAX_DEPTH).filter_map(quota).min()
+}
+
+/// Where the groups of a controller are, and this process's own among them.
+struct Hierarchy {
+    root: PathBuf,
+    own: PathBuf,
+    is_v1: bool,
+}
+
+impl Hierarchy {
+    fn of(controller: &str) -> Option<Self> {
+        let mounts = mounts::parse(&read_file("/proc/mounts").ok()?).ok()?;
+        let memberships = cgroup::parse_self(&read_file("/proc/self/cgroup").ok()?).ok()?;
+        let v1 = mounts.iter().find(|m| m.fstype == "cgroup" && m.has_option(controller));
+        let mount = v1.or_else(|| mounts.iter().find(|m| m.fstype == "cgroup2"))?;
+        let own = memberships.iter().find(|m| match v1 {
+            Some(_) => m.has_controller(controller),
+            None => m.is_unified(),
+        })?;
+        // A container sees its own group as the root of the mount.
+        let own = own.path.trim_start_matches('/').into();
+        Some(Self { root: (&mount.target).into(), own, is_v1: v1.is_some() })
+    }
 }

@@ -17,12 +17,13 @@ pub(crate) struct Cpus {
 impl Cpus {
     /// What the caller's affinity (and so its cpuset) and the quota of its cgroups allow.
     pub(crate) fn allowed() -> Self {
-        let quota = std::thread::available_parallelism().map_or(1, usize::from);
         let mut usable = affinity();
         if usable.is_empty() {
             // More processors than the call knows: their numbers are only used to share them.
-            usable = (0..u32::try_from(quota).unwrap_or(1)).collect();
+            let all = std::thread::available_parallelism().map_or(1, usize::from);
+            usable = (0..u32::try_from(all).unwrap_or(1)).collect();
         }
+        let quota = crate::cgroup::processors().unwrap_or(usize::MAX);
         let count = quota.min(usable.len()).max(1);
         Self { usable, count, pinned: false }
     }
@@ -75,6 +76,12 @@ mod tests {
         let _guard = mw_sys::pin_thread_to_cpus(&[first]).unwrap();
         let one = Cpus::allowed();
         assert_eq!((one.usable(), one.count()), (&[first][..], 1));
+    }
+
+    #[test]
+    fn the_quota_is_what_the_standard_library_finds() {
+        let all = std::thread::available_parallelism().unwrap().get();
+        assert_eq!(Cpus::allowed().count(), all);
     }
 
     #[test]

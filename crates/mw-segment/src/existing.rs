@@ -11,9 +11,8 @@ use crate::machine;
 use crate::options::MAX_HELPERS;
 use crate::plan::{BASE_CHUNK_BYTES, HUGE_CHUNK_BYTES};
 use crate::progress::Phase;
-use mw_sys::{Fault, Mapping};
+use mw_sys::{DirectFile, Fault, Mapping};
 use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor, stat};
-use std::fs::File;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::fd::AsFd;
@@ -216,7 +215,7 @@ fn each_mapping(
     addresses: Range<usize>,
     tell: &mut dyn FnMut(Mapping) -> io::Result<()>,
 ) -> io::Result<()> {
-    let maps = File::open("/proc/self/maps")?;
+    let maps = DirectFile::open("/proc/self/maps")?;
     let mut at = addresses.start;
     while at < addresses.end {
         match mw_sys::mapping_from(maps.as_fd(), at) {
@@ -238,7 +237,7 @@ fn each_line(
     tell: &mut dyn FnMut(Mapping) -> io::Result<()>,
 ) -> io::Result<()> {
     let lines =
-        mw_proc::maps::parse(&std::fs::read("/proc/self/maps")?).map_err(io::Error::other)?;
+        mw_proc::maps::parse(&mw_sys::read_file("/proc/self/maps")?).map_err(io::Error::other)?;
     let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     for line in lines {
         let range = number(line.start)..number(line.end);
@@ -262,7 +261,8 @@ fn each_line(
 /// /dev/shm where it is one.
 fn shmem_devices() -> Vec<(u32, u32)> {
     let split = |device: u64| (major(device), minor(device));
-    let own = memfd_create("memwright", MemfdFlags::CLOEXEC).and_then(fstat);
+    let own = memfd_create("memwright", MemfdFlags::CLOEXEC)
+        .and_then(|memfd| fstat(DirectFile::from(memfd)));
     let mut devices: Vec<_> = own.iter().map(|stat| split(stat.st_dev)).collect();
     let is_tmpfs = rustix::fs::statfs("/dev/shm").is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
     if let (true, Ok(shm), Ok(dev)) = (is_tmpfs, stat("/dev/shm"), stat("/dev"))
@@ -296,6 +296,7 @@ mod tests {
     use super::*;
     use crate::gang::Threads;
     use mw_sys::{Pages, Region};
+    use std::fs::File;
     use std::sync::Mutex;
 
     const MIB: usize = 1 << 20;

@@ -9,7 +9,7 @@ use mw_proc::inode_state::InodeState;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pinned::{Objects, Pinned};
 use mw_proc::zoneinfo::{Zone, Zoneinfo};
-use std::fs;
+use mw_sys::read_file;
 use std::path::Path;
 
 const NODES: &str = "/sys/devices/system/node";
@@ -23,7 +23,7 @@ pub(crate) fn thp_bytes() -> Option<usize> {
 /// Whether private memory may ask for transparent huge pages, and shared memory.
 pub(crate) fn thp_is_offered(shared: bool) -> Option<bool> {
     let file = if shared { "shmem_enabled" } else { "enabled" };
-    let choice = Choice::parse(&fs::read(format!("{THP}/{file}")).ok()?).ok()?;
+    let choice = Choice::parse(&read_file(format!("{THP}/{file}")).ok()?).ok()?;
     Some(!matches!(choice.selected()?, "never" | "deny"))
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
     let page = mw_sys::page_bytes();
     let order = (block_bytes / page).checked_ilog2()? as usize;
     let mut info = Buddyinfo::default();
-    info.parse_into(&fs::read("/proc/buddyinfo").ok()?).ok()?;
+    info.parse_into(&read_file("/proc/buddyinfo").ok()?).ok()?;
     let bytes = |(order, blocks): (usize, &u64)| blocks.saturating_mul((page as u64) << order);
     let blocks = info.zones.iter().flat_map(|zone| zone.values().iter().enumerate().skip(order));
     Some(blocks.map(bytes).sum::<u64>().saturating_add(unlisted_bytes().unwrap_or(0)))
@@ -48,7 +48,7 @@ fn unlisted_bytes() -> Option<u64> {
 
 fn zoneinfo() -> Option<Zoneinfo> {
     let mut info = Zoneinfo::default();
-    info.parse_into(&fs::read("/proc/zoneinfo").ok()?).ok()?;
+    info.parse_into(&read_file("/proc/zoneinfo").ok()?).ok()?;
     Some(info)
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
 
 /// `/proc/meminfo`.
 pub(crate) fn meminfo() -> Option<Meminfo> {
-    Meminfo::parse(&fs::read("/proc/meminfo").ok()?).ok()
+    Meminfo::parse(&read_file("/proc/meminfo").ok()?).ok()
 }
 
 /// Available memory in bytes: MemAvailable without the kernel objects in use that it counts; none
@@ -79,8 +79,8 @@ pub(crate) fn available_bytes() -> Option<u64> {
 }
 
 fn pinned_bytes(meminfo: &Meminfo) -> Option<u64> {
-    let dentries = DentryState::parse(&fs::read("/proc/sys/fs/dentry-state").ok()?).ok()?;
-    let inodes = fs::read("/proc/sys/fs/inode-state").ok();
+    let dentries = DentryState::parse(&read_file("/proc/sys/fs/dentry-state").ok()?).ok()?;
+    let inodes = read_file("/proc/sys/fs/inode-state").ok();
     let inodes = inodes.and_then(|text| InodeState::parse(&text).ok());
     let page_bytes = mw_sys::page_bytes() as u64;
     let objects = Objects { meminfo, dentries, inodes, slabs: None, tmpfs_inodes: 0, page_bytes };
@@ -123,13 +123,13 @@ pub(crate) fn node_pool(node: u32, page_bytes: usize) -> String {
 
 /// The processors of a node; none of one that does not exist.
 pub(crate) fn node_cpus(node: u32) -> Vec<u32> {
-    let text = fs::read(format!("{NODES}/node{node}/cpulist")).unwrap_or_default();
+    let text = read_file(format!("{NODES}/node{node}/cpulist")).unwrap_or_default();
     mw_proc::cpulist::parse(&text).unwrap_or_default()
 }
 
 /// The node of a processor, where the machine has several.
 pub(crate) fn own_node() -> Option<u32> {
-    let online = mw_proc::cpulist::parse(&fs::read(format!("{NODES}/online")).ok()?).ok()?;
+    let online = mw_proc::cpulist::parse(&read_file(format!("{NODES}/online")).ok()?).ok()?;
     if online.len() < 2 {
         return None;
     }
@@ -139,14 +139,15 @@ pub(crate) fn own_node() -> Option<u32> {
 
 /// Locked memory of this process, in bytes.
 pub(crate) fn locked_bytes() -> u64 {
-    let status = fs::read("/proc/self/status").ok();
+    let status = read_file("/proc/self/status").ok();
     let status = status.and_then(|text| mw_proc::status::Status::parse(&text).ok());
     status.and_then(|status| status.vm_lck_bytes).unwrap_or(0)
 }
 
 /// The number in a file.
 pub(crate) fn number(path: impl AsRef<Path>) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    let text = String::from_utf8(read_file(path).ok()?).ok()?;
+    text.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@
 use crate::region::Region;
 use crate::signals::{ALL_SIGNALS, swap_signal_mask};
 use rustix::thread::futex;
-use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most threads of one call, the caller's included.
@@ -94,17 +93,7 @@ fn start_all(starts: &[Start<'_>], wanted: usize, stacks: &Region) -> usize {
         // `start` and what it borrows: `EndAll` waits for that. The kernel stores there when the
         // thread is gone (clone(2), CLONE_CHILD_CLEARTID).
         #[allow(unsafe_code, reason = "clone(2) has no safe wrapper")]
-        let made = unsafe {
-            libc::clone(
-                enter,
-                top.cast(),
-                FLAGS,
-                std::ptr::from_ref(start).cast_mut().cast(),
-                null_mut::<libc::pid_t>(),
-                null_mut::<c_void>(),
-                start.alive.as_ptr(),
-            )
-        };
+        let made = unsafe { clone_thread(top, start) };
         if made < 0 {
             start.alive.store(0, Ordering::Relaxed);
             break;
@@ -115,11 +104,105 @@ fn start_all(starts: &[Start<'_>], wanted: usize, stacks: &Region) -> usize {
     workers
 }
 
-extern "C" fn enter(start: *mut c_void) -> c_int {
+/// clone(2), directly: sanitizers stand in for the C library's function, and take what it makes for a
+/// process.
+///
+/// # Safety
+/// `top` is the end of a stack that nobody uses, and aligned to 16 bytes; it and `start` outlive the
+/// thread.
+#[cfg(target_arch = "x86_64")]
+#[allow(
+    unsafe_code,
+    reason = "a thread begins on a stack of its own, which no function can return to"
+)]
+unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
+    let made: isize;
+    // SAFETY: the new thread has these registers but for its stack, and leaves by exit(2) without
+    // coming back; in this one the kernel changes rcx, r11 and the result alone (clone(2)).
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call {enter}",
+            "xor edi, edi",
+            "mov eax, {exit}",
+            "syscall",
+            "ud2",
+            "2:",
+            enter = sym enter,
+            exit = const libc::SYS_exit,
+            inlateout("rax") libc::SYS_clone as isize => made,
+            in("rdi") FLAGS as usize,
+            in("rsi") top,
+            in("rdx") 0_usize,
+            in("r10") start.alive.as_ptr(),
+            in("r8") 0_usize,
+            in("r12") std::ptr::from_ref(start),
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    made
+}
+
+#[cfg(target_arch = "aarch64")]
+#[allow(
+    unsafe_code,
+    reason = "a thread begins on a stack of its own, which no function can return to"
+)]
+unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
+    let made: isize;
+    // SAFETY: the new thread has these registers but for its stack, and leaves by exit(2) without
+    // coming back; in this one the kernel changes the result alone (clone(2)).
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x20",
+            "bl {enter}",
+            "mov x0, xzr",
+            "mov x8, {exit}",
+            "svc 0",
+            "brk 1",
+            "2:",
+            enter = sym enter,
+            exit = const libc::SYS_exit,
+            inlateout("x0") FLAGS as usize => made,
+            in("x1") top,
+            in("x2") 0_usize,
+            in("x3") 0_usize,
+            in("x4") start.alive.as_ptr(),
+            in("x8") libc::SYS_clone,
+            in("x20") std::ptr::from_ref(start),
+            lateout("lr") _,
+        );
+    }
+    made
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(unsafe_code, reason = "clone(2) has no safe wrapper")]
+unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
+    extern "C" fn begin(start: *mut std::ffi::c_void) -> c_int {
+        enter(start.cast());
+        0
+    }
+    let none = std::ptr::null_mut::<libc::pid_t>();
+    let given = std::ptr::from_ref(start).cast_mut().cast();
+    let alive = start.alive.as_ptr();
+    // SAFETY: the caller answers for the stack and for what the thread is given.
+    unsafe { libc::clone(begin, top.cast(), FLAGS, given, none, none, alive) as isize }
+}
+
+extern "C" fn enter(start: *const Start<'_>) {
     // SAFETY: `start_all` passes a pointer to a `Start` that outlives this thread, and of which
     // there are shared references alone.
     #[allow(unsafe_code, reason = "what clone(2) was given")]
-    let start = unsafe { &*start.cast::<Start<'_>>() };
+    let start = unsafe { &*start };
     let _ = rustix::thread::set_name(c"mw-helper");
     let mut workers = start.gate.load(Ordering::Acquire);
     while workers == 0 {
@@ -127,7 +210,6 @@ extern "C" fn enter(start: *mut c_void) -> c_int {
         workers = start.gate.load(Ordering::Acquire);
     }
     (start.body)(start.number, workers as usize);
-    0
 }
 
 /// Waits for every thread to be gone, as far as this process's memory is concerned.

@@ -12,6 +12,8 @@
 mod anonymous;
 mod bare_threads;
 mod child;
+mod direct;
+mod direct_file;
 mod existing;
 mod lease;
 mod mappings;
@@ -37,6 +39,8 @@ mod zero;
 pub use anonymous::Pages;
 pub use bare_threads::run_bare_threads;
 pub use child::{Usage, wait_with_usage};
+pub use direct::system_call;
+pub use direct_file::{DirectFile, read_file};
 pub use existing::{Fault, can_populate, populate_existing, want_huge_pages};
 pub use lease::is_only_open;
 pub use mappings::{Mapping, mapping_from};

@@ -1,8 +1,9 @@
 //! What is mapped at an address (`PROCMAP_QUERY`, linux/fs.h).
 
+use crate::direct::control;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// `_IOWR('f', 17, struct procmap_query)`, kernel 6.11.
 const PROCMAP_QUERY: libc::c_ulong = 0xC068_6611;
@@ -66,9 +67,8 @@ pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<M
     // SAFETY: `query` is as the kernel defines it and says its size; no name and no build ID is
     // asked for, so that nothing else is written.
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
-    let asked = unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
-    if asked < 0 {
-        let error = io::Error::last_os_error();
+    let asked = unsafe { control(maps, PROCMAP_QUERY, &raw mut query) };
+    if let Err(error) = asked {
         return if error.kind() == io::ErrorKind::NotFound { Ok(None) } else { Err(error) };
     }
     let number = |value: u64| usize::try_from(value).map_err(io::Error::other);

@@ -1,8 +1,9 @@
 //! What a range's page tables say (ioctl_pagemap_scan(2)).
 
-use std::fs::File;
+use crate::direct::control;
+use crate::direct_file::DirectFile;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`, kernel 6.7.
 const PAGEMAP_SCAN: libc::c_ulong = 0xC060_6610;
@@ -56,7 +57,7 @@ pub(crate) fn absent_bytes(start: usize, bytes: usize) -> io::Result<usize> {
 
 /// How many bytes match the categories of `scan`.
 fn count(start: usize, bytes: usize, scan: Scan) -> io::Result<usize> {
-    let pagemap = File::open("/proc/self/pagemap")?;
+    let pagemap = DirectFile::open("/proc/self/pagemap")?;
     let end = start.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)? as u64;
     let (mut at, mut matching) = (start as u64, 0);
     while at < end {
@@ -74,8 +75,7 @@ fn count(start: usize, bytes: usize, scan: Scan) -> io::Result<usize> {
         // regions as `vec_len` says, alive over the call; the scan changes no page
         // (ioctl_pagemap_scan(2)).
         #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
-        let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
-        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        let count = unsafe { control(pagemap.as_fd(), PAGEMAP_SCAN, &raw mut scan) }?;
         matching += found.iter().take(count).map(|found| found.end - found.start).sum::<u64>();
         if scan.walk_end <= at {
             break;

@@ -1,5 +1,6 @@
 //! Threads that no signal is delivered to.
 
+use crate::direct::system_call;
 use std::io;
 use std::mem::MaybeUninit;
 
@@ -84,12 +85,11 @@ pub(crate) fn swap_signal_mask(mask: u64) -> u64 {
     // SAFETY: both masks are live and of the size that is said (rt_sigprocmask(2)).
     #[allow(unsafe_code, reason = "pthread_sigmask(3) leaves out two signals")]
     unsafe {
-        libc::syscall(
+        let (new, old) = (&raw const mask, &raw mut before);
+        let (how, size) = (libc::SIG_SETMASK as usize, size_of::<u64>());
+        system_call(
             libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            &raw mut before,
-            size_of::<u64>(),
+            [how, new.expose_provenance(), old.expose_provenance(), size],
         )
     };
     before
@@ -136,13 +136,8 @@ fn has_default_action(signal: u64) -> bool {
     // SAFETY: nothing is set, and `action` is longer than what is written (rt_sigaction(2)).
     #[allow(unsafe_code, reason = "sigaction(3) leaves out two signals")]
     let asked = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigaction,
-            signal,
-            std::ptr::null::<usize>(),
-            action.as_mut_ptr(),
-            size_of::<u64>(),
-        )
+        let place = action.as_mut_ptr().expose_provenance();
+        system_call(libc::SYS_rt_sigaction, [signal as usize, 0, place, size_of::<u64>()])
     };
     asked == 0 && action[0] == libc::SIG_DFL
 }

@@ -12,7 +12,6 @@ use elf::Kind;
 use library::Library;
 use mw_pool::Client;
 use program::Program;
-use rustix::thread::{SecureComputingMode, secure_computing_mode};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -105,7 +104,15 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
             Some(HugePolicy::Never) | None => None,
         },
     );
-    set(SECCOMP, (is_filtered() && filter_allows(&library.path)).then(|| "tried".into()));
+    let filters = filters();
+    let tried = filters > 0 && filter_allows(&library.path);
+    if args.stats && filters > 0 && !tried {
+        // The library itself could end the command by saying so.
+        eprintln!(
+            "memwright: nothing will be done: a seccomp filter does not let the library work"
+        );
+    }
+    set(SECCOMP, tried.then(|| filters.to_string().into()));
 }
 
 /// The library before whatever was to be loaded already, once.
@@ -121,9 +128,18 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
     all
 }
 
-/// Whether a filter of system calls is installed.
-fn is_filtered() -> bool {
-    secure_computing_mode().is_ok_and(|mode| mode != SecureComputingMode::Disabled)
+/// How many filters of system calls are installed, for this process and so for the command. The library
+/// goes by the same line of the same file.
+fn filters() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let number = |name| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse::<u32>().ok()
+    };
+    match number("Seccomp:") {
+        None | Some(0) => 0,
+        Some(_) => number("Seccomp_filters:").unwrap_or(1).max(1),
+    }
 }
 
 /// Whether it lets the library work: tried by a process of our own, which it may end.

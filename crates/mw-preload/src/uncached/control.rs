@@ -2,6 +2,7 @@
 
 use super::{Way, system};
 use crate::apart::apart;
+use crate::seccomp::{Working, is_confined};
 use crate::settings;
 use mw_iotune::{Control, OFF, READ_AGAIN, TABLE_MAX_BYTES};
 use std::cell::UnsafeCell;
@@ -66,7 +67,7 @@ pub(super) enum Known {
 #[inline]
 pub(crate) fn is_off() -> bool {
     let floor = CONTROL.floor.load(Relaxed);
-    floor == OFF || (floor == READ_AGAIN && is_off_in_the_new_table())
+    floor == OFF || is_confined() || (floor == READ_AGAIN && is_off_in_the_new_table())
 }
 
 /// Whether no reads go uncached.
@@ -93,11 +94,9 @@ pub(super) fn has_dontcache() -> bool {
 
 /// Reads the table when the library is loaded: whoever has descriptors then has no other thread.
 pub(crate) fn begin() {
-    if crate::seccomp::allows() {
-        let release = rustix::system::uname();
-        DONTCACHE.store(is_sound(release.release().to_bytes()), Relaxed);
-        CONTROL.floor.store(TABLE.hold(read).unwrap_or(OFF), Relaxed);
-    }
+    let release = rustix::system::uname();
+    DONTCACHE.store(is_sound(release.release().to_bytes()), Relaxed);
+    CONTROL.floor.store(TABLE.hold(read).unwrap_or(OFF), Relaxed);
 }
 
 /// Whether a release of the kernel, such as `6.18.3-generic`, has a sound RWF_DONTCACHE.
@@ -110,6 +109,7 @@ fn is_sound(release: &[u8]) -> bool {
 
 #[cold]
 fn is_off_in_the_new_table() -> bool {
+    let Some(_working) = Working::begin() else { return true };
     // Whoever asks once more in the meantime is heard: the number is 0 again then.
     if CONTROL.floor.compare_exchange(READ_AGAIN, OFF, Relaxed, Relaxed).is_ok() {
         // Without a thread to be had what was there before holds on.

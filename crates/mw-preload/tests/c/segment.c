@@ -63,6 +63,10 @@ static void alone(int flags) {
     about.shm_perm.mode = 0600;
     shmctl(id, IPC_SET, &about);
 
+    refused("from nowhere", shmctl(id, IPC_SET, (void *)8) < 0);
+    refused("from null", shmctl(id, IPC_SET, NULL) < 0);
+    refused("to nowhere", shmctl(id, IPC_STAT, (void *)8) < 0);
+
     /* Where nothing is, and where something is. */
     char *place = mmap(NULL, bytes + 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *aligned = (char *)(((uintptr_t)place + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));

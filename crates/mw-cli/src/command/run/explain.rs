@@ -64,7 +64,7 @@ fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String
     }
     let filtered = library
         .as_ref()
-        .is_ok_and(|library| super::is_filtered() && !super::filter_allows(&library.path));
+        .is_ok_and(|library| super::filters() > 0 && !super::filter_allows(&library.path));
     if filtered {
         obstacles.push("a filter of system calls (seccomp) does not let the library work".into());
     }
