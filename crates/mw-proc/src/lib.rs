@@ -38,6 +38,7 @@ pub mod extfrag;
 pub mod limits;
 pub mod maps;
 pub mod meminfo;
+pub mod mountinfo;
 pub mod mounts;
 pub mod number;
 pub mod orders;
