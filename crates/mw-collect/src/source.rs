@@ -81,6 +81,11 @@ impl Source {
         Ok(Self { kind, root: root.to_owned(), dir, patience: 1 })
     }
 
+    /// The same root, for another thread.
+    pub(crate) fn again(&self) -> std::io::Result<Self> {
+        Ok(Self { root: self.root.clone(), dir: self.dir.try_clone()?, ..*self })
+    }
+
     /// Live machine or captured tree.
     pub fn kind(&self) -> OriginKind {
         self.kind

@@ -1,7 +1,8 @@
 //! Threads that do not run because they cannot: blocked in the kernel (D) or stopped (T, t).
 
-use crate::process::{Stat, Text, numbers};
+use crate::process::{Stat, TaskFiles, Text, next_batch, numbers};
 use mw_model::{BlockedTask, Missing};
+use mw_sys::ASIDE_TASK;
 use std::collections::HashMap;
 use std::fs::ReadDir;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ pub struct Blocked {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+pub(crate) struct Key {
     tid: u32,
     task: String,
     state: char,
@@ -37,17 +38,22 @@ struct Key {
 impl Blocked {
     /// Looks at all threads once, for as long as `limit`: about 8 µs each. Where that is not enough
     /// the next look goes on, so that several see what one does not; together they count as one.
-    pub fn look(&mut self, limit: Duration) {
+    pub fn look(&mut self, files: &mut TaskFiles, limit: Duration) {
         let deadline = Instant::now() + limit;
         let Some(mut processes) = self.processes() else { return };
-        let (mut text, mut threads) = (Text::default(), 0);
+        let (mut batch, mut threads) = (Vec::new(), 0);
         while threads < MAX_THREADS && Instant::now() < deadline {
-            let Some(entry) = processes.next() else {
+            let more = next_batch(&mut processes, &mut batch);
+            let questions: Vec<_> = batch.iter().map(|pid| (*pid, deadline)).collect();
+            for found in files.blocked.ask(&questions).into_iter().flatten() {
+                threads += found.threads;
+                self.hidden |= found.hidden;
+                found.blocked.into_iter().for_each(|key| self.count(key));
+            }
+            if !more {
                 self.complete = true;
                 return;
-            };
-            let pid = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
-            threads += pid.map_or(0, |pid| self.process(pid, deadline, &mut text));
+            }
         }
         self.left = Some(processes);
     }
@@ -58,32 +64,6 @@ impl Blocked {
             self.looks = self.looks.saturating_add(1);
             std::fs::read_dir("/proc").ok()
         })
-    }
-
-    /// Looks at the threads of a process; how many there are.
-    fn process(&mut self, pid: u32, deadline: Instant, text: &mut Text) -> usize {
-        let Some(main) = self.thread(pid, pid, text) else { return 1 };
-        if main.threads < 2 {
-            return 1;
-        }
-        let mut threads = 1;
-        for tid in numbers(&format!("/proc/{pid}/task"), deadline).filter(|tid| *tid != pid) {
-            self.thread(pid, tid, text);
-            threads += 1;
-        }
-        threads
-    }
-
-    /// Looks at one thread, and keeps it where it is blocked.
-    fn thread(&mut self, pid: u32, tid: u32, text: &mut Text) -> Option<Stat> {
-        let stat = Stat::parse(text.read(&format!("/proc/{pid}/task/{tid}/stat"))?)?;
-        if matches!(stat.state, 'D' | 'T' | 't') {
-            let stack = text.read(&format!("/proc/{pid}/task/{tid}/stack"));
-            self.hidden |= stack.is_none();
-            let stack = stack.map(functions).unwrap_or_default();
-            self.count(Key { tid, task: stat.comm.clone(), state: stat.state, stack });
-        }
-        Some(stat)
     }
 
     fn count(&mut self, key: Key) {
@@ -120,6 +100,42 @@ impl Blocked {
     }
 }
 
+/// What a look at one process found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    threads: usize,
+    blocked: Vec<Key>,
+    /// Whether a stack could not be read.
+    hidden: bool,
+}
+
+/// Looks at the threads of a process.
+pub(crate) fn look(pid: u32, deadline: Instant) -> Found {
+    let (mut found, mut text) = (Found::default(), Text::default());
+    let main = found.thread(pid, pid, &mut text);
+    if main.is_some_and(|main| main.threads > 1) {
+        for tid in numbers(&format!("/proc/{pid}/task"), deadline).filter(|tid| *tid != pid) {
+            found.thread(pid, tid, &mut text);
+        }
+    }
+    found
+}
+
+impl Found {
+    /// Looks at one thread, and keeps it where it is blocked.
+    fn thread(&mut self, pid: u32, tid: u32, text: &mut Text) -> Option<Stat> {
+        self.threads += 1;
+        let stat = Stat::parse(text.read(&format!("/proc/{pid}/task/{tid}/stat"))?)?;
+        if matches!(stat.state, 'D' | 'T' | 't') && stat.comm != ASIDE_TASK {
+            let stack = text.read(&format!("/proc/{pid}/task/{tid}/stack"));
+            self.hidden |= stack.is_none();
+            let stack = stack.map(functions).unwrap_or_default();
+            self.blocked.push(Key { tid, task: stat.comm.clone(), state: stat.state, stack });
+        }
+        Some(stat)
+    }
+}
+
 /// `[<0>] do_exit+0x17/0x20 [module]`, a line each, innermost first.
 fn functions(stack: &str) -> Vec<String> {
     let function = |line: &str| {
@@ -152,9 +168,10 @@ mod tests {
     #[test]
     fn a_look_that_runs_out_of_time_says_so() {
         let mut blocked = Blocked::default();
-        blocked.look(Duration::ZERO);
+        let mut files = TaskFiles::start().unwrap();
+        blocked.look(&mut files, Duration::ZERO);
         assert_eq!(blocked.missing().len(), 1);
-        blocked.look(Duration::from_secs(10));
+        blocked.look(&mut files, Duration::from_secs(10));
         assert!(blocked.missing().iter().all(|missing| missing.what == STACK));
         assert_eq!(blocked.looks, 1, "the second went on where the first had ended");
     }

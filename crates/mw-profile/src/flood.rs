@@ -2,7 +2,7 @@
 
 use crate::names::Names;
 use crate::paths::Paths;
-use mw_model::FloodShare;
+use mw_model::{FloodShare, Missing};
 use std::collections::{HashMap, VecDeque};
 
 /// The minute in buckets that age together.
@@ -74,6 +74,11 @@ impl Flood {
         while self.buckets.front().is_some_and(|bucket| bucket.number < oldest) {
             self.buckets.pop_front();
         }
+    }
+
+    /// What cannot be looked into for paths.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        self.paths.missing()
     }
 
     /// Looks for the paths of files that are new, while their writers live.

@@ -40,7 +40,7 @@ mod waits;
 
 pub use blocked::Blocked;
 pub use difference::{MAX_SHIFTS, difference};
-pub use process::MAX_TASKS;
+pub use process::{MAX_TASKS, TaskFiles};
 pub use profiler::{Evidence, Options, Profiler};
 pub use tasks::{LOOK, Tasks};
 pub use taskstats::delays_off;

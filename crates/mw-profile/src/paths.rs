@@ -1,9 +1,18 @@
 //! Paths of files that are known by device and inode, found among what a process has open or
 //! mapped.
+//!
+//! The file itself is never asked: a file system that does not respond would hold up whoever asks,
+//! beyond all signals. The kernel's tables say as much: `fdinfo` has the mount and, from 5.14 on,
+//! the inode of an open file, `mountinfo` the device of a mount, and a link below `fd` is only read.
 
-use rustix::fs::{AtFlags, CWD};
-use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use crate::process::unanswered;
+use mw_model::Missing;
+use mw_sys::Aside;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Files whose path is remembered, found or not.
 const MAX_FILES: usize = 2048;
@@ -15,8 +24,10 @@ const MAX_TRIES: u32 = 4;
 const MAX_DESCRIPTORS: usize = 512;
 /// Processes that are looked into at a time.
 const LOOKS: usize = 8;
-/// Bytes of a process's maps that are read.
-const MAX_MAPS_BYTES: u64 = 1 << 20;
+/// How long one process may take: its maps may wait for one of its locks.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Bytes of a process's maps, or of its mounts, that are read.
+const MAX_TABLE_BYTES: u64 = 1 << 20;
 
 type File = (u32, u64);
 
@@ -27,10 +38,19 @@ struct Known {
 }
 
 /// Paths, by device as the kernel keeps it inside, and inode.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Paths {
     known: HashMap<File, Known>,
     wanted: VecDeque<(u32, File)>,
+    finder: io::Result<Aside<File, Option<String>>>,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        let find = |pid, file: &File| opened(pid, *file).or_else(|| mapped(pid, *file));
+        let finder = Aside::new(PATIENCE, find);
+        Self { known: HashMap::new(), wanted: VecDeque::new(), finder }
+    }
 }
 
 impl Paths {
@@ -47,16 +67,20 @@ impl Paths {
 
     /// Looks into the processes that use the files asked for.
     pub(crate) fn find(&mut self) {
-        for _ in 0..LOOKS {
-            let Some((pid, file)) = self.wanted.pop_front() else { return };
+        let looks = self.wanted.len().min(LOOKS);
+        let Ok(finder) = self.finder.as_mut() else { return };
+        if looks == 0 {
+            return;
+        }
+        let questions: Vec<_> = self.wanted.drain(..looks).collect();
+        for ((_, file), path) in questions.iter().zip(finder.ask(&questions)) {
             if self.known.len() >= MAX_FILES {
                 self.known.clear();
             }
-            let path = opened(pid, file).or_else(|| mapped(pid, file));
-            let known = self.known.entry(file).or_default();
+            let known = self.known.entry(*file).or_default();
             known.tries += 1;
             if known.path.is_none() {
-                known.path = path;
+                known.path = path.flatten();
             }
         }
     }
@@ -65,6 +89,15 @@ impl Paths {
     pub(crate) fn path(&self, device: u32, inode: u64) -> String {
         let path = self.known.get(&(device, inode)).and_then(|known| known.path.clone());
         path.unwrap_or_else(|| format!("{}:{}:{inode}", major(device), minor(device)))
+    }
+
+    /// What cannot be looked into.
+    pub(crate) fn missing(&self) -> Option<Missing> {
+        const WHAT: &str = "/proc/PID/fdinfo and maps";
+        match &self.finder {
+            Ok(finder) => unanswered(WHAT, finder.stuck()),
+            Err(error) => Some(Missing::failed(WHAT, error.to_string())),
+        }
     }
 }
 
@@ -76,26 +109,92 @@ fn minor(device: u32) -> u32 {
     device & 0xf_ffff
 }
 
+/// Mounts that a process sees.
+#[derive(Debug, Default)]
+struct Mounts {
+    /// Those of the device that is looked for.
+    of_device: HashSet<u32>,
+    others: HashSet<u32>,
+    /// Whether the device's files may be asked: on a disk, and not served by a program.
+    local: bool,
+}
+
+impl Mounts {
+    /// `29 1 254:1 / / rw shared:1 - ext4 /dev/vda1 rw`.
+    fn parse(mountinfo: &str, device: u32) -> Self {
+        let number = format!("{}:{}", major(device), minor(device));
+        let mut mounts = Self::default();
+        for line in mountinfo.lines() {
+            let mut words = line.split(' ');
+            let Some(id) = words.next().and_then(|id| id.parse().ok()) else { continue };
+            if words.nth(1) != Some(number.as_str()) {
+                mounts.others.insert(id);
+                continue;
+            }
+            let kind = words.skip_while(|word| *word != "-").nth(1);
+            mounts.local |= major(device) != 0 && kind.is_some_and(|kind| !kind.contains("fuse"));
+            mounts.of_device.insert(id);
+        }
+        mounts
+    }
+}
+
+/// What `/proc/PID/fdinfo/FD` says.
+fn field(fdinfo: &str, name: &str) -> Option<u64> {
+    fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
 fn opened(pid: u32, (device, inode): File) -> Option<String> {
-    let device = rustix::fs::makedev(major(device), minor(device));
-    let is_it = |link: &Path| {
-        rustix::fs::statat(CWD, link, AtFlags::empty())
-            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (device, inode))
-    };
-    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let mut links = links.take(MAX_DESCRIPTORS).filter_map(|link| Some(link.ok()?.path()));
-    text(std::fs::read_link(links.find(|link| is_it(link))?).ok()?)
+    let mounts = Mounts::parse(&table(&format!("/proc/{pid}/mountinfo"))?, device);
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
+    let descriptors = descriptors
+        .take(MAX_DESCRIPTORS)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut likely = None;
+    for descriptor in descriptors {
+        let Some((mount, found)) = mount_and_inode(pid, &descriptor, &mounts) else { continue };
+        if found != inode || mounts.others.contains(&mount) {
+            continue;
+        }
+        // Mounts of the kernel's own, as of shared memory, and those of other namespaces are not in
+        // the process's list.
+        let is_sure = mounts.of_device.contains(&mount);
+        likely = Some(descriptor);
+        if is_sure {
+            break;
+        }
+    }
+    text(std::fs::read_link(format!("/proc/{pid}/fd/{}", likely?)).ok()?)
+}
+
+fn mount_and_inode(pid: u32, descriptor: &str, mounts: &Mounts) -> Option<(u32, u64)> {
+    let fdinfo = table(&format!("/proc/{pid}/fdinfo/{descriptor}"))?;
+    let mount = u32::try_from(field(&fdinfo, "mnt_id:")?).ok()?;
+    let is_local = mounts.local && mounts.of_device.contains(&mount);
+    let inode = field(&fdinfo, "ino:")
+        .or_else(|| is_local.then(|| asked(&format!("/proc/{pid}/fd/{descriptor}")))?);
+    Some((mount, inode?))
+}
+
+/// The inode of a file on a disk, where the kernel's tables do not have it.
+fn asked(link: &str) -> Option<u64> {
+    let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some(stat.stx_ino)
 }
 
 /// `7f0c4a000000-7f0c4a200000 rw-s 00000000 fe:01 131   /var/lib/data`.
 fn mapped(pid: u32, (device, inode): File) -> Option<String> {
-    use std::io::Read;
-    let mut maps = String::new();
-    let file = std::fs::File::open(format!("/proc/{pid}/maps")).ok()?;
-    file.take(MAX_MAPS_BYTES).read_to_string(&mut maps).ok()?;
+    let maps = table(&format!("/proc/{pid}/maps"))?;
     let numbers = format!("{:02x}:{:02x} {inode} ", major(device), minor(device));
     let line = maps.lines().find(|line| line.contains(&numbers))?;
     Some(line.split_once(&numbers)?.1.trim_start().to_owned())
+}
+
+fn table(path: &str) -> Option<String> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(MAX_TABLE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn text(path: PathBuf) -> Option<String> {
@@ -105,7 +204,67 @@ fn text(path: PathBuf) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_test::{HUNG_FILE, HungMount, own_mounts};
     use std::os::unix::fs::MetadataExt;
+    use std::time::Instant;
+
+    const MOUNTINFO: &str = "\
+21 1 254:1 / / rw shared:1 - ext4 /dev/vda1 rw
+22 21 0:50 / /mnt/a b rw - fuse.sshfs host:/ rw
+23 21 8:3 / /win rw master:2 shared:9 - fuseblk /dev/sda3 rw
+junk
+24 21 254:1 /srv /srv rw - ext4 /dev/vda1 rw
+";
+
+    #[test]
+    fn mounts_of_a_device_are_found() {
+        let check = |device: u32, ids: &[u32], local: bool| {
+            let mounts = Mounts::parse(MOUNTINFO, device);
+            assert_eq!(mounts.of_device, ids.iter().copied().collect());
+            assert_eq!((mounts.others.len(), mounts.local), (4 - ids.len(), local));
+        };
+        check(254 << 20 | 1, &[21, 24], true);
+        check(50, &[22], false);
+        check(8 << 20 | 3, &[23], false);
+        check(9, &[], false);
+    }
+
+    #[test]
+    fn a_file_of_shared_memory_has_a_name() {
+        let memory = rustix::fs::memfd_create("mw-paths", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let memory = std::fs::File::from(memory);
+        let file = file(&memory.metadata().unwrap());
+        assert_eq!(opened(std::process::id(), file).unwrap(), "/memfd:mw-paths (deleted)");
+        assert_eq!(
+            asked("/proc/self/exe"),
+            std::fs::metadata("/proc/self/exe").unwrap().ino().into()
+        );
+    }
+
+    /// Whoever asks such a file waits until its file system answers, whatever signal comes.
+    #[test]
+    fn a_file_system_that_hangs_is_not_asked() {
+        let dir = tempfile::TempDir::new().unwrap();
+        own_mounts();
+        let mount = HungMount::at(dir.path());
+        let theirs = std::fs::File::open(dir.path().join(HUNG_FILE)).unwrap();
+        let ours = tempfile::NamedTempFile::new().unwrap();
+        let (hung, well) =
+            (file(&theirs.metadata().unwrap()), file(&ours.as_file().metadata().unwrap()));
+        mount.hang();
+        let mut paths = Paths::default();
+        let begun = Instant::now();
+        for file in [hung, well] {
+            paths.want(std::process::id(), file.0, file.1);
+        }
+        paths.find();
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert_eq!(paths.path(well.0, well.1), ours.path().to_str().unwrap());
+        assert!(paths.path(hung.0, hung.1).ends_with(HUNG_FILE), "{}", paths.path(hung.0, hung.1));
+        assert_eq!(paths.missing(), None);
+        drop(mount);
+        drop(theirs);
+    }
 
     /// The device of a file as the kernel keeps it inside.
     fn file(meta: &std::fs::Metadata) -> File {

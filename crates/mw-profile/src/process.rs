@@ -1,8 +1,13 @@
 //! Processes and threads as /proc says, read within bounds of number and time.
 
-use std::fs::File;
+use crate::blocked::{self, Found};
+use crate::tasks::{self, Seen};
+use mw_model::Missing;
+use mw_sys::Aside;
+use std::fs::{File, ReadDir};
+use std::io;
 use std::io::Read;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Processes that are looked at.
 pub const MAX_TASKS: usize = 10_000;
@@ -62,6 +67,63 @@ impl Text {
         self.text.push_str(&String::from_utf8_lossy(&self.bytes));
         Some(&self.text)
     }
+}
+
+/// Reads what /proc says of processes, on threads apart: each of its files may wait for a lock of its
+/// process ([`mw_sys::Aside`]).
+#[derive(Debug)]
+pub struct TaskFiles {
+    pub(crate) uses: Aside<(), Option<Seen>>,
+    pub(crate) blocked: Aside<Instant, Found>,
+}
+
+/// Longer than a process takes on a machine that is short of memory.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+impl TaskFiles {
+    /// Processes asked about at a time: waking the thread that reads costs as much as reading five.
+    pub(crate) const BATCH: usize = 64;
+
+    /// Ready to read.
+    ///
+    /// # Errors
+    /// The kernel gives no thread.
+    pub fn start() -> io::Result<Self> {
+        let blocked = |pid, deadline: &Instant| blocked::look(pid, *deadline);
+        Ok(Self {
+            uses: Aside::new(PATIENCE, |pid, ()| tasks::look(pid))?,
+            blocked: Aside::new(PATIENCE, blocked)?,
+        })
+    }
+
+    /// The processes that nothing is said of.
+    pub fn missing(&self) -> Option<Missing> {
+        let stuck = [self.uses.stuck(), self.blocked.stuck()].concat();
+        unanswered("/proc/PID", stuck)
+    }
+}
+
+/// That nothing is said of some processes.
+pub(crate) fn unanswered(what: &str, mut pids: Vec<u32>) -> Option<Missing> {
+    pids.sort_unstable();
+    pids.dedup();
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let why = "the kernel does not answer: the process is within a system call that waits, possibly \
+               for a file system that does not respond";
+    (!pids.is_empty())
+        .then(|| Missing::failed(format!("{what} of process {}", pids.join(", ")), why))
+}
+
+/// The next processes of /proc, at most a batch; whether there may be more.
+pub(crate) fn next_batch(entries: &mut ReadDir, batch: &mut Vec<u32>) -> bool {
+    batch.clear();
+    for entry in entries {
+        batch.extend(entry.ok().and_then(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
+        if batch.len() == TaskFiles::BATCH {
+            return true;
+        }
+    }
+    false
 }
 
 /// Numbers of the processes, or of a process's threads, below `dir`; ends at `deadline`.

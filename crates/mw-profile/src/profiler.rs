@@ -7,7 +7,7 @@ use crate::reader::{Reader, Seen};
 use crate::symbols::{Symbols, visible};
 use crate::table::{Span, Table};
 use mw_model::{FloodShare, KernelWait, Missing, Profile};
-use mw_sys::Event;
+use mw_sys::{Event, join_within};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +21,9 @@ const CALM: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_millis(100);
 /// The reader's stack: the process may be locked in memory with all of it.
 const STACK_BYTES: usize = 256 << 10;
+/// How long the reader may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// How much is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -164,6 +167,11 @@ impl Profiler {
         reader.flood(now_ns())
     }
 
+    /// The processes that cannot be looked into for the paths of their files.
+    pub fn flood_missing(&self) -> Option<Missing> {
+        self.shared.reader().flood_missing()
+    }
+
     /// Records that were lost since the start. It takes no lock.
     pub fn lost_records(&self) -> u64 {
         self.shared.lost_records.load(Ordering::Relaxed)
@@ -175,8 +183,7 @@ impl Drop for Profiler {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // A reader that panicked has nothing left to give.
-            let _ = thread.join();
+            join_within(thread, GRACE);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::points::{Said, Zones};
 use crate::records::{Record, Sample, records};
 use crate::table::{Span, Table};
 use crate::waits::{Step, Waits};
-use mw_model::{FloodShare, KernelWait, WaitKind};
+use mw_model::{FloodShare, KernelWait, Missing, WaitKind};
 use std::time::{Duration, Instant};
 
 /// Records of tracepoints that wait for their turn in time; more are dropped and counted.
@@ -256,6 +256,11 @@ impl Reader {
     pub(crate) fn flood(&mut self, now_ns: u64) -> Vec<FloodShare> {
         let names = &self.names;
         self.flood.shares(now_ns, |name| names.text(name).to_owned())
+    }
+
+    /// What cannot be looked into for the paths of its files.
+    pub(crate) fn flood_missing(&self) -> Option<Missing> {
+        self.flood.missing()
     }
 
     /// Records lost since the start.

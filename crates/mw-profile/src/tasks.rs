@@ -1,6 +1,6 @@
 //! What processes used between two looks.
 
-use crate::process::{MAX_TASKS, Stat, Text};
+use crate::process::{MAX_TASKS, Stat, TaskFiles, Text, next_batch};
 use crate::taskstats::{self, Taskstats};
 use mw_model::{Delays, Missing, TaskUse};
 use std::collections::HashMap;
@@ -23,8 +23,9 @@ pub struct Tasks {
     no_delays: Option<Missing>,
 }
 
+/// One process.
 #[derive(Debug, Clone)]
-struct Seen {
+pub(crate) struct Seen {
     stat: Stat,
     written_bytes: Option<u64>,
     delays: Option<Delays>,
@@ -33,31 +34,29 @@ struct Seen {
 impl Tasks {
     /// Looks at all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
     /// each. Later ones, which are mostly the younger, are left to [`Self::go_on`] then.
-    pub fn look(limit: Duration) -> Self {
+    pub fn look(files: &mut TaskFiles, limit: Duration) -> Self {
         let mut tasks = Self { left: std::fs::read_dir("/proc").ok(), ..Self::default() };
-        tasks.go_on(limit);
+        tasks.go_on(files, limit);
         tasks
     }
 
     /// Looks at those that there was no time for yet, for as long as `limit`; at once where there
     /// are none.
-    pub fn go_on(&mut self, limit: Duration) {
+    pub fn go_on(&mut self, files: &mut TaskFiles, limit: Duration) {
         let deadline = Instant::now() + limit;
         let Some(mut left) = self.left.take() else { return };
-        let mut text = Text::default();
-        while self.seen.len() < MAX_TASKS {
+        let (mut batch, mut more) = (Vec::new(), true);
+        while more && self.seen.len() < MAX_TASKS {
             if Instant::now() >= deadline {
                 self.left = Some(left);
                 return;
             }
-            let Some(entry) = left.next() else {
-                self.complete = true;
-                break;
-            };
-            let pid = entry.ok().and_then(|entry| entry.file_name().to_str()?.parse().ok());
-            let seen = pid.and_then(|pid| Some((pid, look(pid, &mut text)?)));
-            self.seen.extend(seen);
+            more = next_batch(&mut left, &mut batch);
+            let questions: Vec<_> = batch.iter().map(|pid| (*pid, ())).collect();
+            let seen = batch.iter().zip(files.uses.ask(&questions));
+            self.seen.extend(seen.filter_map(|(pid, seen)| Some((*pid, seen.flatten()?))));
         }
+        self.complete |= !more;
         match Taskstats::open() {
             Ok(Some(taskstats)) => self.ask_delays(&taskstats, deadline),
             Ok(None) => {}
@@ -108,7 +107,8 @@ impl Tasks {
     }
 }
 
-fn look(pid: u32, text: &mut Text) -> Option<Seen> {
+pub(crate) fn look(pid: u32) -> Option<Seen> {
+    let mut text = Text::default();
     let stat = Stat::parse(text.read(&format!("/proc/{pid}/stat"))?)?;
     // Threads of the kernel have no memory of their own and write for others.
     let writes = stat.resident_pages > 0;
@@ -203,9 +203,10 @@ mod tests {
 
     #[test]
     fn a_look_that_runs_out_of_time_says_so() {
-        let mut hurried = Tasks::look(Duration::ZERO);
+        let mut files = TaskFiles::start().unwrap();
+        let mut hurried = Tasks::look(&mut files, Duration::ZERO);
         assert!(hurried.missing()[0].why.contains("after 0 processes"));
-        hurried.go_on(Duration::from_secs(10));
+        hurried.go_on(&mut files, Duration::from_secs(10));
         let missing = hurried.missing();
         assert!(missing.iter().all(|missing| missing.what == "taskstats"), "{missing:?}");
         assert!(hurried.seen.contains_key(&std::process::id()));

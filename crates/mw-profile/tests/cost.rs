@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Busy, privileged, with_tracefs};
-use mw_profile::{Blocked, LOOK, Options, Profiler, Tasks};
+use mw_profile::{Blocked, LOOK, Options, Profiler, TaskFiles, Tasks};
 use mw_test::alone;
 use std::fs;
 use std::io::{Seek, Write};
@@ -75,10 +75,10 @@ fn it_is_cheap() {
     profiler.baseline().unwrap();
     let baseline = now.elapsed();
     let now = Instant::now();
-    let tasks = Tasks::look(LOOK);
+    let tasks = Tasks::look(&mut TaskFiles::start().unwrap(), LOOK);
     let look = now.elapsed();
     let now = Instant::now();
-    Blocked::default().look(LOOK);
+    Blocked::default().look(&mut TaskFiles::start().unwrap(), LOOK);
     let blocked = now.elapsed();
     println!("reader: {:.4}% of a processor, {:.3}% in a stall", share * 100.0, during * 100.0);
     println!(

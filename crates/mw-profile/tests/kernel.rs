@@ -6,7 +6,7 @@ mod common;
 
 use common::{Busy, Setting, privileged, with_tracefs};
 use mw_model::{Profile, WaitKind};
-use mw_profile::{Blocked, Options, Profiler, Tasks, delays_off};
+use mw_profile::{Blocked, Options, Profiler, TaskFiles, Tasks, delays_off};
 use mw_test::{Cgroup, alone};
 use std::fs;
 use std::io::Write;
@@ -168,7 +168,7 @@ fn a_stopped_task_is_found_in_every_look() {
     common::stop(pid);
     let mut blocked = Blocked::default();
     for _ in 0..3 {
-        blocked.look(Duration::from_secs(5));
+        blocked.look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5));
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -181,11 +181,11 @@ fn a_stopped_task_is_found_in_every_look() {
 
 #[test]
 fn what_a_task_used_is_the_difference_of_two_looks() {
-    let before = Tasks::look(Duration::from_secs(5));
+    let before = Tasks::look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5));
     let busy = Busy::reading_zero();
     let memory = vec![1_u8; 32 * MIB];
     busy.for_ms(200);
-    let uses = Tasks::look(Duration::from_secs(5)).since(&before);
+    let uses = Tasks::look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5)).since(&before);
     drop(busy);
     let used = uses.iter().find(|used| used.pid == std::process::id()).unwrap();
     assert!(used.system_ms > 50, "{used:?}");
@@ -202,15 +202,19 @@ fn delays_are_seen_where_the_kernel_accounts_them() {
     let Some(accounting) = Setting::of("/proc/sys/kernel/task_delayacct") else { return };
     accounting.set("0");
     assert!(delays_off().unwrap().why.contains("task_delayacct=1"));
-    assert_eq!(Tasks::look(Duration::from_secs(5)).missing(), [], "no news in every incident");
+    assert_eq!(
+        Tasks::look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5)).missing(),
+        [],
+        "no news in every incident"
+    );
     accounting.set("1");
     assert_eq!(delays_off(), None);
-    let before = Tasks::look(Duration::from_secs(5));
+    let before = Tasks::look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5));
     assert_eq!(before.missing(), []);
     let cpus = std::thread::available_parallelism().unwrap().get();
     let busy: Vec<_> = (0..2 * cpus).map(|_| Busy::reading_zero()).collect();
     busy.iter().for_each(|busy| busy.for_ms(100));
-    let uses = Tasks::look(Duration::from_secs(5)).since(&before);
+    let uses = Tasks::look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5)).since(&before);
     drop(busy);
     let own = uses.iter().find(|used| used.pid == std::process::id()).unwrap();
     assert!(own.delays.unwrap().cpu_us > 50_000, "twice as many threads as processors: {own:?}");

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use worker::Worker;
 
 /// Rows that may wait for the writer: a minute of a disk that does not answer.
@@ -31,6 +32,9 @@ const MAX_COMMANDS: usize = 16;
 
 /// Changes of the columns that may wait for the writer.
 const MAX_LAYOUTS: usize = 16;
+
+/// From one look at whether the thread has ended to the next.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Writes a recording, in a thread of its own.
 #[derive(Debug)]
@@ -51,6 +55,8 @@ struct Shared {
     trouble: Mutex<Option<String>>,
     dropped: AtomicU64,
     stop: AtomicBool,
+    /// It did not end in time.
+    given_up: AtomicBool,
 }
 
 /// Lists of columns that the writer has not seen, each with its number.
@@ -94,6 +100,7 @@ impl Writer {
             trouble: Mutex::default(),
             dropped: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
         });
         let worker = Worker::new(path, host, retention, shared.clone(), store, lock);
         let thread = thread::Builder::new()
@@ -187,6 +194,20 @@ impl Writer {
         }
     }
 
+    /// Writes what is queued and ends, as dropping does, but waits no longer than this: a disk or a
+    /// server may not respond. Whether it ended in time.
+    pub fn finish(&self, at_most: Duration) -> bool {
+        self.shared.stop.store(true, Ordering::Release);
+        self.wake();
+        let begun = Instant::now();
+        let is_running = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        while is_running() && begun.elapsed() < at_most {
+            thread::sleep(LOOK);
+        }
+        self.shared.given_up.store(is_running(), Ordering::Relaxed);
+        !is_running()
+    }
+
     /// Rows and captures that were dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
@@ -203,8 +224,10 @@ impl Drop for Writer {
     /// Writes what is queued; what cannot be written at the first attempt is lost.
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
+        self.wake();
+        if let Some(thread) = self.thread.take()
+            && !self.shared.given_up.load(Ordering::Relaxed)
+        {
             let _ = thread.join();
         }
     }

@@ -10,6 +10,7 @@
 //!   whoever turns that into references answers for them.
 
 mod anonymous;
+mod aside;
 mod bare_threads;
 mod child;
 mod direct;
@@ -37,6 +38,7 @@ mod wakeups;
 mod zero;
 
 pub use anonymous::Pages;
+pub use aside::{ASIDE_TASK, Aside, join_within};
 pub use bare_threads::run_bare_threads;
 pub use child::{Usage, wait_with_usage};
 pub use direct::system_call;

@@ -1,16 +1,23 @@
 //! What the tests and benches of several crates have in common: changes of the machine, which take
 //! turns and are taken back, libraries that are not Rust's to link, and what benches print.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
 
 mod built;
 mod cgroup;
 mod huge_pages;
+mod hung;
 pub mod measure;
 
 pub use built::built;
 pub use cgroup::Cgroup;
 pub use huge_pages::HugePages;
+pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

@@ -107,7 +107,7 @@ fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
     loop {
         match watch.event(at_most)? {
             Event::Incident(incident) => return Some(*incident),
-            Event::Begun(_) => {}
+            Event::Begun(_) | Event::NotCaptured(_) => {}
             Event::Delayed { error, .. } => panic!("{error}"),
         }
     }

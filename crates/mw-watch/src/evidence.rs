@@ -6,10 +6,10 @@ use crate::assemble::{self, Gathered};
 use crate::looks::Looks;
 use crate::ring::Ring;
 use crate::trigger::{Begun, Stalls};
-use mw_collect::Source;
-use mw_model::{Host, Incident, Missing, TriggerKind};
-use mw_profile::{Blocked, Tasks};
+use mw_model::{Host, Incident, Missing, Snapshot, TriggerKind};
+use mw_profile::{Blocked, TaskFiles, Tasks};
 use mw_record::Writer;
+use mw_sys::Aside;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -29,8 +29,14 @@ pub const AFTER: Duration = Duration::from_secs(5);
 /// How long before a stall belongs to its incident.
 pub const BEFORE: Duration = Duration::from_secs(45);
 
+/// How long a look at the whole machine may take before its incident has to do without.
+pub(crate) const SNAPSHOT_LIMIT: Duration = Duration::from_secs(5);
+
 /// The canary's interval while there is a stall.
 const CANARY_INTERVAL: Duration = Duration::from_millis(1);
+
+const UNANSWERED: &str = "the kernel does not answer: a file system or a device may not respond; \
+                          settings, mounts and cgroups are not seen";
 
 /// What the evidence thread works with.
 pub(crate) struct Evidence {
@@ -38,7 +44,9 @@ pub(crate) struct Evidence {
     pub(crate) ring: Arc<Ring>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) stalls: Arc<Stalls>,
-    pub(crate) source: Source,
+    /// Looks at the whole machine: a mount or a device may not answer.
+    pub(crate) snapshot: Aside<(), Snapshot>,
+    pub(crate) files: TaskFiles,
     pub(crate) host: Host,
     /// What cannot be looked at on this machine.
     pub(crate) unseen: Vec<Missing>,
@@ -48,7 +56,7 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// Gathers until the recorder stops.
-    pub(crate) fn run(self) {
+    pub(crate) fn run(mut self) {
         while let Some(begun) = self.stalls.wait() {
             if self.events.send(Event::Begun(begun.trigger.clone())).is_err() {
                 return;
@@ -64,7 +72,7 @@ impl Evidence {
         }
     }
 
-    fn incident(&self, begun: &Begun) -> Incident {
+    fn incident(&mut self, begun: &Begun) -> Incident {
         let (gathered, ended_unix_ms) = self.during();
         self.stalls.rest(AFTER);
         let failure = match begun.trigger.kind {
@@ -83,17 +91,17 @@ impl Evidence {
     }
 
     /// Looks at tasks while the stall lasts; what was seen, and when it ended.
-    fn during(&self) -> (Gathered, u64) {
+    fn during(&mut self) -> (Gathered, u64) {
         if let Some(canary) = &self.looks.canary {
             canary.set_interval(CANARY_INTERVAL);
         }
-        let mut before = Tasks::look(LOOK_LIMIT);
+        let mut before = Tasks::look(&mut self.files, LOOK_LIMIT);
         let mut blocked = Blocked::default();
         let ended_unix_ms = loop {
             if !self.stalls.is_good() {
-                blocked.look(LOOK_LIMIT);
+                blocked.look(&mut self.files, LOOK_LIMIT);
             }
-            before.go_on(LOOK_LIMIT);
+            before.go_on(&mut self.files, LOOK_LIMIT);
             if let Some(ended) = self.stalls.ended(BLOCKED_INTERVAL) {
                 break ended;
             }
@@ -101,21 +109,31 @@ impl Evidence {
         if let Some(canary) = &self.looks.canary {
             canary.set_interval(self.canary_interval);
         }
-        let mut after = Tasks::look(LOOK_LIMIT);
-        (0..MORE_LOOKS).for_each(|_| after.go_on(LOOK_LIMIT));
+        let mut after = Tasks::look(&mut self.files, LOOK_LIMIT);
+        (0..MORE_LOOKS).for_each(|_| after.go_on(&mut self.files, LOOK_LIMIT));
         let profiler = self.looks.profiler.as_ref();
         let gathered = Gathered {
             evidence: profiler.map(mw_profile::Profiler::end).unwrap_or_default(),
             flood: profiler.map(mw_profile::Profiler::flood).unwrap_or_default(),
             tasks: after.since(&before),
             blocked: blocked.tasks(),
-            unseen: blocked.missing().into_iter().chain(after.missing()).collect(),
+            unseen: blocked
+                .missing()
+                .into_iter()
+                .chain(after.missing())
+                .chain(self.files.missing())
+                .chain(profiler.and_then(mw_profile::Profiler::flood_missing))
+                .collect(),
         };
         (gathered, ended_unix_ms)
     }
 
-    fn explain(&self, incident: &mut Incident) {
-        let snapshot = mw_collect::snapshot(&self.source);
+    fn explain(&mut self, incident: &mut Incident) {
+        let snapshot = self.snapshot.ask(&[(std::process::id(), ())]).pop().flatten();
+        let snapshot = snapshot.unwrap_or_else(|| {
+            incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
+            Snapshot::default()
+        });
         let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
         let window = assemble::window(&incident.table, snapshot, started, ended);
         let calm = assemble::calm(&incident.table, &window, started);

@@ -31,7 +31,7 @@ pub use detector::{HEARTBEAT_PERCENT, MAX_STALL_MS, QUIET_MS};
 pub use evidence::{AFTER, BEFORE};
 pub use ring::RING_ROWS;
 pub use sampling::FAST_INTERVAL;
-pub use watch::{CanaryOptions, Event, Options, Watch, WatchError};
+pub use watch::{CanaryOptions, Event, MAX_END, Options, Watch, WatchError};
 
 use std::time::Duration;
 

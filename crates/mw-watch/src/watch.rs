@@ -3,7 +3,7 @@
 use crate::assemble::OWN_TASK;
 use crate::bell::Bell;
 use crate::detector::Limits;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
 use crate::looks::Looks;
 use crate::sampling::{Pulse, Sampling};
 use crate::trigger::{self, Stalls};
@@ -12,15 +12,16 @@ use mw_collect::probe::pressure::PressureTrigger;
 use mw_collect::probe::service::{Prober, Spec};
 use mw_collect::{Source, SourceError, capture};
 use mw_model::{Host, Incident, Missing, Trigger};
-use mw_profile::Profiler;
+use mw_profile::{Profiler, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
+use mw_sys::{Aside, join_within};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is recorded, and where to.
 #[derive(Debug, Clone)]
@@ -58,6 +59,9 @@ impl Default for CanaryOptions {
 /// of what four do.
 const CANARY_BYTES: usize = 4 << 10;
 
+/// The longest that the end of a recorder takes: threads, writer, and the profiler's and probes' own.
+pub const MAX_END: Duration = Duration::from_secs(10);
+
 /// What the recorder has to say.
 #[derive(Debug)]
 pub enum Event {
@@ -65,6 +69,8 @@ pub enum Event {
     Begun(Trigger),
     /// A stall is over and its incident is kept.
     Incident(Box<Incident>),
+    /// The machine could not be looked at for a capture.
+    NotCaptured(io::Error),
     /// A stall is over and its incident could not be kept yet; the writer tries again.
     Delayed {
         /// The incident, without a number.
@@ -88,7 +94,18 @@ pub enum WatchError {
     Thread(#[source] io::Error),
 }
 
-/// A recorder at work. Dropping it ends its threads and writes what is queued.
+/// How long the threads that look may take to end: one of them may wait in the kernel for what does
+/// not respond.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a capture under way may take.
+const CAPTURE_GRACE: Duration = Duration::from_secs(2);
+
+/// How long the writer may take for what is queued.
+const WRITER_GRACE: Duration = Duration::from_secs(5);
+
+/// A recorder at work. Dropping it ends its threads and writes what is queued, within
+/// [`MAX_END`] even where something does not respond.
 #[derive(Debug)]
 pub struct Watch {
     stop: Arc<AtomicBool>,
@@ -97,6 +114,8 @@ pub struct Watch {
     writer: Arc<Writer>,
     pulse: Arc<Pulse>,
     events: Receiver<Event>,
+    teller: Sender<Event>,
+    capturing: Option<JoinHandle<()>>,
     unseen: Vec<Missing>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -129,6 +148,8 @@ impl Watch {
             pulse: Arc::default(),
             writer: Arc::clone(&writer),
             threads: Vec::new(),
+            teller: sender.clone(),
+            capturing: None,
             unseen,
             events,
         };
@@ -152,14 +173,16 @@ impl Watch {
         let ring = sampling.ring();
         let (pulse, stop) = (Arc::clone(&self.pulse), Arc::clone(&self.stop));
         self.thread("mw-sample", move || sampling.run(&pulse, &stop))?;
+        let snapshot = Aside::new(SNAPSHOT_LIMIT, move |_, ()| mw_collect::snapshot(&source));
         let evidence = Evidence {
+            snapshot: snapshot.map_err(WatchError::Thread)?,
+            files: TaskFiles::start().map_err(WatchError::Thread)?,
             looks: Arc::clone(looks),
             writer: Arc::clone(&self.writer),
             stalls: Arc::clone(&self.stalls),
             unseen: self.unseen.clone(),
             canary_interval: options.canary.unwrap_or_default().interval,
             ring,
-            source,
             host,
             events,
         };
@@ -204,17 +227,33 @@ impl Watch {
         self.writer.trouble()
     }
 
-    /// Adds a capture of the kernel's whole memory state to the recording; takes about a second.
+    /// Adds a capture of the kernel's whole memory state to the recording, from a thread of its own:
+    /// it takes about a second, and what it reads may not respond. [`Event::NotCaptured`] says that
+    /// there is none.
     ///
     /// # Errors
-    /// The machine could not be looked at.
-    pub fn capture(&self) -> io::Result<()> {
-        let source = Source::live().map_err(io::Error::other)?;
-        let mut bytes = Vec::new();
-        capture::write(&source, false, &mut bytes)?;
-        self.writer.keep_capture(crate::clock::unix_ms(), bytes);
+    /// The last one is still under way, or the kernel gives no thread.
+    pub fn capture(&mut self) -> io::Result<()> {
+        if self.capturing.as_ref().is_some_and(|last| !last.is_finished()) {
+            return Err(io::Error::other("the last one is still under way"));
+        }
+        let (writer, teller) = (Arc::clone(&self.writer), self.teller.clone());
+        let capture = move || match captured() {
+            Ok(bytes) => writer.keep_capture(crate::clock::unix_ms(), bytes),
+            // Whoever listened may have gone.
+            Err(error) => drop(teller.send(Event::NotCaptured(error))),
+        };
+        let thread = std::thread::Builder::new().name("mw-capture".to_owned());
+        self.capturing = Some(thread.spawn(capture)?);
         Ok(())
     }
+}
+
+fn captured() -> io::Result<Vec<u8>> {
+    let source = Source::live().map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    capture::write(&source, false, &mut bytes)?;
+    Ok(bytes)
 }
 
 impl Drop for Watch {
@@ -222,9 +261,14 @@ impl Drop for Watch {
         self.stop.store(true, Ordering::Relaxed);
         self.stalls.stop();
         self.looks.bell.ring();
+        let end = Instant::now() + GRACE;
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            join_within(thread, end.saturating_duration_since(Instant::now()));
         }
+        if let Some(capturing) = self.capturing.take() {
+            join_within(capturing, CAPTURE_GRACE);
+        }
+        self.writer.finish(WRITER_GRACE);
     }
 }
 

@@ -8,7 +8,7 @@ mod server;
 use mw_collect::Source;
 use mw_collect::probe::service::Spec;
 use mw_model::Incident;
-use mw_profile::{Blocked, LOOK, Tasks};
+use mw_profile::{Blocked, LOOK, TaskFiles, Tasks};
 use mw_record::{Recording, Retention};
 use mw_watch::{AFTER, CanaryOptions, Event, Options, Watch};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -175,8 +175,8 @@ fn ten_thousand_processes_leave_the_recorder_as_it_is() {
     crowd.signal(Signal::STOP);
     let many = recorder.stall();
     let looks = [
-        ("tasks", times(|| drop(Tasks::look(LOOK)))),
-        ("blocked", times(|| Blocked::default().look(LOOK))),
+        ("tasks", times(|| drop(Tasks::look(&mut TaskFiles::start().unwrap(), LOOK)))),
+        ("blocked", times(|| Blocked::default().look(&mut TaskFiles::start().unwrap(), LOOK))),
     ];
     let many_snapshot = times(|| drop(mw_collect::snapshot(&source)));
     drop(crowd);
@@ -205,7 +205,7 @@ fn one_stopped_is_found() -> usize {
     let mut blocked = Blocked::default();
     let found = |blocked: &Blocked| blocked.tasks().iter().any(|task| task.pid == child.id());
     let looks = (1..1_000).find(|_| {
-        blocked.look(LOOK);
+        blocked.look(&mut TaskFiles::start().unwrap(), LOOK);
         found(&blocked)
     });
     child.kill().unwrap();

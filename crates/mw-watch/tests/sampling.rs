@@ -110,6 +110,7 @@ impl Recorder {
             match self.watch.event(PATIENCE) {
                 Some(Event::Begun(trigger)) => begun |= trigger.name == "web",
                 Some(Event::Incident(_)) => kept = begun,
+                Some(Event::NotCaptured(error)) => panic!("{error}"),
                 Some(Event::Delayed { error, .. }) => panic!("{error}"),
                 None => {}
             }

@@ -7,10 +7,11 @@ use crate::{Exit, Failure};
 use mw_collect::probe::service::Spec;
 use mw_model::{Incident, Trigger, format_duration_ms};
 use mw_record::{RecordError, Retention};
-use mw_watch::{CanaryOptions, Event, Options, Watch, WatchError};
+use mw_watch::{CanaryOptions, Event, MAX_END, Options, Watch, WatchError};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,10 +31,8 @@ const MAX_PROBES: usize = 64;
 
 pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Exit, Failure> {
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    for (signal, flag) in [(SIGINT, &end), (SIGTERM, &end), (SIGHUP, &reload)] {
-        flag::register(signal, Arc::clone(flag))
-            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
-    }
+    listen(&end, &reload)
+        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
     let log = Log::to_stderr();
     let mut options = options(args, config)?;
     let mut service = Service::start(&options, log)?;
@@ -54,6 +53,23 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     }
     notify(&[NotifyState::Stopping]);
     Ok(Exit::Fine)
+}
+
+/// Notes signals. After one that ends the recorder the process does end: whatever does not respond,
+/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`].
+fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()> {
+    flag::register(SIGHUP, Arc::clone(reload))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let end = Arc::clone(end);
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            end.store(true, Ordering::Relaxed);
+            std::thread::sleep(MAX_END + TURN);
+            signal_hook::low_level::exit(Exit::CouldNotLook.code().into());
+        }
+    };
+    std::thread::Builder::new().name("mw-end".to_owned()).spawn(wait)?;
+    Ok(())
 }
 
 /// The recorder with what is around it.
@@ -86,6 +102,7 @@ impl Service {
                 self.log.warning(&said(&incident));
                 self.captured = None;
             }
+            Some(Event::NotCaptured(error)) => self.not_captured(&error),
             Some(Event::Delayed { incident, error }) => {
                 self.log.error(&format!("{}; not kept yet: {error}", incident.verdict));
             }
@@ -102,12 +119,18 @@ impl Service {
         if self.captured.is_none_or(|at| at.elapsed() >= CAPTURE_INTERVAL) {
             self.captured = Some(Instant::now());
             if let Err(error) = self.watch.capture() {
-                self.log.warning(&format!("no capture of the kernel's state: {error}"));
+                self.not_captured(&error);
             }
         }
         if self.watch.last_look_ms() <= MAX_SILENCE_MS {
             notify(&[NotifyState::Watchdog]);
         }
+    }
+}
+
+impl Service {
+    fn not_captured(&self, error: &std::io::Error) {
+        self.log.warning(&format!("no capture of the kernel's state: {error}"));
     }
 }
 

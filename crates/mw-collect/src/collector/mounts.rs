@@ -4,11 +4,18 @@
 
 use crate::source::Source;
 use mw_model::{MemoryFilesystem, Missing, OriginKind};
+use mw_proc::mountinfo::{self, Tree};
 use mw_proc::mounts::{self, Mount};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfs, StatxFlags, fstatvfs, openat2, statx,
+};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 
 /// Types of filesystem whose files are memory.
 const MEMORY_TYPES: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+
+const MOUNTINFO: &str = "/proc/self/mountinfo";
 
 /// The most filesystems that are asked for their usage: a host of many containers has hundreds.
 const MAX_FILESYSTEMS: usize = 1024;
@@ -31,7 +38,7 @@ pub(crate) fn collect(source: &Source) -> Result<Vec<MemoryFilesystem>, Missing>
         .take(MAX_FILESYSTEMS)
         .map(unmeasured);
     Ok(match source.kind() {
-        OriginKind::Live => measured_live(filesystems),
+        OriginKind::Live => measured_live(source, filesystems),
         OriginKind::Tree => measured_in_tree(source, filesystems.collect()),
     })
 }
@@ -46,28 +53,72 @@ fn unmeasured(mount: Mount) -> MemoryFilesystem {
     }
 }
 
-/// Asks each filesystem once, however often it is mounted.
-fn measured_live(filesystems: impl Iterator<Item = MemoryFilesystem>) -> Vec<MemoryFilesystem> {
+/// Asks each filesystem once, however often it is mounted, and none to which only a way leads that
+/// may not answer: below a FUSE or network file system, or covered by one. Such a look would wait
+/// for ever, beyond all signals; these stay without numbers.
+fn measured_live(
+    source: &Source,
+    filesystems: impl Iterator<Item = MemoryFilesystem>,
+) -> Vec<MemoryFilesystem> {
+    let mounts = source.parse(MOUNTINFO, mountinfo::parse).unwrap_or_default();
+    let tree = Tree::of(&mounts);
     let mut devices = BTreeSet::new();
-    let mut measured = Vec::new();
+    let (mut measured, mut unmeasured) = (Vec::new(), Vec::new());
     for mut filesystem in filesystems {
-        let Ok(stat) = rustix::fs::stat(filesystem.target.as_str()) else { continue };
-        if !devices.insert(stat.st_dev) {
-            continue;
+        let mount = tree.at(&filesystem.target);
+        match mount.filter(|mount| mount.fstype == filesystem.fstype) {
+            Some(mount) if devices.insert(mount.device.as_str()) => {
+                if let Ok(usage) = usage(mount) {
+                    fill(&mut filesystem, &usage);
+                }
+                measured.push(filesystem);
+            }
+            Some(_) => {}
+            None => unmeasured.push(filesystem),
         }
-        if let Ok(usage) = rustix::fs::statvfs(filesystem.target.as_str()) {
-            let unit = usage.f_frsize;
-            let some = |total: u64, value: u64| (total > 0).then_some(value);
-            let used = usage.f_blocks.saturating_sub(usage.f_bfree);
-            filesystem.size_bytes = some(usage.f_blocks, usage.f_blocks.saturating_mul(unit));
-            filesystem.used_bytes = some(usage.f_blocks, used.saturating_mul(unit));
-            filesystem.inodes = some(usage.f_files, usage.f_files);
-            filesystem.inodes_used =
-                some(usage.f_files, usage.f_files.saturating_sub(usage.f_ffree));
-        }
-        measured.push(filesystem);
     }
+    // One that is covered may be seen elsewhere.
+    unmeasured.retain(|filesystem| {
+        let is_it = |mount: &&mountinfo::Mount| mount.target == filesystem.target;
+        let mut its = mounts.iter().filter(is_it);
+        its.any(|mount| mount.fstype == filesystem.fstype && devices.insert(mount.device.as_str()))
+    });
+    measured.extend(unmeasured);
     measured
+}
+
+/// Tries where the kernel was renaming something meanwhile.
+const TRIES: usize = 8;
+
+/// Asks a mount. Another one may cover it in this moment, so the path is only walked where the
+/// kernel need not ask for it (5.12), and the mount that was come to must be the one.
+fn usage(mount: &mountinfo::Mount) -> rustix::io::Result<StatVfs> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let path = mount.target.as_str();
+    let cached = || openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
+    let opened = (0..TRIES).map(|_| cached()).find(|opened| !matches!(opened, Err(Errno::AGAIN)));
+    let place = match opened.unwrap_or(Err(Errno::AGAIN)) {
+        Err(Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
+            rustix::fs::open(path, flags, Mode::empty())
+        }
+        opened => opened,
+    }?;
+    let at = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let is_another = statx(&place, "", at, StatxFlags::MNT_ID).is_ok_and(|found| {
+        let is_told = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        is_told && found.stx_mnt_id != u64::from(mount.id)
+    });
+    if is_another { Err(Errno::STALE) } else { fstatvfs(&place) }
+}
+
+fn fill(filesystem: &mut MemoryFilesystem, usage: &StatVfs) {
+    let unit = usage.f_frsize;
+    let some = |total: u64, value: u64| (total > 0).then_some(value);
+    let used = usage.f_blocks.saturating_sub(usage.f_bfree);
+    filesystem.size_bytes = some(usage.f_blocks, usage.f_blocks.saturating_mul(unit));
+    filesystem.used_bytes = some(usage.f_blocks, used.saturating_mul(unit));
+    filesystem.inodes = some(usage.f_files, usage.f_files);
+    filesystem.inodes_used = some(usage.f_files, usage.f_files.saturating_sub(usage.f_ffree));
 }
 
 fn measured_in_tree(

@@ -1,14 +1,22 @@
 //! /proc/PID/status and limits, of a bounded number of processes.
 
 use crate::source::Source;
-use mw_model::{Missing, Process, Processes};
+use mw_model::{Missing, OriginKind, Process, Processes};
 use mw_proc::limits::Limits;
 use mw_proc::status::Status;
+use mw_sys::Aside;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// The most processes that are looked at.
 pub(crate) const MAX_PROCESSES: usize = 4096;
+
+/// Processes that are looked at between two looks at the time: waking the thread that looks costs as
+/// much as two.
+const BATCH: usize = 32;
+
+/// How long one of them may take, on a machine that is short of memory too.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long all of them may take: a status costs 10 to 20 µs, more when the process is busy.
 const BUDGET: Duration = Duration::from_millis(8);
@@ -24,16 +32,36 @@ pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
     // The newest first: what has been there since boot is the least likely to be the cause.
     pids.sort_unstable_by(|a, b| b.cmp(a));
     let deadline = Instant::now() + source.budget(BUDGET);
-    let mut seen = 0;
-    let mut list: Vec<Process> = pids
-        .iter()
-        .take(MAX_PROCESSES)
-        .take_while(|_| Instant::now() < deadline)
-        .inspect(|_| seen += 1)
-        .filter_map(|pid| process(source, *pid))
-        .collect();
+    let (mut seen, mut list) = (0, Vec::new());
+    let mut look = look(source)?;
+    for batch in pids.get(..MAX_PROCESSES).unwrap_or(&pids).chunks(BATCH) {
+        if Instant::now() >= deadline {
+            break;
+        }
+        let answers = look(batch);
+        seen += answers.iter().flatten().count();
+        list.extend(answers.into_iter().flatten().flatten());
+    }
     list.reverse();
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
+}
+
+/// How processes are looked at: those of the running machine on a thread apart, for a file in /proc may
+/// wait for a lock of its process. No answer is none in time.
+#[allow(clippy::type_complexity, reason = "a function of one place")]
+fn look(
+    source: &Source,
+) -> Result<Box<dyn FnMut(&[u32]) -> Vec<Option<Option<Process>>> + '_>, Missing> {
+    if source.kind() == OriginKind::Tree {
+        return Ok(Box::new(|pids| pids.iter().map(|pid| Some(process(source, *pid))).collect()));
+    }
+    let failed = |error: std::io::Error| Missing::failed("/proc/PID", error.to_string());
+    let theirs = source.again().map_err(failed)?;
+    let mut aside = Aside::new(PATIENCE, move |pid, ()| process(&theirs, pid)).map_err(failed)?;
+    Ok(Box::new(move |pids| {
+        let questions: Vec<_> = pids.iter().map(|pid| (*pid, ())).collect();
+        aside.ask(&questions)
+    }))
 }
 
 /// Where the kernel lists the children of kthreadd, its own threads, if it was built to.

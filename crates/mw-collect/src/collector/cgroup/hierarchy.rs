@@ -8,7 +8,7 @@
 use crate::source::Source;
 use mw_model::{CgroupVersion, Missing, OriginKind};
 use mw_proc::cgroup::{self, Membership, Way};
-use mw_proc::mountinfo::{self, MountInfo};
+use mw_proc::mountinfo::{self, Mount};
 use mw_proc::mounts;
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
     if source.kind() == OriginKind::Live
         && let Ok(mounts) = source.parse("/proc/self/mountinfo", mountinfo::parse)
     {
-        let candidate = |mount: MountInfo| {
+        let candidate = |mount: Mount| {
             let has_memory = mount.super_options.iter().any(|option| option == "memory");
             let version = version(&mount.fstype, has_memory)?;
             Some(Candidate { version, mount: mount.target, root: mount.root })

@@ -1,0 +1,223 @@
+//! Beside a file system that does not respond: nothing waits for it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use mw_record::Recording;
+use mw_test::{HUNG_FILE, HungMount, own_mounts};
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Beside builds and other tests everything takes longer; far less than the file system hangs.
+const PATIENCE: Duration = Duration::from_secs(55);
+
+/// The longest that a recorder may take to end, beside builds.
+const END: Duration = Duration::from_secs(8);
+
+/// A child that is killed when it is dropped.
+struct Killed(Child);
+
+impl Killed {
+    /// Waits for its end; whether it came in time.
+    fn ends_within(&mut self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
+        while Instant::now() < until {
+            if self.0.try_wait().unwrap().is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn memwright(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    command.args(args).stdout(Stdio::null());
+    command
+}
+
+/// A child of one test would have the other's open files, and hang in closing them.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A tmpfs that is covered by what hangs, and one that is not. The file system is dropped first: what
+/// hangs is let go.
+struct Machine {
+    hung: HungMount,
+    covered: PathBuf,
+    seen: PathBuf,
+    dir: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = TempDir::new().unwrap();
+        own_mounts();
+        let [covered, seen] = ["covered", "seen"].map(|name| {
+            let path = dir.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            let size = Some(c"size=1m");
+            mount("none", &path, "tmpfs", MountFlags::empty(), size).unwrap();
+            path
+        });
+        Self { hung: HungMount::at(&covered), covered, seen, dir, _alone: alone }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn file(&self) -> File {
+        File::open(self.covered.join(HUNG_FILE)).unwrap()
+    }
+}
+
+/// Nor for a process that waits for it.
+#[test]
+fn check_and_capture_ask_no_file_system_that_hangs() {
+    let machine = Machine::new();
+    let capture = machine.path("capture.tar.zst");
+    let commands = [vec!["check"], vec!["capture", "-o", capture.to_str().unwrap()]];
+    // Started before: what is started later has the file open, and hangs in closing it.
+    let mut waiting = commands.map(|args| (waiting(&args), args));
+    let hanging = Hanging::new(machine);
+    for (child, args) in &mut waiting {
+        child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        assert!(child.ends_within(PATIENCE), "{args:?}");
+    }
+    let machine = &hanging.machine;
+    let tree = machine.path("tree");
+    std::fs::create_dir(&tree).unwrap();
+    mw_collect::capture::unpack(&capture, &tree).unwrap();
+    let usage = std::fs::read_to_string(tree.join("memwright/statfs")).unwrap();
+    let of = |path: &Path| usage.lines().find(|line| line.starts_with(path.to_str().unwrap()));
+    assert!(of(&machine.seen).unwrap().contains(" 1048576 "), "{usage}");
+    assert!(of(&machine.covered).unwrap().contains(" 0 0 "), "{usage}");
+}
+
+/// A command that begins when it is told to.
+fn waiting(args: &[&str]) -> Killed {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "read go; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_memwright")]).args(args);
+    Killed(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+}
+
+/// What a recorder says, line by line.
+fn lines(child: &mut Child) -> Receiver<String> {
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+    });
+    lines
+}
+
+#[track_caller]
+fn await_line(lines: &Receiver<String>, part: &str) -> String {
+    let until = Instant::now() + PATIENCE;
+    let mut seen = Vec::new();
+    while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        if line.contains(part) {
+            return line;
+        }
+        seen.push(line);
+    }
+    panic!("no line with {part:?}, but {seen:#?}");
+}
+
+/// Writes to a file, so that the recorder wants to know which.
+struct Flood(Arc<AtomicBool>);
+
+impl Flood {
+    fn of(path: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let block = vec![0; 1 << 20];
+            while !stopped.load(Ordering::Relaxed) {
+                let mut file = File::create(&path).unwrap();
+                (0..32).for_each(|_| file.write_all(&block).unwrap());
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        Self(stop)
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A process with a file of the hung file system, and one that is stuck in closing such a file. What
+/// hangs is let go first: closing would wait for it.
+struct Hanging {
+    machine: Machine,
+    _open: File,
+    stuck: Killed,
+}
+
+impl Hanging {
+    fn new(machine: Machine) -> Self {
+        let open = machine.file();
+        machine.hung.hang();
+        // Its execve(2) closes the file, and has a lock meanwhile that reading some files of /proc wants.
+        let stuck = Killed(Command::new("sleep").arg("1000").spawn().unwrap());
+        Self { machine, _open: open, stuck }
+    }
+}
+
+/// It samples, looks at tasks whose files in /proc do not answer, names the files of a process that
+/// has one of the hung file system open, explains, and ends.
+#[test]
+fn a_recorder_goes_on_beside_a_file_system_that_hangs() {
+    let machine = Machine::new();
+    let (recording, slow) = (machine.path("recording.db"), machine.path("slow"));
+    let probe = format!("s=exec:sh -c '[ ! -e {} ] || sleep 4'", slow.display());
+    let args = ["watch", "--no-canary", "--limit", "2s", "--probe", &probe, "--recording"];
+    let mut recorder =
+        Killed(memwright(&args).arg(&recording).stderr(Stdio::piped()).spawn().unwrap());
+    let lines = lines(&mut recorder.0);
+    await_line(&lines, "recording to ");
+    let mut hanging = Hanging::new(machine);
+    let flood = Flood::of(hanging.machine.path("flood"));
+    std::thread::sleep(Duration::from_secs(3));
+    File::create(&slow).unwrap();
+    await_line(&lines, "stall: ");
+    std::fs::remove_file(&slow).unwrap();
+    let begun = now_ms();
+    let line = await_line(&lines, "incident 1: ");
+    drop(flood);
+    kill_process(Pid::from_child(&recorder.0), Signal::TERM).unwrap();
+    assert!(recorder.ends_within(END), "after {line:?}");
+    assert!(hanging.stuck.0.try_wait().unwrap().is_none());
+    let recorded = Recording::open(&recording).unwrap();
+    let incident = recorded.incident(1).unwrap().unwrap();
+    let unseen = format!("{:?}", incident.unseen);
+    let process = format!("/proc/PID of process {}", hanging.stuck.0.id());
+    assert!(unseen.contains(&process), "{unseen}");
+    let rows = recorded.table(begun - 3000, begun + 3000).unwrap().at_unix_ms.len();
+    assert!(rows >= 4, "{rows} rows of 6 seconds");
+}
+
+fn now_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}
