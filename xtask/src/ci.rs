@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, lab, packages, promises, test_all};
+use crate::{arch, cargo, docs, lab, packages, promises, suites, test_all};
 use anyhow::Context;
 use std::time::Instant;
 
@@ -47,10 +47,14 @@ const STEPS: &[Step] = &[
     ("lab: field reports and decoys", lab::ci),
 ];
 
-pub(crate) fn run() -> anyhow::Result<()> {
+/// What `--full` adds.
+const MORE_STEPS: &[Step] =
+    &[("other people's test suites", || suites::run(&suites::Choice::default()))];
+
+pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     packages::install(PACKAGES)?;
     let started = Instant::now();
-    for (name, step) in STEPS {
+    for (name, step) in STEPS.iter().chain(if full { MORE_STEPS } else { &[] }) {
         let begun = Instant::now();
         println!("== {name}");
         step().with_context(|| format!("step '{name}'"))?;
