@@ -1,5 +1,6 @@
 //! What was changed, and how it stands now.
 
+use crate::device::{Location, locate};
 use crate::history::{Change, Damage, History, Stage};
 use crate::kernel::{Kernel, setting_of};
 use crate::record::Undoing;
@@ -147,7 +148,10 @@ fn state_of(kernel: &Kernel, history: &History, change: &Change) -> State {
         Err(error) => return State::Unreadable { why: error.to_string() },
     };
     if change.stage == Stage::Planned && !matches!(standing, Standing::Missing) {
-        let now = kernel.read(&change.path).ok().map(|content| setting_of(&content));
+        let now = match locate(kernel, &change.path, change.device.as_ref()) {
+            Location::At(path) => kernel.read(&path).ok().map(|content| setting_of(&content)),
+            Location::Ended | Location::Missing => None,
+        };
         return State::Interrupted { now };
     }
     match standing {
