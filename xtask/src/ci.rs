@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, lab, packages, promises, suites, test_all};
+use crate::{arch, cargo, docs, lab, packages, promises, suites, test_all, units};
 use anyhow::Context;
 use std::time::Instant;
 
@@ -20,6 +20,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zstd", "/usr/bin/zstd"),
     ("redis-server", "/usr/bin/redis-server"),
     ("strace", "/usr/bin/strace"),
+    ("systemd", "/usr/bin/systemd-analyze"),
     ("xfsprogs", "/usr/sbin/mkfs.xfs"),
     ("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
     ("fio", "/usr/bin/fio"),
@@ -39,6 +40,7 @@ const STEPS: &[Step] = &[
     ("documentation", || docs::run(true)),
     ("promises", promises::run),
     ("architecture", arch::run),
+    ("systemd units", units::run),
     ("test", test_all::run),
     ("preflight's answers", || {
         let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];

@@ -14,6 +14,7 @@ mod promises;
 mod recorders;
 mod suites;
 mod test_all;
+mod units;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
