@@ -7,6 +7,8 @@ use mw_collect::{DiskSampler, Sampler, Source, capture};
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, Layout, Profile, Stack, Table, Tick};
 use mw_record::{Retention, Writer};
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
@@ -71,6 +73,41 @@ fn incident() -> Incident {
     let mut table = Table::of(["vmstat.compact_stall"]);
     (0..30).for_each(|at| table.push(START_MS + at * 100, &[at]));
     Incident { schema: INCIDENT_SCHEMA, profile: Some(profile), table, ..Incident::default() }
+}
+
+#[test]
+fn a_report_is_readable_to_no_more_than_the_recording() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    record(&path);
+    let page = dir.path().join("page.html");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    // The recorder's own mode, and one that its administrator chose; a former page was open to all.
+    for recorded in [0o640, 0o600] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(recorded)).unwrap();
+        fs::write(&page, "").unwrap();
+        fs::set_permissions(&page, fs::Permissions::from_mode(0o666)).unwrap();
+        let args = ["report", "last", "--recording", path.to_str().unwrap()];
+        let said = run(&[&args[..], &["-o", page.to_str().unwrap()]].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert_eq!(mode(&page) & !recorded, 0, "{:o}", mode(&page));
+        assert!(fs::read_to_string(&page).unwrap().contains("<html"));
+    }
+}
+
+#[test]
+fn a_pipe_is_written_to_and_not_replaced() {
+    let dir = TempDir::new().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Open both ways, so that nobody waits for anybody.
+    let mut end = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let args = ["report", "last", "--recording", recording().to_str().unwrap(), "--format", "text"];
+    let said = run(&[&args[..], &["-o", pipe.to_str().unwrap()]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(pipe.metadata().unwrap().file_type().is_fifo());
+    let mut byte = [0];
+    end.read_exact(&mut byte).unwrap();
 }
 
 /// Exports into a file of this ending, and gives what is in it.

@@ -12,8 +12,6 @@ use std::process::{Command, Stdio};
 pub(super) const NAME: &str = "cpython";
 
 const PYTHON: &str = "/usr/bin/python3";
-const PACKAGES: &[(&str, &str)] =
-    &[("python3", PYTHON), ("libpython3-testsuite", "/usr/share/doc/libpython3-testsuite")];
 
 /// The tests of shared memory are those of multiprocessing.
 const TESTS: &[&str] = &[
@@ -29,9 +27,12 @@ struct Tests {
 }
 
 pub(super) fn open(place: &Place) -> anyhow::Result<Opened> {
-    packages::install(PACKAGES)?;
+    packages::install(&[("python3", PYTHON)])?;
     let output = Command::new(PYTHON).arg("--version").output().context(PYTHON)?;
     let version = String::from_utf8_lossy(&output.stdout).trim().replace("Python ", "");
+    let (series, _) = version.rsplit_once('.').with_context(|| format!("version {version}"))?;
+    let package = format!("libpython{series}-testsuite");
+    packages::install(&[(&package, &format!("/usr/lib/python{series}/test/{}.py", TESTS[0]))])?;
     let work = place.work.path().join(NAME);
     std::fs::create_dir(&work)?;
     Ok(Opened::Ready { version, runner: Box::new(Tests { work }) })

@@ -3,14 +3,14 @@
 
 use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
+use crate::output::{Output, STANDARD_OUTPUT};
 use crate::terminal;
 use crate::{Exit, Failure};
 use mw_model::Incident;
 use mw_record::Recording;
 use mw_render::{html, text};
+use std::io::{self, Write};
 use std::path::Path;
-
-const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
         Some(output) => {
-            std::fs::write(output, page).map_err(|error| {
+            write(output, &page, recording.path()).map_err(|error| {
                 let hint = "name another file with --output";
                 could_not(&format!("{}: {error}; {hint}", output.display()))
             })?;
@@ -35,6 +35,13 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
         None => terminal::print(&page),
     }
     Ok(Exit::Fine)
+}
+
+/// Writes a page that is readable to those who may read the recording.
+fn write(output: &Path, page: &str, recording: &Path) -> io::Result<()> {
+    let mut file = Output::create(output, Some(recording))?;
+    file.file().write_all(page.as_bytes())?;
+    file.finish()
 }
 
 fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
