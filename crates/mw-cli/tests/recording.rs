@@ -76,6 +76,27 @@ fn incident() -> Incident {
 }
 
 #[test]
+fn json_is_asked_for_in_the_same_way_everywhere() {
+    let file = recording().to_str().unwrap();
+    for command in [&["report", "last"][..], &["incidents"], &["check"]] {
+        let args = [command, &["--recording", file]].concat();
+        let [short, long] = [&["--json"][..], &["--format", "json"]].map(|how| {
+            let said = run(&[&args[..], how].concat());
+            serde_json::from_str::<serde_json::Value>(&said.out).unwrap()
+        });
+        assert_eq!(short, long, "{command:?}");
+        assert_eq!(run(&[&args[..], &["--json", "--format", "text"]].concat()).code, 2);
+    }
+    let state = TempDir::new().unwrap();
+    let state_dir = state.path().to_str().unwrap();
+    for command in ["changes", "undo"] {
+        let said = run(&[command, "--state-dir", state_dir, "--format", "json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        serde_json::from_str::<serde_json::Value>(&said.out).unwrap();
+    }
+}
+
+#[test]
 fn a_report_is_readable_to_no_more_than_the_recording() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
@@ -147,6 +168,12 @@ fn rows_between_two_times_are_exported() {
     assert!(text.lines().nth(1).unwrap().starts_with("2023-11-14T22:14:05.000Z,"));
     let json: serde_json::Value = serde_json::from_slice(&exported(".json", &[])).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 20);
+    let of_day = ["--since", "22:14:05", "--until", "22:14:09"];
+    assert_eq!(
+        exported(".csv", &of_day),
+        exported(".csv", &args),
+        "times of day are the last such"
+    );
     let none = exported(".json", &["--since", "2 h ago"]);
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&none).unwrap(), serde_json::json!([]));
 }
@@ -183,6 +210,7 @@ fn a_moment_of_a_recording_is_checked_as_the_machine_is() {
     };
     let skipped = |report: &serde_json::Value| report["skipped"].as_array().unwrap().len();
     let (late, early) = (json(&[]), json(&["--at", "2023-11-14 22:14:05"]));
+    assert_eq!(json(&["--at", "22:14:05"]), early);
     assert_eq!(late["root"], file);
     assert!(skipped(&early) > skipped(&late), "before the capture no settings are known");
 }

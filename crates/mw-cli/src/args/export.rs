@@ -12,7 +12,7 @@ pub struct ExportArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// From when on: RFC 3339, a local date and time, or '2 h ago' [default: its beginning]
+    /// From when on: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default: its beginning]
     #[arg(long, value_name = "TIME")]
     pub since: Option<Moment>,
     /// Until when [default: its end]

@@ -33,8 +33,10 @@ fn rows(recording: &Recording, args: &ExportArgs, file: &mut File) -> Result<Str
         let line = "only an incident has a profile: name it with --incident ID";
         return Err(Failure::new(Exit::Usage, line));
     };
-    let since = args.since.map_or(0, |moment| moment.unix_ms);
-    let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms);
+    let range = recording.range().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let last_ms = range.map_or(0, |(_, last_ms)| last_ms);
+    let since = args.since.map_or(0, |moment| moment.unix_ms(last_ms));
+    let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms(last_ms));
     let mut out = BufWriter::new(file);
     let rows = export(recording, since, until, format, &mut out)
         .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;

@@ -17,7 +17,8 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     let incident = find(&recording, args.id)?;
     let usual = if args.output.is_some() { ReportFormat::Html } else { ReportFormat::Text };
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
-    let page = match args.format.unwrap_or(usual) {
+    let asked = if args.json { Some(ReportFormat::Json) } else { args.format };
+    let page = match asked.unwrap_or(usual) {
         ReportFormat::Html => html::incident(&incident).map_err(|error| could_not(&error))?,
         ReportFormat::Text => text::incident(&incident, terminal::layout(false)),
         ReportFormat::Json => {
