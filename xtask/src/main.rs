@@ -46,7 +46,7 @@ enum Chore {
         /// Where LTP is installed [default: $LTPROOT, or /opt/ltp]
         #[arg(long)]
         ltp: Option<PathBuf>,
-        /// Write docs/suites.md
+        /// Write docs/suites.md from the latest result of every suite, run now or before
         #[arg(long)]
         write: bool,
     },

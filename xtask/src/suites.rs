@@ -7,11 +7,13 @@ mod ltp;
 mod outcome;
 mod page;
 mod postgres;
+mod results;
 
 use crate::{cargo, target_dir};
 use anyhow::Context;
 use known::Known;
 use outcome::{Outcome, Outcomes};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +50,7 @@ pub(crate) struct Choice {
     pub(crate) options: Vec<String>,
     /// Where LTP is installed.
     pub(crate) ltp: Option<PathBuf>,
-    /// Write docs/suites.md.
+    /// Write docs/suites.md from the latest result of every suite.
     pub(crate) write: bool,
 }
 
@@ -120,16 +122,18 @@ impl Launcher {
 }
 
 /// What came of one suite with one option set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Compared {
-    suite: &'static str,
+    suite: String,
     version: String,
-    set: &'static str,
+    set: String,
     same: usize,
     skipped: usize,
-    /// Test, outcome without, outcome with, and the reason where the difference is known.
     differences: Vec<Difference>,
 }
 
+/// A test that came out differently, with the reason where that is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Difference {
     test: String,
     plain: Outcome,
@@ -147,12 +151,12 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let place = Place::new(choice.ltp.as_deref())?;
     let program = place.program()?;
     let mut compared = Vec::new();
-    let mut missing = Vec::new();
+    let mut missing = 0;
     for suite in suites {
         match (suite.open)(&place).with_context(|| suite.name)? {
             Opened::Missing(why) => {
                 println!("== {}: skipped: {why}", suite.name);
-                missing.push((suite.name, why));
+                missing += 1;
             }
             Opened::Ready { version, runner } => {
                 let sets = sets.iter().filter(|set| suite.sets.contains(&set.name));
@@ -161,10 +165,13 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
             }
         }
     }
-    if choice.write {
-        page::write(&compared, &missing)?;
+    for one in &compared {
+        results::keep(&place.cache, one)?;
     }
-    finish(&compared, missing.len())
+    if choice.write {
+        page::write(&results::all(&place.cache)?)?;
+    }
+    finish(&compared, missing)
 }
 
 /// Those of a list that are named, or all.
@@ -236,8 +243,8 @@ fn compare(
         let alike = || plain.iter().filter(|(test, _)| !differs(test));
         let skipped = alike().filter(|(_, outcome)| **outcome == Outcome::Skipped).count();
         let same = alike().count() - skipped;
-        let (suite, version) = (suite.name, version.to_owned());
-        compared.push(Compared { suite, version, set: set.name, same, skipped, differences });
+        let (suite, version, set) = (suite.name.into(), version.into(), set.name.into());
+        compared.push(Compared { suite, version, set, same, skipped, differences });
     }
     Ok(compared)
 }

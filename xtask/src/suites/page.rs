@@ -24,14 +24,14 @@ skipped elsewhere. Programs of LTP that change the whole machine or use up its m
 ";
 
 /// Writes the page.
-pub(super) fn write(compared: &[Compared], missing: &[(&str, String)]) -> anyhow::Result<()> {
+pub(super) fn write(compared: &[Compared]) -> anyhow::Result<()> {
     let path = root().join(PAGE);
-    std::fs::write(&path, page(compared, missing)).with_context(|| path.display().to_string())?;
+    std::fs::write(&path, page(compared)).with_context(|| path.display().to_string())?;
     println!("== {PAGE}");
     Ok(())
 }
 
-fn page(compared: &[Compared], missing: &[(&str, String)]) -> String {
+fn page(compared: &[Compared]) -> String {
     let uname = rustix::system::uname();
     let mut out = format!("{HEAD}Kernel {}.\n\n", uname.release().to_string_lossy());
     out += "| options | `memwright run` |\n|---|---|\n";
@@ -51,9 +51,6 @@ fn page(compared: &[Compared], missing: &[(&str, String)]) -> String {
         let Compared { suite, version, set, same, skipped, .. } = one;
         let _ =
             writeln!(out, "| {suite} {version} | {set} | {same} | {known} | {other} | {skipped} |");
-    }
-    for (suite, why) in missing {
-        let _ = writeln!(out, "| {suite} | all | | | | not run: {why} |");
     }
     let differing = compared.iter().filter(|one| !one.differences.is_empty());
     for one in differing {
