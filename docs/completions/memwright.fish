@@ -262,7 +262,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand top" -s V -l version
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l since -d 'From when on: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its beginning]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l until -d 'Until when [default: its end]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand export" -l incident -d 'An incident instead of the recording: all of it (.json), its counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l incident -d 'An incident instead of the recording, by its number, or last or worst: all of it (.json), its counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)' -r
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l to -d 'The file to write, whose ending says the format: .parquet, .csv or .json' -r
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand export" -s h -l help -d 'Print help'

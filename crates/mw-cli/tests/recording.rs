@@ -188,6 +188,9 @@ fn parquet_begins_and_ends_as_parquet_does() {
 #[test]
 fn an_incident_is_exported_in_every_form() {
     let incident = |ending: &str| exported(ending, &["--incident", "1"]);
+    for name in ["last", "worst"] {
+        assert_eq!(exported(".json", &["--incident", name]), incident(".json"), "{name}");
+    }
     let text = |ending: &str| String::from_utf8(incident(ending)).unwrap();
     assert_eq!(text(".collapsed"), "mysqld;do_syscall_64;compaction_alloc 40\n");
     assert!(text(".speedscope.json").contains("compaction_alloc"));
@@ -222,7 +225,11 @@ fn what_cannot_be_read_is_said_in_a_line() {
         (&["export", "--to", "x.csv", "--recording", "/nowhere/x.db"][..], 3, "no such file"),
         (&["export", "--to", "x.xls"], 2, ".parquet"),
         (&["export", "--to", "x.pprof", "--recording", file], 2, "--incident"),
-        (&["export", "--to", "x.csv", "--recording", file, "--incident", "9"], 2, "no incident 9"),
+        (
+            &["export", "--to", "x.csv", "--recording", file, "--incident", "9"],
+            2,
+            "not have incident 9",
+        ),
         (&["export", "--to", "/nowhere/x.csv", "--recording", file], 3, "/nowhere/x.csv"),
         (&["export", "--to", "x.csv", "--since", "soon"], 2, "2 h ago"),
         (&["check", "--recording", "/etc/passwd"], 3, "not a recording"),

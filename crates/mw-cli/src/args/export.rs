@@ -1,6 +1,7 @@
 //! Arguments of `export`.
 
-use super::Moment;
+use super::watch::incident_id;
+use super::{IncidentId, Moment};
 use clap::Args as ClapArgs;
 use mw_record::ExportFormat;
 use std::path::PathBuf;
@@ -18,10 +19,12 @@ pub struct ExportArgs {
     /// Until when [default: its end]
     #[arg(long, value_name = "TIME")]
     pub until: Option<Moment>,
-    /// An incident instead of the recording: all of it (.json), its counters, ten rows a second
-    /// (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)
-    #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"])]
-    pub incident: Option<u64>,
+    /// An incident instead of the recording, by its number, or last or worst: all of it (.json), its
+    /// counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof,
+    /// .speedscope.json)
+    #[arg(long, value_name = "ID", value_parser = incident_id)]
+    #[arg(conflicts_with_all = ["since", "until"])]
+    pub incident: Option<IncidentId>,
     /// The file to write, whose ending says the format: .parquet, .csv or .json
     #[arg(long, value_name = "FILE")]
     pub to: To,

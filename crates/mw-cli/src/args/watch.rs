@@ -124,7 +124,8 @@ pub enum IncidentId {
     Worst,
 }
 
-fn incident_id(text: &str) -> Result<IncidentId, String> {
+/// Reads which incident is meant.
+pub(super) fn incident_id(text: &str) -> Result<IncidentId, String> {
     match text {
         "last" => Ok(IncidentId::Last),
         "worst" => Ok(IncidentId::Worst),

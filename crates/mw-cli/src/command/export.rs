@@ -18,7 +18,7 @@ pub(crate) fn run(args: &ExportArgs, config: &Config) -> Result<Exit, Failure> {
     let path = &args.to.path;
     let mut output = Output::create(path, None).map_err(|error| could_not_write(path, &error))?;
     let what = match args.incident {
-        Some(id) => one_incident(&find(&recording, id)?, args, output.file())?,
+        Some(id) => one_incident(&super::report::find(&recording, id)?, args, output.file())?,
         None => rows(&recording, args, output.file())?,
     };
     let bytes = output.file().metadata().map_or(0, |metadata| metadata.len());
@@ -42,14 +42,6 @@ fn rows(recording: &Recording, args: &ExportArgs, file: &mut File) -> Result<Str
         .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
     out.flush().map_err(|error| could_not_write(&args.to.path, &error))?;
     Ok(format!("{rows} rows"))
-}
-
-fn find(recording: &Recording, id: u64) -> Result<Incident, Failure> {
-    let found = recording.incident(id).map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
-    found.ok_or_else(|| {
-        let line = format!("there is no incident {id}; 'memwright incidents' lists them");
-        Failure::new(Exit::Usage, line)
-    })
 }
 
 /// Writes what was asked for of an incident, and says what that was.

@@ -45,7 +45,8 @@ fn write(output: &Path, page: &str, recording: &Path) -> io::Result<()> {
     file.finish()
 }
 
-fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
+/// The incident that is meant.
+pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
     let could_not = |error| Failure::new(Exit::CouldNotLook, error);
     let rows = recording.incidents().map_err(could_not)?;
     let ids = rows.iter().map(|row| row.id);
