@@ -74,7 +74,7 @@ json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l dry-run -d 'Show what would be changed and change nothing'
-complete -c memwright -n "__fish_memwright_using_subcommand fix" -l persist -d 'Keep the changes over a reboot (sysctl.d and tmpfiles.d files of memwright\'s own)'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l persist -d 'Keep the changes over a reboot (files of memwright\'s own in sysctl.d, tmpfiles.d and udev\'s rules.d)'
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -s V -l version -d 'Print version'

@@ -225,7 +225,8 @@ pub struct FixArgs {
     /// Show what would be changed and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Keep the changes over a reboot (sysctl.d and tmpfiles.d files of memwright's own)
+    /// Keep the changes over a reboot (files of memwright's own in sysctl.d, tmpfiles.d and udev's
+    /// rules.d)
     #[arg(long)]
     pub persist: bool,
     /// How to print it.
