@@ -263,7 +263,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__bench)
-            opts="-h -V --size --kind --threads --page --place --svg --rounds --reserve --state-dir --json --config --help --version"
+            opts="-h -V --size --kind --threads --page --place --svg --rounds --reserve --state-dir --format --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -299,6 +299,10 @@ _memwright() {
                     ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --config)
@@ -339,12 +343,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__changes)
-            opts="-h -V --all --json --state-dir --config --help --version"
+            opts="-h -V --all --format --json --state-dir --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -463,12 +471,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__fix)
-            opts="-h -V --dry-run --persist --json --state-dir --config --help --version"
+            opts="-h -V --dry-run --persist --format --json --state-dir --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -905,7 +917,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__incidents)
-            opts="-h -V --recording --json --config --help --version"
+            opts="-h -V --recording --format --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -913,6 +925,10 @@ _memwright() {
             case "${prev}" in
                 --recording)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --config)
@@ -1065,12 +1081,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__iotune__subcmd__show)
-            opts="-h -V --json --config --help --version"
+            opts="-h -V --format --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1381,12 +1401,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__pool__subcmd__list)
-            opts="-h -V --json --socket --config --help --version"
+            opts="-h -V --format --json --socket --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1521,7 +1545,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__report)
-            opts="-o -h -V --output --format --recording --config --help --version"
+            opts="-o -h -V --output --format --json --recording --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1623,12 +1647,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__undo)
-            opts="-h -V --force --json --state-dir --config --help --version"
+            opts="-h -V --force --format --json --state-dir --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

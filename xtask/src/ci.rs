@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, lab, packages, promises, test_all};
+use crate::{arch, cargo, docs, lab, packages, promises, suites, test_all, units};
 use anyhow::Context;
 use std::time::Instant;
 
@@ -20,6 +20,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zstd", "/usr/bin/zstd"),
     ("redis-server", "/usr/bin/redis-server"),
     ("strace", "/usr/bin/strace"),
+    ("systemd", "/usr/bin/systemd-analyze"),
     ("xfsprogs", "/usr/sbin/mkfs.xfs"),
     ("btrfs-progs", "/usr/sbin/mkfs.btrfs"),
     ("fio", "/usr/bin/fio"),
@@ -39,6 +40,7 @@ const STEPS: &[Step] = &[
     ("documentation", || docs::run(true)),
     ("promises", promises::run),
     ("architecture", arch::run),
+    ("systemd units", units::run),
     ("test", test_all::run),
     ("preflight's answers", || {
         let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
@@ -47,10 +49,14 @@ const STEPS: &[Step] = &[
     ("lab: field reports and decoys", lab::ci),
 ];
 
-pub(crate) fn run() -> anyhow::Result<()> {
+/// What `--full` adds.
+const MORE_STEPS: &[Step] =
+    &[("other people's test suites", || suites::run(&suites::Choice::default()))];
+
+pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     packages::install(PACKAGES)?;
     let started = Instant::now();
-    for (name, step) in STEPS {
+    for (name, step) in STEPS.iter().chain(if full { MORE_STEPS } else { &[] }) {
         let begun = Instant::now();
         println!("== {name}");
         step().with_context(|| format!("step '{name}'"))?;

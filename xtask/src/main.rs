@@ -12,7 +12,9 @@ mod packages;
 mod plots;
 mod promises;
 mod recorders;
+mod suites;
 mod test_all;
+mod units;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -29,7 +31,25 @@ struct Args {
 #[derive(Subcommand)]
 enum Chore {
     /// Install what the tests need, then run everything that has to pass
-    Ci,
+    Ci {
+        /// Also run other people's test suites under `memwright run`, which takes hours
+        #[arg(long)]
+        full: bool,
+    },
+    /// Run other people's test suites without the library and under `memwright run`, and compare
+    Suites {
+        /// ltp, postgresql or cpython (all of them, or those named)
+        names: Vec<String>,
+        /// Option sets: default, prefault, lock, huge or direct-io (all of them, or those named)
+        #[arg(long, value_delimiter = ',')]
+        options: Vec<String>,
+        /// Where LTP is installed [default: $LTPROOT, or /opt/ltp]
+        #[arg(long)]
+        ltp: Option<PathBuf>,
+        /// Write docs/suites.md from the latest result of every suite, run now or before
+        #[arg(long)]
+        write: bool,
+    },
     /// Write the generated documentation: rule pages, man pages, completions, JSON schema,
     /// C header
     Docs {
@@ -100,7 +120,10 @@ enum Chore {
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
-        Chore::Ci => ci::run(),
+        Chore::Ci { full } => ci::run(full),
+        Chore::Suites { names, options, ltp, write } => {
+            suites::run(&suites::Choice { names, options, ltp, write })
+        }
         Chore::Docs { check } => docs::run(check),
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),

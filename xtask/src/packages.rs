@@ -63,8 +63,73 @@ fn unpack(deb: &Path, tree: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The version of the source that an installed package was built from.
+pub(crate) fn installed_source_version(package: &str) -> anyhow::Result<Option<String>> {
+    let output = Command::new("dpkg-query")
+        .args(["--show", "--showformat=${db:Status-Status} ${source:Version}", package])
+        .stderr(Stdio::null())
+        .output()
+        .context("dpkg-query")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.strip_prefix("installed ").map(str::to_owned))
+}
+
+/// Unpacks folders of a package's source, as its authors published it, from the distribution's own
+/// servers, whether or not the machine is set up for sources.
+pub(crate) fn source(
+    package: &str,
+    version: &str,
+    folders: &[&str],
+    into: &Path,
+) -> anyhow::Result<()> {
+    println!("== downloading the source of {package} {version}");
+    let work = tempfile::tempdir()?;
+    let at = |name: &str| work.path().join(name);
+    let format = "deb-src $(SITE) $(CODENAME) $(COMPONENT)";
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--format", format, "Created-By: Packages", "Origin: Debian"])
+        .output()
+        .context("apt-get indextargets")?;
+    std::fs::write(at("sources.list"), &output.stdout)?;
+    std::fs::create_dir_all(at("lists/partial"))?;
+    let list = format!("Dir::Etc::sourcelist={}", at("sources.list").display());
+    let lists = format!("Dir::State::lists={}", at("lists").display());
+    let private = ["-o", &list, "-o", "Dir::Etc::sourceparts=-", "-o", &lists];
+    apt_in(work.path(), &[&private[..], &["update"]].concat())?;
+    let exact = format!("{package}={version}");
+    let get = ["source", "--tar-only", "--download-only", &exact];
+    apt_in(work.path(), &[&private[..], &["-o", "APT::Sandbox::User=root"], &get].concat())?;
+    let is_archive = |path: &PathBuf| path.to_string_lossy().contains(".orig.tar.");
+    let mut entries = work.path().read_dir()?.flatten().map(|entry| entry.path());
+    let archive = entries.find(is_archive).context("the source has no archive")?;
+    let status = Command::new("tar")
+        .arg("-xf")
+        .arg(archive)
+        .arg("-C")
+        .arg(into)
+        .args(["--strip-components=1", "--wildcards"])
+        .args(folders.iter().map(|folder| format!("*/{folder}")))
+        .status()
+        .context("tar")?;
+    anyhow::ensure!(status.success(), "tar failed");
+    Ok(())
+}
+
+/// Unpacks a package as `NAME=VERSION`, without those that it needs.
+pub(crate) fn unpack_one(package: &str, tree: &Path) -> anyhow::Result<()> {
+    let work = tempfile::tempdir()?;
+    apt_in(work.path(), &["-o", "APT::Sandbox::User=root", "download", package])?;
+    let mut entries = work.path().read_dir()?.flatten().map(|entry| entry.path());
+    unpack(&entries.next().with_context(|| format!("no {package}"))?, tree)
+}
+
 fn apt(args: &[&str]) -> anyhow::Result<()> {
+    apt_in(Path::new("/"), args)
+}
+
+fn apt_in(dir: &Path, args: &[&str]) -> anyhow::Result<()> {
     let status = Command::new("apt-get")
+        .current_dir(dir)
         .args(["-o", LOCK_WAIT])
         .args(args)
         .env("DEBIAN_FRONTEND", "noninteractive")

@@ -2,11 +2,13 @@
 
 #[cfg(feature = "watch")]
 mod export;
+mod format;
 #[cfg(feature = "run")]
 mod iotune;
 #[cfg(feature = "lab")]
 mod lab;
-#[cfg(feature = "watch")]
+mod missing;
+#[cfg(any(feature = "top", feature = "watch"))]
 mod moment;
 #[cfg(feature = "pool")]
 mod pool;
@@ -27,12 +29,15 @@ use std::str::FromStr;
 
 #[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
+pub use format::{FormatArgs, Formats, TextOrJson};
 #[cfg(feature = "run")]
 pub use iotune::{IotuneAction, IotuneArgs};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
-#[cfg(feature = "watch")]
+#[cfg(any(feature = "top", feature = "watch"))]
 pub use moment::Moment;
+#[cfg(any(feature = "top", feature = "watch"))]
+pub(crate) use moment::duration;
 #[cfg(feature = "pool")]
 pub use pool::{
     PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolServeArgs, PoolShowArgs,
@@ -49,9 +54,9 @@ pub(crate) use run::{direct_io, threshold};
 #[cfg(feature = "top")]
 pub use top::TopArgs;
 #[cfg(feature = "watch")]
-pub use watch::{IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, WatchArgs};
+pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
-pub(crate) use watch::{duration, is_name};
+pub use watch::{IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, WatchArgs};
 
 /// Big memory on Linux, allocated fast, and never a stall.
 #[derive(Debug, Parser)]
@@ -142,12 +147,9 @@ pub struct CheckArgs {
     /// Exit with 1 from this severity on [default: critical]
     #[arg(long, value_name = "SEVERITY")]
     pub fail_on: Option<FailOn>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// How to print the answer.
+    #[command(flatten)]
+    pub format: FormatArgs<Format>,
     /// Also list the rules that found nothing
     #[arg(short, long)]
     pub verbose: bool,
@@ -162,6 +164,11 @@ pub enum Format {
     Json,
     /// For Nagios and its like; the exit code is then the plugin's state
     Nagios,
+}
+
+impl Formats for Format {
+    const DEFAULT: Self = Self::Text;
+    const JSON: Self = Self::Json;
 }
 
 /// The severity from which on `check` exits with 1.
@@ -218,12 +225,13 @@ pub struct FixArgs {
     /// Show what would be changed and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Keep the changes over a reboot (sysctl.d and tmpfiles.d files of memwright's own)
+    /// Keep the changes over a reboot (files of memwright's own in sysctl.d, tmpfiles.d and udev's
+    /// rules.d)
     #[arg(long)]
     pub persist: bool,
-    /// Output as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
     /// Where the journal of changes is [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -238,9 +246,9 @@ pub struct UndoArgs {
     /// Put the former value back even where somebody else has changed it since
     #[arg(long)]
     pub force: bool,
-    /// Output as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
     /// Where the journal of changes is [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -252,9 +260,9 @@ pub struct ChangesArgs {
     /// Also list changes that were taken back
     #[arg(long)]
     pub all: bool,
-    /// Output as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
     /// Where the journal of changes is [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -292,9 +300,9 @@ pub struct BenchArgs {
     /// Where the journal of changes is, for --reserve [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Output as JSON, described in docs/schema
-    #[arg(long)]
-    pub json: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
 }
 
 /// Where the pages of a segment that is measured come from.
@@ -356,6 +364,18 @@ fn thread_count(text: &str) -> Result<usize, String> {
 
 fn round_count(text: &str) -> Result<usize, String> {
     thread_count(text)
+}
+
+/// Reads this process's command line; what is wrong with it is said, and ends the process.
+#[must_use]
+pub fn parse() -> Args {
+    Args::try_parse().unwrap_or_else(|error| match missing::explain(&error) {
+        Some(line) => {
+            eprintln!("memwright: {line}");
+            std::process::exit(crate::Exit::Usage.code().into())
+        }
+        None => error.exit(),
+    })
 }
 
 /// The whole command line, for man pages and completions.

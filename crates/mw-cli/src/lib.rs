@@ -7,6 +7,7 @@ mod config;
 mod exit;
 #[cfg(any(feature = "pool", feature = "watch"))]
 mod journal_log;
+mod output;
 mod progress;
 mod terminal;
 

@@ -1,11 +1,10 @@
 //! The `memwright` program.
 
-use clap::Parser;
-use mw_cli::args::Args;
+use mw_cli::args;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match mw_cli::run(Args::parse()) {
+    match mw_cli::run(args::parse()) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             eprintln!("memwright: {failure}");

@@ -111,6 +111,21 @@ fn a_case_is_made_found_mended_and_taken_back() {
     place.assert_clean();
 }
 
+#[test]
+fn what_is_about_to_be_played_is_said_first() {
+    let Some(place) = Place::new() else { return };
+    place.case("one", "memory = '256M'", "true");
+    place.case("other", "memory = '256M'", "true");
+    let kernel = ["--kernel", "/nonexistent/vmlinuz"];
+    let (_, _, error) = run(&mut place.own(&[&kernel[..], &["--jobs", "2"]].concat()));
+    let plan = error.lines().next().unwrap_or_default();
+    let want = "2 plays on kernel /nonexistent/vmlinuz, 2 at once: about 20.0 s in software, ";
+    assert!(plan.starts_with(want) && plan.contains("at most; --list lists them"), "{error}");
+    let (_, said, error) = run(&mut place.own(&["--list"]));
+    assert_eq!(said.lines().count(), 2, "{said}{error}");
+    assert!(error.is_empty(), "{error}");
+}
+
 /// The best of three: a host that does something else as well is no slow lab.
 #[test]
 fn a_case_begins_soon_after_power_on() {

@@ -85,6 +85,16 @@ fn pools_are_made_listed_changed_and_removed() {
     assert!(metrics.contains("memwright_pool_bytes{pool=\"db\",state=\"ready\"} 33554432\n"));
     let report: Value = serde_json::from_str(&server.done(&["stats", "--json"])).unwrap();
     assert_eq!(report["pools"][0]["ready_bytes"], 32 << 20);
+    server.done(&["create", "cache", "--size", "32M"]);
+    for command in ["list", "stats"] {
+        let report = server.done(&[command, "cache", "--format", "json"]);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["pools"].as_array().unwrap().len(), 1, "{command}");
+        assert_eq!(report["pools"][0]["name"], "cache");
+        assert!(!server.done(&[command, "cache"]).contains("db"), "{command}");
+        let (code, said) = server.refused(&[command, "other"]);
+        assert!(code != 0 && said.contains("other"), "{code}: {said}");
+    }
     assert_eq!(server.done(&["remove", "db"]), "pool db is removed\n");
 }
 

@@ -7,6 +7,8 @@ use mw_collect::{DiskSampler, Sampler, Source, capture};
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, Layout, Profile, Stack, Table, Tick};
 use mw_record::{Retention, Writer};
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
@@ -73,6 +75,62 @@ fn incident() -> Incident {
     Incident { schema: INCIDENT_SCHEMA, profile: Some(profile), table, ..Incident::default() }
 }
 
+#[test]
+fn json_is_asked_for_in_the_same_way_everywhere() {
+    let file = recording().to_str().unwrap();
+    for command in [&["report", "last"][..], &["incidents"], &["check"]] {
+        let args = [command, &["--recording", file]].concat();
+        let [short, long] = [&["--json"][..], &["--format", "json"]].map(|how| {
+            let said = run(&[&args[..], how].concat());
+            serde_json::from_str::<serde_json::Value>(&said.out).unwrap()
+        });
+        assert_eq!(short, long, "{command:?}");
+        assert_eq!(run(&[&args[..], &["--json", "--format", "text"]].concat()).code, 2);
+    }
+    let state = TempDir::new().unwrap();
+    let state_dir = state.path().to_str().unwrap();
+    for command in ["changes", "undo"] {
+        let said = run(&[command, "--state-dir", state_dir, "--format", "json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        serde_json::from_str::<serde_json::Value>(&said.out).unwrap();
+    }
+}
+
+#[test]
+fn a_report_is_readable_to_no_more_than_the_recording() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    record(&path);
+    let page = dir.path().join("page.html");
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    // The recorder's own mode, and one that its administrator chose; a former page was open to all.
+    for recorded in [0o640, 0o600] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(recorded)).unwrap();
+        fs::write(&page, "").unwrap();
+        fs::set_permissions(&page, fs::Permissions::from_mode(0o666)).unwrap();
+        let args = ["report", "last", "--recording", path.to_str().unwrap()];
+        let said = run(&[&args[..], &["-o", page.to_str().unwrap()]].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert_eq!(mode(&page) & !recorded, 0, "{:o}", mode(&page));
+        assert!(fs::read_to_string(&page).unwrap().contains("<html"));
+    }
+}
+
+#[test]
+fn a_pipe_is_written_to_and_not_replaced() {
+    let dir = TempDir::new().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Open both ways, so that nobody waits for anybody.
+    let mut end = fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let args = ["report", "last", "--recording", recording().to_str().unwrap(), "--format", "text"];
+    let said = run(&[&args[..], &["-o", pipe.to_str().unwrap()]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(pipe.metadata().unwrap().file_type().is_fifo());
+    let mut byte = [0];
+    end.read_exact(&mut byte).unwrap();
+}
+
 /// Exports into a file of this ending, and gives what is in it.
 fn exported(ending: &str, args: &[&str]) -> Vec<u8> {
     let dir = TempDir::new().unwrap();
@@ -110,6 +168,12 @@ fn rows_between_two_times_are_exported() {
     assert!(text.lines().nth(1).unwrap().starts_with("2023-11-14T22:14:05.000Z,"));
     let json: serde_json::Value = serde_json::from_slice(&exported(".json", &[])).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 20);
+    let of_day = ["--since", "22:14:05", "--until", "22:14:09"];
+    assert_eq!(
+        exported(".csv", &of_day),
+        exported(".csv", &args),
+        "times of day are the last such"
+    );
     let none = exported(".json", &["--since", "2 h ago"]);
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&none).unwrap(), serde_json::json!([]));
 }
@@ -124,6 +188,9 @@ fn parquet_begins_and_ends_as_parquet_does() {
 #[test]
 fn an_incident_is_exported_in_every_form() {
     let incident = |ending: &str| exported(ending, &["--incident", "1"]);
+    for name in ["last", "worst"] {
+        assert_eq!(exported(".json", &["--incident", name]), incident(".json"), "{name}");
+    }
     let text = |ending: &str| String::from_utf8(incident(ending)).unwrap();
     assert_eq!(text(".collapsed"), "mysqld;do_syscall_64;compaction_alloc 40\n");
     assert!(text(".speedscope.json").contains("compaction_alloc"));
@@ -146,6 +213,7 @@ fn a_moment_of_a_recording_is_checked_as_the_machine_is() {
     };
     let skipped = |report: &serde_json::Value| report["skipped"].as_array().unwrap().len();
     let (late, early) = (json(&[]), json(&["--at", "2023-11-14 22:14:05"]));
+    assert_eq!(json(&["--at", "22:14:05"]), early);
     assert_eq!(late["root"], file);
     assert!(skipped(&early) > skipped(&late), "before the capture no settings are known");
 }
@@ -157,7 +225,11 @@ fn what_cannot_be_read_is_said_in_a_line() {
         (&["export", "--to", "x.csv", "--recording", "/nowhere/x.db"][..], 3, "no such file"),
         (&["export", "--to", "x.xls"], 2, ".parquet"),
         (&["export", "--to", "x.pprof", "--recording", file], 2, "--incident"),
-        (&["export", "--to", "x.csv", "--recording", file, "--incident", "9"], 2, "no incident 9"),
+        (
+            &["export", "--to", "x.csv", "--recording", file, "--incident", "9"],
+            2,
+            "not have incident 9",
+        ),
         (&["export", "--to", "/nowhere/x.csv", "--recording", file], 3, "/nowhere/x.csv"),
         (&["export", "--to", "x.csv", "--since", "soon"], 2, "2 h ago"),
         (&["check", "--recording", "/etc/passwd"], 3, "not a recording"),

@@ -284,7 +284,7 @@ fn a_recording_is_looked_at_at_any_time() {
     let mut session = Session::start(24, 100, &["--recording", path, "--at", "22:16:30"], &[]);
     session.wait_for_text("22:16:30 still");
     drop(session);
-    for (at, why) in [("22:30", "is not recorded"), ("later", "is no time")] {
+    for (at, why) in [("22:30", "is not recorded"), ("later", "invalid time")] {
         let mut session = Session::start(24, 100, &["--recording", path, "--at", at], &[]);
         session.wait_for_text(why);
         assert_eq!(session.end().code(), Some(2));

@@ -4,7 +4,9 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -239,9 +241,27 @@ fn the_service_manager_is_told() {
     std::fs::write(&config, "[watch]\nlimit = 'soon'\n").unwrap();
     watch.child.signal(Signal::HUP);
     let said = watch.line("the configuration stays as it was");
-    assert!(said.contains("line 2") && said.contains("'soon' is no time"), "{said}");
+    assert!(said.contains("line 2") && said.contains("invalid duration 'soon'"), "{said}");
     watch.child.signal(Signal::TERM);
     told("STOPPING=1");
+}
+
+#[test]
+fn who_may_not_write_the_usual_recording_is_told_what_to_do() {
+    const NOBODY: u32 = 65_534;
+    // Where the program was built others may not look.
+    let dir = TempDir::new().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = dir.path().join("memwright");
+    std::fs::copy(env!("CARGO_BIN_EXE_memwright"), &program).unwrap();
+    let mut command = Command::new(program);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.arg("watch").current_dir("/").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("run it as root, or name a file of your own with --recording"), "{said}");
 }
 
 #[test]
@@ -254,7 +274,7 @@ fn what_cannot_be_watched_is_said() {
     };
     check(&["--probe", "gopher://old"], 2, "gopher");
     check(&["--probe", "a=tcp://h:1", "--probe", "a=tcp://h:2"], 2, "two probes are called 'a'");
-    check(&["--limit", "soon"], 2, "'soon' is no time");
+    check(&["--limit", "soon"], 2, "invalid duration 'soon'");
     check(&["--recording", "/proc/recording.db"], 3, "/proc/recording.db");
     let missing = show(&["incidents"], Path::new("/nonexistent/recording.db"));
     assert_eq!(missing.status.code(), Some(3));

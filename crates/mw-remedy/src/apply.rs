@@ -1,6 +1,7 @@
 //! Carrying a plan out, all of it or nothing.
 
 use crate::coupling::affected_by;
+use crate::device;
 use crate::failure::{ApplyError, Cause, Stuck};
 use crate::history::{Change, Kept};
 use crate::journal::Journal;
@@ -205,6 +206,7 @@ impl Run<'_> {
             value: planned.value.clone(),
             before: None,
             sides: Vec::new(),
+            device: device::identify(self.kernel, &planned.path),
         };
         if planned.once {
             return Ok(Some(intent));
@@ -263,7 +265,9 @@ impl Run<'_> {
     }
 
     fn keep_change(&mut self, applied: &mut AppliedChange) -> Result<(), Cause> {
-        let target = match target_of(&applied.path, &applied.value) {
+        let change = self.journal.history().change(applied.id);
+        let device = change.and_then(|change| change.device.as_ref());
+        let target = match target_of(self.kernel, &applied.path, &applied.value, device) {
             Ok(target) => target,
             Err(why) => {
                 applied.not_kept = Some(why);

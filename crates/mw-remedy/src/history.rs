@@ -1,5 +1,6 @@
 //! What the journal says: its records folded into changes, and its damage.
 
+use crate::device::DeviceId;
 use crate::kernel::{same_setting, setting_of};
 use crate::record::{BadLine, Content, Event, Intent, Persisting, Record, Undoing};
 use serde::Serialize;
@@ -26,6 +27,8 @@ pub(crate) struct Change {
     /// Absent for an action that cannot be taken back.
     pub(crate) before: Option<Vec<u8>>,
     pub(crate) sides: Vec<Side>,
+    /// The block device that the file belonged to.
+    pub(crate) device: Option<DeviceId>,
     pub(crate) stage: Stage,
     pub(crate) persist: Option<Kept>,
     /// Whether taking it back was begun, so that affected files may hold something in between.
@@ -65,11 +68,17 @@ impl Change {
         self.before.is_none()
     }
 
+    /// Whether two changes of one path may be of one device; old records do not say of which.
+    fn may_share_device(&self, other: &Self) -> bool {
+        self.device.is_none() || other.device.is_none() || self.device == other.device
+    }
+
     /// Whether taking the older one back would disturb this newer one.
     pub(crate) fn lies_on(&self, older: &Self) -> bool {
         let touches =
             |path: &str| older.path == path || older.sides.iter().any(|side| side.path == path);
         self.id > older.id
+            && self.may_share_device(older)
             && self.is_active()
             && !self.is_once()
             && (touches(&self.path) || self.sides.iter().any(|side| touches(&side.path)))
@@ -132,6 +141,7 @@ impl History {
             older.is_active()
                 && older.id < change.id
                 && older.path == change.path
+                && older.may_share_device(change)
                 && before.is_some_and(|before| same_setting(&before, now))
         })
     }
@@ -210,6 +220,7 @@ impl Change {
             value: intent.value,
             before,
             sides: intent.sides.into_iter().map(side).collect::<Result<_, String>>()?,
+            device: intent.device,
             stage: Stage::Planned,
             persist: None,
             restoring: false,

@@ -1,7 +1,8 @@
 //! The journal: what was changed, so that it can be taken back.
 //!
 //! **Where.** `journal.jsonl` in the state directory (`/var/lib/memwright`, mode 0700), which only
-//! its owner may write: what stands there is written to the kernel as root.
+//! its owner may write: what stands there is written to the kernel as root. The directory is opened
+//! once, its owner is checked on that descriptor, and the journal is opened in it.
 //!
 //! **Format.** One JSON record a line, see [`crate::record`]: checksum, version, sequence number,
 //! change, time, event. Records are only ever appended.
@@ -26,7 +27,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -150,17 +151,22 @@ impl History {
     /// # Errors
     /// The file cannot be read. Damaged lines are no error here, see [`History::damage`].
     pub fn read(state_dir: &Path) -> Result<Self, JournalError> {
+        match open_dir(state_dir, OFlags::PATH) {
+            Ok(dir) => Self::read_in(&dir, state_dir),
+            Err(Errno::NOENT) => Ok(Self::parse(&state_dir.join(JOURNAL_FILE), b"")),
+            Err(errno) => Err(JournalError::new("read", state_dir, errno.into())),
+        }
+    }
+
+    /// Reads the journal in a directory that is open; its path is for messages.
+    fn read_in(dir: &File, state_dir: &Path) -> Result<Self, JournalError> {
         let path = state_dir.join(JOURNAL_FILE);
         let fail = |error| JournalError::new("read", &path, error);
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let opened =
-            File::options().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
-        let file = match opened {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::parse(&path, b""));
-            }
-            Err(error) => return Err(fail(error)),
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(dir, JOURNAL_FILE, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(Self::parse(&path, b"")),
+            Err(errno) => return Err(fail(errno.into())),
         };
         let mut bytes = Vec::new();
         file.take(JOURNAL_READ_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
@@ -201,8 +207,9 @@ pub struct Journal {
     /// Opened at the first append, so that a state directory gone read-only does not keep anybody
     /// from taking a change back.
     file: Option<File>,
-    /// Holds the lock.
-    _lock: File,
+    /// The state directory, whose owner was checked; it holds the lock. The journal is opened in
+    /// it: what lies at its path may be another directory by then.
+    dir: File,
 }
 
 impl Journal {
@@ -213,9 +220,9 @@ impl Journal {
     /// written by others, or the journal cannot be read.
     pub fn lock(state_dir: &Path, wait: Duration) -> Result<Self, JournalError> {
         make_state_dir(state_dir)?;
-        let lock = lock_dir(state_dir, wait)?;
-        let history = History::read(state_dir)?;
-        Ok(Self { state_dir: state_dir.to_owned(), history, file: None, _lock: lock })
+        let dir = lock_dir(state_dir, wait)?;
+        let history = History::read_in(&dir, state_dir)?;
+        Ok(Self { state_dir: state_dir.to_owned(), history, file: None, dir })
     }
 
     /// What the journal says.
@@ -299,20 +306,19 @@ impl Journal {
     }
 
     fn open(&self) -> Result<File, JournalError> {
-        let path = &self.history.file;
-        let is_new = !path.exists();
-        let file = File::options()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(path)
-            .map_err(|error| JournalError::new("write", path, error))?;
-        if is_new {
-            sync_dir(&self.state_dir)
-                .map_err(|error| JournalError::new("sync", &self.state_dir, error))?;
+        let fail = |errno: Errno| JournalError::new("write", &self.history.file, errno.into());
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.dir, JOURNAL_FILE, flags, Mode::empty()) {
+            Ok(file) => return Ok(File::from(file)),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(fail(errno)),
         }
-        Ok(file)
+        let flags = flags | OFlags::CREATE | OFlags::EXCL;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = rustix::fs::openat(&self.dir, JOURNAL_FILE, flags, mode).map_err(fail)?;
+        let synced = self.dir.sync_all();
+        synced.map_err(|error| JournalError::new("sync", &self.state_dir, error))?;
+        Ok(File::from(file))
     }
 }
 
@@ -325,11 +331,15 @@ fn make_state_dir(path: &Path) -> Result<(), JournalError> {
     path.parent().map_or(Ok(()), sync_dir).map_err(fail)
 }
 
+/// Opens the state directory, by a symbolic link too: what counts is whose the directory is.
+fn open_dir(path: &Path, access: OFlags) -> rustix::io::Result<File> {
+    let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from)
+}
+
 fn lock_dir(path: &Path, wait: Duration) -> Result<File, JournalError> {
     let fail = |error| JournalError::new("lock", path, error);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags, Mode::empty());
-    let dir = File::from(opened.map_err(|errno| fail(errno.into()))?);
+    let dir = open_dir(path, OFlags::RDONLY).map_err(|errno| fail(errno.into()))?;
     check_owner(path, &dir)?;
     let start = Instant::now();
     loop {

@@ -15,6 +15,7 @@
 
 mod apply;
 mod coupling;
+mod device;
 mod failure;
 mod history;
 mod journal;
@@ -30,11 +31,12 @@ mod undo;
 
 pub use apply::{Applied, AppliedChange, DONE_ONCE, KeptChange, apply, keep};
 pub use coupling::{PARTNERS, affected_by, partner_of};
+pub use device::DeviceId;
 pub use failure::{ApplyError, Cause, Stuck};
 pub use history::{Damage, History};
 pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_FILE, Journal, JournalError, LOCK_WAIT, STATE_DIR};
 pub use kernel::{Doing, Kernel, KernelError, SETTING_BYTES_MAX, same_setting, setting_of};
-pub use persist::{PersistError, PersistTarget, SYSCTL_FILE, TMPFILES_FILE, target_of};
+pub use persist::{PersistError, PersistTarget, SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE, target_of};
 pub use plan::{Already, Conflict, Plan, PlanError, PlannedChange};
 pub use point::{Moment, Observer, Point, nobody};
 pub use record::{FORMAT_VERSION, RECORD_BYTES_MAX, Undoing};

@@ -1,7 +1,8 @@
 //! Settings that outlast a reboot: lines in files of our own, never in anybody else's.
 //!
 //! **Which files.** A setting under `/proc/sys` goes to [`SYSCTL_FILE`], one under `/sys` to
-//! [`TMPFILES_FILE`]. Both readers of sysctl.d (systemd-sysctl and `sysctl --system` of procps) sort
+//! [`TMPFILES_FILE`], one of a block device to [`UDEV_FILE`], which names the device by what
+//! identifies it: the number or name in the path may be another device's after a reboot. Both readers of sysctl.d (systemd-sysctl and `sysctl --system` of procps) sort
 //! the files of all directories by name and let the last one win, hence `zz-`: it comes after
 //! `99-sysctl.conf`, by which Debian makes systemd-sysctl read `/etc/sysctl.conf`. Procps reads
 //! `/etc/sysctl.conf` once more at the very end, so a key that stands there cannot be outdone by any
@@ -10,12 +11,13 @@
 //!
 //! **Format.** A header that says who wrote the file, then for each change a comment with its number
 //! and rule, and its line. In the file for tmpfiles.d the newest change stands first, in the one for
-//! sysctl.d last: that is where each reader takes the value from.
+//! sysctl.d and in the udev rules last: that is where each reader takes the value from.
 //!
 //! **Atomicity.** The file's former bytes are in the journal before it is touched; the new content
 //! is written beside it, synced and renamed over it. Taking a change back takes out its two lines,
 //! and the file with the last of them, and the directory if it was made for it.
 
+use crate::device::{DeviceId, is_device_setting, udev_rule};
 use crate::journal::sync_dir;
 use crate::kernel::{Kernel, is_one_line};
 use rustix::io::Errno;
@@ -28,6 +30,10 @@ use std::path::{Path, PathBuf};
 pub const SYSCTL_FILE: &str = "/etc/sysctl.d/zz-memwright.conf";
 /// Our file for settings under `/sys`.
 pub const TMPFILES_FILE: &str = "/etc/tmpfiles.d/00-memwright.conf";
+/// Our file for settings of block devices, whose names below `/sys` hold for one boot only.
+pub const UDEV_FILE: &str = "/etc/udev/rules.d/99-memwright.rules";
+
+const UDEV_DIR: &str = "/etc/udev";
 
 const HEADER: &str = "# Written by memwright; 'memwright undo' takes lines out again.\n\
                       # To take one back by hand, delete it together with the comment above it.\n";
@@ -96,11 +102,16 @@ impl PersistError {
     }
 }
 
-/// Where and as what a setting is kept over a reboot.
+/// Where and as what a setting is kept over a reboot; `device` is the one that it belongs to.
 ///
 /// # Errors
 /// Why it cannot be.
-pub fn target_of(path: &str, value: &str) -> Result<PersistTarget, String> {
+pub fn target_of(
+    kernel: &Kernel,
+    path: &str,
+    value: &str,
+    device: Option<&DeviceId>,
+) -> Result<PersistTarget, String> {
     if !is_one_line(path) || !is_one_line(value) || path.contains(char::is_whitespace) {
         return Err(format!("{path}: neither sysctl.d nor tmpfiles.d has a way to write this"));
     }
@@ -110,6 +121,18 @@ pub fn target_of(path: &str, value: &str) -> Result<PersistTarget, String> {
     }
     if path.starts_with("/sys/fs/cgroup/") {
         return Err(format!("{path}: a cgroup is made anew by its service; set it in its unit"));
+    }
+    if is_device_setting(path) {
+        let rule = udev_rule(path, value, device).ok_or_else(|| {
+            format!(
+                "{path}: this may be another device's after a reboot, and this one has no unique \
+                 identifier for a udev rule"
+            )
+        })?;
+        if !kernel.resolve(UDEV_DIR).is_dir() {
+            return Err(format!("{path}: there is no {UDEV_DIR}, so nothing would set it at boot"));
+        }
+        return Ok(PersistTarget { file: UDEV_FILE.to_owned(), line: rule });
     }
     if path.starts_with("/sys/") && !path.contains(['"', '\'', '\\', '*', '?', '[']) {
         let value = value.replace('\\', "\\\\").replace('%', "%%");
@@ -199,6 +222,8 @@ fn same_key(line: &[u8], ours: &str) -> bool {
     let line = String::from_utf8_lossy(line);
     let key_of = |line: &str| match line.strip_prefix("w ") {
         Some(rest) => rest.split_whitespace().next().map(str::to_owned),
+        // A udev rule compares by == and assigns by its last =.
+        None if line.contains("==") => line.rsplit_once('=').map(|(key, _)| key.to_owned()),
         None => line.split_once('=').map(|(key, _)| key.trim().to_owned()),
     };
     key_of(&line).is_some_and(|key| Some(key) == key_of(ours))
@@ -328,7 +353,8 @@ fn remove(path: &Path) -> Result<(), PersistError> {
 /// The greatest number of a change that our files mention, so that a number is never used twice
 /// even where the journal was lost.
 pub(crate) fn newest_change(kernel: &Kernel) -> u64 {
-    let contents = [SYSCTL_FILE, TMPFILES_FILE].map(|file| read_own(kernel, file).ok().flatten());
+    let contents =
+        [SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE].map(|file| read_own(kernel, file).ok().flatten());
     contents.iter().flatten().filter_map(|content| newest_in(content)).max().unwrap_or(0)
 }
 

@@ -1,6 +1,7 @@
 //! What would be changed: the steps of findings, against the present values.
 
 use crate::coupling::{moves_min_free, same_limit};
+use crate::device::identify;
 use crate::kernel::{Kernel, KernelError, is_one_line, same_setting, setting_of};
 use crate::persist::{PersistTarget, target_of};
 use crate::shadow::{Shadowed, known_as, shadows};
@@ -265,7 +266,8 @@ impl PlannedChange {
     }
 
     fn keep_in(&mut self, kernel: &Kernel) {
-        match target_of(&self.path, &self.value) {
+        let device = identify(kernel, &self.path);
+        match target_of(kernel, &self.path, &self.value, device.as_ref()) {
             Ok(target) => {
                 self.shadowed = shadows(kernel, &target, &self.path, &self.value);
                 self.persist = Some(target);

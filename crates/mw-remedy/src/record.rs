@@ -7,6 +7,7 @@
 //! end; `v` comes second. Every version keeps these two, so that any memwright can tell a damaged
 //! line from one that a newer memwright wrote.
 
+use crate::device::DeviceId;
 use serde::{Deserialize, Serialize};
 
 /// The version of the record format that this build writes and reads.
@@ -64,6 +65,9 @@ pub(crate) struct Intent {
     pub(crate) before: Option<Content>,
     /// Files that the kernel may change along with this one.
     pub(crate) sides: Vec<Saved>,
+    /// The block device that the file belongs to; records of memwright 0.1 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<DeviceId>,
 }
 
 /// A file's content before the change.
@@ -204,6 +208,7 @@ mod tests {
             value: "0".into(),
             before: Some(Content::new(b"7\n")),
             sides: vec![Saved { path: "/a".into(), before: Content::new(b"\xff\x00") }],
+            device: None,
         }));
         check(Event::Applied { after: vec![Content::new(b"1\n")] });
         check(Event::Persisting(Persisting {

@@ -1,6 +1,7 @@
 //! How a change stands against the kernel's files, and the way back.
 
 use crate::coupling::partner_of;
+use crate::device::{Location, locate};
 use crate::history::{Change, History, Kept, Side, Stage};
 use crate::kernel::{Kernel, KernelError, same_setting, setting_of};
 use crate::persist::{self, Block, FileStanding, PersistError};
@@ -63,7 +64,12 @@ pub(crate) fn standing(
 
 fn standing_alone(kernel: &Kernel, change: &Change) -> Result<Standing, KernelError> {
     let Some(before) = &change.before else { return Ok(Standing::Action) };
-    let now = match kernel.read(&change.path) {
+    let path = match locate(kernel, &change.path, change.device.as_ref()) {
+        Location::At(path) => path,
+        Location::Ended => return Ok(Standing::Before),
+        Location::Missing => return Ok(Standing::Missing),
+    };
+    let now = match kernel.read(&path) {
         Ok(content) => setting_of(&content),
         Err(error) if error.is_absent() => return Ok(Standing::Missing),
         Err(error) => return Err(error),
@@ -71,7 +77,7 @@ fn standing_alone(kernel: &Kernel, change: &Change) -> Result<Standing, KernelEr
     let before = setting_of(before);
     let is_before = same_setting(&now, &before);
     if !is_before && !same_setting(&now, &change.value) && !is_partly_taken(change, &now, &before) {
-        return Ok(Standing::Drifted(drift(&change.path, &now, &change.value, &before)));
+        return Ok(Standing::Drifted(drift(&path, &now, &change.value, &before)));
     }
     let mut targets = Vec::new();
     let mut to_do = !is_before;
@@ -155,7 +161,11 @@ pub(crate) fn restore(
 ) -> Result<(), KernelError> {
     let Some(before) = &change.before else { return Ok(()) };
     let own = setting_of(before);
-    let mut order: Vec<(&str, &str)> = vec![(&change.path, &own)];
+    let path = match locate(kernel, &change.path, change.device.as_ref()) {
+        Location::At(path) => path,
+        Location::Ended | Location::Missing => return Ok(()),
+    };
+    let mut order: Vec<(&str, &str)> = vec![(&path, &own)];
     let sides = change.sides.iter().map(|side| side.path.as_str());
     order.extend(sides.zip(side_targets.iter().map(String::as_str)));
     // Of two files for one limit, only the one that was not zero is written: it zeroes the other,

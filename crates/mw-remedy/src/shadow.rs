@@ -56,10 +56,11 @@ pub(crate) fn shadows(
     path: &str,
     value: &str,
 ) -> Vec<Shadowed> {
-    let found = if target.file == SYSCTL_FILE {
-        sysctl_lines(kernel, path)
-    } else {
-        tmpfiles_lines(kernel, path)
+    let found = match target.file.as_str() {
+        SYSCTL_FILE => sysctl_lines(kernel, path),
+        TMPFILES_FILE => tmpfiles_lines(kernel, path),
+        // Whether a udev rule of somebody else matches is known to udev alone.
+        _ => Vec::new(),
     };
     found
         .into_iter()

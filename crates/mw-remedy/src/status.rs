@@ -1,5 +1,6 @@
 //! What was changed, and how it stands now.
 
+use crate::device::{Location, locate};
 use crate::history::{Change, Damage, History, Stage};
 use crate::kernel::{Kernel, setting_of};
 use crate::record::Undoing;
@@ -147,7 +148,11 @@ fn state_of(kernel: &Kernel, history: &History, change: &Change) -> State {
         Err(error) => return State::Unreadable { why: error.to_string() },
     };
     if change.stage == Stage::Planned && !matches!(standing, Standing::Missing) {
-        let content = if change.is_once() { None } else { kernel.read(&change.path).ok() };
+        let location = locate(kernel, &change.path, change.device.as_ref());
+        let content = match location {
+            Location::At(path) if !change.is_once() => kernel.read(&path).ok(),
+            _ => None,
+        };
         let now = content.map(|content| setting_of(&content));
         return State::Interrupted { now };
     }

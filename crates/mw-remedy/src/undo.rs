@@ -112,7 +112,8 @@ impl fmt::Display for Outcome {
             Self::NothingToTakeBack => f.write_str("an action; nothing to take back"),
             Self::AlreadyUndone => f.write_str("was taken back before"),
             Self::Missing => f.write_str(
-                "left: this kernel has no such file, is another one booted? --force forgets it",
+                "left: there is no such file: another kernel is booted, or its device is not there; \
+                 --force forgets it",
             ),
             Self::Drifted { drift } => {
                 let all: Vec<String> = drift.iter().map(ToString::to_string).collect();

@@ -11,11 +11,13 @@ use mw_remedy::{
     ApplyError, Cause, FORMAT_VERSION, Journal, JournalError, Moment, Outcome, Point, UndoError,
     Which, changes, nobody,
 };
+use rustix::fs::{CWD, RenameFlags};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A process that another test is just starting holds our lock and our files until it execs.
@@ -464,4 +466,59 @@ fn a_journal_at_its_limit_plans_nothing_more_but_takes_back() {
     assert!(error.to_string().contains("move it away"), "{error}");
     assert_eq!(tree.get(SWAPPINESS), "60\n");
     assert_eq!(tree.undo_all(), [Outcome::Restored { to: "7".to_owned() }]);
+}
+
+#[test]
+fn the_journal_is_in_the_directory_that_was_checked() {
+    let tree = Tree::new();
+    tree.fix(&[wants("a", ZONE_RECLAIM, "0")], false).unwrap();
+    let mut journal = tree.lock();
+    let moved = tree.base().join("moved");
+    fs::rename(tree.state(), &moved).unwrap();
+    fs::create_dir(tree.state()).unwrap();
+    let which = Which::Ids(vec![1]);
+    let undone = mw_remedy::undo(&tree.kernel(), &mut journal, &which, false, &mut nobody).unwrap();
+    assert!(undone[0].outcome.is_gone() && undone[0].not_recorded.is_none(), "{undone:?}");
+    assert_eq!(fs::read_dir(tree.state()).unwrap().count(), 0, "somebody else's directory");
+    let journal = fs::read_to_string(moved.join(mw_remedy::JOURNAL_FILE)).unwrap();
+    assert!(journal.contains("\"event\":\"undone\""), "{journal}");
+}
+
+#[test]
+fn a_directory_that_is_exchanged_meanwhile_is_not_read() {
+    const STRANGER: u32 = 65534;
+    const ROUNDS: usize = 3000;
+    if !is_root("a_directory_that_is_exchanged_meanwhile_is_not_read") {
+        return;
+    }
+    let (own, forged) = (Tree::new(), Tree::new());
+    own.fix(&[wants("ours", ZONE_RECLAIM, "0")], false).unwrap();
+    forged
+        .fix(&[wants("ours", ZONE_RECLAIM, "0"), wants("forged", SWAPPINESS, "1")], false)
+        .unwrap();
+    for path in [forged.state(), forged.journal_file()] {
+        std::os::unix::fs::chown(path, Some(STRANGER), None).unwrap();
+    }
+    let other = own.base().join("other");
+    assert!(Command::new("cp").arg("-a").args([forged.state(), other.clone()]).status().is_ok());
+    let end = AtomicBool::new(false);
+    let (state, end) = (own.state(), &end);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                rustix::fs::renameat_with(CWD, &state, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let mut locked = 0;
+        let mut newest = 0;
+        for _ in 0..ROUNDS {
+            if let Ok(journal) = Journal::lock(&own.state(), Duration::ZERO) {
+                locked += 1;
+                newest = newest.max(journal.history().newest_change());
+            }
+        }
+        end.store(true, Ordering::Relaxed);
+        assert!(locked > 0 && locked < ROUNDS, "{locked}: nothing was exchanged");
+        assert_eq!(newest, 1, "a stranger's journal was read");
+    });
 }

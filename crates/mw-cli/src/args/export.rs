@@ -1,6 +1,7 @@
 //! Arguments of `export`.
 
-use super::Moment;
+use super::watch::incident_id;
+use super::{IncidentId, Moment};
 use clap::Args as ClapArgs;
 use mw_record::ExportFormat;
 use std::path::PathBuf;
@@ -12,16 +13,18 @@ pub struct ExportArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// From when on: RFC 3339, a local date and time, or '2 h ago' [default: its beginning]
+    /// From when on: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default: its beginning]
     #[arg(long, value_name = "TIME")]
     pub since: Option<Moment>,
     /// Until when [default: its end]
     #[arg(long, value_name = "TIME")]
     pub until: Option<Moment>,
-    /// An incident instead of the recording: all of it (.json), its counters, ten rows a second
-    /// (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)
-    #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"])]
-    pub incident: Option<u64>,
+    /// An incident instead of the recording, by its number, or last or worst: all of it (.json), its
+    /// counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof,
+    /// .speedscope.json)
+    #[arg(long, value_name = "ID", value_parser = incident_id)]
+    #[arg(conflicts_with_all = ["since", "until"])]
+    pub incident: Option<IncidentId>,
     /// The file to write, whose ending says the format: .parquet, .csv or .json
     #[arg(long, value_name = "FILE")]
     pub to: To,

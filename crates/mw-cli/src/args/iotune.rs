@@ -1,5 +1,6 @@
 //! Arguments of `iotune`.
 
+use super::{FormatArgs, TextOrJson};
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
@@ -19,9 +20,9 @@ pub enum IotuneAction {
         /// A file or folder [default: all that have a setting]
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
-        /// Output as JSON, described in docs/schema
-        #[arg(long)]
-        json: bool,
+        /// How to print it.
+        #[command(flatten)]
+        format: FormatArgs<TextOrJson>,
     },
     /// Set what holds at and below a path: running programs see it at once
     Set {

@@ -1,5 +1,6 @@
 //! Arguments of `lab`.
 
+use super::{FormatArgs, Formats};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
@@ -50,12 +51,9 @@ pub struct LabArgs {
     /// Keep each guest's console, and what it sent, in this folder
     #[arg(long, value_name = "DIR")]
     pub keep_logs: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = LabFormat::Text)]
-    pub format: LabFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<LabFormat>,
 }
 
 /// Output formats of `lab`.
@@ -67,6 +65,11 @@ pub enum LabFormat {
     Json,
     /// For a page like docs/lab.md
     Markdown,
+}
+
+impl Formats for LabFormat {
+    const DEFAULT: Self = Self::Text;
+    const JSON: Self = Self::Json;
 }
 
 /// What a case is there for.

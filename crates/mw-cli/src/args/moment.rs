@@ -1,19 +1,32 @@
-//! A time on the command line.
+//! Times on the command line: moments and durations.
 
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp, Zoned};
+use jiff::{Span, Timestamp, ToSpan, Zoned};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Numbers from here on are milliseconds since 1970; below, seconds.
 const LEAST_MS: u64 = 100_000_000_000;
 
-/// A time: RFC 3339, a local date with or without a time of day, a span that has passed (`2 h
-/// ago`), `now`, or seconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
+/// A time: RFC 3339, a local date with or without a time of day, a time of day, a span that has
+/// passed (`2 h ago`), `now`, or seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
     /// In milliseconds since 1970.
-    pub unix_ms: u64,
+    At(u64),
+    /// The last such time of day that a recording has.
+    TimeOfDay(Time),
+}
+
+impl Moment {
+    /// In milliseconds since 1970, for a recording that ends at `last_ms`.
+    pub fn unix_ms(self, last_ms: u64) -> u64 {
+        match self {
+            Self::At(unix_ms) => unix_ms,
+            Self::TimeOfDay(time) => last_before(time, last_ms, TimeZone::system()).unwrap_or(0),
+        }
+    }
 }
 
 impl FromStr for Moment {
@@ -23,32 +36,63 @@ impl FromStr for Moment {
         let text = text.trim();
         if let Ok(number) = text.parse::<u64>() {
             let unix_ms = if number < LEAST_MS { number * 1000 } else { number };
-            return Ok(Self { unix_ms });
+            return Ok(Self::At(unix_ms));
         }
-        let wrong = || {
-            format!(
-                "'{text}' is no time: write 2026-03-01T10:19:00Z, '2026-03-01 10:19', '2 h ago'"
-            )
+        let timestamp = match point(text) {
+            Some(timestamp) => timestamp,
+            None => match text.parse() {
+                // Before spans, which may be written with colons too.
+                Ok(time) => return Ok(Self::TimeOfDay(time)),
+                Err(_) => past(text).ok_or_else(|| invalid(text))?,
+            },
         };
-        let timestamp = timestamp(text).ok_or_else(wrong)?;
-        let unix_ms = u64::try_from(timestamp.as_millisecond()).map_err(|_| wrong())?;
-        Ok(Self { unix_ms })
+        let unix_ms = u64::try_from(timestamp.as_millisecond()).map_err(|_| invalid(text))?;
+        Ok(Self::At(unix_ms))
     }
 }
 
-fn timestamp(text: &str) -> Option<Timestamp> {
+fn invalid(text: &str) -> String {
+    format!(
+        "invalid time '{text}' (use for example 10:19, '2026-03-01 10:19', 2026-03-01T10:19:00Z, \
+         '2 h ago')"
+    )
+}
+
+/// `now`, RFC 3339, or a local date.
+fn point(text: &str) -> Option<Timestamp> {
     if text == "now" {
         return Some(Timestamp::now());
     }
     if let Ok(timestamp) = text.parse() {
         return Some(timestamp);
     }
-    if let Ok(civil) = text.parse::<DateTime>() {
-        return Some(civil.to_zoned(TimeZone::system()).ok()?.timestamp());
-    }
+    let civil = text.parse::<DateTime>().ok()?;
+    Some(civil.to_zoned(TimeZone::system()).ok()?.timestamp())
+}
+
+/// A span before now.
+fn past(text: &str) -> Option<Timestamp> {
     let span: Span = text.parse().ok()?;
     // With or without `ago`: what is yet to come is in no recording.
     Some(Zoned::now().checked_sub(span.abs()).ok()?.timestamp())
+}
+
+/// The last such time of day that is not after `last_ms`.
+fn last_before(time: Time, last_ms: u64, zone: TimeZone) -> Option<u64> {
+    let last = Timestamp::from_millisecond(i64::try_from(last_ms).ok()?).ok()?;
+    let last = last.to_zoned(zone.clone());
+    let same_day = last.date().to_datetime(time).to_zoned(zone).ok()?;
+    let before = if same_day > last { same_day.checked_sub(1.day()).ok()? } else { same_day };
+    u64::try_from(before.timestamp().as_millisecond()).ok()
+}
+
+/// Reads a duration such as `500ms`, `1s`, `60d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("invalid duration '{text}' (use for example 500ms, 1s, 5min, 2h, 60d)");
+    let span: Span = text.parse().map_err(|_| wrong())?;
+    let days = jiff::SpanRelativeTo::days_are_24_hours();
+    let duration = span.to_duration(days).map_err(|_| wrong())?;
+    Duration::try_from(duration).ok().filter(|duration| !duration.is_zero()).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -56,7 +100,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, unix_ms: u64) {
-        assert_eq!(text.parse(), Ok(Moment { unix_ms }), "{text}");
+        assert_eq!(text.parse(), Ok(Moment::At(unix_ms)), "{text}");
     }
 
     #[test]
@@ -82,14 +126,46 @@ mod tests {
         ] {
             let now = Timestamp::now().as_millisecond().unsigned_abs();
             let moment: Moment = text.parse().unwrap();
+            let Moment::At(unix_ms) = moment else { panic!("{text}: {moment:?}") };
             // A day may have an hour more or less, where clocks are changed.
-            assert!((now - span_ms).abs_diff(moment.unix_ms) <= 3_660_000, "{text}");
+            assert!((now - span_ms).abs_diff(unix_ms) <= 3_660_000, "{text}");
         }
     }
 
     #[test]
+    fn durations_are_read() {
+        for (text, ms) in [("500ms", 500), ("1s", 1000), ("1.5s", 1500), ("2h", 7_200_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert_eq!(duration("60d"), Ok(Duration::from_secs(60 * 86_400)));
+        for text in ["", "0s", "-1s", "1 parsec", "5"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_last_one_of_the_recording() {
+        let ms = |text: &str| {
+            let time: Timestamp = text.parse().unwrap();
+            time.as_millisecond().unsigned_abs()
+        };
+        let last_ms = ms("2026-11-22T12:00:00Z");
+        for (text, means) in [
+            ("10:19:30", "2026-11-22T10:19:30Z"),
+            ("10:19", "2026-11-22T10:19:00Z"),
+            ("12:00", "2026-11-22T12:00:00Z"),
+            ("23:59", "2026-11-21T23:59:00Z"),
+        ] {
+            let Ok(Moment::TimeOfDay(time)) = text.parse() else { panic!("{text}") };
+            assert_eq!(last_before(time, last_ms, TimeZone::UTC), Some(ms(means)), "{text}");
+        }
+        // A night in which clocks are changed, and an empty recording.
+        assert_eq!(last_before(Time::midnight(), 0, TimeZone::UTC), Some(0));
+    }
+
+    #[test]
     fn what_is_no_time_says_how_to_write_one() {
-        for text in ["", "yesterday-ish", "25:61", "1.5.2026", "-5", "99999-01-01"] {
+        for text in ["", "noon", "25:61", "1.5.2026", "-5", "99999-01-01"] {
             let error = text.parse::<Moment>().unwrap_err();
             assert!(error.contains("2 h ago"), "{error}");
         }

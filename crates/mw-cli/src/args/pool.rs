@@ -1,5 +1,6 @@
 //! Arguments of `pool`.
 
+use super::{FormatArgs, Formats, TextOrJson};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use mw_pool::{Name, Nodes, Pages};
 use std::path::PathBuf;
@@ -78,20 +79,23 @@ pub struct PoolCreateArgs {
 /// Arguments of `pool list`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolShowArgs {
-    /// Output as JSON, described in docs/schema
-    #[arg(long)]
-    pub json: bool,
+    /// The pool [default: all]
+    #[arg(value_name = "NAME")]
+    pub name: Option<Name>,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
 }
 
 /// Arguments of `pool stats`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolStatsArgs {
-    /// Output format
-    #[arg(long, value_enum, default_value_t = PoolFormat::Text)]
-    pub format: PoolFormat,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    /// The pool [default: all]
+    #[arg(value_name = "NAME")]
+    pub name: Option<Name>,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<PoolFormat>,
 }
 
 /// Output formats of `pool stats`.
@@ -103,6 +107,11 @@ pub enum PoolFormat {
     Json,
     /// For Prometheus, in its text format
     Metrics,
+}
+
+impl Formats for PoolFormat {
+    const DEFAULT: Self = Self::Text;
+    const JSON: Self = Self::Json;
 }
 
 /// Arguments of `pool grow` and `pool shrink`.

@@ -10,7 +10,8 @@ pub struct ReplayArgs {
     /// Look at a recording of 'memwright watch' instead of this machine
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     recording: Option<PathBuf>,
-    /// The moment of the recording: RFC 3339, a local date and time, or '2 h ago' [default: its end]
+    /// The moment of the recording: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default:
+    /// its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
     pub at: Option<Moment>,
 }

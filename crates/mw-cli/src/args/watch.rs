@@ -1,5 +1,6 @@
 //! Arguments of `watch`, `incidents` and `report`.
 
+use super::{FormatArgs, TextOrJson, duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use mw_collect::probe::service::Target;
 use std::path::PathBuf;
@@ -81,24 +82,15 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=MAX_BYTES).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// Reads a time such as `500ms`, `1s`, `60d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time; write 500ms, 1s, 5min, 2h or 60d");
-    let span: jiff::Span = text.parse().map_err(|_| wrong())?;
-    let days = jiff::SpanRelativeTo::days_are_24_hours();
-    let duration = span.to_duration(days).map_err(|_| wrong())?;
-    Duration::try_from(duration).ok().filter(|duration| !duration.is_zero()).ok_or_else(wrong)
-}
-
 /// Arguments of `incidents`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct IncidentsArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// Output as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// How to print it.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
 }
 
 /// Arguments of `report`.
@@ -113,6 +105,9 @@ pub struct ReportArgs {
     /// Output format [default: html with --output, text without]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
@@ -129,7 +124,8 @@ pub enum IncidentId {
     Worst,
 }
 
-fn incident_id(text: &str) -> Result<IncidentId, String> {
+/// Reads which incident is meant.
+pub(super) fn incident_id(text: &str) -> Result<IncidentId, String> {
     match text {
         "last" => Ok(IncidentId::Last),
         "worst" => Ok(IncidentId::Worst),
@@ -154,17 +150,6 @@ pub enum ReportFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read() {
-        for (text, ms) in [("500ms", 500), ("1s", 1000), ("1.5s", 1500), ("2h", 7_200_000)] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        assert_eq!(duration("60d"), Ok(Duration::from_secs(60 * 86_400)));
-        for text in ["", "0s", "-1s", "1 parsec", "5"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_probe_may_have_a_name() {

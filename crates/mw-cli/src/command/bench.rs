@@ -54,7 +54,7 @@ pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
     if let Some(path) = &args.svg {
         drawing::write(&report, path)?;
     }
-    if args.json {
+    if args.format.is_json() {
         super::print_json(&report)?;
     } else {
         crate::terminal::print(&table::text(&report));

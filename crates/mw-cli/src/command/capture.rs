@@ -1,15 +1,14 @@
 //! `memwright capture`: the kernel's memory state in one file.
 
 use crate::args::CaptureArgs;
+use crate::output::{Output, STANDARD_OUTPUT};
 use crate::progress::Spinner;
 use crate::{Exit, Failure};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
 use mw_model::format_bytes;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-
-const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
     let source = Source::live().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
@@ -48,11 +47,8 @@ fn write(source: &Source, redact: bool, output: &Path) -> io::Result<Captured> {
     if output == Path::new(STANDARD_OUTPUT) {
         return capture::write(source, redact, io::stdout().lock());
     }
-    // Under its own name only when it is whole.
-    let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    let captured = capture::write(source, redact, &mut file)?;
-    file.flush()?;
-    file.persist(output)?;
+    let mut file = Output::create(output, None)?;
+    let captured = capture::write(source, redact, file.file())?;
+    file.finish()?;
     Ok(captured)
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &ChangesArgs, config: &Config) -> Result<Exit, Failure> 
     if !args.all {
         all.changes.retain(|change| !is_over(&change.state));
     }
-    if args.json {
+    if args.format.is_json() {
         super::print_json(&all)?;
     } else {
         terminal::print(&text(&all));

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     if let Some(root) = looked.root {
         report.root = root.display().to_string();
     }
-    let format = if args.json { Format::Json } else { args.format };
+    let format = args.format.chosen();
     let text = match format {
         Format::Text => text::report(&report, terminal::layout(args.verbose)),
         Format::Nagios => nagios::report(&report),

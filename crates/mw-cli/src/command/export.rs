@@ -2,44 +2,41 @@
 
 use crate::args::{ExportArgs, Form};
 use crate::config::Config;
+use crate::output::Output;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
 use mw_model::{Incident, Profile, format_bytes};
 use mw_record::{ExportFormat, Recording, export, export_table};
 use mw_render::profile::{collapsed, pprof, speedscope};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 pub(crate) fn run(args: &ExportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
     let spinner = Spinner::start("exporting");
     let path = &args.to.path;
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Under its own name only when it is whole.
-    let mut file = NamedTempFile::new_in(dir).map_err(|error| could_not_write(path, &error))?;
+    let mut output = Output::create(path, None).map_err(|error| could_not_write(path, &error))?;
     let what = match args.incident {
-        Some(id) => one_incident(&find(&recording, id)?, args, &mut file)?,
-        None => rows(&recording, args, &mut file)?,
+        Some(id) => one_incident(&super::report::find(&recording, id)?, args, output.file())?,
+        None => rows(&recording, args, output.file())?,
     };
-    let bytes = file.as_file().metadata().map_or(0, |metadata| metadata.len());
-    file.persist(path).map_err(|error| could_not_write(path, &error.error))?;
+    let bytes = output.file().metadata().map_or(0, |metadata| metadata.len());
+    output.finish().map_err(|error| could_not_write(path, &error))?;
     drop(spinner);
     terminal::print(&format!("{}: {what}, {}\n", path.display(), format_bytes(bytes)));
     Ok(Exit::Fine)
 }
 
-fn rows(
-    recording: &Recording,
-    args: &ExportArgs,
-    file: &mut NamedTempFile,
-) -> Result<String, Failure> {
+fn rows(recording: &Recording, args: &ExportArgs, file: &mut File) -> Result<String, Failure> {
     let Form::Rows(format) = args.to.form else {
         let line = "only an incident has a profile: name it with --incident ID";
         return Err(Failure::new(Exit::Usage, line));
     };
-    let since = args.since.map_or(0, |moment| moment.unix_ms);
-    let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms);
+    let range = recording.range().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let last_ms = range.map_or(0, |(_, last_ms)| last_ms);
+    let since = args.since.map_or(0, |moment| moment.unix_ms(last_ms));
+    let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms(last_ms));
     let mut out = BufWriter::new(file);
     let rows = export(recording, since, until, format, &mut out)
         .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
@@ -47,19 +44,11 @@ fn rows(
     Ok(format!("{rows} rows"))
 }
 
-fn find(recording: &Recording, id: u64) -> Result<Incident, Failure> {
-    let found = recording.incident(id).map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
-    found.ok_or_else(|| {
-        let line = format!("there is no incident {id}; 'memwright incidents' lists them");
-        Failure::new(Exit::Usage, line)
-    })
-}
-
 /// Writes what was asked for of an incident, and says what that was.
 fn one_incident(
     incident: &Incident,
     args: &ExportArgs,
-    file: &mut NamedTempFile,
+    file: &mut File,
 ) -> Result<String, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
     let bytes = match args.to.form {

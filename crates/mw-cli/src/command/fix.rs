@@ -76,7 +76,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     if !args.dry_run && (args.persist || !outcome.plan.is_empty()) {
         carry_out(&kernel, args, config, &mut outcome)?;
     }
-    if args.json {
+    if args.format.is_json() {
         super::print_json(&outcome)?;
     } else {
         terminal::print(&text(&outcome));

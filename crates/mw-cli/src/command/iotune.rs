@@ -19,7 +19,7 @@ pub(crate) fn schema() -> (u32, schemars::Schema) {
 
 pub(crate) fn run(args: &IotuneArgs) -> Result<Exit, Failure> {
     match &args.action {
-        IotuneAction::Show { path, json } => show::run(path.as_deref(), *json),
+        IotuneAction::Show { path, format } => show::run(path.as_deref(), format.is_json()),
         IotuneAction::Set { path, settings } => set(path, settings),
         IotuneAction::Unset { path } => unset(path),
         IotuneAction::Save { path } => save(path.as_deref()),

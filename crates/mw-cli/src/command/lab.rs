@@ -6,9 +6,15 @@ use crate::args::{CaseKind, LabArgs, LabFormat};
 use crate::{Exit, Failure, terminal};
 use mw_lab::report::{Report, Tally};
 use mw_lab::{Kind, LabError, Variant, cases, kernel};
+use mw_model::format_duration_ms;
 use mw_sys::SignalsBlocked;
 use session::{Planned, Session};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
+
+/// What a play takes in the middle in software, with two processors (docs/lab.md).
+const USUAL_PLAY: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     // What is interrupted removes its files, then ends by the signal.
@@ -16,7 +22,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     let played = play_chosen(args, &signals);
     drop(signals);
     let Some(report) = played? else { return Ok(Exit::Fine) };
-    match if args.json { LabFormat::Json } else { args.format } {
+    match args.format.chosen() {
         LabFormat::Text => terminal::print(&report.text()),
         LabFormat::Markdown => terminal::print(&report.markdown()),
         LabFormat::Json => super::print_json(&report)?,
@@ -51,6 +57,9 @@ fn play_chosen(args: &LabArgs, signals: &SignalsBlocked) -> Result<Option<Report
         return Ok(None);
     }
     let planned = planned(args, &variants);
+    if planned.len() > 1 {
+        eprintln!("{}", plan(&planned, args.jobs));
+    }
     let plays = Session::new(args, &planned)?.play_all(&planned, signals)?;
     Ok(Some(Report::new(env!("CARGO_PKG_VERSION"), plays)))
 }
@@ -74,6 +83,23 @@ fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<Planned<'a>> {
         }
     }
     planned
+}
+
+/// What is about to be played, and how long that takes.
+fn plan(planned: &[Planned<'_>], jobs: usize) -> String {
+    let kernels: BTreeSet<&str> = planned.iter().map(|play| &*play.kernel).collect();
+    let kernels: Vec<&str> = kernels.into_iter().collect();
+    let turns = u32::try_from(planned.len().div_ceil(jobs)).unwrap_or(u32::MAX);
+    let limits: Duration = planned.iter().map(|play| play.variant.machine.time_limit).sum();
+    let [about, most] = [USUAL_PLAY * turns, limits / u32::try_from(jobs).unwrap_or(u32::MAX)]
+        .map(|time| format_duration_ms(time.as_secs_f64() * 1000.0));
+    let at_once = if jobs > 1 { format!(", {jobs} at once") } else { String::new() };
+    format!(
+        "{} plays on kernel {}{at_once}: about {about} in software, {most} at most; --list lists \
+         them, Ctrl-C ends them",
+        planned.len(),
+        kernels.join(" and ")
+    )
 }
 
 fn list(variants: &[Variant]) -> String {

@@ -33,8 +33,8 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
         PoolCommand::Serve(args) => serve::run(args, socket, config),
         PoolCommand::Create(args) => create(&client, args),
         PoolCommand::List(args) => {
-            let report = Report::of(&client)?;
-            if args.json {
+            let report = Report::of(&client, args.name.as_ref())?;
+            if args.format.is_json() {
                 return super::print_json(&report).map(|()| Exit::Fine);
             }
             terminal::print(&report.list());
@@ -79,8 +79,8 @@ pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
 }
 
 fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
-    let report = Report::of(client)?;
-    match if args.json { PoolFormat::Json } else { args.format } {
+    let report = Report::of(client, args.name.as_ref())?;
+    match args.format.chosen() {
         PoolFormat::Text => terminal::print(&report.stats()),
         PoolFormat::Json => super::print_json(&report)?,
         PoolFormat::Metrics => terminal::print(&report.metrics()),

@@ -20,7 +20,7 @@ pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window
     let range = recording.range().map_err(could_not)?;
     let empty = || format!("{}: it has no rows yet", recording.path().display());
     let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotLook, empty()))?;
-    let at_unix_ms = at.map_or(last, |at| at.unix_ms);
+    let at_unix_ms = at.map_or(last, |at| at.unix_ms(last));
     let (earlier, now) = ticks(recording, at_unix_ms)?.ok_or_else(|| {
         let (first, last) = (shown(first), shown(last));
         let line = format!(

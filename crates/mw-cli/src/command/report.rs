@@ -3,21 +3,22 @@
 
 use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
+use crate::output::{Output, STANDARD_OUTPUT};
 use crate::terminal;
 use crate::{Exit, Failure};
 use mw_model::Incident;
 use mw_record::Recording;
 use mw_render::{html, text};
+use std::io::{self, Write};
 use std::path::Path;
-
-const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
     let incident = find(&recording, args.id)?;
     let usual = if args.output.is_some() { ReportFormat::Html } else { ReportFormat::Text };
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
-    let page = match args.format.unwrap_or(usual) {
+    let asked = if args.json { Some(ReportFormat::Json) } else { args.format };
+    let page = match asked.unwrap_or(usual) {
         ReportFormat::Html => html::incident(&incident).map_err(|error| could_not(&error))?,
         ReportFormat::Text => text::incident(&incident, terminal::layout(false)),
         ReportFormat::Json => {
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
         Some(output) => {
-            std::fs::write(output, page).map_err(|error| {
+            write(output, &page, recording.path()).map_err(|error| {
                 let hint = "name another file with --output";
                 could_not(&format!("{}: {error}; {hint}", output.display()))
             })?;
@@ -37,7 +38,15 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
+/// Writes a page that is readable to those who may read the recording.
+fn write(output: &Path, page: &str, recording: &Path) -> io::Result<()> {
+    let mut file = Output::create(output, Some(recording))?;
+    file.file().write_all(page.as_bytes())?;
+    file.finish()
+}
+
+/// The incident that is meant.
+pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
     let could_not = |error| Failure::new(Exit::CouldNotLook, error);
     let rows = recording.incidents().map_err(could_not)?;
     let ids = rows.iter().map(|row| row.id);

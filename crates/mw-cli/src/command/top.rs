@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
         None => (Top::live(interval_ms, zone), Box::new(Live::open()?)),
         Some(path) => {
             let replay = Replay::open(path)?;
-            let at_ms = replay.start(args.at.as_deref(), &zone)?;
+            let at_ms = replay.start(args.at, &zone)?;
             (Top::replay(at_ms, interval_ms, zone), Box::new(replay))
         }
     };

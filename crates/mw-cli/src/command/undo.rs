@@ -14,7 +14,7 @@ pub(crate) fn run(args: &UndoArgs, config: &Config) -> Result<Exit, Failure> {
     let which = if args.changes.is_empty() { Which::All } else { Which::Ids(args.changes.clone()) };
     let undone = undo(&Kernel::live(), &mut journal, &which, args.force, &mut nobody)
         .map_err(|error| Failure::new(exit_of(&error), with_sudo(args, &error)))?;
-    if args.json {
+    if args.format.is_json() {
         super::print_json(&undone)?;
     } else {
         terminal::print(&text(&undone));

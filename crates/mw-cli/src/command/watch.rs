@@ -204,7 +204,11 @@ fn failure(error: WatchError) -> Failure {
         WatchError::Record(RecordError::Io { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied
     );
-    Failure::new(if refused { Exit::Refused } else { Exit::CouldNotLook }, error)
+    if refused {
+        let hint = "run it as root, or name a file of your own with --recording";
+        return Failure::new(Exit::Refused, format!("{error}; {hint}"));
+    }
+    Failure::new(Exit::CouldNotLook, error)
 }
 
 /// Tells the service manager, where there is one.

@@ -5,7 +5,7 @@ use crate::Failure;
 use mw_model::format_bytes;
 use mw_pool::book::Phase;
 use mw_pool::protocol::{LeaseState, PoolState};
-use mw_pool::{Client, Nodes};
+use mw_pool::{Client, Name, Nodes};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -119,9 +119,16 @@ struct Pool {
 }
 
 impl Report {
-    pub(crate) fn of(client: &Client) -> Result<Self, Failure> {
+    /// A server with all pools and leases, or with those of one pool.
+    pub(crate) fn of(client: &Client, only: Option<&Name>) -> Result<Self, Failure> {
         let server = client.server().map_err(failure)?;
-        let pools = client.pools().map_err(failure)?;
+        let pools = match only {
+            Some(name) => client.pool(name).map(|pool| vec![pool]),
+            None => client.pools(),
+        };
+        let pools = pools.map_err(failure)?;
+        let mut leases = client.leases().map_err(failure)?;
+        leases.retain(|lease| only.is_none_or(|name| lease.pool == *name));
         Ok(Self {
             schema: SCHEMA,
             server: Server {
@@ -137,7 +144,7 @@ impl Report {
                 lacks: server.lacks,
             },
             pools: pools.into_iter().map(pool).collect(),
-            leases: client.leases().map_err(failure)?.into_iter().map(lease).collect(),
+            leases: leases.into_iter().map(lease).collect(),
         })
     }
 

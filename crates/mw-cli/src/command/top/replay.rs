@@ -1,11 +1,10 @@
 //! A recording: any moment of it, with the machine's settings as they were captured last before.
 
 use super::Feed;
+use crate::args::Moment as At;
 use crate::command::captured;
 use crate::{Exit, Failure};
-use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
 use mw_model::{Incident, Look, Missing, OriginKind, Snapshot, Tick, Window};
 use mw_record::{RecordError, Recording};
 use mw_render::text;
@@ -52,19 +51,18 @@ impl Replay {
     /// Where to begin: the time that was asked for, the last incident, or the end.
     ///
     /// # Errors
-    /// The time is none, or lies outside of the recording.
-    pub(super) fn start(&self, asked: Option<&str>, zone: &TimeZone) -> Result<u64, Failure> {
+    /// The time lies outside of the recording.
+    pub(super) fn start(&self, asked: Option<At>, zone: &TimeZone) -> Result<u64, Failure> {
         let Timeline { first_ms, last_ms, incidents } = &self.timeline;
         let Some(asked) = asked else {
             return Ok(incidents.last().map_or(*last_ms, |incident| incident.started_ms));
         };
         let usage = |line: String| Failure::new(Exit::Usage, line);
-        let at_ms = time(asked, *last_ms, zone).ok_or_else(|| {
-            usage(format!("'{asked}' is no time: write 10:19, 2026-11-22 10:19:30 or RFC 3339"))
-        })?;
+        let at_ms = asked.unix_ms(*last_ms);
         if !(*first_ms..=*last_ms).contains(&at_ms) {
             let [first, last] = [*first_ms, *last_ms].map(|ms| said(ms, zone));
-            return Err(usage(format!("'{asked}' is not recorded: there is {first} to {last}")));
+            let asked = said(at_ms, zone);
+            return Err(usage(format!("{asked} is not recorded: there is {first} to {last}")));
         }
         Ok(at_ms)
     }
@@ -162,50 +160,10 @@ impl Feed for Replay {
     }
 }
 
-/// A time as people write it; one without a date is the last such before the end.
-fn time(text: &str, last_ms: u64, zone: &TimeZone) -> Option<u64> {
-    let ms = |time: &Zoned| u64::try_from(time.timestamp().as_millisecond()).ok();
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return u64::try_from(time.as_millisecond()).ok();
-    }
-    if let Ok(time) = text.parse::<Time>() {
-        let last = Timestamp::from_millisecond(i64::try_from(last_ms).ok()?).ok()?;
-        let last = last.to_zoned(zone.clone());
-        let same_day = last.date().to_datetime(time).to_zoned(zone.clone()).ok()?;
-        let before = if same_day > last { same_day.checked_sub(1.day()).ok()? } else { same_day };
-        return ms(&before);
-    }
-    ms(&text.parse::<DateTime>().ok()?.to_zoned(zone.clone()).ok()?)
-}
-
 fn said(unix_ms: u64, zone: &TimeZone) -> String {
     text::time(unix_ms, zone).unwrap_or_else(|| unix_ms.to_string())
 }
 
 fn could_not(error: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::CouldNotLook, error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_as_people_write_them() {
-        let utc = TimeZone::UTC;
-        let at = |text: &str| text.parse::<Timestamp>().unwrap().as_millisecond() as u64;
-        let last_ms = at("2026-11-22T12:00:00Z");
-        for (text, means) in [
-            ("2026-11-22T10:19:30Z", "2026-11-22T10:19:30Z"),
-            ("2026-11-22 10:19", "2026-11-22T10:19:00Z"),
-            ("10:19:30", "2026-11-22T10:19:30Z"),
-            ("10:19", "2026-11-22T10:19:00Z"),
-            ("23:59", "2026-11-21T23:59:00Z"),
-        ] {
-            assert_eq!(time(text, last_ms, &utc), Some(at(means)), "{text}");
-        }
-        for text in ["", "noon", "25:00", "2026-13-01"] {
-            assert_eq!(time(text, last_ms, &utc), None, "{text}");
-        }
-    }
 }

@@ -1,0 +1,50 @@
+//! In which format a command prints, said the same way by every command.
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+/// Formats of a command's own; all have JSON.
+pub trait Formats: ValueEnum + Copy + Send + Sync + 'static {
+    /// What is printed unless something else is asked for.
+    const DEFAULT: Self;
+    /// What `--json` stands for.
+    const JSON: Self;
+}
+
+/// Options that choose a format.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FormatArgs<F: Formats> {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = F::DEFAULT)]
+    format: F,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl<F: Formats> FormatArgs<F> {
+    /// The format that was asked for.
+    pub fn chosen(&self) -> F {
+        if self.json { F::JSON } else { self.format }
+    }
+}
+
+/// Formats of commands that print a list or what they did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TextOrJson {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+impl Formats for TextOrJson {
+    const DEFAULT: Self = Self::Text;
+    const JSON: Self = Self::Json;
+}
+
+impl FormatArgs<TextOrJson> {
+    /// Whether JSON was asked for.
+    pub fn is_json(&self) -> bool {
+        self.chosen() == TextOrJson::Json
+    }
+}

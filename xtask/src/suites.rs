@@ -1,0 +1,297 @@
+//! Other people's test suites, each without the library and under `memwright run`: the outcome of
+//! every test must be the same.
+
+mod cpython;
+mod known;
+mod ltp;
+mod outcome;
+mod page;
+mod postgres;
+mod results;
+
+use crate::{cargo, target_dir};
+use anyhow::Context;
+use known::Known;
+use outcome::{Outcome, Outcomes};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// How often a test whose outcome differs is run again, both ways, before the difference counts.
+const RETRIES: usize = 2;
+
+/// Options of `memwright run` that a suite is run with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OptionSet {
+    name: &'static str,
+    options: &'static [&'static str],
+}
+
+/// The suites map little at once: only the first set keeps the default threshold.
+const OPTION_SETS: &[OptionSet] = &[
+    OptionSet { name: "default", options: &[] },
+    OptionSet { name: "prefault", options: &["--threshold", "1M", "--prefault"] },
+    OptionSet { name: "lock", options: &["--threshold", "1M", "--lock"] },
+    OptionSet { name: "huge", options: &["--threshold", "1M", "--prefault", "--huge", "auto"] },
+    OptionSet {
+        name: "direct-io",
+        options: &["--threshold", "1M", "--direct-io", "64k", "--direct-io-reads"],
+    },
+];
+
+/// What to run.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    /// Suites; none: all.
+    pub(crate) names: Vec<String>,
+    /// Option sets; none: all.
+    pub(crate) options: Vec<String>,
+    /// Where LTP is installed.
+    pub(crate) ltp: Option<PathBuf>,
+    /// Write docs/suites.md from the latest result of every suite.
+    pub(crate) write: bool,
+}
+
+/// A suite: its name, the option sets that say something about it, and how to get it.
+struct Suite {
+    name: &'static str,
+    sets: &'static [&'static str],
+    open: fn(&Place) -> anyhow::Result<Opened>,
+}
+
+const SUITES: &[Suite] = &[
+    Suite {
+        name: ltp::NAME,
+        sets: &["default", "prefault", "lock", "huge", "direct-io"],
+        open: ltp::open,
+    },
+    Suite {
+        name: postgres::NAME,
+        sets: &["default", "prefault", "lock", "huge", "direct-io"],
+        open: postgres::open,
+    },
+    // It writes no file of any size.
+    Suite {
+        name: cpython::NAME,
+        sets: &["default", "prefault", "lock", "huge"],
+        open: cpython::open,
+    },
+];
+
+/// Where suites are kept and run.
+struct Place {
+    /// Kept from run to run.
+    cache: PathBuf,
+    /// Removed at the end; any user may enter it. Not below /tmp, which may be a tmpfs, where direct
+    /// I/O means nothing.
+    work: TempDir,
+    ltp: PathBuf,
+}
+
+/// A suite, or why this machine cannot run it.
+enum Opened {
+    Ready { version: String, runner: Box<dyn Runner> },
+    Missing(String),
+}
+
+/// Runs a suite's tests.
+trait Runner {
+    /// The outcome of every test, or at least of those in `only`; each command is started by what
+    /// `launcher` says.
+    fn run(&self, launcher: &Launcher, only: Option<&BTreeSet<String>>)
+    -> anyhow::Result<Outcomes>;
+}
+
+/// What a command is started by: nothing, or `memwright run` and its options.
+#[derive(Debug, Default)]
+struct Launcher(Vec<String>);
+
+impl Launcher {
+    fn new(program: &Path, set: OptionSet) -> Self {
+        let run = [program.display().to_string(), "run".to_owned()];
+        let options = set.options.iter().map(|option| (*option).to_owned());
+        Self(run.into_iter().chain(options).chain(["--".to_owned()]).collect())
+    }
+
+    /// A command line with the launcher in front.
+    fn words(&self, command: &[&str]) -> Vec<String> {
+        self.0.iter().cloned().chain(command.iter().map(|word| (*word).to_owned())).collect()
+    }
+}
+
+/// What came of one suite with one option set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Compared {
+    suite: String,
+    version: String,
+    set: String,
+    same: usize,
+    skipped: usize,
+    differences: Vec<Difference>,
+}
+
+/// A test that came out differently, with the reason where that is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Difference {
+    test: String,
+    plain: Outcome,
+    with: Outcome,
+    known: Option<String>,
+}
+
+/// Runs the suites, and fails on a difference that is not known.
+pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
+    let suites = chosen(SUITES, |suite| suite.name, &choice.names, "suite")?;
+    let sets = chosen(OPTION_SETS, |set| set.name, &choice.options, "option set")?;
+    let known = Known::load()?;
+    cargo(&["build", "--locked", "--package", "mw-preload"])?;
+    cargo(&["build", "--locked", "--package", "mw-cli", "--features", "full"])?;
+    let place = Place::new(choice.ltp.as_deref())?;
+    let program = place.program()?;
+    let mut compared = Vec::new();
+    let mut missing = 0;
+    for suite in suites {
+        match (suite.open)(&place).with_context(|| suite.name)? {
+            Opened::Missing(why) => {
+                println!("== {}: skipped: {why}", suite.name);
+                missing += 1;
+            }
+            Opened::Ready { version, runner } => {
+                let sets = sets.iter().filter(|set| suite.sets.contains(&set.name));
+                let sets: Vec<OptionSet> = sets.map(|set| **set).collect();
+                compared.extend(compare(suite, &version, &*runner, &program, &sets, &known)?);
+            }
+        }
+    }
+    for one in &compared {
+        results::keep(&place.cache, one)?;
+    }
+    if choice.write {
+        page::write(&results::all(&place.cache)?)?;
+    }
+    finish(&compared, missing)
+}
+
+/// Those of a list that are named, or all.
+fn chosen<'a, T>(
+    all: &'a [T],
+    name: fn(&T) -> &'static str,
+    names: &[String],
+    what: &str,
+) -> anyhow::Result<Vec<&'a T>> {
+    for asked in names {
+        let known: Vec<&str> = all.iter().map(name).collect();
+        let known_list = known.join(", ");
+        anyhow::ensure!(known.contains(&&**asked), "unknown {what} '{asked}' (use {known_list})");
+    }
+    let is_chosen = |item: &&T| names.is_empty() || names.iter().any(|asked| asked == name(item));
+    Ok(all.iter().filter(is_chosen).collect())
+}
+
+impl Place {
+    fn new(ltp: Option<&Path>) -> anyhow::Result<Self> {
+        let work = tempfile::Builder::new().prefix("memwright-suites-").tempdir_in("/var/tmp")?;
+        std::fs::set_permissions(work.path(), std::fs::Permissions::from_mode(0o755))?;
+        Ok(Self { cache: target_dir().join("suites"), work, ltp: ltp::root(ltp) })
+    }
+
+    /// The program and its library, where every user can start them.
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        let built = target_dir().join("debug");
+        for name in ["memwright", "libmemwright_preload.so"] {
+            let from = built.join(name);
+            std::fs::copy(&from, self.work.path().join(name))
+                .with_context(|| from.display().to_string())?;
+        }
+        Ok(self.work.path().join("memwright"))
+    }
+}
+
+/// Runs a suite without the library, then with each option set.
+fn compare(
+    suite: &Suite,
+    version: &str,
+    runner: &dyn Runner,
+    program: &Path,
+    sets: &[OptionSet],
+    known: &Known,
+) -> anyhow::Result<Vec<Compared>> {
+    println!("== {} {version}: without the library", suite.name);
+    let plain = runner.run(&Launcher::default(), None)?;
+    anyhow::ensure!(!plain.is_empty(), "{}: no test ran", suite.name);
+    let mut compared = Vec::new();
+    for set in sets {
+        println!("== {} {version}: {}", suite.name, set.name);
+        let launcher = Launcher::new(program, *set);
+        let with = runner.run(&launcher, None)?;
+        let settled = settle(runner, &launcher, &plain, &with)?;
+        let differences: Vec<Difference> = settled
+            .into_iter()
+            .map(|(test, plain, with)| Difference {
+                known: known.reason(suite.name, set.name, &test),
+                test,
+                plain,
+                with,
+            })
+            .collect();
+        for difference in &differences {
+            println!("{}", page::difference(difference));
+        }
+        let differs = |test: &String| differences.iter().any(|difference| difference.test == *test);
+        let alike = || plain.iter().filter(|(test, _)| !differs(test));
+        let skipped = alike().filter(|(_, outcome)| **outcome == Outcome::Skipped).count();
+        let same = alike().count() - skipped;
+        let (suite, version, set) = (suite.name.into(), version.into(), set.name.into());
+        compared.push(Compared { suite, version, set, same, skipped, differences });
+    }
+    Ok(compared)
+}
+
+/// The differences that stay when both ways are run again: a test that has several outcomes by itself
+/// differs only where none of them is seen with the library.
+fn settle(
+    runner: &dyn Runner,
+    launcher: &Launcher,
+    plain: &Outcomes,
+    with: &Outcomes,
+) -> anyhow::Result<Vec<(String, Outcome, Outcome)>> {
+    let mut plain_seen = outcome::seen(plain);
+    let mut with_seen = outcome::seen(with);
+    for _ in 0..RETRIES {
+        let differing = outcome::differing(&plain_seen, &with_seen);
+        if differing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list: Vec<&str> = differing.iter().map(String::as_str).collect();
+        println!("   differ, run again: {}", list.join(" "));
+        outcome::merge(&mut with_seen, runner.run(launcher, Some(&differing))?, &differing);
+        let again = runner.run(&Launcher::default(), Some(&differing))?;
+        outcome::merge(&mut plain_seen, again, &differing);
+    }
+    Ok(outcome::differing(&plain_seen, &with_seen)
+        .into_iter()
+        .map(|test| {
+            let first = |outcomes: &Outcomes| {
+                outcomes.get(&test).cloned().unwrap_or_else(|| Outcome::Failed("not run".into()))
+            };
+            (test.clone(), first(plain), first(with))
+        })
+        .collect())
+}
+
+/// The last line, and whether all is well.
+fn finish(compared: &[Compared], missing: usize) -> anyhow::Result<()> {
+    let all = || compared.iter().flat_map(|compared| &compared.differences);
+    let failed = all().filter(|difference| difference.known.is_none()).count();
+    let known = all().count() - failed;
+    let passed: usize = compared.iter().map(|compared| compared.same).sum();
+    let skipped = missing + compared.iter().map(|compared| compared.skipped).sum::<usize>();
+    if known > 0 {
+        println!("== {known} known differences, with reasons in xtask/src/suites/known.toml");
+    }
+    println!("== suites: {passed} passed, {failed} failed, {skipped} skipped");
+    anyhow::ensure!(failed == 0, "{failed} tests have another outcome under memwright run");
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The shipped systemd units: systemd itself has nothing to say against them.
+
+use crate::root;
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const FOLDER: &str = "packaging/systemd";
+
+/// Where units expect the program, and a program that is there on every machine.
+const INSTALLED: &str = "/usr/bin/memwright";
+const STAND_IN: &str = "/bin/true";
+
+/// Checks all units and users.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let work = tempfile::tempdir()?;
+    for path in shipped()? {
+        let name = path.file_name().context("no name")?;
+        let text = crate::read(&path)?;
+        let copy = work.path().join(name);
+        std::fs::write(&copy, text.replace(INSTALLED, STAND_IN))?;
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("service") => verify(&copy)?,
+            Some("sysusers") => make_users(&copy)?,
+            _ => anyhow::bail!("{}: there is no check for it", path.display()),
+        }
+    }
+    Ok(())
+}
+
+/// The files that are shipped.
+fn shipped() -> anyhow::Result<Vec<PathBuf>> {
+    let folder = root().join(FOLDER);
+    let entries = folder.read_dir().with_context(|| folder.display().to_string())?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    anyhow::ensure!(!paths.is_empty(), "{FOLDER} is empty");
+    Ok(paths)
+}
+
+/// The manual pages are not installed where this runs.
+fn verify(unit: &Path) -> anyhow::Result<()> {
+    let args = ["verify", "--man=no"];
+    let output = Command::new("systemd-analyze").args(args).arg(unit).output();
+    silent(unit, &output.context("systemd-analyze")?)
+}
+
+/// Makes the users in a root of their own.
+fn make_users(file: &Path) -> anyhow::Result<()> {
+    let root = tempfile::tempdir()?;
+    std::fs::create_dir(root.path().join("etc"))?;
+    let arg = format!("--root={}", root.path().display());
+    let output = Command::new("systemd-sysusers").arg(arg).arg(file).output();
+    let output = output.context("systemd-sysusers")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{}: {said}", file.display());
+    Ok(())
+}
+
+/// A warning is a failure too: systemd ignores the line that it does not understand.
+fn silent(file: &Path, output: &Output) -> anyhow::Result<()> {
+    let said = [&output.stdout[..], &output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    anyhow::ensure!(output.status.success() && said.is_empty(), "{}: {said}", file.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_warning_is_a_failure() {
+        let output = |said: &str| Output {
+            status: std::process::ExitStatus::from_raw(0),
+            stdout: Vec::new(),
+            stderr: said.into(),
+        };
+        assert!(silent(Path::new("a"), &output("")).is_ok());
+        let warning = "Failed to parse service type, ignoring: notify-reload\n";
+        assert!(silent(Path::new("a"), &output(warning)).is_err());
+    }
+
+    #[test]
+    fn the_recorders_unit_can_be_reloaded() {
+        let text = crate::read(&root().join(FOLDER).join("memwright.service")).unwrap();
+        assert!(text.contains("\nType=notify\n"), "{text}");
+        assert!(text.contains("\nExecReload=/bin/kill -HUP $MAINPID\n"), "{text}");
+    }
+
+    #[test]
+    fn systemd_has_nothing_to_say_against_the_shipped_units() {
+        run().unwrap();
+    }
+}
