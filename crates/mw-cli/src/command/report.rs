@@ -3,11 +3,12 @@
 
 use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
-use crate::terminal;
-use crate::{Exit, Failure};
+use crate::output::{self, Readers};
+use crate::{Exit, Failure, terminal};
 use mw_model::Incident;
 use mw_record::Recording;
 use mw_render::{html, text};
+use std::io;
 use std::path::Path;
 
 const STANDARD_OUTPUT: &str = "-";
@@ -26,11 +27,14 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
         Some(output) => {
-            std::fs::write(output, page).map_err(|error| {
+            let failed = |error: &io::Error| {
                 let hint = "name another file with --output";
                 could_not(&format!("{}: {error}; {hint}", output.display()))
+            };
+            output::write(output, Readers::Owner, &failed, |file| {
+                file.write_all(page.as_bytes()).map_err(|error| failed(&error))
             })?;
-            eprintln!("{}\n{}", incident.verdict, output.display());
+            terminal::tell(format_args!("{}\n{}", incident.verdict, output.display()));
         }
         None => terminal::print(&page),
     }
