@@ -7,7 +7,7 @@ mod format;
 mod iotune;
 #[cfg(feature = "lab")]
 mod lab;
-mod missing;
+pub(crate) mod missing;
 #[cfg(any(feature = "top", feature = "watch"))]
 mod moment;
 #[cfg(feature = "pool")]
@@ -364,18 +364,6 @@ fn thread_count(text: &str) -> Result<usize, String> {
 
 fn round_count(text: &str) -> Result<usize, String> {
     thread_count(text)
-}
-
-/// Reads this process's command line; what is wrong with it is said, and ends the process.
-#[must_use]
-pub fn parse() -> Args {
-    Args::try_parse().unwrap_or_else(|error| match missing::explain(&error) {
-        Some(line) => {
-            eprintln!("memwright: {line}");
-            std::process::exit(crate::Exit::Usage.code().into())
-        }
-        None => error.exit(),
-    })
 }
 
 /// The whole command line, for man pages and completions.

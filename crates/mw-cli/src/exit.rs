@@ -56,6 +56,15 @@ impl Failure {
     pub fn new(exit: Exit, line: impl fmt::Display) -> Self {
         Self { exit, line: line.to_string() }
     }
+
+    /// A failure that nobody is there to be told of.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self { exit, line: String::new() }
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.line.is_empty()
+    }
 }
 
 impl fmt::Display for Failure {

@@ -1,6 +1,8 @@
 //! What a service says: a line each on standard error, with the priority in front where the journal
 //! reads it (sd-daemon(3)).
 
+use crate::terminal::tell;
+
 /// Where lines go.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
@@ -28,9 +30,9 @@ impl Log {
     fn say(self, priority: u8, line: &str) {
         let line = line.replace('\n', " ");
         if self.journal {
-            eprintln!("<{priority}>{line}");
+            tell(format_args!("<{priority}>{line}"));
         } else {
-            eprintln!("{line}");
+            tell(line);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The `memwright` program: arguments, configuration, exit codes. Everything else is in the crates
 //! that it puts together.
 
+// terminal.rs prints: the macros panic where nobody reads any more.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod args;
 mod command;
 mod config;
@@ -14,6 +17,7 @@ mod terminal;
 pub use exit::{Exit, Failure};
 
 use args::{Args, Command};
+use clap::Parser;
 use config::Config;
 
 /// What `bench --json` prints: the version of the format, and its JSON schema.
@@ -38,11 +42,32 @@ pub fn pool_schema() -> (u32, schemars::Schema) {
     command::pool::schema()
 }
 
+/// Reads the command line, runs the command, and says in a line on standard error what went wrong.
+#[must_use]
+pub fn main() -> Exit {
+    let ended = match Args::try_parse() {
+        Ok(args) => run(args),
+        Err(said) => match args::missing::explain(&said) {
+            Some(line) => Err(Failure::new(Exit::Usage, line)),
+            None => {
+                terminal::print_usage(&said);
+                Ok(if said.use_stderr() { Exit::Usage } else { Exit::Fine })
+            }
+        },
+    };
+    match ended.and_then(|exit| terminal::written().map(|()| exit)) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            if !failure.is_silent() {
+                terminal::tell(format_args!("memwright: {failure}"));
+            }
+            failure.exit
+        }
+    }
+}
+
 /// Runs one command.
-///
-/// # Errors
-/// What went wrong, as one line, with the exit code that says what kind of failure it is.
-pub fn run(args: Args) -> Result<Exit, Failure> {
+fn run(args: Args) -> Result<Exit, Failure> {
     let config = Config::load(args.config.as_deref())?;
     match args.command {
         Command::Check(args) => command::check::run(&args, &config),

@@ -1,8 +1,13 @@
-//! Files that a command writes: whole under their own names or not at all, and readable to nobody who
-//! may not read what they were made from.
+//! A file that a command writes: it has its name only once it is whole.
+//!
+//! Until then it is a temporary file beside it, which is gone when the command fails or is told to
+//! end. What is no regular file (/dev/stdout, a pipe, a device) is written to directly: a rename would
+//! put a file in its place.
 
+use crate::{Exit, Failure};
+use mw_sys::SignalsBlocked;
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -13,68 +18,127 @@ pub(crate) const STANDARD_OUTPUT: &str = "-";
 const OWNER: u32 = 0o600;
 const GROUP: u32 = 0o060;
 const OTHERS: u32 = 0o006;
+const EVERYBODY: u32 = 0o666;
 
-/// A file that is being written. Dropped before [`Output::finish`], it leaves what was there before.
-pub(crate) enum Output {
-    /// A pipe or a device, which is written to as it is.
-    Device(File),
-    /// To be renamed to this path.
-    Temporary(NamedTempFile, PathBuf),
+/// Who may read a new file, apart from those that the umask excludes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Readers<'a> {
+    /// Its owner: it holds what the kernel and a recording say of other users' programs.
+    Owner,
+    /// Those who may read the file that it is made from.
+    #[cfg_attr(not(feature = "watch"), expect(dead_code, reason = "for reports"))]
+    Of(&'a Path),
+    /// All users.
+    Everybody,
 }
 
-impl Output {
-    /// Opens a file for writing, readable to its owner and, where it is made from `source`, to those
-    /// others who may read that and whom the umask does not exclude.
-    pub(crate) fn create(path: &Path, source: Option<&Path>) -> io::Result<Self> {
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return File::options().write(true).open(path).map(Self::Device);
+impl Readers<'_> {
+    /// A temporary file in `dir` with these permissions.
+    fn temporary(self, dir: &Path) -> io::Result<NamedTempFile> {
+        let source = match self {
+            Self::Owner => return named(dir, OWNER),
+            Self::Everybody => return named(dir, EVERYBODY),
+            Self::Of(source) => source.metadata()?,
+        };
+        let file = named(dir, OWNER | source.mode() & (GROUP | OTHERS))?;
+        let made = file.as_file().metadata()?;
+        if source.gid() != made.gid() {
+            // Another group than the source's may do what all others may.
+            let others = made.mode() & OTHERS;
+            let mode = OWNER | others << 3 | others;
+            file.as_file().set_permissions(Permissions::from_mode(mode))?;
         }
-        Ok(Self::Temporary(temporary(path, source)?, path.to_owned()))
-    }
-
-    pub(crate) fn file(&mut self) -> &mut File {
-        match self {
-            Self::Device(file) => file,
-            Self::Temporary(file, _) => file.as_file_mut(),
-        }
-    }
-
-    /// Gives the file its name.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.file().flush()?;
-        match self {
-            Self::Device(_) => Ok(()),
-            Self::Temporary(file, path) => {
-                file.persist(path).map(drop).map_err(|error| error.error)
-            }
-        }
+        Ok(file)
     }
 }
 
-/// A file beside the one that it is to become.
-fn temporary(path: &Path, source: Option<&Path>) -> io::Result<NamedTempFile> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let source = source.map(Path::metadata).transpose()?;
-    let others = source.as_ref().map_or(0, |source| source.mode() & (GROUP | OTHERS));
-    let permissions = Permissions::from_mode(OWNER | others);
-    let file = tempfile::Builder::new().permissions(permissions).tempfile_in(dir)?;
-    let made = file.as_file().metadata()?;
-    if source.is_some_and(|source| source.gid() != made.gid()) {
-        // Another group than the source's may do what all others may.
-        let others = made.mode() & OTHERS;
-        file.as_file().set_permissions(Permissions::from_mode(OWNER | others << 3 | others))?;
+fn named(dir: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir)
+}
+
+/// Lets `fill` write the file `path`; `failed` says what becomes of an error of the file itself.
+///
+/// # Errors
+/// Those of `fill` and of the file. Then nothing is left of it, and what was there before stays.
+pub(crate) fn write<T>(
+    path: &Path,
+    readers: Readers<'_>,
+    failed: &dyn Fn(&io::Error) -> Failure,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if let Some(mut file) = special(path).map_err(|error| failed(&error))? {
+        return fill(&mut file);
     }
-    Ok(file)
+    without_interruption(|| {
+        let target = target(path).map_err(|error| failed(&error))?;
+        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let temporary = readers.temporary(dir.unwrap_or(Path::new(".")));
+        let mut file = temporary.map_err(|error| failed(&error))?;
+        let filled = fill(&mut Interruptible(file.as_file_mut()))?;
+        file.persist(&target).map_err(|error| failed(&error.error))?;
+        Ok(filled)
+    })
+}
+
+/// Does something that has temporary files while SIGINT, SIGTERM and SIGHUP wait: they end the
+/// command once those are gone. What takes long looks out for them ([`mw_sys::is_asked_to_end`]).
+pub(crate) fn without_interruption<T>(
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let _signals =
+        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    work()
+}
+
+/// What is there under this name and is neither a regular file nor a folder, opened.
+fn special(path: &Path) -> io::Result<Option<File>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() || metadata.is_dir() => Ok(None),
+        Ok(_) => File::options().write(true).open(path).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file that the name leads to, so that a symbolic link stays one.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(path.to_owned()),
+        resolved => resolved,
+    }
+}
+
+/// A file that takes no more once the command is told to end.
+struct Interruptible<'a>(&'a mut File);
+
+impl Write for Interruptible<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if mw_sys::is_asked_to_end() {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hello(path: &Path, source: Option<&Path>) {
-        let mut output = Output::create(path, source).unwrap();
-        output.file().write_all(b"hello").unwrap();
-        output.finish().unwrap();
+    fn hello(path: &Path, readers: Readers<'_>) {
+        filled(path, readers, |file| file.write_all(b"hello")).unwrap();
+    }
+
+    fn filled(
+        path: &Path,
+        readers: Readers<'_>,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let failed = |error: &io::Error| Failure::new(Exit::CouldNotLook, error);
+        write(path, readers, &failed, |file| fill(file).map_err(|error| failed(&error)))
     }
 
     fn mode(path: &Path) -> u32 {
@@ -98,7 +162,7 @@ mod tests {
             // A former file of that name was open to all.
             std::fs::write(&made, "").unwrap();
             std::fs::set_permissions(&made, Permissions::from_mode(0o666)).unwrap();
-            hello(&made, Some(&source));
+            hello(&made, Readers::Of(&source));
             assert_eq!(mode(&made), OWNER | allowed & 0o066 & !umask(), "{allowed:o}");
             assert_eq!(std::fs::read(&made).unwrap(), b"hello");
         }
@@ -114,7 +178,7 @@ mod tests {
             println!("another_group_gets_no_more_than_others: skipped, it takes root: {error}");
             return;
         }
-        hello(&made, Some(&source));
+        hello(&made, Readers::Of(&source));
         assert_eq!(mode(&made), 0o600);
     }
 
@@ -129,7 +193,7 @@ mod tests {
             let pipe = pipe.clone();
             move || std::fs::read(pipe).unwrap()
         });
-        hello(&pipe, None);
+        hello(&pipe, Readers::Owner);
         assert_eq!(reader.join().unwrap(), b"hello");
         assert!(pipe.metadata().unwrap().file_type().is_fifo());
     }
@@ -139,12 +203,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("made");
         std::fs::write(&path, "former").unwrap();
-        let mut output = Output::create(&path, None).unwrap();
-        output.file().write_all(b"half").unwrap();
-        drop(output);
+        let broken = |file: &mut dyn Write| {
+            file.write_all(b"half")?;
+            Err(io::Error::other("no more"))
+        };
+        assert!(filled(&path, Readers::Owner, broken).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"former");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        hello(&path, None);
+        hello(&path, Readers::Owner);
         assert_eq!(mode(&path), 0o600);
     }
 }

@@ -1,7 +1,19 @@
-//! What standard output is.
+//! Standard output and standard error: the one place that writes to them.
+//!
+//! The print macros are denied in this crate (lib.rs): they panic where nobody reads any more, and a
+//! thread that others wait for takes the whole command with it. What could not be written to standard
+//! output is remembered and ends the command with an error ([`written`]), so that no caller can
+//! forget to look. A reader that has gone (`memwright check | head -1`) is no error: the command ends
+//! with the exit code that it would have had.
 
+use crate::{Exit, Failure};
 use mw_render::text::{Layout, USUAL_WIDTH};
-use std::io::{self, IsTerminal, Write};
+use std::fmt::Display;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
+
+/// The first error of a write to standard output.
+static FAILED: OnceLock<io::Error> = OnceLock::new();
 
 /// The layout for standard output: colour on a terminal alone, and not where NO_COLOR is set.
 pub(crate) fn layout(verbose: bool) -> Layout {
@@ -14,7 +26,46 @@ pub(crate) fn layout(verbose: bool) -> Layout {
     Layout { colour: terminal && wanted, width: columns.unwrap_or(USUAL_WIDTH), verbose }
 }
 
-/// Writes to standard output; a reader that has gone (`memwright check | head -1`) is no error.
+/// Writes to standard output.
 pub(crate) fn print(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let mut out = io::stdout().lock();
+    note(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Prints what clap has to say: help and the version on standard output, mistakes on standard error.
+pub(crate) fn print_usage(said: &clap::Error) {
+    let result = said.print().and_then(|()| io::stdout().flush());
+    if !said.use_stderr() {
+        note(result);
+    }
+}
+
+/// Writes a line to standard error. When that fails there is nobody left to tell.
+pub(crate) fn tell(line: impl Display) {
+    let line = format!("{line}\n");
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// Whether all that was printed has been written.
+///
+/// # Errors
+/// Standard output took less, for another reason than that its reader has gone.
+pub(crate) fn written() -> Result<(), Failure> {
+    FAILED.get().map_or(Ok(()), |error| Err(lost(error)))
+}
+
+/// The failure of a command whose product is standard output itself, where it cannot be written.
+pub(crate) fn lost(error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failure::silent(Exit::CouldNotLook),
+        _ => Failure::new(Exit::CouldNotLook, format!("standard output: {error}")),
+    }
+}
+
+fn note(result: io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        let _ = FAILED.set(error);
+    }
 }

@@ -333,10 +333,10 @@ fn start_endless(place: &Place) -> std::process::Child {
     child
 }
 
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(30), "waited in vain for {what}");
+        assert!(since.elapsed() < Duration::from_secs(120), "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -353,6 +353,40 @@ fn interrupted_it_leaves_nothing_behind() {
     signal(&child, "INT");
     let status = child.wait().unwrap();
     assert!(!status.success());
+    place.assert_clean();
+}
+
+#[test]
+fn told_to_end_at_any_moment_it_leaves_nothing_behind() {
+    let Some(place) = Place::new() else { return };
+    place.case("endless", "memory = '256M'", "sleep 1000");
+    // It unpacks, compiles, strips and packs before the guest starts.
+    for after_ms in [5, 50, 200, 500, 1000, 2000, 4000] {
+        let mut child = place.own(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        signal(&child, "TERM");
+        let told = Instant::now();
+        wait_for("the end", || child.try_wait().unwrap().is_some());
+        assert!(!child.wait().unwrap().success(), "after {after_ms} ms");
+        assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn nobody_who_reads_its_progress_changes_nothing() {
+    let Some(place) = Place::new() else { return };
+    place.case("first", "memory = '256M'", "exit 1");
+    place.case("second", "memory = '256M'", "exit 1");
+    let nobody = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let mut child =
+        place.own(&["--retries", "1"]).stdout(nobody()).stderr(nobody()).spawn().unwrap();
+    wait_for("the end", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
     place.assert_clean();
 }
 

@@ -3,18 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
-use mw_collect::{DiskSampler, Sampler, Source, capture};
-use mw_model::{Host, INCIDENT_SCHEMA, Incident, Layout, Profile, Stack, Table, Tick};
+use mw_model::{Host, Incident};
 use mw_record::{Retention, Writer};
+use recording::{START_MS, record, recording};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 use tempfile::TempDir;
 
-/// 2023-11-14T22:14:00Z.
-const START_MS: u64 = 1_700_000_040_000;
+#[path = "common/recording.rs"]
+mod recording;
 
 struct Said {
     code: i32,
@@ -28,51 +27,6 @@ fn run(args: &[&str]) -> Said {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let code = output.status.code().unwrap();
     Said { code, out: text(&output.stdout), err: text(&output.stderr) }
-}
-
-/// A recording of this machine: twenty real samples, said to be a second apart, a capture at the
-/// tenth and an incident.
-fn recording() -> &'static Path {
-    static RECORDING: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = RECORDING.get_or_init(|| {
-        let dir = TempDir::new().unwrap();
-        let path = dir.path().join("recording.db");
-        record(&path);
-        (dir, path)
-    });
-    path
-}
-
-fn record(path: &Path) {
-    let host = Host { name: "db1".to_owned(), memwright: "0.1.0".to_owned(), ..Host::default() };
-    let writer = Writer::start(path, &host, Retention::default()).unwrap();
-    let source = Source::live().unwrap();
-    let (mut sampler, mut disks) = (Sampler::open(&source, &[0]), DiskSampler::open(&source));
-    let (mut tick, mut row, mut layout) = (Tick::default(), Vec::new(), None);
-    for at in 0..20 {
-        sampler.sample(&mut tick.sample);
-        disks.sample(&mut tick.disks);
-        let layout = layout.get_or_insert_with(|| {
-            let layout = Layout::of(&tick);
-            writer.layout(layout.names());
-            layout
-        });
-        layout.write(&tick, &mut row);
-        assert!(writer.offer(START_MS + at * 1000, &row));
-    }
-    let mut packed = Vec::new();
-    capture::write(&source, false, &mut packed).unwrap();
-    writer.keep_capture(START_MS + 10_000, packed);
-    writer.keep_incident(incident()).unwrap();
-}
-
-fn incident() -> Incident {
-    let stack = Stack { task: "mysqld".to_owned(), pid: 7, frames: vec![0, 1], samples: 40 };
-    let functions = ["do_syscall_64", "compaction_alloc"].map(str::to_owned).to_vec();
-    let profile = Profile { hz: 999, functions, stacks: vec![stack], ..Profile::default() };
-    let mut table = Table::of(["vmstat.compact_stall"]);
-    (0..30).for_each(|at| table.push(START_MS + at * 100, &[at]));
-    Incident { schema: INCIDENT_SCHEMA, profile: Some(profile), table, ..Incident::default() }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::case::Variant;
 use crate::cases::guest_file;
 use crate::error::LabError;
 use crate::initramfs::Initramfs;
+use crate::interrupt;
 use crate::kernel::Kernel;
 use crate::workdir;
 
@@ -203,6 +204,8 @@ fn compile(source: &[u8], is_static: bool) -> Result<Vec<u8>, LabError> {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(&text);
     gcc.args(is_static.then_some("-static"));
+    // A compiler that is killed leaves files.
+    gcc.env("TMPDIR", dir.path());
     output_of(&mut gcc, "gcc libc6-dev")?;
     std::fs::read(&program).map_err(LabError::io(&program))
 }
@@ -224,7 +227,7 @@ pub(crate) fn output_of(command: &mut Command, package: &str) -> Result<String, 
 
 fn bytes_of(command: &mut Command, package: &str) -> Result<Vec<u8>, LabError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = match command.output() {
+    let output = match interrupt::output(command) {
         Ok(output) => output,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             return Err(missing(&program, package));

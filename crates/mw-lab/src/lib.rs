@@ -37,6 +37,7 @@ pub mod fixtures;
 pub mod guest;
 pub mod host;
 pub mod initramfs;
+pub mod interrupt;
 pub mod judge;
 pub mod kernel;
 pub mod klog;

@@ -9,6 +9,7 @@ use crate::accel::Accel;
 use crate::error::LabError;
 use crate::guest::output_of;
 use crate::host;
+use crate::interrupt::is_interrupted;
 use crate::klog::{self, Trouble};
 use crate::machine::{Disk, DiskFormat, Files, Machine};
 use crate::port::{Port, Step};
@@ -146,7 +147,7 @@ fn wait(
         }
         let now = guest.started.elapsed();
         port.follow(now)?;
-        let goes_on = watch(port.steps.last());
+        let goes_on = watch(port.steps.last()) && !is_interrupted();
         match () {
             () if port.is_done => return Ok(Ended::Done),
             () if !goes_on => return Ok(Ended::Interrupted),

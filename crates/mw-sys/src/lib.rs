@@ -60,6 +60,6 @@ pub use realtime::run_before_ordinary_threads;
 pub use region::{Huge, Region};
 pub use scratch::{Scratch, huge_page_bytes};
 pub use service::passed_descriptors;
-pub use signals::{HandlersHeld, SignalsBlocked};
+pub use signals::{HandlersHeld, SignalsBlocked, is_asked_to_end};
 pub use sysv::{SysvSegment, SysvState};
 pub use wakeups::Wakeups;

@@ -43,23 +43,32 @@ impl SignalsBlocked {
         Ok(Self { before, _thread: std::marker::PhantomData })
     }
 
-    /// Whether somebody has asked the program to end meanwhile (SIGINT, SIGTERM, SIGHUP); the
-    /// signal is delivered when this is dropped.
+    /// Whether somebody has asked the program to end meanwhile; the signal is delivered when this is
+    /// dropped.
     #[must_use]
-    #[allow(unsafe_code, reason = "no safe wrapper of sigpending(2)")]
     pub fn is_asked_to_end(&self) -> bool {
-        let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the pointer is to a live sigset_t, which the call writes (sigpending(2)).
-        if unsafe { libc::sigpending(pending.as_mut_ptr()) } != 0 {
-            return false;
-        }
-        // SAFETY: the call succeeded, so it wrote the set.
-        let pending = unsafe { pending.assume_init() };
-        [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().any(|signal| {
-            // SAFETY: the set is initialised and the number a signal's (sigismember(3)).
-            unsafe { libc::sigismember(&raw const pending, signal) == 1 }
-        })
+        is_asked_to_end()
     }
+}
+
+/// Whether a signal that is to end the program (SIGINT, SIGTERM, SIGHUP) waits for a thread that has
+/// [`SignalsBlocked`] to let it through. The kernel keeps also those that the program ignores, as
+/// under nohup(1): they do not count.
+#[must_use]
+#[allow(unsafe_code, reason = "no safe wrapper of sigpending(2)")]
+pub fn is_asked_to_end() -> bool {
+    let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the pointer is to a live sigset_t, which the call writes (sigpending(2)).
+    if unsafe { libc::sigpending(pending.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call succeeded, so it wrote the set.
+    let pending = unsafe { pending.assume_init() };
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().any(|signal| {
+        // SAFETY: the set is initialised and the number a signal's (sigismember(3)).
+        let waits = unsafe { libc::sigismember(&raw const pending, signal) == 1 };
+        waits && handler(signal as u64) != Some(libc::SIG_IGN)
+    })
 }
 
 impl Drop for SignalsBlocked {
@@ -130,6 +139,11 @@ impl Drop for HandlersHeld {
 
 /// Whether the kernel does what it does by default for this signal.
 fn has_default_action(signal: u64) -> bool {
+    handler(signal) == Some(libc::SIG_DFL)
+}
+
+/// A signal's handler, `SIG_DFL` or `SIG_IGN`; nothing where it has no action.
+fn handler(signal: u64) -> Option<usize> {
     /// Longer than `struct sigaction` of any processor that Linux runs on; the handler is first.
     const WORDS: usize = 8;
     let mut action = [1_usize; WORDS];
@@ -139,7 +153,7 @@ fn has_default_action(signal: u64) -> bool {
         let place = action.as_mut_ptr().expose_provenance();
         system_call(libc::SYS_rt_sigaction, [signal as usize, 0, place, size_of::<u64>()])
     };
-    asked == 0 && action[0] == libc::SIG_DFL
+    (asked == 0).then_some(action[0])
 }
 
 #[cfg(test)]

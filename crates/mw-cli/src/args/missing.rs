@@ -18,7 +18,7 @@ const OPTIONAL: &[Optional] = &[
 ];
 
 /// What to say where an error is about a command that this build lacks: similar names lead nowhere.
-pub(super) fn explain(error: &clap::Error) -> Option<String> {
+pub(crate) fn explain(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }

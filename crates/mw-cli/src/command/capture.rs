@@ -1,9 +1,9 @@
 //! `memwright capture`: the kernel's memory state in one file.
 
 use crate::args::CaptureArgs;
-use crate::output::{Output, STANDARD_OUTPUT};
+use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::progress::Spinner;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, terminal};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
 use mw_model::format_bytes;
@@ -13,29 +13,27 @@ use std::path::{Path, PathBuf};
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
     let source = Source::live().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
     let output = args.output.clone().unwrap_or_else(default_name);
-    let spinner = Spinner::start("looking at memory twice, one second apart");
-    let captured = write(&source, args.redact, &output)
-        .map_err(|error| Failure::new(Exit::CouldNotLook, failed(&output, &error)))?;
-    drop(spinner);
+    let captured = write(&source, args.redact, &output)?;
     let mut said = format!(
-        "{}: {} files, {} before compression\n",
+        "{}: {} files, {} before compression",
         output.display(),
         captured.files,
         format_bytes(captured.bytes as u64)
     );
     for missing in &captured.missing {
-        said += &format!("left out {missing}\n");
+        said += &format!("\nleft out {missing}");
     }
     if output != Path::new(STANDARD_OUTPUT) {
-        said += &format!("look at it with: memwright check --root {}\n", output.display());
+        said += &format!("\nlook at it with: memwright check --root {}", output.display());
     }
     // Standard output may be the capture itself.
-    eprint!("{said}");
+    terminal::tell(said);
     Ok(Exit::Fine)
 }
 
-fn failed(output: &Path, error: &io::Error) -> String {
-    format!("{}: {error}; name another file with --output", output.display())
+fn failed(output: &Path, error: &io::Error) -> Failure {
+    let line = format!("{}: {error}; name another file with --output", output.display());
+    Failure::new(Exit::CouldNotLook, line)
 }
 
 fn default_name() -> PathBuf {
@@ -43,12 +41,22 @@ fn default_name() -> PathBuf {
     PathBuf::from(format!("memwright-{now}.tar.zst"))
 }
 
-fn write(source: &Source, redact: bool, output: &Path) -> io::Result<Captured> {
+fn write(source: &Source, redact: bool, output: &Path) -> Result<Captured, Failure> {
     if output == Path::new(STANDARD_OUTPUT) {
-        return capture::write(source, redact, io::stdout().lock());
+        let captured = looking(|| {
+            let mut out = io::stdout().lock();
+            let captured = capture::write(source, redact, &mut out)?;
+            out.flush().map(|()| captured)
+        });
+        return captured.map_err(|error| terminal::lost(&error));
     }
-    let mut file = Output::create(output, None)?;
-    let captured = capture::write(source, redact, file.file())?;
-    file.finish()?;
-    Ok(captured)
+    let failed = |error: &io::Error| failed(output, error);
+    output::write(output, Readers::Owner, &failed, |file| {
+        looking(|| capture::write(source, redact, file)).map_err(|error| failed(&error))
+    })
+}
+
+fn looking<T>(capture: impl FnOnce() -> T) -> T {
+    let _spinner = Spinner::start("looking at memory twice, one second apart");
+    capture()
 }

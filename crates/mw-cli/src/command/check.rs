@@ -2,6 +2,7 @@
 
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
+use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use mw_collect::probe::calibrate::calibrate;
 use mw_collect::{Source, capture};
@@ -55,8 +56,10 @@ fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
         let window = super::replay::window(&recording, args.replay.at)?;
         return Ok(Looked { window, root: Some(file.to_owned()) });
     }
-    let opened = open(args.root.as_deref())?;
-    Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
+    without_interruption(|| {
+        let opened = open(args.root.as_deref())?;
+        Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
+    })
 }
 
 /// The answer of the pool that is named, or else of the machine.

@@ -2,33 +2,55 @@
 
 use crate::args::{ExportArgs, Form};
 use crate::config::Config;
-use crate::output::Output;
+use crate::output::{self, Readers};
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
 use mw_model::{Incident, Profile, format_bytes};
 use mw_record::{ExportFormat, Recording, export, export_table};
 use mw_render::profile::{collapsed, pprof, speedscope};
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 pub(crate) fn run(args: &ExportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
-    let spinner = Spinner::start("exporting");
     let path = &args.to.path;
-    let mut output = Output::create(path, None).map_err(|error| could_not_write(path, &error))?;
-    let what = match args.incident {
-        Some(id) => one_incident(&super::report::find(&recording, id)?, args, output.file())?,
-        None => rows(&recording, args, output.file())?,
-    };
-    let bytes = output.file().metadata().map_or(0, |metadata| metadata.len());
-    output.finish().map_err(|error| could_not_write(path, &error))?;
-    drop(spinner);
+    let failed = |error: &io::Error| could_not_write(path, error);
+    let (what, bytes) = output::write(path, Readers::Owner, &failed, |file| {
+        let _spinner = Spinner::start("exporting");
+        let mut file = Counted { file, bytes: 0 };
+        let what = match args.incident {
+            Some(id) => one_incident(&super::report::find(&recording, id)?, args, &mut file)?,
+            None => rows(&recording, args, &mut file)?,
+        };
+        Ok((what, file.bytes))
+    })?;
     terminal::print(&format!("{}: {what}, {}\n", path.display(), format_bytes(bytes)));
     Ok(Exit::Fine)
 }
 
-fn rows(recording: &Recording, args: &ExportArgs, file: &mut File) -> Result<String, Failure> {
+/// A file, and how much was written to it.
+struct Counted<'a> {
+    file: &'a mut (dyn Write + Send),
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn rows(
+    recording: &Recording,
+    args: &ExportArgs,
+    file: &mut Counted<'_>,
+) -> Result<String, Failure> {
     let Form::Rows(format) = args.to.form else {
         let line = "only an incident has a profile: name it with --incident ID";
         return Err(Failure::new(Exit::Usage, line));
@@ -48,7 +70,7 @@ fn rows(recording: &Recording, args: &ExportArgs, file: &mut File) -> Result<Str
 fn one_incident(
     incident: &Incident,
     args: &ExportArgs,
-    file: &mut File,
+    file: &mut Counted<'_>,
 ) -> Result<String, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
     let bytes = match args.to.form {

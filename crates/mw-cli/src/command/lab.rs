@@ -5,7 +5,7 @@ mod session;
 use crate::args::{CaseKind, LabArgs, LabFormat};
 use crate::{Exit, Failure, terminal};
 use mw_lab::report::{Report, Tally};
-use mw_lab::{Kind, LabError, Variant, cases, kernel};
+use mw_lab::{Kind, LabError, Variant, cases, interrupt, kernel};
 use mw_model::format_duration_ms;
 use mw_sys::SignalsBlocked;
 use session::{Planned, Session};
@@ -13,21 +13,50 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a play takes in the middle in software, with two processors (docs/lab.md).
+/// The median time of a play under emulation, with two processors (docs/lab.md).
 const USUAL_PLAY: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
-    // What is interrupted removes its files, then ends by the signal.
-    let signals = SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
-    let played = play_chosen(args, &signals);
-    drop(signals);
-    let Some(report) = played? else { return Ok(Exit::Fine) };
+    let report = match interruptibly(|| play_chosen(args))? {
+        Chosen::Listed(list) => {
+            terminal::print(&list);
+            return Ok(Exit::Fine);
+        }
+        Chosen::Played(report) => report,
+    };
     match args.format.chosen() {
         LabFormat::Text => terminal::print(&report.text()),
         LabFormat::Markdown => terminal::print(&report.markdown()),
         LabFormat::Json => super::print_json(&report)?,
     }
     Ok(exit(Tally::of(&report.plays), args.strict))
+}
+
+/// What became of the cases that were chosen.
+enum Chosen {
+    /// They are listed.
+    Listed(String),
+    /// They were played.
+    Played(Report),
+}
+
+/// How often it is looked whether the lab is told to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Does the lab's work on a thread of its own, so that it is interrupted wherever it waits; it removes
+/// its files, and then the program ends by the signal.
+fn interruptibly<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+    let signals = SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        while !worker.is_finished() {
+            if signals.is_asked_to_end() {
+                interrupt::interrupt();
+            }
+            std::thread::sleep(LOOK);
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn exit(tally: Tally, strict: bool) -> Exit {
@@ -39,8 +68,7 @@ fn exit(tally: Tally, strict: bool) -> Exit {
     }
 }
 
-/// The report, or nothing where the cases were only to be listed.
-fn play_chosen(args: &LabArgs, signals: &SignalsBlocked) -> Result<Option<Report>, Failure> {
+fn play_chosen(args: &LabArgs) -> Result<Chosen, Failure> {
     let unpacked = match args.cases {
         Some(_) => None,
         None => Some(cases::unpack().map_err(could_not)?),
@@ -53,15 +81,14 @@ fn play_chosen(args: &LabArgs, signals: &SignalsBlocked) -> Result<Option<Report
         variants.retain(|variant| variant.watched.is_some());
     }
     if args.list {
-        terminal::print(&list(&variants));
-        return Ok(None);
+        return Ok(Chosen::Listed(list(&variants)));
     }
     let planned = planned(args, &variants);
     if planned.len() > 1 {
-        eprintln!("{}", plan(&planned, args.jobs));
+        terminal::tell(plan(&planned, args.jobs));
     }
-    let plays = Session::new(args, &planned)?.play_all(&planned, signals)?;
-    Ok(Some(Report::new(env!("CARGO_PKG_VERSION"), plays)))
+    let plays = Session::new(args, &planned)?.play_all(&planned)?;
+    Ok(Chosen::Played(Report::new(env!("CARGO_PKG_VERSION"), plays)))
 }
 
 /// What is played on which kernel, in order: one round after the other.

@@ -63,7 +63,7 @@ fn recording(
     let recording = mw_record::Recording::open(&path)
         .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
     if let Some(damage) = recording.damage() {
-        eprintln!("memwright: {damage}");
+        crate::terminal::tell(format_args!("memwright: {damage}"));
     }
     Ok(recording)
 }

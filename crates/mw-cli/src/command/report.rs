@@ -3,13 +3,12 @@
 
 use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
-use crate::output::{Output, STANDARD_OUTPUT};
-use crate::terminal;
-use crate::{Exit, Failure};
+use crate::output::{self, Readers, STANDARD_OUTPUT};
+use crate::{Exit, Failure, terminal};
 use mw_model::Incident;
 use mw_record::Recording;
 use mw_render::{html, text};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
@@ -27,22 +26,18 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
         Some(output) => {
-            write(output, &page, recording.path()).map_err(|error| {
+            let failed = |error: &io::Error| {
                 let hint = "name another file with --output";
                 could_not(&format!("{}: {error}; {hint}", output.display()))
+            };
+            output::write(output, Readers::Of(recording.path()), &failed, |file| {
+                file.write_all(page.as_bytes()).map_err(|error| failed(&error))
             })?;
-            eprintln!("{}\n{}", incident.verdict, output.display());
+            terminal::tell(format_args!("{}\n{}", incident.verdict, output.display()));
         }
         None => terminal::print(&page),
     }
     Ok(Exit::Fine)
-}
-
-/// Writes a page that is readable to those who may read the recording.
-fn write(output: &Path, page: &str, recording: &Path) -> io::Result<()> {
-    let mut file = Output::create(output, Some(recording))?;
-    file.file().write_all(page.as_bytes())?;
-    file.finish()
 }
 
 /// The incident that is meant.

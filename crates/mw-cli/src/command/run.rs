@@ -52,7 +52,10 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     match fits(&program, &library) {
         Ok(()) => prepare(&mut command, &args, &library, &socket),
         // The dynamic linker would complain of each program that is started.
-        Err(why) => eprintln!("memwright: {} runs as without: {why}", program.path.display()),
+        Err(why) => {
+            let program = program.path.display();
+            crate::terminal::tell(format_args!("memwright: {program} runs as without: {why}"));
+        }
     }
     if args.huge == Some(HugePolicy::Never) {
         let disabled = rustix::thread::disable_transparent_huge_pages(true);
@@ -108,8 +111,8 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
     let tried = filters > 0 && filter_allows(&library.path);
     if args.stats && filters > 0 && !tried {
         // The library itself could end the command by saying so.
-        eprintln!(
-            "memwright: nothing will be done: a seccomp filter does not let the library work"
+        crate::terminal::tell(
+            "memwright: nothing will be done: a seccomp filter does not let the library work",
         );
     }
     set(SECCOMP, tried.then(|| filters.to_string().into()));

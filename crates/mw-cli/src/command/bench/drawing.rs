@@ -2,8 +2,10 @@
 
 use super::report::{Measured, Report, Spread};
 use super::table;
+use crate::output::{self, Readers};
 use crate::{Exit, Failure};
 use mw_render::plot::{self, Bar, Bars, Mark, Outcome};
+use std::io;
 use std::path::Path;
 
 /// Refuses a file that cannot be there, before anything is measured.
@@ -18,7 +20,10 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// Draws a report into a file.
 pub(crate) fn write(report: &Report, path: &Path) -> Result<(), Failure> {
     let drawn = plot::bars(&bars(report)).map_err(|error| failure(path, &error))?;
-    std::fs::write(path, drawn).map_err(|error| failure(path, &error))
+    let failed = |error: &io::Error| failure(path, error);
+    output::write(path, Readers::Everybody, &failed, |file| {
+        file.write_all(drawn.as_bytes()).map_err(|error| failed(&error))
+    })
 }
 
 fn failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {

@@ -4,7 +4,7 @@
 
 use crate::args::Place;
 use crate::command::fix::{journal_exit, lock};
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, terminal};
 use mw_model::Step;
 use mw_remedy::{Kernel, Plan, Which, apply, nobody, undo};
 use std::fs;
@@ -74,7 +74,9 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let Some(id) = self.change else { return };
         let left = |why: &dyn std::fmt::Display| {
-            eprintln!("memwright: huge pages stay reserved: {why}; see 'memwright changes'");
+            terminal::tell(format_args!(
+                "memwright: huge pages stay reserved: {why}; see 'memwright changes'"
+            ));
         };
         let mut journal = match lock(&self.state_dir) {
             Ok(journal) => journal,

@@ -1,6 +1,7 @@
 //! The tables that are in force and saved.
 
 use super::failed;
+use crate::output::without_interruption;
 use crate::{Exit, Failure};
 use mw_iotune::{LIVE, SAVED, Setting, TABLE_MAX_BYTES};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -108,7 +109,7 @@ impl Table {
             file.persist(path).map_err(|error| error.error)?;
             std::fs::File::open(dir)?.sync_all()
         };
-        write().map_err(|error| failed(path, &error))
+        without_interruption(|| write().map_err(|error| failed(path, &error)))
     }
 }
 

@@ -3,20 +3,21 @@
 use super::{could_not, failure};
 use crate::args::{Acceleration, LabArgs};
 use crate::progress::Spinner;
+use crate::terminal::tell;
 use crate::{Exit, Failure};
 use mw_lab::accel::Accel;
 use mw_lab::guest::Role;
+use mw_lab::interrupt::is_interrupted;
 use mw_lab::port::Step;
 use mw_lab::report::outcome_word;
 use mw_lab::{Kernel, Lab, Outcome, Play, Variant, logs};
-use mw_sys::SignalsBlocked;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often the signals are looked at, and what is shown is brought up to date.
+/// How often what is shown is brought up to date.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One play to come.
@@ -51,6 +52,24 @@ struct Board {
     done: Mutex<Vec<(usize, Result<Play, Failure>)>>,
 }
 
+impl Board {
+    fn has_ended(&self) -> bool {
+        self.ended.load(SeqCst) || is_interrupted()
+    }
+}
+
+/// A player's place on the board, which it leaves however it ends: whoever looks on waits for that.
+struct Seat<'a> {
+    board: &'a Board,
+    player: usize,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        lock(&self.board.at)[self.player] = None;
+    }
+}
+
 impl<'a> Session<'a> {
     /// Finds the kernels, and out whether hardware virtualisation works.
     pub(super) fn new(args: &'a LabArgs, planned: &[Planned<'_>]) -> Result<Self, Failure> {
@@ -71,11 +90,7 @@ impl<'a> Session<'a> {
     }
 
     /// The plays, in the order in which they were planned.
-    pub(super) fn play_all(
-        &self,
-        planned: &[Planned<'_>],
-        signals: &SignalsBlocked,
-    ) -> Result<Vec<Play>, Failure> {
+    pub(super) fn play_all(&self, planned: &[Planned<'_>]) -> Result<Vec<Play>, Failure> {
         let players = self.args.jobs.min(planned.len()).max(1);
         let board = Board {
             next: AtomicUsize::new(0),
@@ -88,9 +103,9 @@ impl<'a> Session<'a> {
                 let board = &board;
                 scope.spawn(move || self.play_some(planned, board, player));
             }
-            look_on(&board, signals);
+            look_on(&board);
         });
-        if signals.is_asked_to_end() {
+        if is_interrupted() {
             return Err(Failure::new(Exit::CouldNotLook, "interrupted; nothing is left behind"));
         }
         let mut done = board.done.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +115,8 @@ impl<'a> Session<'a> {
 
     /// What one player does: play after play, until none is left.
     fn play_some(&self, planned: &[Planned<'_>], board: &Board, player: usize) {
-        while !board.ended.load(SeqCst) {
+        let _seat = Seat { board, player };
+        while !board.has_ended() {
             let number = board.next.fetch_add(1, SeqCst);
             let Some(play) = planned.get(number) else { break };
             let what = format!("{} of {}: {}", number + 1, planned.len(), play.name());
@@ -110,14 +126,14 @@ impl<'a> Session<'a> {
             if let Ok(play) = &result
                 && !std::io::stderr().is_terminal()
             {
-                eprintln!("{what}: {} in {:.0} s", outcome_word(&play.outcome), play.wall_s);
+                let word = outcome_word(&play.outcome);
+                tell(format_args!("{what}: {word} in {:.0} s", play.wall_s));
             }
             if result.is_err() {
                 board.ended.store(true, SeqCst);
             }
             lock(&board.done).push((number, result));
         }
-        lock(&board.at)[player] = None;
     }
 
     /// As often as is allowed.
@@ -131,8 +147,8 @@ impl<'a> Session<'a> {
         loop {
             let play = Play { tries, ..self.play(planned, board, say)? };
             match &play.outcome {
-                Outcome::Failed(why) if tries <= self.args.retries && !board.ended.load(SeqCst) => {
-                    eprintln!("{}: failed, once more: {why}", planned.name());
+                Outcome::Failed(why) if tries <= self.args.retries && !board.has_ended() => {
+                    tell(format_args!("{}: failed, once more: {why}", planned.name()));
                     tries += 1;
                 }
                 _ => return Ok(play),
@@ -155,7 +171,7 @@ impl<'a> Session<'a> {
         let called = if wanted.contains('/') { &kernel.release } else { wanted };
         let mut watch = |step: Option<&Step>| {
             say(step.map_or("boot", |step| &step.name));
-            !board.ended.load(SeqCst)
+            !board.has_ended()
         };
         let role = if self.args.watch { Role::Watch } else { Role::Play };
         let (play, run) = self.lab.play(variant, kernel, called, role, &mut watch);
@@ -170,13 +186,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Shows what the players are at until all have ended, and ends them when that is asked for.
-fn look_on(board: &Board, signals: &SignalsBlocked) {
+/// Shows what the players are at until all have ended.
+fn look_on(board: &Board) {
     let spinner = Spinner::start("boot");
     loop {
-        if signals.is_asked_to_end() {
-            board.ended.store(true, SeqCst);
-        }
         let at: Vec<String> = lock(&board.at).iter().flatten().cloned().collect();
         if at.is_empty() {
             return;

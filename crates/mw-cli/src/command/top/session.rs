@@ -1,6 +1,7 @@
 //! The terminal while it is drawn on: taken over, handed back on every way out (the end, an error,
 //! a panic, a signal), and for a while when the program is suspended.
 
+use mw_sys::SignalsBlocked;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
@@ -47,6 +48,8 @@ impl Session {
         let screen = Arc::new(Mutex::new(Terminal::new(CrosstermBackend::new(output))?));
         let session = Self { screen: Arc::clone(&screen), signals: signals.handle() };
         take_over()?;
+        // Where the thread that unpacks a capture lets no signal through, no other thread may.
+        let _blocked = SignalsBlocked::new()?;
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
                 answer(signal, &screen);
