@@ -7,7 +7,7 @@ use crate::{Exit, Failure, terminal};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
 use mw_model::format_bytes;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
