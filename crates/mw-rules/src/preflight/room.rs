@@ -35,6 +35,8 @@ pub(super) struct Room {
     pub(super) dirty: u64,
     /// Anonymous and shared memory on the lists that swapping looks at.
     pub(super) swappable: u64,
+    /// The same if there were swap without end.
+    pub(super) anonymous: u64,
     pub(super) unreclaimable: Vec<Share>,
 }
 
@@ -59,7 +61,8 @@ pub(super) fn rooms(
     add_put_off(&mut rooms, &machine, zones, page);
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (room, (_, meminfo)) in rooms.iter_mut().zip(&per_node) {
-        room.swappable = anon_lists(meminfo).min(swap);
+        room.anonymous = anon_lists(meminfo);
+        room.swappable = room.anonymous.min(swap);
         swap = swap.saturating_sub(room.swappable);
         room.eligible = is_eligible(snapshot, request, room.node);
         room.unreclaimable = holders::of(snapshot, room, meminfo, per_node.len() == 1);
