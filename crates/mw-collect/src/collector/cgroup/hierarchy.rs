@@ -13,7 +13,7 @@ use mw_proc::mounts;
 use std::time::{Duration, Instant};
 
 /// How long the search for our own group may take where its path has no name.
-const SEARCH_BUDGET: Duration = Duration::from_millis(5);
+const SEARCH_BUDGET: Duration = Duration::from_millis(50);
 /// The most groups that this search looks at.
 const MAX_SEARCHED: usize = 512;
 
