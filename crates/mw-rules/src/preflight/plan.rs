@@ -147,7 +147,12 @@ fn short_of_memory(request: &Request, rooms: &[Room], had: u64, notes: &mut Note
         format!("; most is held by {} ({})", share.holder, format_bytes(share.bytes))
     });
     let what = request.node.map_or("memory".to_owned(), |node| format!("memory of node {node}"));
-    let lift = format!("free memory that nothing reclaims, or add swap{held}");
+    // Locked memory is not swapped out itself: only that of others makes room for it.
+    let others =
+        derived::total(eligible().map(|room| room.anonymous.saturating_sub(room.swappable)));
+    let missing = request.size_bytes.saturating_sub(had);
+    let swap = if request.lock && others < missing { "" } else { ", or add swap" };
+    let lift = format!("free memory that nothing reclaims{swap}{held}");
     notes.obstacle(true, what, Some(request.size_bytes), Some(had), lift);
 }
 

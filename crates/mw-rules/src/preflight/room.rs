@@ -35,6 +35,8 @@ pub(super) struct Room {
     pub(super) dirty: u64,
     /// Anonymous and shared memory on the lists that swapping looks at.
     pub(super) swappable: u64,
+    /// The same if there were swap without end.
+    pub(super) anonymous: u64,
     pub(super) unreclaimable: Vec<Share>,
 }
 
@@ -66,7 +68,8 @@ pub(super) fn rooms(
         room.free = room.free.saturating_add(deferred);
         room.free_to_the_last = room.free_to_the_last.saturating_add(deferred);
         room.untouched = zones::node_untouched_bytes(snapshot, room.node).min(room.free);
-        room.swappable = anon_lists(meminfo).min(swap);
+        room.anonymous = anon_lists(meminfo);
+        room.swappable = room.anonymous.min(swap);
         swap = swap.saturating_sub(room.swappable);
         room.eligible = is_eligible(snapshot, request, room.node);
         room.unreclaimable = holders::of(snapshot, room, meminfo, per_node.len() == 1);

@@ -238,6 +238,35 @@ fn swap_makes_a_no_slow_and_a_lock_keeps_it_out() {
 }
 
 #[test]
+fn no_remedy_is_advised_that_cannot_help() {
+    let lifts = |machine: Machine, request: &str| -> Vec<String> {
+        let preflight = machine.ask(request);
+        assert_eq!(preflight.answer, Answer::No, "{request}");
+        preflight.obstacles.into_iter().map(|obstacle| obstacle.lift).collect()
+    };
+    // More than there is in all: no setting and no limit helps.
+    let whole = "ask for less, or add memory: this machine has 16 GiB in all";
+    for mode in ["0", "1", "2"] {
+        let machine = Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", mode);
+        let machine = machine.sysctl("kernel.shmmax", "33554432");
+        assert!(lifts(machine, "64G").iter().all(|lift| lift == whole), "mode {mode}");
+    }
+    let bound = lifts(Machine::of(&[IDLE, IDLE]), "20G,node=1");
+    assert_eq!(bound, ["ask for less, or add memory: node 1 has 16 GiB in all"]);
+    // Swap makes no room for locked memory beyond what others could give up.
+    let ramfs = Memory { total: 16384, free: 1024, file: 0, dirty: 0, anon: 256, shmem: 0 };
+    assert!(!lifts(Machine::of(&[ramfs]), "8G,lock")[0].contains("add swap"));
+    assert!(lifts(Machine::of(&[ramfs]), "8G")[0].contains("add swap"));
+    // The shell raises a limit up to the hard one; beyond that it takes root.
+    let limited = |hard: &str| {
+        let text = format!("Max data size  1048576  {hard}  bytes\n");
+        lifts(Machine::of(&[IDLE]).limits(&text), "1G")[0].clone()
+    };
+    assert!(limited("unlimited").starts_with("raise it with ulimit -d"));
+    assert!(limited("1048576").starts_with("raise the hard limit too, which takes root"));
+}
+
+#[test]
 fn dirty_memory_is_slow_and_clean_memory_is_not() {
     let cached = Memory { total: 16384, free: 1024, file: 14336, dirty: 0, anon: 256, shmem: 0 };
     assert_eq!(Machine::of(&[cached]).ask("8G,lock").answer, Answer::Yes);

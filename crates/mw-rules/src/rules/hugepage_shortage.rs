@@ -24,7 +24,8 @@
 //!
 //! ## How to fix it
 //! `memwright fix hugepage-shortage` compacts memory and asks again; that moves pages of running
-//! programs, so it is done only when asked for by name. If it does not help, only a reboot with
+//! programs, so it is done only when asked for by name, and not where more is missing than memory is
+//! available: asking again would drive everything else out. If it does not help, only a reboot with
 //! `hugepages=N` on the boot line gets them all: before anything else is in memory. If it was the
 //! boot line that asked, it asked for more than there is. So that a restart does not have to find them
 //! again, a pool keeps them between two runs of a program (`memwright pool create NAME --huge 2M`, then
@@ -142,21 +143,20 @@ fn remedy(asked: &HugepagesWanted, file: &str, lacks: u64, available_bytes: u64)
             asked.source,
             format_bytes(available_bytes)
         );
-        let summary = "ask for fewer huge pages: there is no room for so many";
-        return Remedy::named(summary, vec![Step::manual(command)]);
+        let summary = "ask for fewer huge pages, or at boot: there is no room for so many now";
+        return Remedy::named(summary, vec![Step::manual(command), at_boot(asked)]);
     }
     Remedy::named(
         format!("compact memory and ask for {} pages again", asked.pages),
         vec![
             Step::Once { path: "/proc/sys/vm/compact_memory".to_owned(), value: "1".to_owned() },
             Step::write(file, asked.pages),
-            Step::BootParameter {
-                parameter: format!(
-                    "hugepagesz={}M hugepages={}",
-                    asked.page_bytes >> 20,
-                    asked.pages
-                ),
-            },
+            at_boot(asked),
         ],
     )
+}
+
+fn at_boot(asked: &HugepagesWanted) -> Step {
+    let parameter = format!("hugepagesz={}M hugepages={}", asked.page_bytes >> 20, asked.pages);
+    Step::BootParameter { parameter }
 }

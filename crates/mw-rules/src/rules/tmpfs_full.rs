@@ -23,7 +23,7 @@
 //! ## How to fix it
 //! Remove what is left over (`ls -l /dev/shm`; segments of programs that are gone stay), or enlarge
 //! it: `mount -o remount,size=16G /dev/shm`. Note that a tmpfs takes its memory from everybody (see
-//! unreclaimable-ramfs).
+//! unreclaimable-ramfs); enlarging it is proposed only where there is memory available to fill it.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7).

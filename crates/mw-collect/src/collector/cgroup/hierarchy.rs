@@ -13,7 +13,7 @@ use mw_proc::mounts;
 use std::time::{Duration, Instant};
 
 /// How long the search for our own group may take where its path has no name.
-const SEARCH_BUDGET: Duration = Duration::from_millis(5);
+const SEARCH_BUDGET: Duration = Duration::from_millis(200);
 /// The most groups that this search looks at.
 const MAX_SEARCHED: usize = 512;
 
@@ -193,7 +193,10 @@ impl<'a> Search<'a> {
                 return None;
             }
             let child = format!("{path}/{name}");
-            // What has no list of members is a file of the group.
+            // Files of the controllers; whatever else has no list of members is a file too.
+            if name.starts_with("memory.") || name.starts_with("cgroup.") {
+                continue;
+            }
             if self.source.open(&format!("{mount}{child}/cgroup.procs")).is_err() {
                 continue;
             }
