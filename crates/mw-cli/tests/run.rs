@@ -231,6 +231,31 @@ fn it_explains_and_runs_nothing() {
 }
 
 #[test]
+fn a_program_with_address_sanitizer_runs_as_without_unless_its_library_is_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("it.c"), dir.path().join("it"));
+    let text = "#include <sys/mman.h>\nint main(void) {\n\
+                return mmap(0, 1 << 27, 3, 34 | MAP_POPULATE, -1, 0) == MAP_FAILED; }\n";
+    fs::write(&source, text).unwrap();
+    let mut cc = Command::new("cc");
+    let made = cc.arg("-fsanitize=address").arg(&source).arg("-o").arg(&program).output().unwrap();
+    assert!(made.status.success(), "{}", error(&made));
+    let explained = with_library(&["--explain", "--"]).arg(&program).output().unwrap();
+    assert!(out(&explained).contains("would be run as it is without"), "{}", out(&explained));
+    let why = out(&explained);
+    let first = why.split("LD_PRELOAD=").nth(1).unwrap().lines().next().unwrap();
+    let output = with_library(&["--stats", "--"]).arg(&program).output().unwrap();
+    assert!(output.status.success(), "{}", error(&output));
+    assert!(error(&output).contains("AddressSanitizer"), "{}", error(&output));
+    let mut command = with_library(&["--stats", "--"]);
+    let output = command.arg(&program).env("LD_PRELOAD", first).output().unwrap();
+    assert!(output.status.success(), "{}", error(&output));
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert!(error(&output).contains("1 call done in parallel"), "{}", error(&output));
+    }
+}
+
+#[test]
 fn direct_io_keeps_what_is_written_out_of_the_page_cache_and_says_how_much() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = dir.path().join("file");

@@ -201,11 +201,11 @@ fn filters_at_start() -> Option<u32> {
         // SAFETY: the buffer is as long as is said (read(2)).
         #[allow(unsafe_code, reason = "a system call")]
         let read = unsafe { kernel::read(fd, buffer.as_mut_ptr(), buffer.len()) };
-        match usize::try_from(read) {
-            Ok(1..) if status.filters.is_none() => {
-                status.add(buffer.get(..read.unsigned_abs()).unwrap_or_default());
-            }
-            other => break other,
+        let Ok(length @ 1..) = usize::try_from(read) else { break read };
+        status.add(buffer.get(..length).unwrap_or_default());
+        // The rest is of no use, and takes another call.
+        if status.filters.is_some() {
+            break read;
         }
     };
     // SAFETY: it was opened here (close(2)).
@@ -214,7 +214,7 @@ fn filters_at_start() -> Option<u32> {
         kernel::close(fd)
     };
     // A kernel without seccomp does not speak of it.
-    read.ok().map(|_| status.filters.unwrap_or(0))
+    (read >= 0).then(|| status.filters.unwrap_or(0))
 }
 
 /// The longest beginning of a line that is looked at.

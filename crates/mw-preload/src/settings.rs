@@ -169,7 +169,11 @@ extern "C" fn load() {
     }
     let stats = variable(c"MEMWRIGHT_STATS").and_then(number);
     STATS.store(stats.unwrap_or_default(), Ordering::Relaxed);
-    stats::begin();
+    // Most programs say nothing.
+    let says = [c"MEMWRIGHT_STATS", c"MEMWRIGHT_POOL", c"MEMWRIGHT_LOCK"];
+    if says.into_iter().any(|name| variable(name).is_some()) {
+        stats::begin();
+    }
     load_direct_io();
     if mw_sys::can_populate() {
         load_memory();

@@ -32,14 +32,16 @@ const HELD_UP_US: u64 = 200_000;
 const FIRST_PAUSE_US: u64 = 100;
 const LAST_PAUSE_US: u64 = 5_000;
 
-const PAGE_BYTES: u64 = 4096;
+fn page_bytes() -> u64 {
+    mw_sys::page_bytes() as u64
+}
 
 /// The largest folio of files on x86-64 and on arm64 with 4 KiB pages.
 const FOLIO_MAX_BYTES: u64 = 2 << 20;
 
 /// Goes on with a run of writes that has come to `end`.
 pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64) {
-    let edge = end - end % PAGE_BYTES;
+    let edge = end - end % page_bytes();
     let begun = entry.begun.load(Relaxed);
     if edge < begun.saturating_add(WINDOW_BYTES) {
         return;
@@ -67,7 +69,7 @@ pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64) {
 
 /// Drops a window from `from` on, and what was dropped before from `start` on.
 fn drop_pages(fd: c_int, entry: &Entry, start: u64, from: u64) {
-    let end = from - from % PAGE_BYTES + WINDOW_BYTES;
+    let end = from - from % page_bytes() + WINDOW_BYTES;
     system::drop_pages(fd, start, end - start);
     entry.from.store(end, Relaxed);
 }
@@ -86,7 +88,7 @@ pub(crate) fn finish(fd: c_int, entry: &Entry) {
 /// Goes on with a run of reads that has come to `end`: what was read is dropped. What was read ahead
 /// lies in large folios, of which none is dropped in part: each is asked for again.
 pub(crate) fn pass(fd: c_int, entry: &Entry, end: u64) {
-    let (edge, from) = (end - end % PAGE_BYTES, entry.from.load(Relaxed));
+    let (edge, from) = (end - end % page_bytes(), entry.from.load(Relaxed));
     if edge >= from.saturating_add(WINDOW_BYTES) {
         let start = from.saturating_sub(FOLIO_MAX_BYTES);
         system::drop_pages(fd, start, edge - start);

@@ -125,7 +125,9 @@ fn read(bytes: &mut Bytes) -> u64 {
     let live = system::read_file(LIVE, &mut bytes.text);
     let length = live.or_else(|| system::read_file(SAVED, &mut bytes.text)).unwrap_or(0);
     TABLE.length.store(length, Relaxed);
-    TABLE.root.store(system::root(), Relaxed);
+    if length > 0 {
+        TABLE.root.store(system::root(), Relaxed);
+    }
     GENERATION.fetch_add(1, Relaxed);
     floor_of(bytes)
 }
