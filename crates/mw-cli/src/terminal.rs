@@ -1,5 +1,6 @@
 //! What standard output is.
 
+use mw_model::visible;
 use mw_render::text::{Layout, USUAL_WIDTH};
 use std::io::{self, IsTerminal, Write};
 
@@ -14,7 +15,18 @@ pub(crate) fn layout(verbose: bool) -> Layout {
     Layout { colour: terminal && wanted, width: columns.unwrap_or(USUAL_WIDTH), verbose }
 }
 
-/// Writes to standard output; a reader that has gone (`memwright check | head -1`) is no error.
+/// Writes plain text to standard output: of names in it nothing steers the terminal.
 pub(crate) fn print(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    print_page(&visible::lines(text));
+}
+
+/// Writes to standard output what is fit for it: a page of mw-render's, or a document. A reader that
+/// has gone (`memwright check | head -1`) is no error.
+pub(crate) fn print_page(page: &str) {
+    let _ = io::stdout().lock().write_all(page.as_bytes());
+}
+
+/// Says one line on standard error, whatever names it has.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", visible::line(line));
 }

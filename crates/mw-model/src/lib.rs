@@ -20,6 +20,7 @@ mod snapshot;
 mod table;
 mod tick;
 mod units;
+pub mod visible;
 mod window;
 
 pub use columns::Layout;

@@ -2,10 +2,11 @@
 
 use crate::args::CaptureArgs;
 use crate::progress::Spinner;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, terminal};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
 use mw_model::format_bytes;
+use mw_model::visible::shell_word;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,20 +19,21 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
     let captured = write(&source, args.redact, &output)
         .map_err(|error| Failure::new(Exit::CouldNotLook, failed(&output, &error)))?;
     drop(spinner);
-    let mut said = format!(
-        "{}: {} files, {} before compression\n",
+    // On standard error: standard output may be the capture itself.
+    terminal::say(&format!(
+        "{}: {} files, {} before compression",
         output.display(),
         captured.files,
         format_bytes(captured.bytes as u64)
-    );
+    ));
     for missing in &captured.missing {
-        said += &format!("left out {missing}\n");
+        terminal::say(&format!("left out {missing}"));
     }
-    if output != Path::new(STANDARD_OUTPUT) {
-        said += &format!("look at it with: memwright check --root {}\n", output.display());
+    if output != Path::new(STANDARD_OUTPUT)
+        && let Some(file) = shell_word(&output.display().to_string())
+    {
+        terminal::say(&format!("look at it with: memwright check --root {file}"));
     }
-    // Standard output may be the capture itself.
-    eprint!("{said}");
     Ok(Exit::Fine)
 }
 

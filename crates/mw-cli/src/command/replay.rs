@@ -3,7 +3,7 @@
 
 use super::captured;
 use crate::args::Moment;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, terminal};
 use mw_model::{Origin, OriginKind, Snapshot, Tick, Window};
 use mw_record::Recording;
 use mw_render::text;
@@ -61,11 +61,12 @@ fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> 
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
     let found = recording.capture_before(unix_ms).map_err(|error| could_not(&error))?;
     let Some((taken_unix_ms, bytes)) = found else {
-        eprintln!("memwright: no settings were captured before {}", shown(unix_ms));
+        terminal::say(&format!("memwright: no settings were captured before {}", shown(unix_ms)));
         return Ok(Snapshot { origin: origin(recording), ..Snapshot::default() });
     };
     let snapshot = captured::snapshot(&bytes).map_err(|error| could_not(&error))?;
-    eprintln!("memwright: settings and mounts as they were at {}", shown(taken_unix_ms));
+    let taken = shown(taken_unix_ms);
+    terminal::say(&format!("memwright: settings and mounts as they were at {taken}"));
     Ok(snapshot)
 }
 

@@ -5,7 +5,7 @@ use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
 use crate::terminal;
 use crate::{Exit, Failure};
-use mw_model::Incident;
+use mw_model::{Incident, visible};
 use mw_record::Recording;
 use mw_render::{html, text};
 use std::path::Path;
@@ -21,7 +21,9 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
         ReportFormat::Html => html::incident(&incident).map_err(|error| could_not(&error))?,
         ReportFormat::Text => text::incident(&incident, terminal::layout(false)),
         ReportFormat::Json => {
-            serde_json::to_string_pretty(&incident).map_err(|error| could_not(&error))? + "\n"
+            let json =
+                serde_json::to_string_pretty(&incident).map_err(|error| could_not(&error))?;
+            visible::json(&json) + "\n"
         }
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
@@ -30,9 +32,10 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
                 let hint = "name another file with --output";
                 could_not(&format!("{}: {error}; {hint}", output.display()))
             })?;
-            eprintln!("{}\n{}", incident.verdict, output.display());
+            terminal::say(&incident.verdict);
+            terminal::say(&output.display().to_string());
         }
-        None => terminal::print(&page),
+        None => terminal::print_page(&page),
     }
     Ok(Exit::Fine)
 }

@@ -53,7 +53,10 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     match fits(&program, &library) {
         Ok(()) => prepare(&mut command, &args, &library, &socket),
         // The dynamic linker would complain of each program that is started.
-        Err(why) => eprintln!("memwright: {} runs as without: {why}", program.path.display()),
+        Err(why) => crate::terminal::say(&format!(
+            "memwright: {} runs as without: {why}",
+            program.path.display()
+        )),
     }
     if args.huge == Some(HugePolicy::Never) {
         let disabled = rustix::thread::disable_transparent_huge_pages(true);

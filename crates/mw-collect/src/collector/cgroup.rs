@@ -36,7 +36,9 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
         limited: Vec::new(),
     };
     let complete = walk.descend("", 0);
-    Ok(Cgroups { version: hierarchy.version, own, limited: walk.limited, truncated: !complete })
+    let limited = walk.limited;
+    let Hierarchy { version, mount } = hierarchy;
+    Ok(Cgroups { version, mount, own, limited, truncated: !complete })
 }
 
 fn find(source: &Source) -> Result<Hierarchy, Missing> {

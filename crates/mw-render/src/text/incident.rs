@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use mw_model::{
     Finding, Incident, IncidentRow, KernelWait, NOT_MEMORY, Role, Shift, TriggerKind,
-    format_duration_ms,
+    format_duration_ms, visible,
 };
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
     page.waits(&incident.waits);
     page.difference(&incident.difference);
     page.unseen(incident);
-    on_terminal(&page.text)
+    on_terminal(&page.text, layout.colour)
 }
 
 /// The incidents of a recording, the latest last.
@@ -49,7 +49,7 @@ pub fn incidents(rows: &[IncidentRow], layout: Layout) -> String {
         let text = format!("{}: {}", format_duration_ms(lasted), row.verdict);
         page.folded(first.len(), &first, &text);
     }
-    on_terminal(&page.text)
+    on_terminal(&page.text, layout.colour)
 }
 
 /// A moment in local time, to the second.
@@ -89,7 +89,7 @@ impl Page {
         }
         self.heading(heading);
         for role in roles.iter().take(MAX_ROWS) {
-            let first = format!("  {} ({})  ", role.task, role.pid);
+            let first = format!("  {} ({})  ", visible::line(&role.task), role.pid);
             self.folded(first.chars().count(), &first, &role.why);
         }
     }
@@ -105,7 +105,7 @@ impl Page {
             let _ = writeln!(
                 self.text,
                 "  {:<16} {:>7}  {}{order}{node}: {} times, {} in all, {} at most",
-                wait.task,
+                visible::line(&wait.task),
                 wait.pid,
                 wait.kind,
                 wait.count,
@@ -124,7 +124,9 @@ impl Page {
             let _ = writeln!(
                 self.text,
                 "  {:<40} {:>5.1}% -> {:>5.1}%",
-                shift.function, shift.before_percent, shift.during_percent
+                visible::line(&shift.function),
+                shift.before_percent,
+                shift.during_percent
             );
         }
     }

@@ -88,8 +88,8 @@ fn finding(filesystem: &MemoryFilesystem) -> Option<Finding> {
             .mended_by(Remedy::named(
                 "remove leftover files, or enlarge the filesystem",
                 vec![
-                    Step::manual(format!("ls -lS {target}")),
-                    Step::manual(format!("mount -o remount,{grow} {target}")),
+                    Step::manual_on("ls -lS", target),
+                    Step::manual_on(&format!("mount -o remount,{grow}"), target),
                 ],
             )),
     )
