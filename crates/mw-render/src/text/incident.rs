@@ -95,23 +95,23 @@ impl Page {
     }
 
     fn waits(&mut self, waits: &[KernelWait]) {
-        if waits.is_empty() {
+        let told: Vec<&KernelWait> = waits.iter().filter(|wait| wait.is_worth_telling()).collect();
+        if told.is_empty() {
             return;
         }
         self.heading("waits in the kernel");
-        for wait in waits.iter().take(MAX_ROWS) {
+        for wait in told.into_iter().take(MAX_ROWS) {
             let order = wait.order.map(|order| format!(", order {order}")).unwrap_or_default();
             let node = wait.node.map(|node| format!(", node {node}")).unwrap_or_default();
-            let _ = writeln!(
-                self.text,
-                "  {:<16} {:>7}  {}{order}{node}: {} times, {} in all, {} at most",
-                visible::line(&wait.task),
-                wait.pid,
-                wait.kind,
-                wait.count,
-                format_duration_ms(wait.total_us as f64 / 1000.0),
-                format_duration_ms(wait.max_us as f64 / 1000.0)
-            );
+            let task = visible::line(&wait.task);
+            let _ = write!(self.text, "  {task:<16} {:>7}  {}{order}{node}", wait.pid, wait.kind);
+            let _ = write!(self.text, ": {} times", wait.count);
+            if wait.total_us > 0 {
+                let [total, most] =
+                    [wait.total_us, wait.max_us].map(|us| format_duration_ms(us as f64 / 1000.0));
+                let _ = write!(self.text, ", {total} in all, {most} at most");
+            }
+            self.text.push('\n');
         }
     }
 
@@ -152,7 +152,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Cause, Severity, Trigger};
+    use mw_model::{Cause, Severity, Trigger, WaitKind};
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -179,6 +179,27 @@ mod tests {
         let hostile = Incident { suffering: vec![role], ..Incident::default() };
         let page = incident(&hostile, Layout { colour: true, ..Layout::default() });
         assert!(page.contains("\\u{1b}[2Jtask") && !page.contains("\u{1b}[2J"), "{page}");
+    }
+
+    #[test]
+    fn waits_of_no_time_are_not_told_as_such() {
+        let wait = |kind, count, total_us| KernelWait {
+            task: "db".to_owned(),
+            kind,
+            count,
+            total_us,
+            max_us: total_us,
+            ..KernelWait::default()
+        };
+        let waits = vec![
+            wait(WaitKind::DirectReclaim, 3, 2_500),
+            wait(WaitKind::Compaction, 7, 30),
+            wait(WaitKind::Swap, 19_415, 0),
+        ];
+        let page = incident(&Incident { waits, ..Incident::default() }, Layout::default());
+        assert!(page.contains("direct reclaim: 3 times, 2.5 ms in all"), "{page}");
+        assert!(page.contains("major page faults: 19415 times\n"), "{page}");
+        assert!(!page.contains("compaction"), "{page}");
     }
 
     #[test]
