@@ -28,7 +28,7 @@ impl Log {
     }
 
     fn say(self, priority: u8, line: &str) {
-        let line = line.replace('\n', " ");
+        let line = mw_model::visible::line(line);
         if self.journal {
             tell(format_args!("<{priority}>{line}"));
         } else {

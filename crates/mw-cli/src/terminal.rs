@@ -7,6 +7,7 @@
 //! with the exit code that it would have had.
 
 use crate::{Exit, Failure};
+use mw_model::visible;
 use mw_render::text::{Layout, USUAL_WIDTH};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -26,8 +27,13 @@ pub(crate) fn layout(verbose: bool) -> Layout {
     Layout { colour: terminal && wanted, width: columns.unwrap_or(USUAL_WIDTH), verbose }
 }
 
-/// Writes to standard output.
+/// Writes plain text to standard output: of names in it nothing steers the terminal.
 pub(crate) fn print(text: &str) {
+    print_page(&visible::lines(text));
+}
+
+/// Writes to standard output what is fit for it: a page of mw-render's, or a document.
+pub(crate) fn print_page(text: &str) {
     let mut out = io::stdout().lock();
     note(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
@@ -40,9 +46,10 @@ pub(crate) fn print_usage(said: &clap::Error) {
     }
 }
 
-/// Writes a line to standard error. When that fails there is nobody left to tell.
+/// Writes one line to standard error, whatever names it has. When that fails there is nobody left to
+/// tell.
 pub(crate) fn tell(line: impl Display) {
-    let line = format!("{line}\n");
+    let line = visible::line(&line.to_string()) + "\n";
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 

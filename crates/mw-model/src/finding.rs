@@ -1,6 +1,7 @@
 //! Findings and the remedies that they carry.
 
 use crate::Quantity;
+use crate::visible::shell_word;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -167,6 +168,19 @@ impl Step {
     /// Something for a person to run or decide.
     pub fn manual(command: impl Into<String>) -> Self {
         Self::Manual { command: command.into() }
+    }
+
+    /// A command for a person to run on what somebody else has named: the name is its last word,
+    /// quoted for the shell. Where it has characters that cannot be seen there is no command, since
+    /// nobody could see what it does.
+    pub fn manual_on(command: &str, name: &str) -> Self {
+        Self::manual(match shell_word(name) {
+            Some(word) => format!("{command} {word}"),
+            None => format!(
+                "no command to copy: the name \"{}\" has invisible characters",
+                crate::visible::line(name)
+            ),
+        })
     }
 
     /// Whether memwright carries this step out itself.

@@ -161,7 +161,8 @@ pub enum WaitKind {
     DirtyThrottle,
     /// It was throttled by the reclaimer, to let writeback get ahead.
     ReclaimThrottle,
-    /// It waited for its own pages to come back from swap or file.
+    /// A page was read for it, from swap or from a file. How long that took no event says: the
+    /// length is 0.
     Swap,
     /// It was chosen, or waited while one was chosen, by the OOM killer.
     Oom,
@@ -176,7 +177,8 @@ impl fmt::Display for WaitKind {
             Self::Compaction => "compaction",
             Self::DirtyThrottle => "dirty throttling",
             Self::ReclaimThrottle => "reclaim throttling",
-            Self::Swap => "swap",
+            // The kernel's event is of every page that was read from a disk, of files too.
+            Self::Swap => "major page faults",
             Self::Oom => "OOM",
         })
     }
@@ -202,6 +204,17 @@ pub struct KernelWait {
     pub total_us: u64,
     /// The longest, in microseconds.
     pub max_us: u64,
+}
+
+impl KernelWait {
+    /// Shorter than anybody notices; as it is printed, nothing.
+    const LEAST_US: u64 = 50;
+
+    /// Whether it lasted, or is of a kind of which only the number is known.
+    #[must_use]
+    pub fn is_worth_telling(&self) -> bool {
+        self.total_us >= Self::LEAST_US || matches!(self.kind, WaitKind::Oom | WaitKind::Swap)
+    }
 }
 
 /// A task that did not run because it could not.

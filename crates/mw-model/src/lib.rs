@@ -21,6 +21,7 @@ mod snapshot;
 mod table;
 mod tick;
 mod units;
+pub mod visible;
 mod window;
 pub mod zones;
 

@@ -179,6 +179,8 @@ pub struct Process {
 pub struct Cgroups {
     /// Which hierarchy has the memory controller.
     pub version: CgroupVersion,
+    /// Where it is mounted.
+    pub mount: String,
     /// Our own group and its ancestors, innermost first.
     pub own: Vec<Cgroup>,
     /// Groups with a limit: a bounded number.

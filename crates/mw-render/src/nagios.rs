@@ -2,7 +2,7 @@
 //! verdict and the performance data, then a line a finding. The exit status of a plugin is the
 //! state: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
-use mw_model::{Answer, Report, Severity};
+use mw_model::{Answer, Report, Severity, visible};
 use std::fmt::Write;
 
 /// A plugin's state; its number is the exit status.
@@ -53,11 +53,11 @@ pub fn report(report: &Report) -> String {
     out.push('\n');
     for finding in &report.findings {
         let headline = without_bar(&finding.headline);
-        let _ = writeln!(out, "{} {}: {headline}", finding.severity, finding.rule);
+        let _ = writeln!(out, "{} {}: {headline}", finding.severity, without_bar(&finding.rule));
     }
     for skipped in &report.skipped {
         let why = without_bar(&skipped.missing.to_string());
-        let _ = writeln!(out, "skipped {}: {why}", skipped.rule);
+        let _ = writeln!(out, "skipped {}: {why}", without_bar(&skipped.rule));
     }
     out
 }
@@ -76,7 +76,7 @@ fn perfdata(report: &Report) -> String {
     data.join(" ")
 }
 
-/// A bar ends the text and begins the performance data.
+/// A bar ends the text and begins the performance data, and an end of a line forges another.
 fn without_bar(text: &str) -> String {
-    text.replace('|', "/")
+    visible::line(&text.replace('|', "/"))
 }

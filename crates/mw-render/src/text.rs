@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{
     Answer, Consent, Finding, Preflight, Quantity, Remedy, Report, Severity, Step, format_bytes,
-    format_duration_ms,
+    format_duration_ms, visible,
 };
 use std::fmt::Write;
 
@@ -62,14 +62,16 @@ pub fn report(report: &Report, layout: Layout) -> String {
         page.finding(finding);
     }
     page.not_found(report);
-    on_terminal(&page.text)
+    on_terminal(&page.text, layout.colour)
 }
 
 impl Page {
     fn painted(&self, style: Style, text: &str) -> String {
-        if self.layout.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        let text = visible::line(text);
+        if self.layout.colour { format!("{style}{text}{style:#}") } else { text }
     }
 
+    /// A line that may have been painted; names in it are spelt out already.
     fn line(&mut self, text: &str) {
         self.text.push_str(text);
         self.text.push('\n');
@@ -78,8 +80,9 @@ impl Page {
     /// Text folded to the width, the first line behind `first`, the others indented as far.
     fn folded(&mut self, indent: usize, first: &str, text: &str) {
         let room = self.layout.width.saturating_sub(indent).max(MIN_WIDTH / 2);
-        for (number, line) in textwrap::wrap(text, room).iter().enumerate() {
-            let before = if number == 0 { first } else { "" };
+        let (first, text) = (visible::line(first), visible::line(text));
+        for (number, line) in textwrap::wrap(&text, room).iter().enumerate() {
+            let before = if number == 0 { first.as_str() } else { "" };
             let _ = writeln!(self.text, "{before:<indent$}{line}");
         }
     }
@@ -128,6 +131,10 @@ impl Page {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Write { .. } | Step::Once { .. } => {}
+            // Folded within a quoted name it would be another command.
+            Step::Manual { command } if command.contains('\'') => {
+                self.line(&format!("    - {}", visible::line(command)));
+            }
             Step::Manual { command } => self.folded(6, "    - ", command),
             Step::BootParameter { parameter } => {
                 self.folded(6, "    - ", &format!("boot with {parameter}"));
@@ -139,14 +146,15 @@ impl Page {
         let severity = finding.severity.to_string();
         let severity = self.painted(colour(finding.severity).on_default().bold(), &severity);
         let rule = self.painted(Style::new().bold(), &finding.rule);
-        let _ = writeln!(self.text, "\n{severity} {rule}: {}", finding.subject);
+        let _ = writeln!(self.text, "\n{severity} {rule}: {}", visible::line(&finding.subject));
         self.folded(2, "", &finding.headline);
         self.folded(2, "", &finding.impact);
-        let width = finding.evidence.iter().map(|e| e.what.chars().count()).max().unwrap_or(0);
-        for evidence in &finding.evidence {
+        let names: Vec<String> = finding.evidence.iter().map(|e| visible::line(&e.what)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        for (evidence, name) in finding.evidence.iter().zip(&names) {
             let source = self.painted(Style::new().dimmed(), &evidence.source);
-            let quantity = evidence.quantity.to_string();
-            let _ = writeln!(self.text, "    {:<width$}  {quantity:<12}  {source}", evidence.what);
+            let quantity = visible::line(&evidence.quantity.to_string());
+            let _ = writeln!(self.text, "    {name:<width$}  {quantity:<12}  {source}");
         }
     }
 

@@ -1,20 +1,18 @@
-//! Characters that would steer a terminal or turn writing around: names of tasks and files are
-//! whatever somebody chose.
+//! Pages for a terminal.
 
-/// Whether a character is not seen but does something.
-pub(crate) fn is_invisible(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
+use mw_model::visible::is_invisible;
 
-/// A page for a terminal, in which only its own ends of lines and colours do something; the rest
-/// is spelt out.
-pub(crate) fn on_terminal(page: &str) -> String {
+/// A page for a terminal, in which only ends of lines and, where it has `colour`, colours do
+/// something; the rest is spelt out. Names are spelt out before they come into the page, or they
+/// could forge lines and colours: this is for those that were forgotten.
+pub(crate) fn on_terminal(page: &str, colour: bool) -> String {
+    if !colour {
+        return mw_model::visible::lines(page);
+    }
     let mut seen = String::with_capacity(page.len());
     let mut rest = page;
     while let Some(character) = rest.chars().next() {
-        let colour = colour(rest);
+        let colour = self::colour(rest);
         let length = colour.max(character.len_utf8());
         match character {
             _ if colour > 0 => seen.push_str(&rest[..colour]),
@@ -41,6 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_colour_none_stays() {
+        assert_eq!(on_terminal("\u{1b}[31mred\n", false), "\\u{1b}[31mred\n");
+    }
+
+    #[test]
     fn colours_stay_and_all_else_is_spelt_out() {
         for (page, seen) in [
             ("a\u{1b}[1;31mred\u{1b}[0m\n", "a\u{1b}[1;31mred\u{1b}[0m\n"),
@@ -48,7 +51,7 @@ mod tests {
             ("\u{1b}[", "\\u{1b}["),
             ("Größe\t\u{202e}", "Größe\\u{9}\\u{202e}"),
         ] {
-            assert_eq!(on_terminal(page), seen);
+            assert_eq!(on_terminal(page, true), seen);
         }
     }
 }

@@ -67,7 +67,9 @@ pub(crate) fn suffering(stall: &Stall<'_>) -> Vec<Role> {
 
 /// A task's waits in one line: in total, and in which way most.
 fn waited(stall: &Stall<'_>, pid: u32, task: &str) -> Part {
+    let timed = |wait: &&KernelWait| wait.kind != WaitKind::Swap || wait.total_us > 0;
     let own = stall.incident.waits.iter().filter(|wait| wait.pid == pid);
+    let own = own.filter(|wait| wait.is_worth_telling()).filter(timed);
     let mut kinds: Vec<(WaitKind, u64, u64)> = Vec::new();
     for wait in own {
         match kinds.iter_mut().find(|(kind, ..)| *kind == wait.kind) {
@@ -135,7 +137,10 @@ fn not_memory(stall: &Stall<'_>, subject: &str) -> Vec<Role> {
     match subject {
         not_memory::PROCESSORS => busy(stall, &mut parts),
         not_memory::STOPPED => {
-            for task in stall.incident.blocked.iter().filter(|task| task.state != 'D') {
+            let stopped = || stall.incident.blocked.iter().filter(|task| task.state != 'D');
+            // Who stopped the service itself is not known; its threads suffer.
+            let is_victim = stopped().any(|task| stall.is_probed(&task.task));
+            for task in stopped().filter(|_| !is_victim) {
                 add(&mut parts, task.pid, &task.task, blocked(task), f64::from(task.seen));
             }
         }

@@ -64,6 +64,18 @@ pub(crate) fn incident(
     }
 }
 
+/// Drops what was blocked in nearly every look of a stall and is so in every one `after` it, at the
+/// same place.
+pub(crate) fn drop_chronic(blocked: &mut Vec<BlockedTask>, after: &[BlockedTask]) {
+    let place = |task: &BlockedTask| (task.pid, task.task.clone(), task.state, task.stack.clone());
+    let always = |task: &&BlockedTask| task.seen == task.looks;
+    let chronic: Vec<_> = after.iter().filter(always).map(place).collect();
+    blocked.retain(|task| {
+        let nearly_always = u64::from(task.seen) * 10 >= u64::from(task.looks) * 9;
+        !(nearly_always && chronic.contains(&place(task)))
+    });
+}
+
 /// The thread that looks at all others during a stall; what it does is no part of the stall.
 pub(crate) const OWN_TASK: &str = "mw-evidence";
 
@@ -134,4 +146,31 @@ fn tick_at(table: &Table, layout: &Layout, at: usize) -> Option<Tick> {
     let mut row = Vec::new();
     table.row(at, &mut row);
     Some(layout.read(*table.at_unix_ms.get(at)?, &row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_blocked_for_good_is_no_part_of_a_stall() {
+        let task = |pid, function: &str, seen| BlockedTask {
+            pid,
+            task: "t".to_owned(),
+            state: 'D',
+            stack: vec![function.to_owned()],
+            seen,
+            looks: 20,
+        };
+        let during = [task(1, "gone", 20), task(2, "wait", 5), task(3, "wait", 20)];
+        let after = [
+            task(1, "gone", 20),
+            task(2, "wait", 20),
+            task(3, "elsewhere", 20),
+            task(4, "gone", 20),
+        ];
+        let mut blocked = during.to_vec();
+        drop_chronic(&mut blocked, &after);
+        assert_eq!(blocked, during[1..], "seldom before, or elsewhere now");
+    }
 }

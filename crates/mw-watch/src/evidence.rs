@@ -6,7 +6,7 @@ use crate::assemble::{self, Gathered};
 use crate::looks::Looks;
 use crate::ring::Ring;
 use crate::trigger::{Begun, Stalls};
-use mw_model::{Host, Incident, Missing, Snapshot, TriggerKind};
+use mw_model::{BlockedTask, Host, Incident, Missing, Snapshot, TriggerKind};
 use mw_profile::{Blocked, TaskFiles, Tasks};
 use mw_record::Writer;
 use mw_sys::Aside;
@@ -22,6 +22,9 @@ const LOOK_LIMIT: Duration = Duration::from_millis(50);
 
 /// Looks at tasks that one after the stall may need more, where there are thousands: a second.
 const MORE_LOOKS: usize = 20;
+
+/// Looks at what is still blocked after a stall.
+const CHRONIC_LOOKS: u32 = 3;
 
 /// How long is recorded after a stall before its incident is closed.
 pub const AFTER: Duration = Duration::from_secs(5);
@@ -73,8 +76,9 @@ impl Evidence {
     }
 
     fn incident(&mut self, begun: &Begun) -> Incident {
-        let (gathered, ended_unix_ms) = self.during();
+        let (mut gathered, ended_unix_ms) = self.during();
         self.stalls.rest(AFTER);
+        self.drop_chronic(&mut gathered.blocked);
         let failure = match begun.trigger.kind {
             TriggerKind::Probe => {
                 self.looks.probers.get(begun.probe).and_then(|prober| prober.last_failure())
@@ -126,6 +130,24 @@ impl Evidence {
                 .collect(),
         };
         (gathered, ended_unix_ms)
+    }
+
+    /// What is blocked at the same place when all is well again has nothing to do with the stall.
+    fn drop_chronic(&mut self, blocked: &mut Vec<BlockedTask>) {
+        if blocked.is_empty() || !self.stalls.is_good() {
+            return;
+        }
+        let mut after = Blocked::default();
+        for look in 0..CHRONIC_LOOKS {
+            if look > 0 {
+                self.stalls.rest(BLOCKED_INTERVAL);
+            }
+            after.look(&mut self.files, LOOK_LIMIT);
+        }
+        // A stall that began meanwhile blocks the same tasks.
+        if self.stalls.is_good() {
+            assemble::drop_chronic(blocked, &after.tasks());
+        }
     }
 
     fn explain(&mut self, incident: &mut Incident) {

@@ -7,6 +7,7 @@ use crate::{Exit, Failure, terminal};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
 use mw_model::format_bytes;
+use mw_model::visible::shell_word;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,20 +15,21 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
     let source = Source::live().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
     let output = args.output.clone().unwrap_or_else(default_name);
     let captured = write(&source, args.redact, &output)?;
-    let mut said = format!(
+    // On standard error: standard output may be the capture itself.
+    terminal::tell(format_args!(
         "{}: {} files, {} before compression",
         output.display(),
         captured.files,
         format_bytes(captured.bytes as u64)
-    );
+    ));
     for missing in &captured.missing {
-        said += &format!("\nleft out {missing}");
+        terminal::tell(format_args!("left out {missing}"));
     }
-    if output != Path::new(STANDARD_OUTPUT) {
-        said += &format!("\nlook at it with: memwright check --root {}", output.display());
+    if output != Path::new(STANDARD_OUTPUT)
+        && let Some(file) = shell_word(&output.display().to_string())
+    {
+        terminal::tell(format_args!("look at it with: memwright check --root {file}"));
     }
-    // Standard output may be the capture itself.
-    terminal::tell(said);
     Ok(Exit::Fine)
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         Format::Json => json::report(&report)
             .map_err(|error| Failure::new(Exit::CouldNotLook, format!("as JSON: {error}")))?,
     };
-    terminal::print(&text);
+    terminal::print_page(&text);
     if format == Format::Nagios {
         return Ok(Exit::Plugin(nagios::state(&report)));
     }

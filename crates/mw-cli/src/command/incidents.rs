@@ -12,7 +12,7 @@ pub(crate) fn run(args: &IncidentsArgs, config: &Config) -> Result<Exit, Failure
     if args.format.is_json() {
         super::print_json(&rows)?;
     } else {
-        terminal::print(&text::incidents(&rows, terminal::layout(false)));
+        terminal::print_page(&text::incidents(&rows, terminal::layout(false)));
     }
     Ok(Exit::Fine)
 }

@@ -72,6 +72,6 @@ fn recording(
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::new(Exit::CouldNotLook, format!("as JSON: {error}")))?;
-    crate::terminal::print(&(json + "\n"));
+    crate::terminal::print_page(&(mw_model::visible::json(&json) + "\n"));
     Ok(())
 }

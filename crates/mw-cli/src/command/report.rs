@@ -21,7 +21,9 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
         ReportFormat::Html => html::incident(&incident).map_err(|error| could_not(&error))?,
         ReportFormat::Text => text::incident(&incident, terminal::layout(false)),
         ReportFormat::Json => {
-            serde_json::to_string_pretty(&incident).map_err(|error| could_not(&error))? + "\n"
+            let json =
+                serde_json::to_string_pretty(&incident).map_err(|error| could_not(&error))?;
+            visible::json(&json) + "\n"
         }
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
@@ -33,9 +35,10 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
             output::write(output, Readers::Of(recording.path()), &failed, |file| {
                 file.write_all(page.as_bytes()).map_err(|error| failed(&error))
             })?;
-            terminal::tell(format_args!("{}\n{}", incident.verdict, output.display()));
+            terminal::tell(&incident.verdict);
+            terminal::tell(output.display());
         }
-        None => terminal::print(&page),
+        None => terminal::print_page(&page),
     }
     Ok(Exit::Fine)
 }

@@ -30,6 +30,7 @@ const MAX_SILENCE_MS: u64 = 5000;
 const MAX_PROBES: usize = 64;
 
 pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Exit, Failure> {
+    mw_sys::give_freed_memory_back();
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     listen(&end, &reload)
         .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;

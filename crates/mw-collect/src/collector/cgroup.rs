@@ -32,8 +32,9 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
         limited: Vec::new(),
     };
     let truncated = !walk.descend("", 0);
-    let (version, limited) = (hierarchy.version, walk.limited);
-    Ok(Cgroups { version, own, limited, truncated, limit_above_bytes, unseen })
+    let limited = walk.limited;
+    let Hierarchy { version, mount, .. } = hierarchy;
+    Ok(Cgroups { version, mount, own, limited, truncated, limit_above_bytes, unseen })
 }
 
 /// Our own group and those above it that the mount shows, with what of their limits could not be

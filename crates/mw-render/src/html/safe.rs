@@ -1,8 +1,8 @@
 //! Makes what came from outside harmless: names of tasks and paths are whatever somebody chose.
 
-use crate::visible::is_invisible;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use mw_model::visible::is_invisible;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -31,7 +31,6 @@ fn visible(text: &str, most: usize) -> String {
             break;
         }
         match character {
-            '\n' => shown.push('\n'),
             _ if is_invisible(character) => shown.extend(character.escape_unicode()),
             _ => shown.push(character),
         }
@@ -63,7 +62,7 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_is_spelt_out() {
         assert_eq!(shown("a\u{202e}b\0\tc"), "a\\u{202e}b\\u{0}\\u{9}c");
-        assert_eq!(shown("Größe\nzwei"), "Größe\nzwei");
+        assert_eq!(shown("Größe\nzwei"), "Größe\\u{a}zwei");
         assert_eq!(shown(&"x".repeat(MOST_CHARACTERS + 9)).chars().count(), MOST_CHARACTERS + 1);
     }
 

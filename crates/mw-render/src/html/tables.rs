@@ -136,6 +136,7 @@ fn waits(waits: &[KernelWait]) -> TableView {
         ("longest", Number),
     ];
     let known = |number: Option<u32>| number.map_or("–".to_owned(), |number| number.to_string());
+    let length = |us: u64| if us > 0 { duration(us) } else { "–".to_owned() };
     let row = |wait: &KernelWait| {
         vec![
             shown(&wait.task),
@@ -144,15 +145,16 @@ fn waits(waits: &[KernelWait]) -> TableView {
             known(wait.order),
             known(wait.node),
             grouped(wait.count),
-            duration(wait.total_us),
-            duration(wait.max_us),
+            length(wait.total_us),
+            length(wait.max_us),
         ]
     };
+    let told: Vec<_> = waits.iter().filter(|wait| wait.is_worth_telling()).cloned().collect();
     TableView::of(
         "Waits inside the kernel",
         "No wait for memory was seen inside the kernel.",
         &heads,
-        waits,
+        &told,
         row,
     )
 }

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use mw_model::{
     Finding, Incident, IncidentRow, KernelWait, NOT_MEMORY, Role, Shift, TriggerKind,
-    format_duration_ms,
+    format_duration_ms, visible,
 };
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
     page.waits(&incident.waits);
     page.difference(&incident.difference);
     page.unseen(incident);
-    on_terminal(&page.text)
+    on_terminal(&page.text, layout.colour)
 }
 
 /// The incidents of a recording, the latest last.
@@ -49,7 +49,7 @@ pub fn incidents(rows: &[IncidentRow], layout: Layout) -> String {
         let text = format!("{}: {}", format_duration_ms(lasted), row.verdict);
         page.folded(first.len(), &first, &text);
     }
-    on_terminal(&page.text)
+    on_terminal(&page.text, layout.colour)
 }
 
 /// A moment in local time, to the second.
@@ -89,29 +89,29 @@ impl Page {
         }
         self.heading(heading);
         for role in roles.iter().take(MAX_ROWS) {
-            let first = format!("  {} ({})  ", role.task, role.pid);
+            let first = format!("  {} ({})  ", visible::line(&role.task), role.pid);
             self.folded(first.chars().count(), &first, &role.why);
         }
     }
 
     fn waits(&mut self, waits: &[KernelWait]) {
-        if waits.is_empty() {
+        let told: Vec<&KernelWait> = waits.iter().filter(|wait| wait.is_worth_telling()).collect();
+        if told.is_empty() {
             return;
         }
         self.heading("waits in the kernel");
-        for wait in waits.iter().take(MAX_ROWS) {
+        for wait in told.into_iter().take(MAX_ROWS) {
             let order = wait.order.map(|order| format!(", order {order}")).unwrap_or_default();
             let node = wait.node.map(|node| format!(", node {node}")).unwrap_or_default();
-            let _ = writeln!(
-                self.text,
-                "  {:<16} {:>7}  {}{order}{node}: {} times, {} in all, {} at most",
-                wait.task,
-                wait.pid,
-                wait.kind,
-                wait.count,
-                format_duration_ms(wait.total_us as f64 / 1000.0),
-                format_duration_ms(wait.max_us as f64 / 1000.0)
-            );
+            let task = visible::line(&wait.task);
+            let _ = write!(self.text, "  {task:<16} {:>7}  {}{order}{node}", wait.pid, wait.kind);
+            let _ = write!(self.text, ": {} times", wait.count);
+            if wait.total_us > 0 {
+                let [total, most] =
+                    [wait.total_us, wait.max_us].map(|us| format_duration_ms(us as f64 / 1000.0));
+                let _ = write!(self.text, ", {total} in all, {most} at most");
+            }
+            self.text.push('\n');
         }
     }
 
@@ -124,7 +124,9 @@ impl Page {
             let _ = writeln!(
                 self.text,
                 "  {:<40} {:>5.1}% -> {:>5.1}%",
-                shift.function, shift.before_percent, shift.during_percent
+                visible::line(&shift.function),
+                shift.before_percent,
+                shift.during_percent
             );
         }
     }
@@ -150,7 +152,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Cause, Severity, Trigger};
+    use mw_model::{Cause, Severity, Trigger, WaitKind};
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -177,6 +179,27 @@ mod tests {
         let hostile = Incident { suffering: vec![role], ..Incident::default() };
         let page = incident(&hostile, Layout { colour: true, ..Layout::default() });
         assert!(page.contains("\\u{1b}[2Jtask") && !page.contains("\u{1b}[2J"), "{page}");
+    }
+
+    #[test]
+    fn waits_of_no_time_are_not_told_as_such() {
+        let wait = |kind, count, total_us| KernelWait {
+            task: "db".to_owned(),
+            kind,
+            count,
+            total_us,
+            max_us: total_us,
+            ..KernelWait::default()
+        };
+        let waits = vec![
+            wait(WaitKind::DirectReclaim, 3, 2_500),
+            wait(WaitKind::Compaction, 7, 30),
+            wait(WaitKind::Swap, 19_415, 0),
+        ];
+        let page = incident(&Incident { waits, ..Incident::default() }, Layout::default());
+        assert!(page.contains("direct reclaim: 3 times, 2.5 ms in all"), "{page}");
+        assert!(page.contains("major page faults: 19415 times\n"), "{page}");
+        assert!(!page.contains("compaction"), "{page}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .iter()
         .chain(&cgroups.limited)
         .filter(|group| seen.insert(group.path.as_str()))
-        .filter_map(|group| finding(group, cgroups.version))
+        .filter_map(|group| finding(group, cgroups))
         .collect();
     if found.is_empty() {
         cgroups.whole()?;
@@ -77,7 +77,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let named = met.map(|(group, _)| group);
     let full = cgroups.and_then(|groups| {
         let candidates = named.into_iter().chain(&groups.own).chain(&groups.limited);
-        candidates.filter_map(|group| finding(group, groups.version)).next()
+        candidates.filter_map(|group| finding(group, groups)).next()
     });
     let group = match (&full, named) {
         (Some(finding), _) => finding.subject.clone(),
@@ -127,7 +127,7 @@ fn hard_bytes(group: &Cgroup) -> Option<u64> {
     Some(group.current_bytes?.saturating_sub(derived::total(soft.into_iter().flatten())))
 }
 
-fn finding(group: &Cgroup, version: CgroupVersion) -> Option<Finding> {
+fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
     let limit = [group.max_bytes, group.high_bytes].into_iter().flatten().min()?;
     let hard = hard_bytes(group)?;
     let share = percent(hard, limit);
@@ -137,7 +137,7 @@ fn finding(group: &Cgroup, version: CgroupVersion) -> Option<Finding> {
     let kills = group.events.oom_kill.unwrap_or(0);
     let severity =
         if share >= CRITICAL_PERCENT || kills > 0 { Severity::Critical } else { Severity::Warning };
-    let (limit_file, current_file) = match version {
+    let (limit_file, current_file) = match cgroups.version {
         CgroupVersion::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         CgroupVersion::V2 if group.high_bytes == Some(limit) => ("memory.high", "memory.current"),
         CgroupVersion::V2 => ("memory.max", "memory.current"),
@@ -157,11 +157,10 @@ fn finding(group: &Cgroup, version: CgroupVersion) -> Option<Finding> {
         )
         .mended_by(Remedy::named(
             "raise the limit of the group, or give its program less",
-            vec![Step::manual(format!(
-                "echo {} > {limit_file} of {}",
-                limit.saturating_add(limit / 4),
-                group.path
-            ))],
+            vec![Step::manual_on(
+                &format!("echo {} >", limit.saturating_add(limit / 4)),
+                &format!("{}{}/{limit_file}", cgroups.mount, group.path.trim_end_matches('/')),
+            )],
         ));
     for (what, count) in [("limit hit", group.events.max), ("OOM kills", group.events.oom_kill)] {
         if let Some(count) = count {

@@ -84,10 +84,10 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     } else {
         Severity::Warning
     };
-    let mut steps = vec![Step::manual(format!("ls -lS {target}"))];
+    let mut steps = vec![Step::manual_on("ls -lS", target)];
     let summary = match grow {
         Some(grow) => {
-            steps.push(Step::manual(format!("mount -o remount,{grow} {target}")));
+            steps.push(Step::manual_on(&format!("mount -o remount,{grow}"), target));
             "remove leftover files, or enlarge the filesystem"
         }
         None => "remove leftover files: there is no memory to enlarge the filesystem by",

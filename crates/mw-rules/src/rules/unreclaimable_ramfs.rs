@@ -169,9 +169,9 @@ fn remedy(snapshot: &Snapshot, fullest: Option<&MemoryFilesystem>) -> Remedy {
         Some(tmpfs) if tmpfs.fstype == "tmpfs" => {
             let mib = tmpfs.used_bytes.unwrap_or(0).div_ceil(1 << 20);
             let target = &tmpfs.target;
-            steps.push(Step::manual(format!("mount -o remount,size={mib}M {target}")));
+            steps.push(Step::manual_on(&format!("mount -o remount,size={mib}M"), target));
             if snapshot.nodes.seen().is_some_and(|nodes| nodes.len() > 1) {
-                steps.push(Step::manual(format!("mount -o remount,mpol=interleave {target}")));
+                steps.push(Step::manual_on("mount -o remount,mpol=interleave", target));
             }
         }
         _ => steps.push(Step::manual("use a tmpfs instead of a ramfs: it has a limit")),

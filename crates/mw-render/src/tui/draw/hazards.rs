@@ -4,7 +4,7 @@ use super::Pen;
 use super::row::Row;
 use crate::tui::face::{Face, Role};
 use crate::tui::state::View;
-use mw_model::{Consent, Finding, Incident, Remedy, Severity, Step, format_duration_ms};
+use mw_model::{Consent, Finding, Incident, Remedy, Severity, Step, format_duration_ms, visible};
 
 /// The longest rule's name, and two blanks.
 const RULE_COLUMN: usize = 22;
@@ -226,7 +226,7 @@ fn command(finding: &Finding, remedy: &Remedy) -> String {
 pub(super) fn folded(text: &str, width: usize, indent: usize, role: Role) -> Vec<Row> {
     let room = width.saturating_sub(indent).max(10);
     let mut rows = Vec::new();
-    for line in textwrap::wrap(text, room) {
+    for line in textwrap::wrap(&visible::line(text), room) {
         let mut row = Row::new();
         row.fill_to(indent).put(&line, role);
         rows.push(row);

@@ -1,0 +1,131 @@
+//! Names that others chose steer no terminal, forge no line and no colour, in any format.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use mw_model::visible::is_invisible;
+use mw_model::{
+    Answer, Cause, Finding, Incident, IncidentRow, KernelWait, Missing, Obstacle, Preflight,
+    Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step, Trigger, Window,
+};
+use mw_render::text::{self, Layout};
+use mw_render::{html, json, nagios};
+use proptest::prelude::*;
+
+/// What a name may be: ends of lines, colours that no page has, other sequences, turned writing.
+fn name() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        Just("\nforged".to_owned()),
+        Just("\r".to_owned()),
+        Just("\u{1b}[35mforged".to_owned()),
+        Just("\u{1b}]0;x\u{7}".to_owned()),
+        Just("\u{9b}2J".to_owned()),
+        Just("\u{202e}".to_owned()),
+        Just("|".to_owned()),
+        Just("'".to_owned()),
+        "[ -~]{0,8}",
+    ];
+    prop::collection::vec(part, 1..6).prop_map(|parts| parts.concat())
+}
+
+fn finding(name: &str) -> Finding {
+    Finding::new(Severity::Warning, name, name)
+        .seen(name, Quantity::Text(name.to_owned()), name)
+        .hurts(name)
+        .mended_by(Remedy::named(
+            name,
+            vec![
+                Step::manual_on("ls", name),
+                Step::manual(name),
+                Step::BootParameter { parameter: name.to_owned() },
+                Step::write(name, name),
+            ],
+        ))
+}
+
+fn report(name: &str) -> Report {
+    let finding = Finding { rule: name.to_owned(), ..finding(name) };
+    let missing = Missing::failed(name, name);
+    let empty = mw_rules::check(&Window::of(Snapshot::default()), None);
+    Report {
+        root: name.to_owned(),
+        verdict: name.to_owned(),
+        findings: vec![finding],
+        skipped: vec![SkippedRule { rule: name.to_owned(), missing: missing.clone() }],
+        preflight: Some(Preflight {
+            request: "1G".parse().unwrap(),
+            answer: Answer::No,
+            summary: name.to_owned(),
+            nodes: Vec::new(),
+            time: None,
+            obstacles: vec![Obstacle {
+                what: name.to_owned(),
+                blocks: true,
+                needed_bytes: None,
+                had_bytes: None,
+                lift: name.to_owned(),
+            }],
+            unseen: vec![missing],
+        }),
+        ..empty
+    }
+}
+
+fn incident(name: &str) -> Incident {
+    let text = || name.to_owned();
+    let role = || Role { task: text(), why: text(), ..Role::default() };
+    Incident {
+        verdict: text(),
+        trigger: Trigger { name: text(), failure: Some(text()), ..Trigger::default() },
+        causes: vec![Cause { finding: finding(name), confidence_percent: 50 }],
+        suffering: vec![role()],
+        causing: vec![role()],
+        waits: vec![KernelWait { task: text(), ..KernelWait::default() }],
+        difference: vec![Shift { function: text(), ..Shift::default() }],
+        unseen: vec![Missing::failed(name, name)],
+        ..Incident::default()
+    }
+}
+
+fn check(page: &str, colours: &[&str]) {
+    let mut plain = page.to_owned();
+    for colour in colours {
+        plain = plain.replace(colour, "");
+    }
+    let bad = plain.chars().find(|c| *c != '\n' && is_invisible(*c));
+    assert_eq!(bad, None, "{plain:?}");
+    assert!(!page.lines().any(|line| line.starts_with("forged")), "{page}");
+}
+
+/// The colours of the pages.
+const COLOURS: [&str; 12] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\u{1b}[36m",
+    "\u{1b}[1m\u{1b}[31m",
+    "\u{1b}[1m\u{1b}[32m",
+    "\u{1b}[1m\u{1b}[33m",
+    "\u{1b}[1m\u{1b}[36m",
+    "\u{1b}[m",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+    #[test]
+    fn no_page_has_what_a_name_brought(name in name()) {
+        let (report, incident) = (report(&name), incident(&name));
+        let row = IncidentRow { verdict: name.clone(), ..IncidentRow::default() };
+        for colour in [false, true] {
+            let layout = Layout { colour, width: 400, ..Layout::default() };
+            let colours = if colour { &COLOURS[..] } else { &[] };
+            check(&text::report(&report, layout), colours);
+            check(&text::incident(&incident, layout), colours);
+            check(&text::incidents(std::slice::from_ref(&row), layout), colours);
+        }
+        check(&nagios::report(&report), &[]);
+        check(&json::report(&report).unwrap(), &[]);
+        check(&html::incident(&incident).unwrap(), &[]);
+    }
+}
