@@ -18,6 +18,10 @@ pub enum Exit {
     Refused,
     /// A change failed part-way and what was done was taken back.
     RolledBack,
+    /// `run`: the command was found and could not be executed, as of env(1).
+    CommandNotExecutable,
+    /// `run`: there is no such command, as of env(1).
+    CommandNotFound,
     /// The state of a Nagios plugin, which has codes of its own.
     Plugin(mw_render::nagios::State),
 }
@@ -32,7 +36,18 @@ impl Exit {
             Self::CouldNotLook => 3,
             Self::Refused => 4,
             Self::RolledBack => 5,
+            Self::CommandNotExecutable => 126,
+            Self::CommandNotFound => 127,
             Self::Plugin(state) => state as u8,
+        }
+    }
+
+    /// What execve(2) has refused.
+    #[cfg(feature = "run")]
+    pub(crate) fn of_exec(error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Self::CommandNotFound,
+            _ => Self::CommandNotExecutable,
         }
     }
 }

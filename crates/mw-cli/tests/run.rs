@@ -109,6 +109,41 @@ fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
 }
 
 #[test]
+fn a_command_that_cannot_be_run_has_the_exit_code_of_env() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("text");
+    fs::write(&text, "no program").unwrap();
+    let folder = dir.path().to_str().unwrap();
+    for (command, code) in [
+        ("/nonexistent", 127),
+        ("no-such-command", 127),
+        (text.to_str().unwrap(), 126),
+        (folder, 126),
+    ] {
+        let output = with_library(&["--", command]).output().unwrap();
+        let env = Command::new("env").arg(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{command}");
+        assert_eq!(env.status.code(), Some(code), "{command}");
+        let said = error(&output);
+        assert!(said.contains(command) && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn what_a_command_starts_is_summed_up_in_one_line() {
+    let temporary = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = temporary.path().join("file");
+    let write = format!("dd if=/dev/zero of={} bs=1M count=24 status=none", file.display());
+    let script = format!("for i in 1 2 3 4; do {write}; done; true");
+    let mut with = with_library(&["--stats", "--direct-io", "64k", "--", "sh", "-c"]);
+    let output = with.arg(script).output().unwrap();
+    let said = error(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("MiB kept out of the page cache"), "{said}");
+}
+
+#[test]
 fn huge_never_is_passed_on_to_what_the_command_starts() {
     let print = "sh -c 'grep THP_enabled /proc/self/status'";
     let of = |args: &[&str]| {

@@ -32,6 +32,9 @@ pub struct Control {
     pub floor: AtomicU64,
     /// What was done, by path.
     pub slots: [Slot; SLOTS],
+    /// By path: bytes that were asked to leave the page cache and of which it is not known whether
+    /// they have. Programs with an older library have zeros there.
+    pub unverified: [AtomicU64; SLOTS],
 }
 
 /// Where `floor` is in the page.
@@ -47,7 +50,7 @@ pub struct Slot {
     pub size: AtomicU64,
     /// Bytes that went the usual way, of files that were looked at.
     pub cached: AtomicU64,
-    /// Bytes that were kept out of the page cache.
+    /// Bytes that were seen to have left the page cache.
     pub uncached: AtomicU64,
 }
 
@@ -76,6 +79,7 @@ impl Control {
             process: AtomicU64::new(0),
             floor: AtomicU64::new(OFF),
             slots: [const { Slot::free() }; SLOTS],
+            unverified: [const { AtomicU64::new(0) }; SLOTS],
         }
     }
 
@@ -93,6 +97,9 @@ impl Control {
         for slot in &self.slots {
             slot.cached.store(0, Ordering::Relaxed);
             slot.uncached.store(0, Ordering::Relaxed);
+        }
+        for unverified in &self.unverified {
+            unverified.store(0, Ordering::Relaxed);
         }
         self.process.store(process, Ordering::Relaxed);
     }
@@ -118,8 +125,10 @@ pub struct SeenSlot {
     pub size: u64,
     /// Bytes that went the usual way.
     pub cached: u64,
-    /// Bytes that were kept out of the page cache.
+    /// Bytes that were seen to have left the page cache.
     pub uncached: u64,
+    /// Bytes that were asked to leave it and of which that is not known.
+    pub unverified: u64,
 }
 
 impl Seen {
@@ -132,10 +141,12 @@ impl Seen {
         let mut slots = Vec::new();
         for _ in 0..SLOTS {
             let [key, size, cached, uncached] = [number()?, number()?, number()?, number()?];
-            if key != 0 {
-                slots.push(SeenSlot { key, size, cached, uncached });
-            }
+            slots.push(SeenSlot { key, size, cached, uncached, unverified: 0 });
         }
+        for slot in &mut slots {
+            slot.unverified = number()?;
+        }
+        slots.retain(|slot| slot.key != 0);
         Some(Self { process, floor, slots })
     }
 }
@@ -150,13 +161,15 @@ mod tests {
         assert_eq!(size_of::<Control>(), PAGE_BYTES);
         assert_eq!((offset_of!(Control, process), FLOOR_OFFSET), (16, 24));
         assert_eq!((offset_of!(Control, slots), size_of::<Slot>()), (32, 32));
+        assert_eq!(offset_of!(Control, unverified), 32 + SLOTS * 32);
         let mut page = MAGIC.to_vec();
         for number in [7, 65536, 1, 2, 3, 4] {
             page.extend(u64::to_ne_bytes(number));
         }
         assert_eq!(Seen::parse(&page), None, "a page that is cut off");
         page.resize(PAGE_BYTES, 0);
-        let slots = vec![SeenSlot { key: 1, size: 2, cached: 3, uncached: 4 }];
+        page[32 + SLOTS * 32] = 5;
+        let slots = vec![SeenSlot { key: 1, size: 2, cached: 3, uncached: 4, unverified: 5 }];
         assert_eq!(Seen::parse(&page), Some(Seen { process: 7, floor: 65536, slots }));
         page[0] = 0;
         assert_eq!(Seen::parse(&page), None);

@@ -13,6 +13,7 @@
 //! | `MEMWRIGHT_POOL_SOCKET` | where its server is | as mw-pool has it |
 //! | `MEMWRIGHT_POOL_STRICT` | `1`: what the pool cannot serve is refused | had the ordinary way |
 //! | `MEMWRIGHT_STATS` | `1`: says at exit what was done; the number of a process: that one says so too if it is nothing | off |
+//! | `MEMWRIGHT_STATS_SEGMENT` | digits, over which that process writes where all that it starts counts with it | each says what it did |
 //! | `MEMWRIGHT_SECCOMP` | how many filters of system calls were tried, and let this library work | none |
 //! | | `try`: ends the process at once, after having done everything once | |
 
@@ -142,9 +143,10 @@ pub(crate) fn stats() -> bool {
     STATS.load(Ordering::Relaxed) > 0
 }
 
-/// Whether this process says so where nothing was done: the command that `run` became.
-pub(crate) fn stats_of_nothing() -> bool {
-    STATS.load(Ordering::Relaxed) == std::process::id()
+/// The process that says what was done for all that it has started, and that it was nothing: the
+/// command that `run` became.
+pub(crate) fn stats_process() -> u32 {
+    STATS.load(Ordering::Relaxed)
 }
 
 #[cfg(not(test))]
@@ -160,6 +162,8 @@ extern "C" fn load() {
     if is_privileged() {
         return;
     }
+    let stats = variable(c"MEMWRIGHT_STATS").and_then(number);
+    STATS.store(stats.unwrap_or_default(), Ordering::Relaxed);
     if is(c"MEMWRIGHT_SECCOMP", b"try") {
         trial::run();
     }
@@ -167,8 +171,6 @@ extern "C" fn load() {
     if seccomp::is_confined() {
         return;
     }
-    let stats = variable(c"MEMWRIGHT_STATS").and_then(number);
-    STATS.store(stats.unwrap_or_default(), Ordering::Relaxed);
     // Most programs say nothing.
     let says = [c"MEMWRIGHT_STATS", c"MEMWRIGHT_POOL", c"MEMWRIGHT_LOCK"];
     if says.into_iter().any(|name| variable(name).is_some()) {
@@ -261,6 +263,24 @@ fn variable(name: &CStr) -> Option<&'static [u8]> {
     #[allow(unsafe_code, reason = "std's way takes a lock and allocates")]
     let text = unsafe { CStr::from_ptr(value) };
     Some(text.to_bytes())
+}
+
+/// The value of a variable, in the environment itself: whoever is started later finds what is written
+/// there.
+pub(crate) fn variable_to_write(name: &CStr) -> Option<&'static mut [u8]> {
+    // SAFETY: as in `variable`.
+    #[allow(unsafe_code, reason = "std's way takes a lock and allocates")]
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: a string of the environment ends with a zero byte.
+    #[allow(unsafe_code, reason = "std's way takes a lock and allocates")]
+    let length = unsafe { libc::strlen(value) };
+    // SAFETY: strings of the environment lie in memory of the program's own that may be written, and
+    // nobody else looks at it while its libraries are loaded (environ(7)).
+    #[allow(unsafe_code, reason = "no safe wrapper of it")]
+    Some(unsafe { std::slice::from_raw_parts_mut(value.cast(), length) })
 }
 
 /// Whether flags that mlockall(2) was given lock what is mapped later.

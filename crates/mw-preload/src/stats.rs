@@ -1,15 +1,24 @@
 //! What was done, counted for `--stats`, and said at exit.
 //!
+//! Under `memwright run` all processes of a command count together (`shared`), and the command says the
+//! sum at its end. A process that cannot, or that `MEMWRIGHT_STATS=1` was set for, counts and speaks for
+//! itself.
+//!
 //! The time that was saved is measured against a part of the same work that is done by one thread,
 //! before the rest is done in parallel.
 
-use crate::{kernel, seccomp, settings, uncached};
+mod shared;
+
+use crate::{kernel, seccomp, settings};
 use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use std::fmt::{self, Write};
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// Less that was kept out of the page cache is not said.
+const SAID_MIN_BYTES: u64 = 1 << 20;
 
 /// What is done by one thread, to know what that costs.
 const SAMPLE_BYTES: usize = 8 << 20;
@@ -38,37 +47,55 @@ struct Count {
     bytes: AtomicU64,
 }
 
-/// All that is counted, on a page of its own: a fork(2) begins anew, while a vfork(2) child, which
-/// has its parent's memory, counts for its parent.
-#[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
-#[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
+/// All that is counted. All bits zero is a value.
+#[repr(C)]
 struct Counts {
     of: [Count; CALLS.len()],
     nanoseconds: AtomicU64,
     saved_nanoseconds: AtomicI64,
+    /// Bytes of files that were seen to have left the page cache.
+    uncached: AtomicU64,
+    /// Bytes that were asked to leave it and of which that is not known.
+    unverified: AtomicU64,
 }
 
-static COUNTS: Counts = Counts {
+/// Those of this process, on a page of their own: a fork(2) begins anew, while a vfork(2) child, which
+/// has its parent's memory, counts for its parent.
+#[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
+struct Own(Counts);
+
+static OWN: Own = Own(Counts {
     of: [const { Count { calls: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; CALLS.len()],
     nanoseconds: AtomicU64::new(0),
     saved_nanoseconds: AtomicI64::new(0),
-};
+    uncached: AtomicU64::new(0),
+    unverified: AtomicU64::new(0),
+});
+
+/// Where this process counts.
+fn counts() -> &'static Counts {
+    shared::counts().unwrap_or(&OWN.0)
+}
 
 /// The file that standard error was at the start: afterwards another may have its number.
 static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Notes where messages go.
+/// Notes where messages go and, for `--stats`, where is counted.
 pub(crate) fn begin() {
     let (device, inode) = standard_error().unwrap_or_default();
     ERROR_DEVICE.store(device, Ordering::Relaxed);
     ERROR_INODE.store(inode, Ordering::Relaxed);
-    let page = (&raw const COUNTS).cast_mut().cast();
+    if settings::stats() {
+        shared::begin(settings::stats_process());
+    }
+    let page = (&raw const OWN).cast_mut().cast();
     // SAFETY: the page holds nothing but the counts, for which all bits zero is a value
     // (madvise(2)); where it is refused, a fork counts on from its parent.
     #[allow(unsafe_code, reason = "a system call")]
     unsafe {
-        kernel::madvise(page, size_of::<Counts>(), libc::MADV_WIPEONFORK)
+        kernel::madvise(page, size_of::<Own>(), libc::MADV_WIPEONFORK)
     };
 }
 
@@ -98,17 +125,35 @@ pub(crate) fn noted(
 
 pub(crate) fn count(call: Call, bytes: usize, took: Duration, serial: Option<Duration>) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let counts = CALLS.iter().zip(&COUNTS.of).find(|((counted, _), _)| *counted == call);
-    if let Some((_, count)) = counts {
+    let counts = counts();
+    let of = CALLS.iter().zip(&counts.of).find(|((counted, _), _)| *counted == call);
+    if let Some((_, count)) = of {
         count.calls.fetch_add(1, Ordering::Relaxed);
         count.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-    COUNTS.nanoseconds.fetch_add(nanoseconds(took), Ordering::Relaxed);
+    counts.nanoseconds.fetch_add(nanoseconds(took), Ordering::Relaxed);
     let saved = serial.map_or(0, |serial| {
         let signed = |time| i64::try_from(nanoseconds(time)).unwrap_or(i64::MAX);
         signed(serial).saturating_sub(signed(took))
     });
-    COUNTS.saved_nanoseconds.fetch_add(saved, Ordering::Relaxed);
+    counts.saved_nanoseconds.fetch_add(saved, Ordering::Relaxed);
+}
+
+/// Counts bytes that were asked to leave the page cache.
+pub(crate) fn note_asked(bytes: u64) {
+    if settings::stats() {
+        counts().unverified.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Counts bytes of these that were seen to have left it, or to stay.
+pub(crate) fn note_settled(left: u64, stayed: u64) {
+    if settings::stats() {
+        let counts = counts();
+        counts.uncached.fetch_add(left, Ordering::Relaxed);
+        let less = |before: u64| Some(before.saturating_sub(left + stayed));
+        let _ = counts.unverified.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
 }
 
 #[cfg(not(test))]
@@ -133,18 +178,24 @@ pub(crate) fn before_confinement() {
     }
 }
 
+/// Where processes count together the command speaks for all of them.
 fn say_all() {
-    let (calls, uncached) = (total(|count| &count.calls), uncached::uncached_bytes());
+    let is_command = settings::stats_process() == std::process::id();
+    if shared::counts().is_some() && !is_command {
+        return;
+    }
+    let counts = counts();
+    let calls = total(counts, |count| &count.calls);
+    let uncached = counts.uncached.load(Ordering::Relaxed);
+    let unverified = counts.unverified.load(Ordering::Relaxed);
+    let is_cache_said = uncached.saturating_add(unverified) >= SAID_MIN_BYTES;
     if calls > 0 {
-        say_line(report);
+        say_line(|line| report(line, counts));
     }
-    if uncached > 0 {
-        say_line(|line| {
-            let (id, mib) = (std::process::id(), uncached as f64 / f64::from(1 << 20));
-            writeln!(line, "memwright[{id}]: {mib:.1} MiB kept out of the page cache")
-        });
+    if is_cache_said {
+        say_line(|line| report_uncached(line, uncached, unverified));
     }
-    if calls + uncached == 0 && settings::stats_of_nothing() {
+    if calls == 0 && !is_cache_said && is_command {
         say_line(report_nothing);
     }
 }
@@ -156,20 +207,20 @@ fn say_line(write: impl FnOnce(&mut Line) -> fmt::Result) {
     }
 }
 
-/// One line of what was done in this process.
-fn report(line: &mut Line) -> fmt::Result {
-    let calls = total(|count| &count.calls);
-    let seconds = COUNTS.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
-    let saved = COUNTS.saved_nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+/// One line of what was done in parallel.
+fn report(line: &mut Line, counts: &Counts) -> fmt::Result {
+    let calls = total(counts, |count| &count.calls);
+    let seconds = counts.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+    let saved = counts.saved_nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
     let noun = if calls == 1 { "call" } else { "calls" };
     write!(
         line,
         "memwright[{}]: {calls} {noun} done in parallel, {:.2} GiB in {seconds:.3} s",
         std::process::id(),
-        gib(total(|count| &count.bytes)),
+        gib(total(counts, |count| &count.bytes)),
     )?;
     let mut before = " (";
-    for ((_, name), count) in CALLS.iter().zip(&COUNTS.of) {
+    for ((_, name), count) in CALLS.iter().zip(&counts.of) {
         let calls = count.calls.load(Ordering::Relaxed);
         if calls > 0 {
             let bytes = gib(count.bytes.load(Ordering::Relaxed));
@@ -177,8 +228,22 @@ fn report(line: &mut Line) -> fmt::Result {
             before = "; ";
         }
     }
-    let less = if saved < 0.0 { "more" } else { "less" };
-    writeln!(line, "), {:.3} s {less} than by one thread", saved.abs())
+    let compared = if saved < 0.0 { "slower" } else { "faster" };
+    writeln!(line, "), {:.3} s {compared} than with one thread", saved.abs())
+}
+
+/// One line of what did not stay in the page cache.
+fn report_uncached(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Result {
+    write!(line, "memwright[{}]: ", std::process::id())?;
+    let (kept_out, rest) = (mib(uncached), mib(unverified));
+    match (uncached, unverified) {
+        (_, 0) => writeln!(line, "{kept_out:.1} MiB kept out of the page cache"),
+        (0, _) => writeln!(line, "{rest:.1} MiB asked to leave the page cache, not verified"),
+        _ => writeln!(
+            line,
+            "{kept_out:.1} MiB kept out of the page cache, {rest:.1} MiB more not verified"
+        ),
+    }
 }
 
 /// One line for who asked what was done where nothing was.
@@ -190,15 +255,25 @@ fn report_nothing(line: &mut Line) -> fmt::Result {
         write!(line, "a seccomp filter may forbid it")?;
     } else {
         let mib = settings::threshold() >> 20;
-        write!(line, "this process made no call for {mib} MiB or more that is done in parallel")?;
+        let who = if shared::counts().is_some() { "the command" } else { "this process" };
+        write!(line, "{who} made no call for {mib} MiB or more that is done in parallel")?;
     }
     let cached =
         if settings::direct_io() > 0 { "; all files went through the page cache" } else { "" };
     writeln!(line, "{cached}")
 }
 
-fn total(of: fn(&Count) -> &AtomicU64) -> u64 {
-    COUNTS.of.iter().map(|count| of(count).load(Ordering::Relaxed)).sum()
+/// Does once what is done at the start: a filter of system calls may end the process.
+pub(crate) fn try_everything() {
+    shared::try_everything();
+}
+
+fn total(counts: &Counts, of: fn(&Count) -> &AtomicU64) -> u64 {
+    counts.of.iter().map(|count| of(count).load(Ordering::Relaxed)).sum()
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 fn gib(bytes: u64) -> f64 {
@@ -267,12 +342,32 @@ mod tests {
         count(Call::Lock, 1 << 30, Duration::from_millis(250), Some(Duration::from_millis(400)));
         count(Call::Unmap, 1 << 29, Duration::from_millis(50), None);
         let mut line = Line::default();
-        report(&mut line).unwrap();
+        report(&mut line, counts()).unwrap();
         let text = line.text().split_once(' ').unwrap().1.to_owned();
         assert_eq!(
             text,
             "2 calls done in parallel, 1.50 GiB in 0.300 s (locked 1, 1.00 GiB; unmapped 1, 0.50 \
-             GiB), 0.150 s less than by one thread\n"
+             GiB), 0.150 s faster than with one thread\n"
+        );
+        counts().saved_nanoseconds.store(-23_000_000, Ordering::Relaxed);
+        let mut line = Line::default();
+        report(&mut line, counts()).unwrap();
+        let text = line.text();
+        assert!(text.ends_with("), 0.023 s slower than with one thread\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_verified_is_said_apart() {
+        let said = |uncached, unverified| {
+            let mut line = Line::default();
+            report_uncached(&mut line, uncached, unverified).unwrap();
+            line.text().split_once(' ').unwrap().1.to_owned()
+        };
+        assert_eq!(said(0, 3 << 20), "3.0 MiB asked to leave the page cache, not verified\n");
+        assert_eq!(said(300 << 20, 0), "300.0 MiB kept out of the page cache\n");
+        assert_eq!(
+            said(1 << 20, 5 << 19),
+            "1.0 MiB kept out of the page cache, 2.5 MiB more not verified\n"
         );
     }
 

@@ -51,9 +51,10 @@ unsafe fn piece(
     offset: Option<off_t>,
 ) -> ssize_t {
     let is_plain = bytes > TRANSFER_MAX || offset.is_some_and(|offset| offset < 0);
-    if !is_plain && uncached::is_uncached_at_once(way, fd, bytes as u64) {
+    if !is_plain && let Some(start) = uncached::is_uncached_at_once(way, fd, bytes as u64, offset) {
         // SAFETY: the caller's own request.
         if let Some(done) = unsafe { at_once(way, fd, at, bytes, offset.unwrap_or(-1)) } {
+            uncached::done_at_once(way, fd, start, done);
             return done;
         }
     }
@@ -94,7 +95,6 @@ unsafe fn at_once(
         uncached::refused(way, fd);
         return None;
     }
-    uncached::done_at_once(way, fd, done);
     Some(done)
 }
 

@@ -1,7 +1,7 @@
 //! Whether a filter of system calls lets this library work: `memwright run` has a process of its own
 //! find out, which the filter may end. What the filter only refuses is left to the kernel anyway.
 
-use crate::{interpose, settings, uncached};
+use crate::{interpose, settings, stats, uncached};
 use std::ptr::null_mut;
 
 const BYTES: usize = 64 << 20;
@@ -20,6 +20,9 @@ pub(crate) fn run() -> ! {
     unsafe { interpose::madvise(at, BYTES, libc::MADV_POPULATE_WRITE) };
     // SAFETY: that memory, which nobody uses.
     unsafe { interpose::munmap(at, BYTES) };
+    if settings::stats() {
+        stats::try_everything();
+    }
     uncached::try_everything();
     // SAFETY: nothing of the program has run yet.
     unsafe { libc::_exit(0) }

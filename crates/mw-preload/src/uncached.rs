@@ -25,6 +25,7 @@
 mod behind;
 mod control;
 mod files;
+mod residency;
 mod system;
 
 pub(crate) use system::try_everything;
@@ -32,7 +33,7 @@ pub(crate) use system::try_everything;
 use crate::kernel;
 use crate::seccomp::Working;
 use control::Known;
-pub(crate) use control::{are_reads_off, begin, is_off, uncached_bytes};
+pub(crate) use control::{are_reads_off, begin, is_off};
 use files::Entry;
 use libc::{c_int, off_t, ssize_t};
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,9 +42,18 @@ use std::sync::atomic::Ordering::Relaxed;
 /// row.
 const LEFT_ALONE_BYTES: u64 = 1 << 20;
 
-/// Filesystems on disks whose device number does not say so (linux/magic.h): btrfs, overlayfs,
-/// bcachefs.
-const ON_DISKS: [i64; 3] = [0x9123_683e, 0x794c_7630, 0xca45_1a4e];
+/// overlayfs (linux/magic.h), whose files have their pages elsewhere. Their device number may be that
+/// of the filesystem below.
+const OVERLAY: i64 = 0x794c_7630;
+
+/// Filesystems on disks whose device number does not say so: btrfs, overlayfs, bcachefs.
+const ON_DISKS: [i64; 3] = [0x9123_683e, OVERLAY, 0xca45_1a4e];
+
+/// A rewrite of so much of what is cached, in 8 parts of what lies ahead, is no stream.
+const CACHED_AHEAD_EIGHTHS: u64 = 7;
+
+/// Less than that ahead, before the file's end, says nothing.
+const AHEAD_MIN_BYTES: u64 = 64 << 10;
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,18 +73,45 @@ pub(crate) enum Place {
     End(off_t),
 }
 
-/// Whether a transfer goes uncached at once, with `RWF_DONTCACHE`.
-pub(crate) fn is_uncached_at_once(way: Way, fd: c_int, bytes: u64) -> bool {
+/// Where a transfer begins that goes uncached at once, with `RWF_DONTCACHE`; none where it does not.
+pub(crate) fn is_uncached_at_once(
+    way: Way,
+    fd: c_int,
+    bytes: u64,
+    offset: Option<off_t>,
+) -> Option<u64> {
     if bytes < control::floor().max(1) || !control::has_dontcache() {
-        return false;
+        return None;
     }
     let _errno = kernel::Errno::kept();
-    let Some(_working) = Working::begin() else { return false };
-    let Some(entry) = Entry::of(way, fd) else { return false };
-    let Some(_held) = entry.hold() else { return false };
-    is_looked_at(way, fd, entry).is_some()
-        && bytes >= entry.size.load(Relaxed)
-        && !entry.is(files::NOT_AT_ONCE)
+    let _working = Working::begin()?;
+    let entry = Entry::of(way, fd).filter(|entry| !entry.is(files::REWRITES))?;
+    let _held = entry.hold()?;
+    let stat = is_looked_at(way, fd, entry)?;
+    if bytes < entry.size.load(Relaxed) || entry.is(files::NOT_AT_ONCE) {
+        return None;
+    }
+    let start = match offset {
+        _ if entry.is(files::APPENDS) && way == Way::Write => u64::try_from(stat.st_size).ok()?,
+        None => system::position(fd)?,
+        Some(offset) => u64::try_from(offset).ok()?,
+    };
+    // The kernel drops no page that was cached before, and begins to write at each call.
+    if way == Way::Write && is_cached(fd, entry, start, bytes) {
+        entry.set(files::REWRITES, true);
+        return None;
+    }
+    Some(start)
+}
+
+/// Whether most of a range is cached, where that is told without effort.
+fn is_cached(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> bool {
+    if entry.is(files::REOPENED) {
+        return false;
+    }
+    let bytes = bytes.min(behind::WINDOW_BYTES);
+    let cached = residency::of(fd, entry, from, bytes);
+    cached.is_some_and(|cached| cached >= bytes - bytes / 8 * (8 - CACHED_AHEAD_EIGHTHS))
 }
 
 /// Notes that a filesystem, or a filter of system calls, does not have `RWF_DONTCACHE`.
@@ -84,10 +121,13 @@ pub(crate) fn refused(way: Way, fd: c_int) {
     }
 }
 
-/// Notes what went uncached at once.
-pub(crate) fn done_at_once(way: Way, fd: c_int, done: ssize_t) {
-    if let (Some(entry), Ok(done)) = (Entry::of(way, fd), u64::try_from(done)) {
-        control::count(slot(entry), done, true);
+/// Notes what went uncached at once, from `start` on.
+pub(crate) fn done_at_once(way: Way, fd: c_int, start: u64, done: ssize_t) {
+    let (Some(entry), Ok(done @ 1..)) = (Entry::of(way, fd), u64::try_from(done)) else { return };
+    control::note_asked(entry.slot(), done);
+    let _errno = kernel::Errno::kept();
+    if let Some(_held) = entry.hold() {
+        behind::at_once(fd, entry, start, done);
     }
 }
 
@@ -123,15 +163,43 @@ fn look(way: Way, fd: c_int, entry: &Entry, bytes: u64, place: Place) {
         entry.begin(end.saturating_sub(bytes));
     }
     entry.end.store(end, Relaxed);
+    if way == Way::Write {
+        judge_rewrite(fd, entry, &stat, end);
+    }
     let is_run = end - entry.from.load(Relaxed).min(end) >= size;
-    control::count(slot(entry), counted, is_run);
+    if is_run {
+        control::note_asked(entry.slot(), counted);
+        entry.asked.fetch_add(counted, Relaxed);
+    } else {
+        control::note_cached(entry.slot(), counted);
+    }
     match (is_run, way) {
         (true, Way::Write) => behind::extend(fd, entry, end),
         (true, Way::Read) => behind::pass(fd, entry, end),
         (false, _) => {}
     }
-    let next = if is_run { behind::WINDOW_BYTES } else { later(entry, size, is_known) };
-    entry.look_at.store(next.max(size), Relaxed);
+    let size = entry.size.load(Relaxed);
+    if size > 0 {
+        let next = if is_run { behind::WINDOW_BYTES } else { later(entry, size, is_known) };
+        entry.look_at.store(next.max(size), Relaxed);
+    }
+}
+
+/// Judges whether what is written was cached before, by what lies ahead: then it is no stream, and
+/// keeping it out would write the same pages again and again. A window says it, since what a program
+/// reads just ahead of itself is less. What lies at the file's end says nothing, but where the file
+/// grows it is none.
+fn judge_rewrite(fd: c_int, entry: &Entry, stat: &libc::stat, end: u64) {
+    let ahead = u64::try_from(stat.st_size).unwrap_or(0).saturating_sub(end);
+    if ahead >= AHEAD_MIN_BYTES {
+        entry.set(files::REWRITES, is_cached(fd, entry, end, ahead));
+    } else if entry.is(files::AT_END) {
+        entry.set(files::REWRITES, false);
+    }
+    entry.set(files::AT_END, ahead == 0);
+    if entry.is(files::REWRITES) {
+        entry.begin(end);
+    }
 }
 
 /// When a file is looked at again that was not written in a row: the longer it was not, the later.
@@ -161,8 +229,7 @@ fn end(fd: c_int, entry: &Entry, stat: &libc::stat, bytes: u64, place: Place) ->
 fn is_looked_at(way: Way, fd: c_int, entry: &Entry) -> Option<libc::stat> {
     let leave = || {
         entry.identity.store(0, Relaxed);
-        entry.size.store(0, Relaxed);
-        entry.look_at.store(LEFT_ALONE_BYTES, Relaxed);
+        entry.leave_alone(LEFT_ALONE_BYTES);
     };
     let Some(stat) = system::stat(fd).filter(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
     else {
@@ -173,10 +240,9 @@ fn is_looked_at(way: Way, fd: c_int, entry: &Entry) -> Option<libc::stat> {
     if entry.identity.load(Relaxed) != identity {
         entry.flags.store(0, Relaxed);
         leave();
-        match recognised(way, fd, &stat) {
+        let (known, flags) = recognised(way, fd, &stat);
+        match known {
             Known::Setting { size, slot } => {
-                let appends = system::open_flags(fd).is_some_and(|open| open & libc::O_APPEND != 0);
-                let flags = if appends { files::APPENDS } else { 0 };
                 entry.flags.store(flags | slot << files::SLOT_SHIFT, Relaxed);
                 entry.size.store(size, Relaxed);
                 entry.look_at.store(size, Relaxed);
@@ -195,16 +261,18 @@ fn identity(stat: &libc::stat) -> u64 {
     mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
-/// From which size on a file goes uncached.
-fn recognised(way: Way, fd: c_int, stat: &libc::stat) -> Known {
-    let is_on_disk = libc::major(stat.st_dev) != 0
-        || system::filesystem(fd).is_some_and(|kind| ON_DISKS.contains(&kind));
-    let is_direct = system::open_flags(fd).is_none_or(|open| open & libc::O_DIRECT != 0);
-    if is_on_disk && !is_direct { control::setting(way, fd) } else { Known::LeftAlone }
-}
-
-fn slot(entry: &Entry) -> u32 {
-    entry.flags.load(Relaxed) >> files::SLOT_SHIFT
+/// From which size on a file goes uncached, and its flags.
+fn recognised(way: Way, fd: c_int, stat: &libc::stat) -> (Known, u32) {
+    let kind = system::filesystem(fd);
+    let is_on_disk =
+        libc::major(stat.st_dev) != 0 || kind.is_some_and(|kind| ON_DISKS.contains(&kind));
+    let open = system::open_flags(fd).filter(|open| open & libc::O_DIRECT == 0);
+    let Some(open) = open.filter(|_| is_on_disk) else { return (Known::LeftAlone, 0) };
+    let mut flags = if open & libc::O_APPEND != 0 { files::APPENDS } else { 0 };
+    if kind == Some(OVERLAY) {
+        flags |= residency::flags(open, stat);
+    }
+    (control::setting(way, fd), flags)
 }
 
 #[cfg(test)]

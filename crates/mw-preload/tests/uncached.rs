@@ -5,13 +5,12 @@
 
 mod common;
 
+use common::disk::{Disk, quiet};
 use common::{Compiled, library, run, same, text};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 const SIZE: (&str, &str) = ("MEMWRIGHT_DIRECT_IO", "65536");
@@ -43,76 +42,6 @@ fn check(program: &Compiled, args: &[&str], place: &Path) {
     }
 }
 
-/// A filesystem in a file, on a loop device; none where this machine does not make it.
-struct Disk {
-    dir: TempDir,
-    mounts: Vec<PathBuf>,
-}
-
-impl Disk {
-    fn new(kind: &str, room: Option<&str>) -> Option<Self> {
-        let mut disk = Self { dir: tempfile::tempdir().unwrap(), mounts: Vec::new() };
-        let made = disk.make(kind, room);
-        if let Err(why) = &made {
-            println!("skipped: no {kind} on a loop device here: {why}");
-        }
-        made.is_ok().then_some(disk)
-    }
-
-    fn make(&mut self, kind: &str, room: Option<&str>) -> Result<(), String> {
-        let backing = self.dir.path().join("backing");
-        fs::create_dir(&backing).unwrap();
-        if let Some(room) = room {
-            self.mount(Command::new("mount").args(["-t", "tmpfs", "-o", room, "tmpfs"]), &backing)?;
-        }
-        let image = backing.join("disk");
-        File::create(&image).unwrap().set_len(320 << 20).unwrap();
-        let options: &[&str] = match kind {
-            "ext4" => &["-q", "-F", "-O", "^has_journal", "-E", "nodiscard"],
-            "xfs" => &["-q", "-f"],
-            _ => &["-q"],
-        };
-        quiet(Command::new(format!("mkfs.{kind}")).args(options).arg(&image))?;
-        let at = self.path();
-        fs::create_dir(&at).unwrap();
-        self.mount(Command::new("mount").args(["-o", "loop"]).arg(&image), &at)
-    }
-
-    fn mount(&mut self, command: &mut Command, at: &Path) -> Result<(), String> {
-        quiet(command.arg(at))?;
-        self.mounts.push(at.to_owned());
-        Ok(())
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("mounted")
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        for mount in self.mounts.iter().rev() {
-            // The loop device lets go of its file a little after it was unmounted.
-            let gone = (0..100).any(|_| {
-                let gone = quiet(Command::new("umount").arg(mount)).is_ok();
-                if !gone {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                gone
-            });
-            if !gone {
-                let _ = quiet(Command::new("umount").arg("--lazy").arg(mount));
-            }
-        }
-    }
-}
-
-fn quiet(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let why = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    output.status.success().then_some(()).ok_or_else(why)
-}
-
 /// A folder on the disk that tests are built on: /tmp may be memory.
 fn on_disk() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
@@ -138,6 +67,9 @@ fn random_transfers_have_the_same_results() {
             }
         }
     }
+    if let Some(mut disk) = Disk::new("ext4", IN_MEMORY) {
+        check(&program, &["sequences", "2000", "40"], &disk.overlay(None).unwrap());
+    }
 }
 
 #[test]
@@ -154,6 +86,12 @@ fn programs_transfer_the_same_in_every_situation() {
     if rustix::process::geteuid().is_root() {
         check(&program, &["root"], &place);
     }
+    let Some(mut disk) = disk else { return };
+    let overlay = disk.overlay(None).unwrap();
+    for situation in ["ways", "limited", "signals", "threads", "forks", "files", "cancelled"] {
+        check(&program, &[situation], &overlay);
+    }
+    check(&program, &["root"], &overlay);
 }
 
 #[test]
@@ -168,19 +106,25 @@ fn a_full_disk_is_met_at_the_same_byte() {
 #[test]
 fn an_error_of_the_disk_is_told_to_who_asks() {
     let program = Compiled::new("transfers.c");
-    for bytes in ["16384", "262144"] {
+    for (bytes, is_overlay) in [("16384", false), ("262144", false), ("16384", true)] {
         let with = [&[][..], &[SIZE], &[SIZE, OLD]];
-        let told = with.map(|with| lost(&program, bytes, with));
+        let told = with.map(|with| lost(&program, bytes, is_overlay, with));
         let [Some(plain), Some(with), Some(behind)] = told else { return };
         assert!(plain.contains("first -1"), "the disk lost nothing: {plain}");
-        same(&format!("lost, {bytes} at a time"), &plain, &with);
+        same(&format!("lost, {bytes} at a time, overlayfs {is_overlay}"), &plain, &with);
         same(&format!("lost, {bytes} at a time, by write-behind"), &plain, &behind);
     }
 }
 
-fn lost(program: &Compiled, bytes: &str, with: &[(&str, &str)]) -> Option<String> {
-    let disk = Disk::new("ext4", Some("size=24m"))?;
-    let mut command = program.command(&["lost", disk.path().to_str().unwrap(), bytes]);
+fn lost(
+    program: &Compiled,
+    bytes: &str,
+    is_overlay: bool,
+    with: &[(&str, &str)],
+) -> Option<String> {
+    let mut disk = Disk::new("ext4", Some("size=24m"))?;
+    let place = if is_overlay { disk.overlay(None).unwrap() } else { disk.path() };
+    let mut command = program.command(&["lost", place.to_str().unwrap(), bytes]);
     if !with.is_empty() {
         command.env("LD_PRELOAD", library()).envs(with.iter().copied());
     }

@@ -30,8 +30,12 @@ const POOL: &str = "MEMWRIGHT_POOL";
 const POOL_SOCKET: &str = "MEMWRIGHT_POOL_SOCKET";
 const POOL_STRICT: &str = "MEMWRIGHT_POOL_STRICT";
 const STATS: &str = "MEMWRIGHT_STATS";
+const STATS_SEGMENT: &str = "MEMWRIGHT_STATS_SEGMENT";
 const SECCOMP: &str = "MEMWRIGHT_SECCOMP";
 const PRELOAD: &str = "LD_PRELOAD";
+
+/// Room for the number of a System V segment, which the library writes there.
+const SEGMENT_DIGITS: usize = 10;
 
 pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     let args = config.run().complete(args);
@@ -67,7 +71,7 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
         })?;
     }
     let error = command.exec();
-    Err(Failure::new(Exit::Usage, format!("{}: {error}", program.path.display())))
+    Err(Failure::new(Exit::of_exec(&error), format!("{}: {error}", program.path.display())))
 }
 
 /// Whether the library can be loaded into the program.
@@ -113,8 +117,10 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
     set(LOCK, on(args.lock));
     set(DIRECT_IO, size(args.direct_io));
     set(DIRECT_IO_READS, on(args.direct_io_reads));
-    // The command has this process's number: it says so too if nothing was done.
+    // The command has this process's number: it speaks for all that it starts, and says so too if
+    // nothing was done.
     set(STATS, args.stats.then(|| std::process::id().to_string().into()));
+    set(STATS_SEGMENT, args.stats.then(|| "0".repeat(SEGMENT_DIGITS).into()));
     set(POOL, args.pool.as_ref().map(|pool| pool.to_string().into()));
     set(POOL_SOCKET, args.pool.as_ref().map(|_| socket.into()));
     set(POOL_STRICT, on(args.pool_strict));

@@ -3,7 +3,7 @@
 use super::{Way, system};
 use crate::apart::apart;
 use crate::seccomp::{Working, is_confined};
-use crate::settings;
+use crate::{settings, stats};
 use mw_iotune::{Control, OFF, READ_AGAIN, TABLE_MAX_BYTES};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
@@ -175,19 +175,34 @@ fn line(fd: c_int, bytes: &mut Bytes) -> (u64, mw_iotune::Setting) {
     found.map_or(none, |line| (mw_iotune::key(line.path), line.setting))
 }
 
-/// Notes bytes that went past the page cache, or did not.
-pub(super) fn count(slot: u32, bytes: u64, is_uncached: bool) {
+/// Notes bytes that went through the page cache.
+pub(super) fn note_cached(slot: u32, bytes: u64) {
     if let Some(slot) = CONTROL.slots.get(slot as usize) {
-        let counter = if is_uncached { &slot.uncached } else { &slot.cached };
-        counter.fetch_add(bytes, Relaxed);
+        slot.cached.fetch_add(bytes, Relaxed);
     }
 }
 
-/// How many bytes were kept out of the page cache by this process.
-pub(crate) fn uncached_bytes() -> u64 {
-    let is_own = CONTROL.process.load(Relaxed) == u64::from(std::process::id());
-    let all = CONTROL.slots.iter().map(|slot| slot.uncached.load(Relaxed)).sum();
-    if is_own { all } else { 0 }
+/// Notes bytes that were asked to leave the page cache.
+pub(super) fn note_asked(slot: u32, bytes: u64) {
+    if let Some(unverified) = CONTROL.unverified.get(slot as usize) {
+        unverified.fetch_add(bytes, Relaxed);
+        stats::note_asked(bytes);
+    }
+}
+
+/// Notes bytes of these that were seen to have left it, or to stay.
+pub(super) fn note_settled(slot: u32, left: u64, stayed: u64) {
+    let place = slot as usize;
+    let (Some(slot), Some(unverified)) = (CONTROL.slots.get(place), CONTROL.unverified.get(place))
+    else {
+        return;
+    };
+    slot.uncached.fetch_add(left, Relaxed);
+    slot.cached.fetch_add(stayed, Relaxed);
+    // A vfork(2) child has begun to count anew meanwhile.
+    let less = |before: u64| Some(before.saturating_sub(left + stayed));
+    let _ = unverified.fetch_update(Relaxed, Relaxed, less);
+    stats::note_settled(left, stayed);
 }
 
 impl Table {

@@ -34,12 +34,30 @@ pub(crate) struct Entry {
     pub(crate) begun: AtomicU64,
     /// From where on the run may still be cached.
     pub(crate) from: AtomicU64,
+    /// From where on it is not known whether the run has left the page cache; at most `from`.
+    pub(crate) settled: AtomicU64,
+    /// Bytes of the run that were asked to leave it and of which that is not known.
+    pub(crate) asked: AtomicU64,
 }
 
 /// Bits of `Entry::flags`; the rest is the place of its counts.
 pub(crate) const APPENDS: u32 = 1;
 pub(crate) const NOT_AT_ONCE: u32 = 2;
-pub(crate) const SLOT_SHIFT: u32 = 8;
+/// Its pages belong to another file, that of a lower filesystem (overlayfs).
+pub(crate) const STACKED: u32 = 4;
+/// It is opened once more to see which of them are cached: the program's descriptor cannot read.
+pub(crate) const REOPENED: u32 = 128;
+/// Nobody says which of its pages are cached.
+pub(crate) const BLIND: u32 = 8;
+/// Its pages were seen to leave the page cache.
+pub(crate) const SEEN_TO_LEAVE: u32 = 16;
+/// Whoever writes it faster than its pages leave is held up.
+pub(crate) const WAITED_FOR: u32 = 256;
+/// What is written was cached before: no stream.
+pub(crate) const REWRITES: u32 = 32;
+/// The last look found the file's end.
+pub(crate) const AT_END: u32 = 64;
+pub(crate) const SLOT_SHIFT: u32 = 16;
 
 struct Leaf([Entry; LEAF_ENTRIES]);
 
@@ -84,10 +102,38 @@ impl Entry {
     pub(crate) fn begin(&self, start: u64) {
         self.begun.store(start, Ordering::Relaxed);
         self.from.store(start, Ordering::Relaxed);
+        self.settled.store(start, Ordering::Relaxed);
+        self.asked.store(0, Ordering::Relaxed);
+    }
+
+    /// Goes on from there with what is before it settled.
+    pub(crate) fn begin_from(&self, from: u64) {
+        self.from.store(from, Ordering::Relaxed);
+        self.settled.store(from, Ordering::Relaxed);
+    }
+
+    /// Leaves the file alone until it is another, or has other settings.
+    pub(crate) fn leave_alone(&self, look_at: u64) {
+        self.size.store(0, Ordering::Relaxed);
+        self.look_at.store(look_at, Ordering::Relaxed);
+        self.asked.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn is(&self, flag: u32) -> bool {
         self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    pub(crate) fn set(&self, flag: u32, on: bool) {
+        if on {
+            self.flags.fetch_or(flag, Ordering::Relaxed);
+        } else {
+            self.flags.fetch_and(!flag, Ordering::Relaxed);
+        }
+    }
+
+    /// The place of its counts.
+    pub(crate) fn slot(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed) >> SLOT_SHIFT
     }
 }
 

@@ -25,7 +25,7 @@ struct Range {
 #[repr(C)]
 #[derive(Default)]
 struct Cached {
-    _pages: u64,
+    pages: u64,
     _dirty: u64,
     writeback: u64,
     _evicted: u64,
@@ -47,12 +47,58 @@ pub(crate) fn drop_pages(fd: c_int, from: u64, bytes: u64) {
 /// Whether something of a range is on its way to the disk; none where nobody says. What is dirty again
 /// is somebody else's.
 pub(crate) fn on_its_way(fd: c_int, from: u64, bytes: u64) -> Option<bool> {
+    Some(cached(fd, from, bytes)?.writeback > 0)
+}
+
+/// How many pages of a range the page cache holds; none where the kernel does not say.
+pub(crate) fn cached_pages(fd: c_int, from: u64, bytes: u64) -> Option<u64> {
+    Some(cached(fd, from, bytes)?.pages)
+}
+
+fn cached(fd: c_int, from: u64, bytes: u64) -> Option<Cached> {
     let range = Range { from, bytes };
     let mut cached = Cached::default();
     // SAFETY: both live, and are of the kernel's kinds.
     let done =
         unsafe { libc::syscall(SYS_CACHESTAT, fd, &raw const range, &raw mut cached, 0_u32) };
-    (done == 0).then_some(cached.writeback > 0)
+    (done == 0).then_some(cached)
+}
+
+/// Whether a descriptor holds no lease (`F_SETLEASE`).
+pub(crate) fn has_no_lease(fd: c_int) -> bool {
+    // SAFETY: no memory is passed.
+    let lease = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETLEASE) };
+    lease == libc::c_long::from(libc::F_UNLCK)
+}
+
+/// Opens the file of one of the program's descriptors for reading.
+pub(crate) fn open_again(fd: c_int) -> Option<c_int> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let name = descriptor(fd)?;
+    // SAFETY: the name ends with a zero byte.
+    let own = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags) };
+    c_int::try_from(own).ok().filter(|own| *own >= 0)
+}
+
+/// Closes a descriptor that was opened here.
+pub(crate) fn close(fd: c_int) {
+    // SAFETY: no memory is passed.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+
+/// The name in /proc of one of the program's descriptors, which ends with a zero byte.
+fn descriptor(fd: c_int) -> Option<[u8; 32]> {
+    let mut name = [0_u8; 32];
+    let mut rest = name.as_mut_slice();
+    write!(rest, "/proc/self/fd/{fd}").ok()?;
+    Some(name)
+}
+
+/// The effective user.
+pub(crate) fn user() -> u32 {
+    // SAFETY: no memory is passed.
+    let user = unsafe { libc::syscall(libc::SYS_geteuid) };
+    u32::try_from(user).unwrap_or(u32::MAX)
 }
 
 /// Sleeps so many microseconds, less than a second; false where a signal came.
@@ -98,9 +144,7 @@ pub(crate) fn position(fd: c_int) -> Option<u64> {
 
 /// The path that the kernel knows a file by, in `room`.
 pub(crate) fn path(fd: c_int, room: &mut [u8]) -> Option<&[u8]> {
-    let mut name = [0_u8; 32];
-    let mut rest = name.as_mut_slice();
-    write!(rest, "/proc/self/fd/{fd}").ok()?;
+    let name = descriptor(fd)?;
     let at = libc::AT_FDCWD;
     // SAFETY: the name ends with a zero byte, and the room is as long as is said.
     let length = unsafe {
@@ -133,8 +177,7 @@ pub(crate) fn read_file(path: &CStr, room: &mut [u8]) -> Option<usize> {
     }
     // SAFETY: the room is as long as is said.
     let length = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
-    // SAFETY: it was opened here.
-    unsafe { libc::syscall(libc::SYS_close, fd) };
+    close(c_int::try_from(fd).ok()?);
     usize::try_from(length).ok()
 }
 
@@ -145,6 +188,8 @@ pub(crate) fn try_everything() {
     begin_writing(fd, 0, 1);
     drop_pages(fd, 0, 1);
     on_its_way(fd, 0, 1);
+    user();
+    super::residency::try_everything(fd);
     pause(1);
     stat(fd);
     filesystem(fd);

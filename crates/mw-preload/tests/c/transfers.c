@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,18 +183,25 @@ static void write_on(int fd, size_t bytes, size_t total) {
         if (write(fd, memory, bytes) != (ssize_t)bytes) break;
 }
 
+/* Begins to write a file to the disk. On overlayfs sync_file_range sees no page of it. */
+static void begin_writing(int fd) {
+    struct statfs on;
+    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (!fstatfs(fd, &on) && on.f_type == 0x794c7630) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 /* The disk loses bytes, is mended, and takes more: who asks is told, once for each who has it open, and
  * whoever opens it before that is told too. */
 static void lost(size_t bytes) {
     int fd = open("lost", O_RDWR | O_CREAT, 0600), second = open("lost", O_RDWR);
     write_on(fd, bytes, 36 * MIB);
-    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    begin_writing(fd);
     sleep(1);
     printf("written\n");
     fflush(stdout);
     (void)!read(0, memory, 1);
     write_on(fd, bytes, 16 * MIB);
-    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    begin_writing(fd);
     sleep(1);
     int later = open("lost", O_RDWR);
     errno = 0;
@@ -413,6 +421,16 @@ static void cache(void) {
     }
 }
 
+/* MiB of 48 that stay in the page cache, written with so many bytes at a time by a descriptor that can
+ * write alone, or read as well. */
+static void stays(const char *way, size_t bytes) {
+    int fd = open("stays", O_CREAT | (strcmp(way, "write") ? O_RDWR : O_WRONLY), 0600);
+    write_on(fd, bytes, 48 * MIB);
+    fdatasync(fd);
+    close(fd);
+    printf("%zu\n", resident_mib("stays"));
+}
+
 static void root(void) {
     run_of("before", 0, 64 * KIB, 12 * MIB);
     if (chroot(".")) perror("chroot");
@@ -440,6 +458,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(name, "cancelled")) cancelled();
     else if (!strcmp(name, "root")) root();
     else if (!strcmp(name, "cache")) cache();
+    else if (!strcmp(name, "stays")) stays(arguments[3], atol(arguments[4]));
     else return 2;
     return 0;
 }

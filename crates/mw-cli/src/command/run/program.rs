@@ -31,13 +31,7 @@ pub(super) struct Program {
 impl Program {
     /// As execvp(3) looks for it.
     pub(super) fn find(name: &OsStr) -> Result<Self, Failure> {
-        let path = look_up(name).ok_or_else(|| {
-            let name = Path::new(name).display();
-            Failure::new(
-                Exit::Usage,
-                format!("there is no program '{name}' that may be executed; give its path"),
-            )
-        })?;
+        let path = look_up(name).ok_or_else(|| not_executable(name))?;
         let start = start_of(&path).unwrap_or_default();
         let mut program = Self {
             kind: elf::kind(&start),
@@ -70,15 +64,34 @@ impl Program {
 }
 
 fn look_up(name: &OsStr) -> Option<PathBuf> {
-    let may_execute = |path: &PathBuf| {
+    candidates(name).into_iter().find(|path| {
         let about = path.metadata();
         about.is_ok_and(|about| about.is_file() && about.permissions().mode() & MAY_EXECUTE != 0)
-    };
+    })
+}
+
+/// Where execvp(3) looks for a program.
+fn candidates(name: &OsStr) -> Vec<PathBuf> {
     if name.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(may_execute);
+        return vec![PathBuf::from(name)];
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(may_execute)
+    std::env::split_paths(&path).map(|dir| dir.join(name)).collect()
+}
+
+/// Why there is nothing to run, with the exit codes of env(1).
+fn not_executable(name: &OsStr) -> Failure {
+    let is_missing = |path: &PathBuf| {
+        path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let missing = candidates(name).iter().all(is_missing);
+    let name = Path::new(name).display();
+    if missing {
+        Failure::new(Exit::CommandNotFound, format!("command not found: {name}"))
+    } else {
+        let line = format!("{name}: permission denied, or not an executable file");
+        Failure::new(Exit::CommandNotExecutable, line)
+    }
 }
 
 fn start_of(path: &Path) -> io::Result<Vec<u8>> {

@@ -1,0 +1,117 @@
+//! The counts of a command and of all that it starts, in one page that they share, so that the command
+//! can report one sum at its end.
+//!
+//! The page is a System V segment: it is found by a number in the environment after exec(2), chroot(2)
+//! and with all descriptors closed, and the kernel removes it with the last process that has it. The
+//! command's process creates it when the library is loaded, removes its name at once, and writes the
+//! number over the digits that `memwright run` has put into `MEMWRIGHT_STATS_SEGMENT`. A command that
+//! replaces itself by exec(2) attaches it again where another process still has it; else nothing was
+//! counted but by the program that is gone, and it creates another.
+//!
+//! A process that cannot attach it (another user, another IPC namespace) counts for itself.
+
+use super::Counts;
+use crate::{kernel, settings};
+use std::ffi::CStr;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Digits of the segment's number plus one; all zero where there is none yet.
+const VARIABLE: &CStr = c"MEMWRIGHT_STATS_SEGMENT";
+
+/// What such a page begins with.
+const MAGIC: u64 = u64::from_ne_bytes(*b"mw-stats");
+
+#[repr(C)]
+pub(super) struct Page {
+    magic: AtomicU64,
+    /// The command's process.
+    command: AtomicU64,
+    counts: Counts,
+}
+
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(null_mut());
+
+/// The counts that are shared; none where this process counts for itself.
+pub(super) fn counts() -> Option<&'static Counts> {
+    Some(&page(PAGE.load(Ordering::Relaxed))?.counts)
+}
+
+/// The page that is attached there.
+fn page(at: *const Page) -> Option<&'static Page> {
+    // SAFETY: a segment is at least a page long and made of atomics here, for which any bits are a
+    // value; one that is in use is never detached.
+    #[allow(unsafe_code, reason = "memory that is shared")]
+    unsafe {
+        at.as_ref()
+    }
+}
+
+/// Attaches the page of this command, or creates it.
+pub(super) fn begin(command: u32) {
+    let Some(digits) = settings::variable_to_write(VARIABLE) else { return };
+    let known = digits.iter().try_fold(0_u64, |number, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        Some(number.saturating_mul(10).saturating_add(u64::from(digit)))
+    });
+    let Some(known) = known else { return };
+    let known = known.checked_sub(1).and_then(|id| i32::try_from(id).ok());
+    let attached = known.and_then(attach).filter(|page| is_of(*page, command));
+    let page = attached
+        .or_else(|| (command == std::process::id()).then(|| create(command, digits)).flatten());
+    PAGE.store(page.unwrap_or(null_mut()), Ordering::Relaxed);
+}
+
+/// Whether a segment is the page of this command; one that is not is detached.
+fn is_of(at: *mut Page, command: u32) -> bool {
+    let is_of = page(at).is_some_and(|page| {
+        page.magic.load(Ordering::Relaxed) == MAGIC
+            && page.command.load(Ordering::Relaxed) == u64::from(command)
+    });
+    if !is_of {
+        // SAFETY: it was attached here, and nobody has a reference any more (shmdt(2)).
+        #[allow(unsafe_code, reason = "a system call")]
+        unsafe {
+            kernel::shmdt(at.cast())
+        };
+    }
+    is_of
+}
+
+fn attach(id: i32) -> Option<*mut Page> {
+    // SAFETY: addresses that the kernel chooses (shmat(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let page = unsafe { kernel::shmat(id, null(), 0) };
+    (page != libc::MAP_FAILED).then_some(page.cast())
+}
+
+fn create(command: u32, digits: &mut [u8]) -> Option<*mut Page> {
+    // SAFETY: a new segment (shmget(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let id = unsafe { kernel::shmget(libc::IPC_PRIVATE, size_of::<Page>(), 0o600) };
+    if id < 0 {
+        return None;
+    }
+    let at = attach(id);
+    // SAFETY: the new segment, which goes with its last process from here on (shmctl(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    unsafe {
+        kernel::shmctl(id, libc::IPC_RMID, null_mut())
+    };
+    let new = page(at?)?;
+    new.magic.store(MAGIC, Ordering::Relaxed);
+    new.command.store(u64::from(command), Ordering::Relaxed);
+    let mut number = u64::try_from(id).ok()? + 1;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    at
+}
+
+/// Does once what `begin` may do: a filter of system calls may end the process.
+pub(super) fn try_everything() {
+    if let Some(at) = create(0, &mut [0; 10]) {
+        is_of(at, 1);
+    }
+}
