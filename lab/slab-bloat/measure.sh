@@ -8,8 +8,8 @@ available=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
 mkdir -p /run/keep
 wrong=0 unsure=0
 for percent in 105 100 95 90 85 80 75 70 65 55; do
-	# The last size has used up what was unused.
-	[ "$1" = quiet-unused ] && names missing /files 1200000
+	# The last size has used up what was unused; the small ones do not need it.
+	[ "$1" = quiet-unused ] && [ $percent -ge 90 ] && names missing /files 1200000
 	size=$((available * percent / 100))
 	answer=$(memwright check --for ${size}M,lock | sed -n '1s/:.*//p')
 	if hold anon ${size}M lock once 2>/dev/null; then had=yes; else had=no; fi
