@@ -4,17 +4,14 @@ use crate::peer::Peer;
 use crate::protocol::{NoRequest, Refusal, Reply, Request, VERSION};
 use crate::server::{Level, Server};
 use crate::socket;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with};
+use rustix::net::{SendFlags, SocketFlags, accept_with};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The most connections, and of one user.
-const MAX_CONNECTIONS: usize = 256;
-const MAX_CONNECTIONS_PER_USER: usize = 32;
-/// A connection on which nothing is said is closed.
-pub(crate) const SILENCE: Duration = Duration::from_secs(10);
+/// Connections that are accepted at a time.
+const ACCEPTED_AT_ONCE: usize = 16;
 /// Lines a second that clients can have logged.
 const LINES_PER_S: u32 = 10;
 
@@ -24,22 +21,33 @@ pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) peer: Peer,
     pub(crate) heard: Instant,
+    /// Descriptors that were sent and may not have been read.
+    pub(crate) unread_descriptors: usize,
+    /// Whether it is heard no more.
+    pub(crate) is_over: bool,
 }
 
 impl Server {
     pub(crate) fn accept(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(socket) = accept_with(&self.listener, flags) else { return };
-        let Ok(peer) = Peer::of(&socket) else { return };
-        let same = self.connections.iter().filter(|c| c.peer.user == peer.user).count();
-        let why = match () {
-            () if !self.rates.allow(peer.user, Instant::now()) => "too many requests; try later",
-            () if same >= MAX_CONNECTIONS_PER_USER => "this user has too many connections",
-            () if self.connections.len() >= MAX_CONNECTIONS => "too many connections; try later",
-            () => {
-                self.connections.push(Connection { socket, peer, heard: Instant::now() });
-                return;
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(socket) = accept_with(&self.listener, flags) else { return };
+            if let Ok(peer) = Peer::of(&socket) {
+                self.admit(socket, peer);
             }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, peer: Peer) {
+        let heard = Instant::now();
+        let room = match self.rates.allow(peer.user, heard) {
+            true => self.make_room(&peer),
+            false => Err("too many requests; try later"),
+        };
+        let Err(why) = room else {
+            let connection =
+                Connection { socket, peer, heard, unread_descriptors: 0, is_over: false };
+            return self.connections.push(connection);
         };
         self.state.refused_total += 1;
         self.log_of(&peer, why);
@@ -51,7 +59,9 @@ impl Server {
     pub(crate) fn hear_clients(&mut self, ready: &[usize]) {
         let mut closed = BTreeSet::new();
         for at in ready {
-            if !self.hear(*at) {
+            let stays = self.hear(*at);
+            let connection = self.connections.get_mut(*at);
+            if !stays && connection.is_some_and(|connection| !connection.retain_if_unread()) {
                 closed.insert(*at);
             }
         }
@@ -65,18 +75,19 @@ impl Server {
     /// Whether the connection is to stay.
     fn hear(&mut self, at: usize) -> bool {
         let Some(connection) = self.connections.get_mut(at) else { return false };
+        if connection.is_over {
+            return false;
+        }
         let peer = connection.peer.clone();
-        let received = match socket::receive(connection.socket.as_fd(), RecvFlags::DONTWAIT) {
+        let received = match socket::receive_plain(connection.socket.as_fd()) {
             Ok(received) => received,
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
         };
         connection.heard = Instant::now();
-        let strays = received.descriptors.len();
-        if strays > 0 {
-            self.state.stray_descriptors_total += strays as u64;
-            self.log_of(&peer, &format!("sent {strays} descriptors; they were closed"));
+        if received.had_descriptors {
+            self.state.stray_descriptors_total += 1;
+            self.log_of(&peer, "sent descriptors, which the kernel dropped");
         }
-        drop(received.descriptors);
         if received.bytes.is_empty() {
             return false;
         }
@@ -84,13 +95,17 @@ impl Server {
             true => Err(NoRequest::Garbled),
             false => Request::decode(&received.bytes),
         };
-        let (reply, files, stays) = self.answer(&peer, request);
-        let Some(connection) = self.connections.get(at) else { return false };
-        let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        let (reply, files, stays) = self.answer(at, &peer, request);
+        let Some(connection) = self.connections.get_mut(at) else { return false };
+        let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         let flags = SendFlags::DONTWAIT;
-        let sent = socket::send(connection.socket.as_fd(), &reply.encode(), &files, flags);
-        if let (Err(error), false) = (&sent, files.is_empty()) {
-            self.log_of(&peer, &format!("a lease did not reach it: {error}"));
+        let sent = socket::send(connection.socket.as_fd(), &reply.encode(), &descriptors, flags);
+        match &sent {
+            Ok(()) => connection.unread_descriptors += files.len(),
+            Err(error) if !files.is_empty() => {
+                self.log_of(&peer, &format!("a lease did not reach it: {error}"));
+            }
+            Err(_) => {}
         }
         sent.is_ok() && stays
     }
@@ -98,6 +113,7 @@ impl Server {
     /// The answer, the descriptors that go with it, and whether the connection is to stay.
     fn answer(
         &mut self,
+        at: usize,
         peer: &Peer,
         request: Result<Request, NoRequest>,
     ) -> (Reply, Vec<OwnedFd>, bool) {
@@ -117,7 +133,14 @@ impl Server {
                 (Reply::Refused(Refusal::Limit, why), Vec::new(), false)
             }
             Ok(request) => {
-                let (reply, files) = match self.grant(peer, request) {
+                let may = match request {
+                    Request::Attach { .. } | Request::Segment(_) => self.may_send_descriptors(at),
+                    _ => Ok(()),
+                };
+                let granted = may
+                    .map_err(|why| (Refusal::Limit, why.to_owned()))
+                    .and_then(|()| self.grant(peer, request));
+                let (reply, files) = match granted {
                     Ok(granted) => granted,
                     Err((refusal, why)) => (Reply::Refused(refusal, why), Vec::new()),
                 };

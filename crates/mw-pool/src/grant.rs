@@ -194,6 +194,8 @@ impl Server {
     fn hand_out(&mut self, lease: u64, stripes: &[u32]) -> io::Result<Vec<OwnedFd>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // Before Linux 6.16 the kernel drops them as they are read (socket.rs).
+        let _ = mw_sys::refuse_descriptors(own.as_fd());
         store::keep(Kept::Lease(lease), own.as_fd())?;
         self.leases.insert(lease, own);
         if !self.save() {

@@ -9,11 +9,15 @@ mod client;
 #[cfg(feature = "server")]
 mod clients;
 #[cfg(feature = "server")]
+mod connections;
+#[cfg(feature = "server")]
 mod grant;
 #[cfg(feature = "server")]
 mod image;
 #[cfg(feature = "server")]
 mod linger;
+#[cfg(feature = "server")]
+mod listener;
 #[cfg(feature = "server")]
 mod memory;
 #[cfg(feature = "server")]

@@ -1,7 +1,6 @@
 //! Who is at the other end, what that user may do, and how often.
 
 use crate::spec::{Owners, Spec};
-use rustix::net::sockopt::socket_peercred;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
@@ -17,6 +16,7 @@ const MAX_USERS: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) user: u32,
+    /// 0: it has no number in this process's PID namespace.
     pub(crate) process: u32,
     pub(crate) groups: Vec<u32>,
     /// Root, and who runs the server.
@@ -25,14 +25,13 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let credentials = socket_peercred(socket)?;
+        let peer = mw_sys::peer_credentials(socket.as_fd())?;
         // A process in too many groups has its own only.
         let mut groups = mw_sys::peer_groups(socket.as_fd()).unwrap_or_default();
-        groups.push(credentials.gid.as_raw());
-        let user = credentials.uid.as_raw();
-        let admin = user == 0 || credentials.uid == rustix::process::geteuid();
-        let process = u32::try_from(credentials.pid.as_raw_nonzero().get()).unwrap_or(0);
-        Ok(Self { user, process, groups, admin })
+        groups.push(peer.group);
+        let admin = peer.user == 0 || peer.user == rustix::process::geteuid().as_raw();
+        let process = peer.process.unwrap_or(0);
+        Ok(Self { user: peer.user, process, groups, admin })
     }
 
     /// Whether a pool's memory may be this peer's.
@@ -57,8 +56,12 @@ impl Rates {
         if self.0.len() >= MAX_USERS {
             self.0.retain(|_, entry| refilled(entry) < BURST);
         }
+        // One person may be many users (subuid(5)): the one with the most left is forgotten, so
+        // that none of them keeps another user from being served.
         if self.0.len() >= MAX_USERS && !self.0.contains_key(&user) {
-            return false;
+            let most = self.0.iter().max_by(|a, b| refilled(a.1).total_cmp(&refilled(b.1)));
+            let most = most.map(|(user, _)| *user);
+            most.map(|user| self.0.remove(&user));
         }
         let entry = self.0.entry(user).or_insert((BURST, now));
         let left = refilled(entry);
@@ -86,5 +89,16 @@ mod tests {
             rates.allow(user, later);
         }
         assert!(rates.0.len() <= MAX_USERS);
+    }
+
+    #[test]
+    fn many_users_keep_nobody_out() {
+        let mut rates = Rates::default();
+        let now = Instant::now();
+        for user in 1..=u32::try_from(MAX_USERS).unwrap() {
+            while rates.allow(user, now) {}
+        }
+        assert!(rates.allow(0, now), "root is locked out");
+        assert_eq!(rates.0.len(), MAX_USERS);
     }
 }

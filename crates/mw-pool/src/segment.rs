@@ -25,7 +25,9 @@ const OTHERS: u32 = 0o66;
 impl Server {
     /// Whether a segment's memory may be a lease of this pool.
     pub(crate) fn may_tie(&self, peer: &Peer, pool: &Name, id: u32) -> Result<(), Refused> {
-        let found = look(id).filter(|state| state.creator == peer.process);
+        // A process without a number here cannot be told from any other (PID namespaces).
+        let made = |state: &SysvState| peer.process != 0 && state.creator == peer.process;
+        let found = look(id).filter(made);
         let Some(state) = found.filter(|state| state.users == [peer.user; 2]) else {
             let why = format!("process {} has made no segment {id} that is there", peer.process);
             return Err((Refusal::NoSuchSegment, why));

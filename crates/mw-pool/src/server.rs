@@ -12,20 +12,18 @@ mod hear;
 mod stock;
 
 use crate::book::{Book, LeaseId, Phase, PoolId, StripeId, Verdict};
-use crate::clients::{Connection, SILENCE};
+use crate::clients::Connection;
 use crate::image::Image;
 use crate::linger::With;
+use crate::listener::Listener;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
 use crate::protocol::ServerState;
 use crate::spec::{Pages, Spec};
 use crate::store::{self, Kept};
 use crate::work::Workers;
-use rustix::fs::{Mode, chmod};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
-};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use mw_sys::Wakeups;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -37,6 +35,8 @@ use std::time::{Duration, Instant};
 
 /// The longest that the loop sleeps.
 const TURN: Duration = Duration::from_secs(1);
+/// The longest that dropping a client's descriptors takes.
+const LONGEST_CLOSE: Duration = Duration::from_millis(1);
 /// Memory that was given back is asked for after so long, then twice as long, up to the last.
 const JUDGE_FIRST: Duration = Duration::from_millis(1);
 const JUDGE_LAST: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ pub enum StartError {
     },
 }
 
-fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> StartError {
+pub(crate) fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { what: what.to_string(), source }
 }
 
@@ -130,7 +130,7 @@ pub struct Server {
     workers: Workers,
     /// Whether somebody is populating.
     populating: bool,
-    pub(crate) listener: OwnedFd,
+    pub(crate) listener: Listener,
     pub(crate) connections: Vec<Connection>,
     pub(crate) rates: Rates,
     /// When the kernel is asked next, and how long after that.
@@ -155,8 +155,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, StartError> {
         // Opening a file whose lease this process has for a moment raises SIGIO.
         let ignored = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(rustix::process::Signal::IO.as_raw(), ignored)
-            .map_err(system("SIGIO"))?;
+        signal_hook::flag::register(Signal::IO.as_raw(), ignored).map_err(system("SIGIO"))?;
         raise_descriptor_limit();
         let mut left = store::left();
         let image = left.remove(&Kept::Book).and_then(Image::open);
@@ -164,7 +163,7 @@ impl Server {
             Some((image, book)) => (image, book),
             None => (Image::new().map_err(system("memfd_create"))?, Book::default()),
         };
-        let listener = listen_at(&config.socket)?;
+        let listener = Listener::bind(&config.socket)?;
         let mut server = Self {
             written: Book::default(),
             book,
@@ -303,13 +302,13 @@ impl Server {
         self.save();
         self.let_go();
         let ready = self.wait(wait)?;
+        let _wakeups = self.wakeups();
         self.hear_leases(&ready.leases);
         self.hear_clients(&ready.clients);
         if ready.listener {
             self.accept();
         }
-        let now = Instant::now();
-        self.connections.retain(|c| now.saturating_duration_since(c.heard) < SILENCE);
+        self.review_connections();
         Ok(())
     }
 
@@ -366,6 +365,7 @@ impl Server {
 
     /// Lets go of what the book has no more.
     fn let_go(&mut self) {
+        let _wakeups = self.wakeups();
         let book = &self.book;
         let gone: Vec<StripeId> =
             self.memory.keys().copied().filter(|id| book.stripe(*id).is_none()).collect();
@@ -380,11 +380,19 @@ impl Server {
             }
         }
         for id in ended {
-            self.leases.remove(&id);
+            let own = self.leases.remove(&id);
             self.muted.remove(&id);
             self.lingering.remove(&id);
+            own.inspect(hear::hang_up);
             self.forget(Kept::Lease(id));
         }
+    }
+
+    /// While clients can send descriptors, which end here when their messages do: what their owners
+    /// have the kernel wait for at the end does not hold this thread up for longer than this.
+    fn wakeups(&self) -> Option<Wakeups> {
+        let needed = !self.listener.refuses_descriptors();
+        needed.then(|| Wakeups::every(LONGEST_CLOSE, Signal::IO.as_raw()).ok()).flatten()
     }
 
     fn forget(&mut self, kept: Kept) {
@@ -409,30 +417,4 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Where it cannot be raised, a lease fails that would need more.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// A socket that everybody may connect to: who may do what is asked of the kernel at each.
-fn listen_at(path: &Path) -> Result<OwnedFd, StartError> {
-    let open = || {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-    };
-    let listen_at = || -> io::Result<Option<OwnedFd>> {
-        let address = SocketAddrUnix::new(path)?;
-        let socket = open()?;
-        if connect(&socket, &address).is_ok() {
-            return Ok(None);
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let socket = open()?;
-        bind(&socket, &address)?;
-        chmod(path, Mode::from_raw_mode(0o666))?;
-        listen(&socket, 128)?;
-        Ok(Some(socket))
-    };
-    let socket = listen_at().map_err(system(path.display()))?;
-    socket.ok_or_else(|| StartError::Running(path.to_owned()))
 }

@@ -39,7 +39,34 @@ pub(crate) fn send(
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Takes one message. Descriptors beyond those that a message may have are closed by the kernel.
+/// A message to the server, which takes no descriptors.
+#[cfg(feature = "server")]
+#[derive(Debug)]
+pub(crate) struct Plain {
+    /// None when the other end is closed.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it was longer than a message may be.
+    pub(crate) cut: bool,
+    /// Whether descriptors came with it, which the kernel dropped.
+    pub(crate) had_descriptors: bool,
+}
+
+/// Receives one message without its descriptors: the kernel drops them before they have a number
+/// here. A descriptor that was received would have to be closed, and close(2) may wait for ever for
+/// whoever made the file: a FUSE daemon answers its flush or does not.
+#[cfg(feature = "server")]
+pub(crate) fn receive_plain(socket: BorrowedFd<'_>) -> io::Result<Plain> {
+    let mut bytes = vec![0; MAX_MESSAGE_BYTES];
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let mut control = RecvAncillaryBuffer::default();
+    let got = recvmsg(socket, &mut parts, &mut control, RecvFlags::DONTWAIT)?;
+    bytes.truncate(got.bytes);
+    let has = |flag| got.flags.contains(flag);
+    Ok(Plain { bytes, cut: has(ReturnFlags::TRUNC), had_descriptors: has(ReturnFlags::CTRUNC) })
+}
+
+/// Receives one message and its descriptors. Those beyond what a message may have are closed by the
+/// kernel.
 pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Received> {
     let mut bytes = vec![0; MAX_MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];

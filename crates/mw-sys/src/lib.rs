@@ -16,6 +16,7 @@ mod existing;
 mod lease;
 mod mappings;
 mod pagemap;
+mod peer;
 mod perf;
 mod perf_ring;
 mod policy;
@@ -27,7 +28,10 @@ mod scratch;
 mod service;
 mod signals;
 mod sysv;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod touch;
+mod wakeups;
 mod zero;
 
 pub use anonymous::Pages;
@@ -36,6 +40,7 @@ pub use child::{Usage, wait_with_usage};
 pub use existing::{Fault, can_populate, populate_existing, want_huge_pages};
 pub use lease::is_only_open;
 pub use mappings::{Mapping, mapping_from};
+pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
 pub use perf::{Attr, Event, Every, Source};
 pub use perf_ring::Ring;
 pub use policy::{
@@ -48,6 +53,7 @@ pub use privilege::{
 pub use realtime::run_before_ordinary_threads;
 pub use region::{Huge, Region};
 pub use scratch::{Scratch, huge_page_bytes};
-pub use service::{passed_descriptors, peer_groups};
+pub use service::passed_descriptors;
 pub use signals::{HandlersHeld, SignalsBlocked};
 pub use sysv::{SysvSegment, SysvState};
+pub use wakeups::Wakeups;

@@ -1,7 +1,6 @@
-//! Descriptors that a service manager passes, and who is at the other end of a socket.
+//! Descriptors that a service manager passes.
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first of them (`SD_LISTEN_FDS_START`).
@@ -37,53 +36,12 @@ pub fn passed_descriptors() -> Vec<(String, OwnedFd)> {
     passed
 }
 
-/// The supplementary groups of the process that connected a Unix socket (`SO_PEERGROUPS`, kernel
-/// 4.13); at most 64 of them.
-///
-/// # Errors
-/// getsockopt(2)'s: `ERANGE` for a process that is in more groups.
-pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
-    /// unix(7); libc does not know it.
-    const SO_PEERGROUPS: libc::c_int = 59;
-    let mut groups = [0_u32; 64];
-    let mut bytes = libc::socklen_t::try_from(size_of_val(&groups)).map_err(io::Error::other)?;
-    // SAFETY: `groups` is writable for as many bytes as `bytes` says, which the kernel sets to
-    // what it wrote (getsockopt(2)).
-    #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
-    let got = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERGROUPS,
-            groups.as_mut_ptr().cast(),
-            &raw mut bytes,
-        )
-    };
-    if got < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(groups.iter().take(bytes as usize / size_of::<u32>()).copied().collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
 
     #[test]
     fn nothing_was_passed_to_a_test() {
         assert!(passed_descriptors().is_empty());
-    }
-
-    #[test]
-    fn a_peer_has_this_process_s_groups() {
-        let (socket, _other) = UnixStream::pair().unwrap();
-        let mut own: Vec<u32> =
-            rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
-        let mut groups = peer_groups(socket.as_fd()).unwrap();
-        own.sort_unstable();
-        groups.sort_unstable();
-        assert_eq!(groups, own);
     }
 }

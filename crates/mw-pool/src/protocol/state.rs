@@ -82,7 +82,8 @@ pub struct ServerState {
     pub refused_total: u64,
     /// Messages that were none, or too long, or too many.
     pub bad_messages_total: u64,
-    /// Descriptors that clients sent, which nobody asked them for; they were closed.
+    /// Messages that came with descriptors, which the kernel dropped. From Linux 6.16 on it refuses
+    /// them to the sender, and the server does not see them.
     pub stray_descriptors_total: u64,
     /// Whether the kernel can say who else has memory that was given back.
     pub proves: bool,

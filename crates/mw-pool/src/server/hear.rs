@@ -6,9 +6,9 @@ use crate::linger::With;
 use crate::protocol::CONSISTENT;
 use crate::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::RecvFlags;
+use rustix::net::{Shutdown, shutdown};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// What happened.
@@ -38,7 +38,10 @@ impl Server {
         let mut polled: Vec<PollFd<'_>> =
             [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
         polled.extend(heard);
-        polled.extend(self.connections.iter().map(|c| input(c.socket.as_fd())));
+        polled.extend(self.connections.iter().map(|connection| {
+            let events = if connection.is_retained() { PollFlags::empty() } else { PollFlags::IN };
+            PollFd::from_borrowed_fd(connection.socket.as_fd(), events)
+        }));
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
@@ -83,19 +86,27 @@ impl Server {
     /// Whether it is over.
     fn hear_lease(&mut self, id: LeaseId) -> bool {
         let Some(lease) = self.leases.get(&id) else { return false };
-        let word = match socket::receive(lease.as_fd(), RecvFlags::DONTWAIT) {
+        let word = match socket::receive_plain(lease.as_fd()) {
             Ok(word) if word.bytes.is_empty() => return true,
             Ok(word) => word,
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         };
         let user = self.book.lease(id).map_or(u32::MAX, |lease| lease.user);
-        self.state.stray_descriptors_total += word.descriptors.len() as u64;
+        self.state.stray_descriptors_total += u64::from(word.had_descriptors);
         if word.bytes == [CONSISTENT] && self.rates.allow(user, Instant::now()) {
             self.book.consistent(id);
         } else {
             self.state.bad_messages_total += 1;
+            hang_up(lease);
             self.muted.insert(id);
         }
         false
     }
+}
+
+/// Takes no more messages from a lease's holder, and drops those that are queued: the service
+/// manager has this end too, and whoever closes it last would have to wait for what is in them.
+pub(super) fn hang_up(lease: &OwnedFd) {
+    let _ = shutdown(lease, Shutdown::Read);
+    while socket::receive_plain(lease.as_fd()).is_ok_and(|word| !word.bytes.is_empty()) {}
 }

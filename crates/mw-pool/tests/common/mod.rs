@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod fuse;
+pub(crate) mod strange;
+
 use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
 use mw_sys::Region;
 use std::fs::{self, File};

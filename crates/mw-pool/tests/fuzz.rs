@@ -1,0 +1,461 @@
+//! Hostile users throw messages, descriptors of every kind and half-closed, unread and idle
+//! connections at a server, while a user who does no harm asks all the time: it is answered within a
+//! bound, and the server ends within one when it is told to.
+//!
+//! Each round has a server of its own; every other one runs as on kernels before 6.16, where a
+//! server cannot refuse descriptors. `MW_POOL_FUZZ_S` sets how many seconds there are.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::fuse::{self, Fuse};
+use common::strange::{Strange, send_with};
+use common::{MIB, eventually, spec};
+use mw_pool::protocol::Request;
+use mw_pool::{Attach, Client, Config, Error, Owners, Server, Spec};
+use rustix::fd::OwnedFd;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, shutdown, socket_with,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Two who own the pool that is fought for, and two who own none.
+const USERS: [u32; 4] = [4001, 4002, 4003, 4004];
+/// The longest that anybody waits for an answer, or for the server's end, on a busy machine.
+const BOUND: Duration = Duration::from_secs(4);
+const DIR: &str = "MW_POOL_DIR";
+
+/// Killed when it is dropped, with the process of this number that it has started.
+struct Process(Child, Option<u32>);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let has_ended = matches!(self.0.try_wait(), Ok(Some(_)));
+        if let Some(traced) = self.1.filter(|_| !has_ended) {
+            let _ = kill_process(pid(traced), Signal::KILL);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+fn role(mut command: Command, role: &str, dir: &Path) -> Command {
+    command.args(["--exact", role, "--ignored", "--nocapture"]).env(DIR, dir);
+    command.stdout(Stdio::null());
+    command
+}
+
+fn this_program() -> Command {
+    Command::new(std::env::current_exe().unwrap())
+}
+
+fn dir() -> PathBuf {
+    PathBuf::from(std::env::var_os(DIR).unwrap())
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn fuse_process() {
+    fuse::serve();
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn server_process() {
+    let end = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(Signal::TERM.as_raw(), Arc::clone(&end)).unwrap();
+    let config = Config {
+        socket: dir().join("pool.sock"),
+        budget_bytes: 256 * MIB,
+        pools: Vec::new(),
+        preflight: Box::new(|_, _| Ok(())),
+        log: Box::new(|_, _| {}),
+    };
+    let mut server = Server::start(config).unwrap();
+    fs::write(dir().join("server"), std::process::id().to_string()).unwrap();
+    server.run(&end).unwrap();
+}
+
+/// What the harmless user and the server's end took.
+#[derive(Default)]
+struct Measured {
+    waits_ms: Vec<f64>,
+    ends_ms: Vec<f64>,
+    limits: usize,
+    descriptors_max: usize,
+    resident_max_kib: u64,
+    sent: BTreeMap<String, u64>,
+}
+
+#[test]
+fn hostile_users_hold_up_neither_the_server_nor_its_other_users() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be several users and mount a file system");
+        return;
+    }
+    let seconds = std::env::var("MW_POOL_FUZZ_S").map_or(6, |s| s.parse().unwrap());
+    let round = Duration::from_secs((seconds / 2).clamp(3, 60));
+    let fuse = Fuse::mount();
+    let (start, mut measured, mut rounds) = (Instant::now(), Measured::default(), 0);
+    while rounds < 2 || start.elapsed() < Duration::from_secs(seconds) {
+        play(round, rounds, &fuse, &mut measured);
+        rounds += 1;
+        report(&measured, rounds, start.elapsed());
+    }
+    assert!(!fuse.is_hung(), "the server closed a file of FUSE");
+}
+
+fn report(measured: &Measured, rounds: u64, elapsed: Duration) {
+    let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let mut waits = measured.waits_ms.clone();
+    waits.sort_by(f64::total_cmp);
+    let p99 = waits.get(waits.len() * 99 / 100).copied().unwrap_or(0.0);
+    let text = format!(
+        "{rounds} rounds in {} s: {} requests of the harmless user, p99 {p99:.2} ms, longest {:.2} ms, \
+         {} refused for a limit; server ended in {:.0} ms at most, had {} descriptors and {} KiB at \
+         most; sent: {:?}\n",
+        elapsed.as_secs(),
+        waits.len(),
+        most(&waits),
+        measured.limits,
+        most(&measured.ends_ms),
+        measured.descriptors_max,
+        measured.resident_max_kib,
+        measured.sent
+    );
+    match std::env::var_os("MW_POOL_FUZZ_REPORT") {
+        Some(path) => fs::write(path, text).unwrap(),
+        None => print!("{text}"),
+    }
+}
+
+fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
+    let dir = tempfile::tempdir().unwrap();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    fs::set_permissions(dir.path(), all).unwrap();
+    let (server, process) = start_server(dir.path(), round % 2 == 1);
+    let mut server = Process(server, Some(process));
+    fuse.starve(process);
+    let client = Client::new(dir.path().join("pool.sock"));
+    let owners = Owners { users: USERS[..2].to_vec(), groups: Vec::new() };
+    client.create(&Spec { owners, ..spec("db", 64) }).unwrap();
+    client.create(&spec("good", 16)).unwrap();
+    let whole = |name: &str| client.pool(&name.parse().unwrap()).unwrap().bytes.ready > 0;
+    eventually("they are whole", || whole("db") && whole("good"));
+    let hostile: Vec<Process> = USERS
+        .iter()
+        .zip(0..)
+        .map(|(user, number)| {
+            let mut command = role(this_program(), "hostile_process", dir.path());
+            command.env("MW_POOL_SEED", (round * 8 + number + 1).to_string()).uid(*user).gid(*user);
+            Process(command.stdin(fuse.open()).stderr(Stdio::null()).spawn().unwrap(), None)
+        })
+        .collect();
+    let start = Instant::now();
+    while start.elapsed() < length {
+        ask(&client, measured);
+        assert!(!fuse.is_hung(), "the server closed a file of FUSE");
+        watch(process, measured);
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    kill_process(pid(process), Signal::TERM).unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = server.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(start.elapsed() < BOUND, "round {round}: it does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    measured.ends_ms.push(start.elapsed().as_secs_f64() * 1e3);
+    assert!(status.success(), "round {round}: {status}");
+    assert!(!dir.path().join("pool.sock").exists(), "its socket stays behind");
+    drop(hostile);
+    for user in USERS {
+        let counts =
+            fs::read_to_string(dir.path().join(format!("sent-{user}"))).unwrap_or_default();
+        for line in counts.lines() {
+            let (kind, count) = line.split_once(' ').unwrap();
+            *measured.sent.entry(kind.to_owned()).or_default() += count.parse::<u64>().unwrap();
+        }
+    }
+}
+
+/// A server, and its process's number. As on older kernels, setting `SO_PASSRIGHTS` fails.
+fn start_server(dir: &Path, older_kernel: bool) -> (Child, u32) {
+    let command = match older_kernel {
+        true => {
+            let mut strace = Command::new("strace");
+            strace.args([
+                "-qq",
+                "-f",
+                "--seccomp-bpf",
+                "-e",
+                "trace=setsockopt",
+                "-o",
+                "/dev/null",
+                "-e",
+            ]);
+            strace.arg("inject=setsockopt:error=ENOPROTOOPT").arg(std::env::current_exe().unwrap());
+            strace
+        }
+        false => this_program(),
+    };
+    let mut command = role(command, "server_process", dir);
+    let child = command.spawn();
+    let child = child.unwrap_or_else(|error| panic!("strace(1), to play an older kernel: {error}"));
+    let file = dir.join("server");
+    eventually("it is there", || fs::read_to_string(&file).is_ok_and(|id| !id.is_empty()));
+    (child, fs::read_to_string(&file).unwrap().parse().unwrap())
+}
+
+/// The harmless user, who is also root: is answered, and can have memory.
+fn ask(client: &Client, measured: &mut Measured) {
+    let start = Instant::now();
+    let answer = match measured.waits_ms.len() % 8 {
+        0 => client
+            .attach(&Attach::new("good".parse().unwrap(), 8 * MIB).wait(BOUND).lock(false))
+            .map(drop),
+        1 => client.pools().map(drop),
+        _ => client.server().map(drop),
+    };
+    let took = start.elapsed();
+    assert!(took < BOUND, "an answer took {took:?}");
+    match answer {
+        Ok(()) => {}
+        Err(Error::NotReady { .. }) => measured.limits += 1,
+        Err(error) => panic!("the harmless user is not served: {error}"),
+    }
+    measured.waits_ms.push(took.as_secs_f64() * 1e3);
+}
+
+fn watch(process: u32, measured: &mut Measured) {
+    let open = fs::read_dir(format!("/proc/{process}/fd")).map_or(0, Iterator::count);
+    measured.descriptors_max = measured.descriptors_max.max(open);
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let anon = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let anon = anon.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
+    measured.resident_max_kib = measured.resident_max_kib.max(anon.unwrap_or(0));
+    assert!(open < 4096, "the server has {open} descriptors");
+    assert!(measured.resident_max_kib < 256 << 10, "the server grows");
+}
+
+/// Numbers that look random (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+}
+
+/// One who does harm.
+struct Hostile {
+    random: Random,
+    socket: PathBuf,
+    strange: Strange,
+    connections: Vec<OwnedFd>,
+    /// What it was sent: lease descriptors and memory.
+    had: Vec<OwnedFd>,
+    sent: BTreeMap<String, u64>,
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn hostile_process() {
+    let seed: u64 = std::env::var("MW_POOL_SEED").unwrap().parse().unwrap();
+    let mut strange = Strange::new();
+    strange.kinds.push(("fuse", rustix::stdio::stdin().try_clone_to_owned().unwrap()));
+    let mut hostile = Hostile {
+        random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+        socket: dir().join("pool.sock"),
+        strange,
+        connections: Vec::new(),
+        had: Vec::new(),
+        sent: BTreeMap::new(),
+    };
+    let path = dir().join(format!("sent-{}", rustix::process::getuid().as_raw()));
+    for turn in 0_u64.. {
+        hostile.turn();
+        if turn % 256 == 0 {
+            let counts = hostile.sent.iter().map(|(kind, count)| format!("{kind} {count}\n"));
+            let mut file = fs::File::create(&path).unwrap();
+            file.write_all(counts.collect::<String>().as_bytes()).unwrap();
+        }
+        std::thread::sleep(Duration::from_micros(500 + hostile.random.next() % 4000));
+    }
+}
+
+impl Hostile {
+    fn count(&mut self, what: &str) {
+        *self.sent.entry(what.to_owned()).or_default() += 1;
+    }
+
+    fn turn(&mut self) {
+        match self.random.below(16) {
+            0..=3 => self.connect(),
+            4..=10 => self.send(),
+            11 => self.half_close(),
+            12 | 15 => self.read(),
+            13 => self.talk_over_a_lease(),
+            14 if !self.connections.is_empty() => {
+                let at = self.random.below(self.connections.len());
+                self.connections.swap_remove(at);
+            }
+            _ if self.had.len() > 100 => self.had.clear(),
+            _ => {}
+        }
+    }
+
+    fn connect(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let to = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let connected = connect(&to, &SocketAddrUnix::new(&self.socket).unwrap());
+        self.count(if connected.is_ok() { "connected" } else { "not-connected" });
+        if connected.is_ok() {
+            self.connections.push(to);
+        }
+        if self.connections.len() > 40 {
+            let at = self.random.below(40);
+            self.connections.swap_remove(at);
+        }
+    }
+
+    fn send(&mut self) {
+        if self.connections.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.connections.len());
+        let bytes = self.message();
+        let to = self.connections.swap_remove(at);
+        self.send_over(&to, &bytes);
+        self.connections.push(to);
+    }
+
+    fn send_over(&mut self, to: &OwnedFd, bytes: &[u8]) {
+        let count = match self.random.below(8) {
+            0..=2 => 0,
+            3..=5 => 1 + self.random.below(4),
+            6 => 1 + self.random.below(64),
+            _ => 253,
+        };
+        let (kind, one) = {
+            let at = self.random.below(self.strange.kinds.len() + 2);
+            let of = self.strange.kinds.get(at).map(|(kind, fd)| (*kind, fd));
+            let own = self.had.last().map(|fd| ("lease", fd));
+            of.or(own).unwrap_or(("connection", to))
+        };
+        let mixed = self.random.0.is_multiple_of(3);
+        let all: Vec<&OwnedFd> = self.strange.kinds.iter().map(|(_, fd)| fd).collect();
+        let with: Vec<&OwnedFd> =
+            (0..count).map(|at| if mixed { all[at % all.len()] } else { one }).collect();
+        let all_kinds = all.len();
+        let sent = send_with(to, bytes, &with);
+        let kind = match count {
+            0 => "plain",
+            _ if mixed => "mixed",
+            _ => kind,
+        };
+        let result = if sent.is_ok() { "sent" } else { "refused" };
+        self.count(&format!("{kind}-{result}"));
+        // Only who has it last waits as it is closed.
+        if sent.is_ok() && (kind == "tcp-linger" || kind == "mixed" && count >= all_kinds) {
+            self.strange.renew();
+        }
+    }
+
+    /// A request, one that was changed, or noise.
+    fn message(&mut self) -> Vec<u8> {
+        let pool = ["db", "good", "none"][self.random.below(3)].parse().unwrap();
+        let bytes = (self.random.next() % 40) * MIB;
+        let number = u32::try_from(self.random.next() % 64).unwrap();
+        let keep = (self.random.below(3) == 0).then(|| "kept".parse().unwrap());
+        let segment = (self.random.below(4) == 0).then_some(number);
+        let request = match self.random.below(10) {
+            0..=3 => Request::Attach { pool, bytes, keep, segment },
+            4 => Request::Segment(number),
+            5 => Request::Next(None),
+            6 => Request::NextLease(u64::from(number)),
+            7 => Request::Server,
+            8 => Request::Release(pool),
+            _ => Request::Grow(pool, bytes),
+        };
+        let mut message = request.encode();
+        match self.random.below(5) {
+            0 => {
+                let at = self.random.below(message.len());
+                message[at] = self.random.next().to_le_bytes()[0];
+            }
+            1 => message.truncate(self.random.below(message.len())),
+            2 => message.resize(self.random.below(6000), 0xA5),
+            _ => {}
+        }
+        message
+    }
+
+    fn half_close(&mut self) {
+        let Some(connection) = self.connections.last() else { return };
+        let how = [Shutdown::Read, Shutdown::Write, Shutdown::Both][(self.random.0 % 3) as usize];
+        let _ = shutdown(connection, how);
+        self.count("half-closed");
+    }
+
+    /// Reads one reply; most are never read.
+    fn read(&mut self) {
+        if self.connections.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.connections.len());
+        let mut bytes = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let _ = recvmsg(self.connections[at].as_fd(), &mut parts, &mut control, flags);
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.had.extend(fds);
+            }
+        }
+        self.count("read");
+    }
+
+    /// Nonsense over what may be a lease's descriptor, with descriptors.
+    fn talk_over_a_lease(&mut self) {
+        if self.had.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.had.len());
+        let to = self.had.swap_remove(at);
+        let bytes = [[b'C', b'x'][self.random.below(2)]];
+        self.send_over(&to, &bytes);
+        self.count("over-lease");
+        if self.random.below(2) == 0 {
+            self.had.push(to);
+        }
+    }
+}
