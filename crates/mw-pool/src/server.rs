@@ -139,6 +139,14 @@ pub struct Server {
     proves: [bool; 2],
     pub(crate) lines: (Option<Instant>, u32),
     pub(crate) state: ServerState,
+    /// Of the end: the last to be dropped, so that what clients have queued is dropped under it.
+    wakeups: Option<Wakeups>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.wakeups = self.wakeups();
+    }
 }
 
 impl fmt::Debug for Server {
@@ -183,6 +191,7 @@ impl Server {
             proves: [memory::proves(Pages::Base), memory::proves(Pages::Huge2M)],
             lines: (None, 0),
             state: ServerState::default(),
+            wakeups: None,
             config,
         };
         server.describe();

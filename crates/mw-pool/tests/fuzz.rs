@@ -181,7 +181,7 @@ fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
         if let Some(status) = server.0.try_wait().unwrap() {
             break status;
         }
-        assert!(start.elapsed() < BOUND, "round {round}: it does not end");
+        assert!(start.elapsed() < BOUND, "round {round}: it does not end: {}", waits(process));
         std::thread::sleep(Duration::from_millis(5));
     };
     measured.ends_ms.push(start.elapsed().as_secs_f64() * 1e3);
@@ -196,6 +196,18 @@ fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
             *measured.sent.entry(kind.to_owned()).or_default() += count.parse::<u64>().unwrap();
         }
     }
+}
+
+/// What the threads of a process wait for in the kernel.
+fn waits(process: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let text = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
+    tasks
+        .map(|task| {
+            let of = |file| text(&task, file).unwrap_or_default();
+            format!("{} in {}: {}{}", of("comm"), of("wchan"), of("syscall"), of("stack"))
+        })
+        .collect()
 }
 
 /// A server, and its process's number. As on older kernels, setting `SO_PASSRIGHTS` fails.
@@ -237,7 +249,7 @@ fn ask(client: &Client, measured: &mut Measured) {
         _ => client.server().map(drop),
     };
     let took = start.elapsed();
-    assert!(took < BOUND, "an answer took {took:?}");
+    assert!(took < BOUND, "an answer took {took:?}: {answer:?}");
     match answer {
         Ok(()) => {}
         Err(Error::NotReady { .. }) => measured.limits += 1,

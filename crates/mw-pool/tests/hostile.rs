@@ -5,15 +5,12 @@
 
 mod common;
 
-use common::strange::send_with;
+use common::strange::{connected, send_with};
 use common::{MIB, Memory, Running, eventually, spec};
 use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
 use mw_pool::{Attach, Client, Error, Owners, Spec};
 use rustix::fs::{Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, ftruncate, open};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,13 +21,6 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
 const USERS: [u32; 2] = [4001, 4002];
-
-fn connected(socket: &Path) -> OwnedFd {
-    let flags = SocketFlags::CLOEXEC;
-    let to = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    connect(&to, &SocketAddrUnix::new(socket).unwrap()).unwrap();
-    to
-}
 
 /// The next reply; none when the server has closed.
 fn reply(from: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {

@@ -9,8 +9,8 @@ use rustix::net::sockopt::{
     set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size,
 };
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    sendmsg, socketpair,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, sendmsg, socket_with, socketpair,
 };
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use rustix::pty::{OpenptFlags, openpt};
@@ -18,6 +18,7 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 /// Descriptors with their kinds, and what keeps them as they are.
@@ -100,6 +101,14 @@ fn laden() -> (OwnedFd, OwnedFd) {
     let (lingering, _peer) = lingering();
     send_with(&other, b"x", &[&lingering]).unwrap();
     (one, other)
+}
+
+/// A connection to a server.
+pub(crate) fn connected(socket: &Path) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let to = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    connect(&to, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+    to
 }
 
 /// Sends a message with descriptors.

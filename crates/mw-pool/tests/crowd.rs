@@ -1,0 +1,154 @@
+//! Connections that are idle or unread: nobody is locked out, and what is in flight is limited.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::strange::connected;
+use common::{MIB, Running, eventually, spec};
+use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
+use mw_pool::{Attach, Client, Owners, Spec};
+use mw_sys::SysvSegment;
+use rustix::fd::OwnedFd;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
+};
+use std::io::{IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How many users it takes to have all connections, and one more.
+const STRANGERS: std::ops::Range<u32> = 4010..4019;
+const OWNER: u32 = 4001;
+const SOCKET: &str = "MW_POOL_SOCKET";
+
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn role(role: &str, user: u32, server: &Running) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", role, "--ignored", "--nocapture"]).env(SOCKET, &server.socket);
+    command.uid(user).gid(user);
+    command
+}
+
+fn given_socket() -> PathBuf {
+    PathBuf::from(std::env::var_os(SOCKET).unwrap())
+}
+
+fn reachable() -> Running {
+    assert!(rustix::process::geteuid().is_root(), "only root can be several users");
+    let server = Running::new(1 << 30);
+    let dir = server.socket.parent().unwrap();
+    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    server
+}
+
+#[test]
+fn idle_strangers_make_room_for_others() {
+    let server = reachable();
+    let owners = Owners { users: vec![OWNER], groups: Vec::new() };
+    server.client.create(&Spec { owners, ..spec("db", 16) }).unwrap();
+    let crowd = |user: u32| {
+        let mut command = role("idle_process", user, &server);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut seen = Vec::new();
+        let out = child.stdout.as_mut().unwrap();
+        while !seen.ends_with(b"idle\n") {
+            let mut byte = [0];
+            out.read_exact(&mut byte).unwrap();
+            seen.push(byte[0]);
+        }
+        Process(child)
+    };
+    let _crowd: Vec<Process> = STRANGERS.map(crowd).collect();
+    server.client.server().unwrap();
+    let is_served = |user| role("served_process", user, &server).status().unwrap().success();
+    assert!(is_served(OWNER), "the owner is refused");
+    assert!(is_served(STRANGERS.end), "one more stranger is refused");
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn idle_process() {
+    let _idle: Vec<OwnedFd> = (0..40).map(|_| connected(&given_socket())).collect();
+    // All are accepted when the last is refused.
+    std::thread::sleep(Duration::from_millis(200));
+    println!("idle");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+#[ignore = "a process of the tests"]
+fn served_process() {
+    Client::new(given_socket()).server().unwrap();
+}
+
+/// What is read of a connection: replies with descriptors, and those that refuse for a limit.
+fn read_all(from: &OwnedFd) -> (usize, usize) {
+    let (mut with, mut limited) = (0, 0);
+    loop {
+        let mut bytes = [0; MAX_MESSAGE_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let Ok(got) = recvmsg(from, &mut parts, &mut control, flags) else { break };
+        if got.bytes == 0 {
+            break;
+        }
+        assert!(!got.flags.contains(ReturnFlags::CTRUNC));
+        let has_rights = |message| matches!(message, RecvAncillaryMessage::ScmRights(_));
+        with += usize::from(control.drain().any(has_rights));
+        let reply = Reply::decode(&bytes[..got.bytes]).unwrap();
+        limited += usize::from(matches!(reply, Reply::Refused(Refusal::Limit, _)));
+    }
+    (with, limited)
+}
+
+#[test]
+fn unread_replies_keep_a_limited_number_of_descriptors_in_flight() {
+    const STRIPES: usize = 62;
+    let server = Running::new(1 << 30);
+    server.pool("db", 8 * STRIPES as u64);
+    let bytes = STRIPES as u64 * 8 * MIB;
+    let segment = SysvSegment::create(0, usize::try_from(bytes).unwrap(), None).unwrap();
+    let id: u32 = segment.id().try_into().unwrap();
+    let wanted = Attach::new("db".parse().unwrap(), bytes).segment(id);
+    drop(server.client.take(&wanted.wait(Duration::from_secs(60))).unwrap());
+    let request = Request::Segment(id).encode();
+    let ask = |to: &OwnedFd| send(to, &request, SendFlags::NOSIGNAL);
+    // Several requests over each connection; some connections then say what ends them.
+    let unread: Vec<OwnedFd> = (0..24)
+        .map(|number| {
+            let to = connected(&server.socket);
+            for _ in 0..5 {
+                let _ = ask(&to);
+            }
+            if number % 2 == 0 {
+                let _ = send(&to, b"nonsense", SendFlags::NOSIGNAL);
+            }
+            to
+        })
+        .collect();
+    eventually("all is answered", || {
+        server.client.server().is_ok_and(|state| state.requests_total >= 24)
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    let read: Vec<(usize, usize)> = unread.iter().map(read_all).collect();
+    let _ = segment.remove();
+    assert!(read.iter().all(|(with, _)| *with <= 1), "several are unread: {read:?}");
+    let with: usize = read.iter().map(|(with, _)| with).sum();
+    let limited: usize = read.iter().map(|(_, limited)| limited).sum();
+    assert!((2..=1024 / STRIPES + 1).contains(&with), "{with} unread replies have descriptors");
+    assert!(limited > 0);
+}
