@@ -12,8 +12,11 @@
 //!        │                 │      draining ─────▶ kept ─────────────────┼─┘                      │
 //!        │                 │       all of it is nobody's                │ the kernel             │
 //!        └─────────────────┴────────────────────────────────────────────┴ cannot say ────────────┘
-//!          dropped: given back to the kernel, populated anew                         zeroing failed
+//!          exchanged: given back to the kernel, populated anew                       zeroing failed
 //! ```
+//!
+//! What is exchanged counts as the pool's until the kernel has freed it, so that whoever holds on to
+//! it does not have the pool take more than its size.
 //!
 //! The lease of a System V segment has no descriptor that counts: it ends when the segment is gone.
 //! A lease that keeps its contents takes the lower way: it stays together, *draining* until none of
@@ -67,6 +70,8 @@ pub enum State {
     Returned,
     /// Nobody's, being zeroed.
     Scrubbing,
+    /// Given up by this server; the kernel has not freed it yet, or somebody still has it.
+    Exchanged,
 }
 
 /// A piece of a pool.
@@ -387,11 +392,20 @@ impl Book {
         Some(id)
     }
 
-    /// Gives a stripe up: it is missing from its pool then, and the lease that has it ends.
-    pub fn drop_stripe(&mut self, id: StripeId) {
-        let Some(stripe) = self.stripes.remove(&id) else { return };
-        if let State::Held(lease) = stripe.state {
+    /// Gives a stripe up, and the lease that has it ends. It is missing from its pool once it is
+    /// [`freed`](Self::freed).
+    pub fn exchange(&mut self, id: StripeId) {
+        let state = self.stripes.get(&id).map(|stripe| stripe.state);
+        if let Some(State::Held(lease)) = state {
             self.give_up(lease);
+        }
+        self.set(id, State::Exchanged);
+    }
+
+    /// Notes that the kernel has freed what was given up.
+    pub fn freed(&mut self, id: StripeId) {
+        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == State::Exchanged) {
+            self.stripes.remove(&id);
         }
     }
 
@@ -459,7 +473,7 @@ impl Book {
             match verdict(id) {
                 Verdict::Free => self.set(id, State::Scrubbing),
                 Verdict::Held => held = true,
-                Verdict::Unknown => self.drop_stripe(id),
+                Verdict::Unknown => self.exchange(id),
             }
         }
         held
@@ -468,7 +482,7 @@ impl Book {
     /// Notes that a stripe is zero again, or that it could not be made so.
     pub fn scrubbed(&mut self, id: StripeId, zero: bool) {
         if self.stripes.get(&id).is_some_and(|stripe| stripe.state == State::Scrubbing) {
-            if zero { self.set(id, State::Ready) } else { self.drop_stripe(id) }
+            if zero { self.set(id, State::Ready) } else { self.exchange(id) }
         }
     }
 
@@ -480,7 +494,10 @@ impl Book {
         leases: &dyn Fn(LeaseId) -> bool,
     ) {
         let gone: Vec<StripeId> = self.stripes.keys().copied().filter(|id| !stripes(*id)).collect();
-        gone.into_iter().for_each(|id| self.drop_stripe(id));
+        for id in gone {
+            self.exchange(id);
+            self.freed(id);
+        }
         let ended: Vec<LeaseId> =
             self.leases_in(Phase::Active).filter(|lease| !leases(*lease)).collect();
         ended.into_iter().for_each(|lease| self.ended(lease));
@@ -502,7 +519,7 @@ impl Book {
                 State::Ready => &mut used.ready,
                 State::Held(lease) if phase(lease) == Some(Phase::Active) => &mut used.leased,
                 State::Held(lease) if phase(lease) == Some(Phase::Kept) => &mut used.kept,
-                State::Held(_) | State::Returned => &mut used.draining,
+                State::Held(_) | State::Returned | State::Exchanged => &mut used.draining,
                 State::Scrubbing => &mut used.scrubbing,
             };
             *bytes += pool.stripe_bytes;

@@ -105,14 +105,16 @@ fn encode(book: &Book) -> Vec<u8> {
         to.u32(*id).u64(pool.stripe_bytes).u64(pool.leases_total);
         pool.spec.write(&mut to);
     }
-    to.u32(count(book.stripes.len()));
-    for (id, stripe) in &book.stripes {
+    // What was given up has no descriptor that the next server could find.
+    let had = || book.stripes.iter().filter(|(_, stripe)| stripe.state != State::Exchanged);
+    to.u32(count(had().count()));
+    for (id, stripe) in had() {
         to.u32(*id).u32(stripe.pool);
         match stripe.state {
             State::Ready => to.u8(0),
             State::Held(lease) => to.u8(1).u64(lease),
             State::Returned => to.u8(2),
-            State::Scrubbing => to.u8(3),
+            State::Scrubbing | State::Exchanged => to.u8(3),
         };
         to.some_u32(stripe.last);
     }

@@ -6,8 +6,8 @@ use crate::spec::{Nodes, Pages};
 use mw_segment::{Existing, Phase};
 use mw_sys::{Huge, RangePolicy, Region};
 use rustix::fs::{
-    MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, ftruncate, memfd_create,
-    open,
+    FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
+    ftruncate, memfd_create, open,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -103,6 +103,15 @@ impl Memory {
             Some(Ok(true)) => Verdict::Free,
             Some(Ok(false)) => Verdict::Held,
             Some(Err(_)) | None => Verdict::Unknown,
+        }
+    }
+
+    /// Gives its pages back to the kernel, where nobody else has it mapped or open: who holds it with
+    /// `O_PATH`, which is not counted, keeps an empty file.
+    pub(crate) fn empty(&self) {
+        if self.verdict(true) == Verdict::Free {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = fallocate(&self.file, flags, 0, self.region.bytes() as u64);
         }
     }
 
@@ -221,8 +230,8 @@ mod tests {
         let memory = Arc::new(memory());
         let other = memory.another().unwrap();
         pwrite(&other, &[7; 10_000], 4_190_000).unwrap();
-        let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(&other, hole, 1 << 20, 1 << 20).unwrap();
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&other, hole, 1 << 20, 1 << 20).unwrap();
         let results = scrub(&[Arc::new(self::memory()), memory]);
         assert!(results.len() == 2 && results.iter().all(Result::is_ok));
         let mut seen = vec![1; 10_000];

@@ -8,10 +8,11 @@
 //! - a lease's descriptor is kept before the client has the other end. One that is missing means a
 //!   lease that has ended, and whether its memory is still somebody's the kernel says.
 
+mod freed;
 mod hear;
 mod stock;
 
-use crate::book::{Book, LeaseId, Phase, PoolId, StripeId, Verdict};
+use crate::book::{Book, LeaseId, Phase, PoolId, State, StripeId, Verdict};
 use crate::clients::Connection;
 use crate::image::Image;
 use crate::linger::With;
@@ -22,6 +23,7 @@ use crate::protocol::ServerState;
 use crate::spec::{Pages, Spec};
 use crate::store::{self, Kept};
 use crate::work::Workers;
+use freed::Watches;
 use mw_sys::Wakeups;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,6 +130,8 @@ pub struct Server {
     pub(crate) lingering: BTreeMap<LeaseId, With>,
     pub(crate) aside: BTreeMap<PoolId, Aside>,
     workers: Workers,
+    /// Of what was given up without proof that nobody has it.
+    watches: Watches,
     /// Whether somebody is populating.
     populating: bool,
     pub(crate) listener: Listener,
@@ -183,6 +187,7 @@ impl Server {
             lingering: BTreeMap::new(),
             aside: BTreeMap::new(),
             workers: Workers::start().map_err(system("threads"))?,
+            watches: Watches::new().map_err(system("inotify_init1"))?,
             populating: false,
             listener,
             connections: Vec::new(),
@@ -306,10 +311,14 @@ impl Server {
     /// poll(2)'s.
     pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
         self.hear_workers();
+        for stripe in self.watches.freed() {
+            self.book.freed(stripe);
+        }
         self.judge();
-        self.give_work();
         self.save();
         self.let_go();
+        self.give_work();
+        self.save();
         let ready = self.wait(wait)?;
         let _wakeups = self.wakeups();
         self.hear_leases(&ready.leases);
@@ -327,9 +336,7 @@ impl Server {
         proves: [bool; 2],
         id: StripeId,
     ) -> Verdict {
-        let ask = |memory: &Arc<Memory>| {
-            memory.verdict(if memory.is_hugetlb() { proves[1] } else { proves[0] })
-        };
+        let ask = |memory: &Arc<Memory>| memory.verdict(proves[usize::from(memory.is_hugetlb())]);
         memory.get(&id).map_or(Verdict::Unknown, ask)
     }
 
@@ -376,24 +383,34 @@ impl Server {
     fn let_go(&mut self) {
         let _wakeups = self.wakeups();
         let book = &self.book;
-        let gone: Vec<StripeId> =
-            self.memory.keys().copied().filter(|id| book.stripe(*id).is_none()).collect();
+        let is_had = |id: &StripeId| book.stripe(*id).is_some_and(|s| s.state != State::Exchanged);
+        let gone: Vec<StripeId> = self.memory.keys().copied().filter(|id| !is_had(id)).collect();
         let active = |id: &LeaseId| book.lease(*id).is_some_and(|l| l.phase == Phase::Active);
         let ended: Vec<LeaseId> = self.leases.keys().copied().filter(|id| !active(id)).collect();
         self.aside.retain(|pool, _| book.pool(*pool).is_some());
-        for id in gone {
-            self.scrubbing.remove(&id);
-            self.forget(Kept::Stripe(id));
-            if let Some(memory) = self.memory.remove(&id) {
-                self.workers.free(memory);
-            }
-        }
+        gone.into_iter().for_each(|id| self.let_go_of(id));
         for id in ended {
             let own = self.leases.remove(&id);
             self.muted.remove(&id);
             self.lingering.remove(&id);
             own.inspect(hear::hang_up);
             self.forget(Kept::Lease(id));
+        }
+    }
+
+    /// Gives a stripe up. Where the kernel does not say that nobody has it, it says when nobody has
+    /// any more; what cannot be watched stays.
+    fn let_go_of(&mut self, id: StripeId) {
+        let is_free = Self::verdict(&self.memory, self.proves, id) == Verdict::Free;
+        let Some(memory) = self.memory.get(&id) else { return };
+        if !is_free && let Err(error) = self.watches.add(id, memory.file()) {
+            let line = format!("stripe {id} is not exchanged: inotify_add_watch: {error}");
+            return self.log(Level::Error, &line);
+        }
+        self.scrubbing.remove(&id);
+        self.forget(Kept::Stripe(id));
+        if let Some(memory) = self.memory.remove(&id) {
+            self.workers.free(memory, is_free.then_some(id));
         }
     }
 

@@ -31,16 +31,25 @@ enum Job {
     Lock(PoolId, Arc<Memory>),
     /// Of the same size.
     Scrub(Vec<(StripeId, Arc<Memory>)>),
-    /// The last that has it is here.
-    Free(#[expect(dead_code, reason = "dropped")] Arc<Memory>),
+    /// The last that this server has of it.
+    Free {
+        memory: Arc<Memory>,
+        told: Option<StripeId>,
+    },
 }
 
 /// What was done.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Populated { pool: PoolId, stripes: u64, files: Result<Vec<OwnedFd>, String> },
+    Populated {
+        pool: PoolId,
+        stripes: u64,
+        files: Result<Vec<OwnedFd>, String>,
+    },
     Locked(PoolId, io::Result<()>),
     Scrubbed(Vec<(StripeId, io::Result<()>)>),
+    /// What nobody else had.
+    Freed(StripeId),
 }
 
 /// The two threads.
@@ -122,9 +131,10 @@ impl Workers {
         let _ = self.scrub.send(Job::Scrub(stripes));
     }
 
-    /// Lets go of memory: freeing it takes its time.
-    pub(crate) fn free(&self, memory: Arc<Memory>) {
-        let _ = self.slow.send(Job::Free(memory));
+    /// Lets go of memory: freeing it takes its time. Where nobody else has it, that is told of `told`
+    /// when it is done.
+    pub(crate) fn free(&self, memory: Arc<Memory>, told: Option<StripeId>) {
+        let _ = self.slow.send(Job::Free { memory, told });
     }
 }
 
@@ -146,7 +156,12 @@ fn run(job: Job) -> Option<Done> {
             let results = memory::scrub(&memory);
             Some(Done::Scrubbed(ids.into_iter().zip(results).collect()))
         }
-        Job::Free(_) => None,
+        Job::Free { memory, told } => {
+            if told.is_some() {
+                memory.empty();
+            }
+            told.map(Done::Freed)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use common::strange::{connected, send_with};
 use common::{MIB, Memory, Running, eventually, spec};
 use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
 use mw_pool::{Attach, Client, Error, Owners, Spec};
-use rustix::fs::{Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, ftruncate, open};
+use rustix::fs::{Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, ftruncate, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -221,8 +221,8 @@ fn stranger_process() {
 }
 
 /// The descriptors of a lease of the pool, its own first.
-fn raw_lease() -> Vec<OwnedFd> {
-    let to = connected(&given_socket());
+fn raw_lease(socket: &Path) -> Vec<OwnedFd> {
+    let to = connected(socket);
     let request =
         Request::Attach { pool: "db".parse().unwrap(), bytes: 8 * MIB, keep: None, segment: None };
     send(&to, &request.encode(), SendFlags::NOSIGNAL).unwrap();
@@ -235,7 +235,7 @@ fn raw_lease() -> Vec<OwnedFd> {
 #[test]
 #[ignore = "a process of the tests"]
 fn owner_process() {
-    let fds = raw_lease();
+    let fds = raw_lease(&given_socket());
     let stripe = &fds[1];
     // Opened again, it would be had after the lease by who holds a description that is not counted.
     let path = format!("/proc/self/fd/{}", stripe.as_raw_fd());
@@ -252,6 +252,20 @@ fn owner_process() {
     let pools = Client::new(given_socket()).pools().unwrap();
     assert_eq!(pools[0].bytes.leased, 8 * MIB);
     assert!(Client::new(given_socket()).remove(&pools[0].spec.name).is_err());
+}
+
+/// `O_PATH` descriptors are in no count: who has one of exchanged memory has an empty file.
+#[test]
+fn who_holds_a_path_to_exchanged_memory_keeps_none_of_it() {
+    let Some(server) = of_users(&shared(false)) else { return };
+    let fds = raw_lease(&server.socket);
+    rustix::io::pwrite(&fds[1], &[0x11; 4096], 0).unwrap();
+    let path = format!("/proc/self/fd/{}", fds[1].as_raw_fd());
+    let path = open(path.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    assert!(fstat(&path).unwrap().st_blocks > 0);
+    drop(fds);
+    assert!(as_user(USERS[0], "secret_process", &server.socket, Stdio::null()));
+    assert_eq!(fstat(&path).unwrap().st_blocks, 0, "its pages are kept");
 }
 
 /// A page in a pipe stays with who has the pipe, whatever becomes of mapping, descriptor and lease.
@@ -273,7 +287,7 @@ fn who_holds_pages_in_a_pipe_does_not_see_the_next_user() {
 #[test]
 #[ignore = "a process of the tests"]
 fn splice_process() {
-    let fds = raw_lease();
+    let fds = raw_lease(&given_socket());
     rustix::io::pwrite(&fds[1], &[0x11; 4096], 0).unwrap();
     let out = rustix::stdio::stdout();
     let mut from = 0;

@@ -79,6 +79,8 @@ struct World {
     proves: bool,
     memory: BTreeMap<StripeId, Memory>,
     open: BTreeSet<LeaseId>,
+    /// Whether a server was started without a stripe that somebody may have.
+    lost: bool,
 }
 
 impl World {
@@ -93,7 +95,7 @@ impl World {
             trusting,
         };
         let pool = book.create(spec).unwrap();
-        Self { book, pool, proves, memory: BTreeMap::new(), open: BTreeSet::new() }
+        Self { book, pool, proves, memory: BTreeMap::new(), open: BTreeSet::new(), lost: false }
     }
 
     fn verdict(proves: bool, memory: &BTreeMap<StripeId, Memory>, id: StripeId) -> Verdict {
@@ -151,13 +153,24 @@ impl World {
             Event::Grow => {}
             Event::Restart { lost } => {
                 let lost = lost.and_then(|number| self.nth(number));
+                self.lost |= lost.is_some();
                 let open = self.open.clone();
                 self.book.recover(&|id| Some(id) != lost, &|lease| open.contains(&lease));
             }
         }
-        // What the book gave up goes back to the kernel.
-        let book = &self.book;
-        self.memory.retain(|id, _| book.stripe(*id).is_some());
+        // What the book gave up goes back to the kernel once nobody has it.
+        let book = &mut self.book;
+        let given_up =
+            |book: &Book, id| book.stripe(id).is_none_or(|s| s.state == State::Exchanged);
+        self.memory.retain(|id, memory| {
+            let is_gone = given_up(book, *id) && memory.mapped.is_empty();
+            if is_gone {
+                book.freed(*id);
+            }
+            !is_gone
+        });
+        let bytes = self.memory.len() as u64 * 8 * MIB;
+        assert!(self.lost || bytes <= book.bytes(), "{bytes} bytes are more than the pool's size");
         self.open.retain(|lease| book.lease(*lease).is_some());
     }
 
@@ -214,6 +227,7 @@ impl World {
         self.memory.values_mut().for_each(|memory| memory.mapped.clear());
         for _ in 0..3 {
             self.play(&Event::Judge);
+            self.memory.values_mut().for_each(|memory| memory.mapped.clear());
             self.play(&Event::Release);
             self.play(&Event::Scrub { works: true });
         }

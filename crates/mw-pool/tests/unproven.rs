@@ -32,10 +32,8 @@ impl Drop for Off {
 #[test]
 fn without_proof_memory_is_exchanged() {
     let _alone = alone();
-    let Some(_off) = Off::new() else {
-        eprintln!("skipped: only root can take leases away");
-        return;
-    };
+    let off = Off::new();
+    assert!(off.is_some(), "only root can take leases away");
     let server = Running::new(1 << 30);
     let state = server.client.server().unwrap();
     assert!(!state.proves && state.lacks.contains("says who has memory"), "{}", state.lacks);
@@ -48,12 +46,17 @@ fn without_proof_memory_is_exchanged() {
     let path = format!("/proc/self/map_files/{start:x}-{:x}", start + (8 << 20));
     let held = fs::File::open(path).unwrap();
     drop(first);
-    let second = server.client.attach(&wanted).unwrap();
+    // A lease of half the pool: the other half is still somebody's, and counts.
+    let half = Attach::new("db".parse().unwrap(), 8 * MIB).wait(Duration::from_secs(60));
+    let second = server.client.attach(&half.lock(false)).unwrap();
     assert!(memory.is_all(&second, 0));
     memory.fill(&second, 9);
     let mut seen = [0; 4096];
     std::os::unix::fs::FileExt::read_exact_at(&held, &mut seen, 0).unwrap();
     assert_eq!(seen, [7; 4096], "it is the same memory");
+    let bytes = server.client.pool(&"db".parse().unwrap()).unwrap().bytes;
+    assert_eq!((bytes.leased, bytes.draining), (8 * MIB, 8 * MIB));
+    drop(held);
     drop(second);
     let kept = wanted.keep("cache".parse().unwrap());
     let third = server.client.attach(&kept).unwrap();
@@ -62,4 +65,28 @@ fn without_proof_memory_is_exchanged() {
     let fourth = server.client.attach(&kept).unwrap();
     assert_eq!(fourth.contents(), Contents::Zeroed, "contents are kept without proof");
     assert!(memory.is_all(&fourth, 0));
+}
+
+/// A mapping, or a descriptor that no count shows, of everything that a pool ever handed out.
+#[test]
+fn who_holds_on_to_memory_gets_no_more_than_the_pool_has() {
+    let _alone = alone();
+    let off = Off::new();
+    assert!(off.is_some(), "only root can take leases away");
+    let server = Running::new(1 << 30);
+    let pool = server.pool("db", 64);
+    let memory = Memory::own();
+    let mut held = Vec::new();
+    let mut had = 0;
+    for _ in 0..6 {
+        let wanted = Attach::new(pool.clone(), 64 * MIB).wait(Duration::from_millis(300));
+        let Ok(taken) = server.client.take(&wanted) else { continue };
+        let mapped = taken.stripes.map().unwrap();
+        memory.fill(&mapped, 1);
+        had += mapped.bytes() as u64;
+        held.push(mapped);
+    }
+    assert_eq!(had, 64 * MIB, "the pool took more memory than its size");
+    drop(held);
+    server.whole("db");
 }

@@ -40,7 +40,7 @@ impl Book {
                 Verdict::Unknown if self.stripes.get(&stripe).is_some_and(|s| s.last.is_none()) => {
                     chosen.push(stripe);
                 }
-                Verdict::Unknown => self.drop_stripe(stripe),
+                Verdict::Unknown => self.exchange(stripe),
             }
         }
         if (chosen.len() as u64) < needed {
@@ -134,8 +134,9 @@ impl Book {
             self.stripes_that(is_foreign).filter(|id| !ready.contains(id)).collect();
         let ready = ready.len() as u64;
         let lacking = usize::try_from(needed.saturating_sub(ready)).unwrap_or(usize::MAX);
-        foreign.into_iter().take(lacking).for_each(|stripe| self.drop_stripe(stripe));
-        let under_way = |s: &Stripe| matches!(s.state, State::Returned | State::Scrubbing);
+        foreign.into_iter().take(lacking).for_each(|stripe| self.exchange(stripe));
+        let under_way =
+            |s: &Stripe| matches!(s.state, State::Returned | State::Scrubbing | State::Exchanged);
         let populating = self.pools.get(&pool).map_or(0, |pool| pool.coming);
         let coming = self.missing(pool)
             + populating

@@ -36,7 +36,7 @@ impl Server {
         };
         let (leases, heard): (Vec<LeaseId>, Vec<PollFd<'_>>) = self.heard().unzip();
         let mut polled: Vec<PollFd<'_>> =
-            [self.listener.as_fd(), self.workers.bell()].map(input).into_iter().collect();
+            [self.listener.as_fd(), self.workers.bell(), self.watches.as_fd()].map(input).into();
         polled.extend(heard);
         polled.extend(self.connections.iter().map(|connection| {
             let events = if connection.is_retained() { PollFlags::empty() } else { PollFlags::IN };
@@ -49,7 +49,8 @@ impl Server {
         }
         let mut rang = polled.iter().map(|fd| !fd.revents().is_empty());
         let listener = rang.next().unwrap_or(false);
-        // The bell is heard at the next turn.
+        // The bell and what was freed are heard at the next turn.
+        rang.next();
         rang.next();
         let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
         let clients = rang.enumerate().filter(|(_, rang)| *rang).map(|(at, _)| at).collect();

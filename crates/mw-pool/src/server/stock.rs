@@ -20,6 +20,7 @@ impl Server {
         for done in self.workers.done() {
             match done {
                 Done::Populated { pool, stripes, files } => self.populated(pool, stripes, files),
+                Done::Freed(stripe) => self.book.freed(stripe),
                 Done::Locked(_, Ok(())) => {}
                 Done::Locked(pool, Err(error)) => self.not_locked(pool, &error),
                 Done::Scrubbed(results) => {
@@ -53,7 +54,7 @@ impl Server {
     fn take(&mut self, pool: PoolId, file: OwnedFd) -> Result<(), String> {
         let memory = self.adopt(pool, file).map_err(|error| error.to_string())?;
         let Some(id) = self.book.add(pool) else {
-            self.workers.free(memory);
+            self.workers.free(memory, None);
             return Ok(());
         };
         if let Err(error) = store::keep(Kept::Stripe(id), memory.file()) {
