@@ -9,8 +9,8 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
     ftruncate, memfd_create, open,
 };
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +29,7 @@ pub(crate) struct Memory {
     file: OwnedFd,
     region: Region,
     pages: Pages,
+    nodes: Nodes,
     locked: AtomicBool,
 }
 
@@ -61,12 +62,44 @@ impl Memory {
             Pages::Base => drop(region.choose(Huge::Declined)),
             Pages::Huge2M | Pages::Huge1G => {}
         }
-        match nodes {
-            Nodes::Local => {}
-            Nodes::Bind(nodes) => region.place(0..bytes, RangePolicy::Bind(nodes))?,
-            Nodes::Interleave(nodes) => region.place(0..bytes, RangePolicy::Interleave(nodes))?,
+        let nodes = nodes.clone();
+        let locked = AtomicBool::new(pages.is_hugetlb());
+        let memory = Self { file, region, pages, nodes, locked };
+        if memory.nodes != Nodes::Local {
+            memory.place()?;
         }
-        Ok(Self { file, region, pages, locked: AtomicBool::new(pages.is_hugetlb()) })
+        Ok(memory)
+    }
+
+    /// Has new pages of it come from where the pool's come from. Whoever maps it can have them come
+    /// from elsewhere, and the kernel keeps that with the file (shmem's shared policy).
+    fn place(&self) -> io::Result<()> {
+        let policy = match &self.nodes {
+            Nodes::Local => RangePolicy::Default,
+            Nodes::Bind(nodes) => RangePolicy::Bind(nodes),
+            Nodes::Interleave(nodes) => RangePolicy::Interleave(nodes),
+        };
+        // The kernel does nothing where the mapping here has this policy already, whatever the file
+        // has by now (mm/mempolicy.c, `mbind_range`): so it gets another one first.
+        let changed = self.region.place(self.all(), RangePolicy::Local);
+        match changed.and_then(|()| self.region.place(self.all(), policy)) {
+            // Without NUMA there is nothing to undo.
+            Err(error) if self.nodes == Nodes::Local && error.kind() == ErrorKind::Unsupported => {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// What must hold for it to be zeroed in place. Pages that its user gave back are not taken
+    /// anew here, where nobody looks whether there is room for them.
+    fn prepare(&self) -> io::Result<()> {
+        self.place()?;
+        let had = u64::try_from(fstat(&self.file)?.st_blocks).unwrap_or(0).saturating_mul(512);
+        if had < self.region.bytes() as u64 {
+            return Err(io::Error::other("its user gave pages of it back"));
+        }
+        Ok(())
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
@@ -115,9 +148,9 @@ impl Memory {
         }
     }
 
-    /// Makes a part of it zero, and as it was before holes were punched into it.
+    /// Makes a part of it zero.
     fn scrub_part(&self, range: Range<usize>) -> io::Result<()> {
-        // Where the kernel cannot say what is absent (before 6.7), all is populated again.
+        // Into the page tables; where the kernel cannot say what is absent (before 6.7), all of it.
         if self.region.absent_bytes(range.clone()).unwrap_or(1) > 0 {
             self.region.populate(range.clone())?;
         }
@@ -127,7 +160,7 @@ impl Memory {
         }
     }
 
-    /// Whether it has the pages that it had: holes are filled with small ones.
+    /// Whether it has the pages that it had: huge ones may have been taken apart.
     fn is_as_before(&self) -> bool {
         let huge = || self.region.huge_bytes(self.all());
         self.pages != Pages::Thp || huge().is_ok_and(|huge| huge == self.region.bytes())
@@ -138,16 +171,21 @@ impl Memory {
     }
 }
 
-/// Makes stripes of the same size zero, and as they were before holes were punched into them: all
-/// at once, since helpers are made for each operation. Nobody else has them.
+/// Makes stripes of the same size zero: all at once, since helpers are made for each operation.
+/// Nobody else has them. One that is not as it was when it was handed out fails.
 pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
     let Some(first) = stripes.first() else { return Vec::new() };
     let bytes = first.region.bytes();
-    let failures: Mutex<BTreeMap<usize, io::Error>> = Mutex::default();
+    let unfit = |(number, stripe): (usize, &Arc<Memory>)| Some((number, stripe.prepare().err()?));
+    let unfit: BTreeMap<usize, io::Error> = stripes.iter().enumerate().filter_map(unfit).collect();
+    let is_unfit: BTreeSet<usize> = unfit.keys().copied().collect();
+    let failures = Mutex::new(unfit);
     let failed = || failures.lock().unwrap_or_else(PoisonError::into_inner);
     let work = |range: Range<usize>| {
         let (number, start) = (range.start / bytes, range.start % bytes);
-        let Some(stripe) = stripes.get(number) else { return Ok(()) };
+        let Some(stripe) = stripes.get(number).filter(|_| !is_unfit.contains(&number)) else {
+            return Ok(());
+        };
         if let Err(error) = stripe.scrub_part(start..start + range.len()) {
             failed().entry(number).or_insert(error);
         }
@@ -226,18 +264,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scrubbed_is_zero_and_whole() {
-        let memory = Arc::new(memory());
-        let other = memory.another().unwrap();
-        pwrite(&other, &[7; 10_000], 4_190_000).unwrap();
+    fn what_is_scrubbed_is_zero_and_what_has_holes_is_exchanged() {
+        let (whole, holed) = (Arc::new(memory()), Arc::new(memory()));
+        for memory in [&whole, &holed] {
+            let flags = FallocateFlags::empty();
+            fallocate(memory.another().unwrap(), flags, 0, BYTES as u64).unwrap();
+            pwrite(memory.another().unwrap(), &[7; 10_000], 4_190_000).unwrap();
+        }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&other, hole, 1 << 20, 1 << 20).unwrap();
-        let results = scrub(&[Arc::new(self::memory()), memory]);
-        assert!(results.len() == 2 && results.iter().all(Result::is_ok));
+        fallocate(holed.another().unwrap(), hole, 1 << 20, 1 << 20).unwrap();
+        let results = scrub(&[Arc::clone(&holed), Arc::clone(&whole)]);
+        assert!(results[0].is_err() && results[1].is_ok(), "{results:?}");
         let mut seen = vec![1; 10_000];
-        pread(&other, &mut seen, 4_190_000).unwrap();
+        pread(whole.another().unwrap(), &mut seen, 4_190_000).unwrap();
         assert!(seen.iter().all(|byte| *byte == 0));
-        assert_eq!(fstat(&other).unwrap().st_blocks * 512, BYTES as i64);
+        let taken = fstat(&holed.file).unwrap().st_blocks * 512;
+        assert!(taken < BYTES as i64, "holes are filled where nobody looks for room");
     }
 
     #[test]

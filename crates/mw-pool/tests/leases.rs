@@ -8,6 +8,8 @@ use common::{MIB, Memory, Running, spec};
 use mw_pool::book::Phase;
 use mw_pool::protocol::{Contents, Refusal};
 use mw_pool::{Attach, Error};
+use mw_sys::RangePolicy;
+use mw_sys::testing::policy_mode;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -139,6 +141,23 @@ fn holes_are_filled_again() {
     drop(attached);
     let again = server.client.attach(&wanted).unwrap();
     assert!(memory.is_all(&again, 0));
+}
+
+/// mbind(2) of shared memory is kept with the file.
+#[test]
+fn a_memory_policy_does_not_pass_to_the_next_user() {
+    let server = Running::new(1 << 30);
+    let wanted = Attach::new(server.pool("db", 16), 16 * MIB).wait(LONG);
+    let policies = |attached: &mw_pool::Attachment| {
+        [0, 12 << 20].map(|offset| policy_mode(attached.region(), offset).unwrap())
+    };
+    let attached = server.client.attach(&wanted).unwrap();
+    assert_eq!(policies(&attached), [0; 2]);
+    attached.region().place(0..attached.bytes(), RangePolicy::Bind(&[0])).unwrap();
+    assert_ne!(policies(&attached), [0; 2]);
+    drop(attached);
+    let again = server.client.attach(&wanted).unwrap();
+    assert_eq!(policies(&again), [0; 2], "another's policy is on it");
 }
 
 #[test]

@@ -88,6 +88,10 @@ impl Drop for PolicyGuard {
 /// Where the pages of a range come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangePolicy<'a> {
+    /// As the thread's that touches them first (`MPOL_DEFAULT`).
+    Default,
+    /// From the node of the processor that touches them first (`MPOL_LOCAL`).
+    Local,
     /// From these nodes alone (`MPOL_BIND`).
     Bind(&'a [u32]),
     /// From these nodes in turn (`MPOL_INTERLEAVE`).
@@ -101,6 +105,8 @@ pub(crate) fn place_range(
     policy: RangePolicy<'_>,
 ) -> io::Result<()> {
     let (mode, nodes) = match policy {
+        RangePolicy::Default => (libc::MPOL_DEFAULT, [].as_slice()),
+        RangePolicy::Local => (libc::MPOL_LOCAL, [].as_slice()),
         RangePolicy::Bind(nodes) => (libc::MPOL_BIND, nodes),
         RangePolicy::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes),
     };

@@ -1,5 +1,6 @@
 //! What tests of other crates need and rustix has as unsafe functions only.
 
+use crate::Region;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
@@ -26,6 +27,31 @@ pub fn userfaultfd() -> io::Result<OwnedFd> {
     // SAFETY: the call takes a number alone; nothing is registered with what it returns.
     #[allow(unsafe_code, reason = "rustix has it as an unsafe function")]
     owned(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) })
+}
+
+/// The mode of the policy by which memory at an offset of a region is allocated (get_mempolicy(2),
+/// `MPOL_F_ADDR`): 0 is the default.
+///
+/// # Errors
+/// get_mempolicy(2)'s: `ENOSYS` on a kernel without NUMA.
+pub fn policy_mode(region: &Region, offset: usize) -> io::Result<i32> {
+    const MPOL_F_ADDR: libc::c_long = 2;
+    let mut mode = -1;
+    let address = region.as_ptr().as_ptr().wrapping_add(offset);
+    // SAFETY: `mode` is written; no mask is asked for; an address without a mapping is EFAULT
+    // (get_mempolicy(2)).
+    #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_get_mempolicy,
+            &raw mut mode,
+            std::ptr::null_mut::<libc::c_ulong>(),
+            0 as libc::c_ulong,
+            address,
+            MPOL_F_ADDR,
+        )
+    };
+    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(mode) }
 }
 
 fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
