@@ -143,7 +143,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_s
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "unset" -d 'Take a path\'s setting away'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "save" -d 'Keep what is in force over a reboot'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -s V -l version -d 'Print version'
@@ -157,7 +157,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -f -a "remove" -d 'Remove a pool; programs that have memory of it keep that until they end'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -l budget -d 'The most memory of all pools together [default: half of this machine\'s]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -s V -l version -d 'Print version'
@@ -166,13 +166,13 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l node -d 'Where its pages come from: NODES alone as in 0-1,3, or interleave for all nodes in turn, or interleave:NODES' -r
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l owner -d 'Users who may have memory of it, by name or number [default: who makes it]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l group -d 'Groups whose members may have memory of it, by name or number' -r
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l trusting -d 'Zero memory that goes from one user to another in place: they trust each other not to hold pages in pipes or devices; without it such memory is exchanged for other'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l no-wait -d 'Return at once; its memory comes in the background'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l json -d 'Output as JSON, described in docs/schema'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
@@ -180,24 +180,24 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs, described in docs/schema'
 metrics\t'For Prometheus, in its text format'"
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from grow" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from grow" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from grow" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from grow" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from grow" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from shrink" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from shrink" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from shrink" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from shrink" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from shrink" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from release" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from release" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from release" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from release" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from release" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from remove" -l socket -d 'The server\'s socket [default: /run/memwright/pool.sock]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from remove" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from remove" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from remove" -s V -l version -d 'Print version'

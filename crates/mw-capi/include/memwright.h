@@ -798,7 +798,7 @@ uint64_t mw_segment_destroy_with(struct mw_segment *segment, mw_progress_fn prog
  * Takes memory of a pool, mapped in one piece, with every page in place, and locked in memory as
  * far as this process may. All or nothing.
  *
- * socket: the server's socket; NULL for where it usually is, /run/memwright/pool.sock.
+ * socket: the server's socket; NULL for where it usually is, /run/memwright-pool/pool.sock.
  * pool: the name of the pool. This text and the others are read during the call alone.
  * bytes: how much; rounded up to what the pool is made of.
  * keep: a name under which the contents are kept when the memory goes back, and may have been

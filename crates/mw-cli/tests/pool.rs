@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -64,8 +66,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
         let ended = self.child.wait();
         assert!(ended.is_ok_and(|status| status.success()) || std::thread::panicking());
     }
@@ -182,4 +185,60 @@ fn json_is_what_the_schema_says() {
             validator.iter_errors(&report).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
     }
+}
+
+#[test]
+fn whatever_ends_the_server_takes_its_socket_away() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = Server::start("");
+        assert!(server.socket().exists());
+        kill_process(Pid::from_child(&server.child), signal).unwrap();
+        assert!(server.child.wait().unwrap().success(), "{signal:?}");
+        assert!(!server.socket().exists(), "{signal:?} leaves it behind");
+    }
+}
+
+#[test]
+fn a_folder_that_others_may_write_to_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("shared");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let mut serve = Command::new(PROGRAM);
+    serve.args(["pool", "serve", "--budget", "64M", "--socket"]).arg(folder.join("pool.sock"));
+    let mut child = serve.env_remove("NOTIFY_SOCKET").stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = lines.any(|line| line.unwrap().contains("other users can replace the socket"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said);
+}
+
+/// In a mount namespace whose /run is empty: where the socket was, and where it is.
+#[test]
+fn a_server_is_found_where_it_was_and_shares_no_folder() {
+    let script = r#"
+        set -e
+        mount -t tmpfs run /run
+        mkdir /run/memwright
+        answers() { for i in $(seq 300); do "$0" pool list "$@" && return; sleep 0.1; done; exit 1; }
+        former=/run/memwright/pool.sock
+        "$0" pool serve --budget 64M --socket $former & server=$!
+        answers --socket $former
+        "$0" pool list
+        kill $server; wait $server
+        "$0" pool serve --budget 64M & server=$!
+        answers
+        test -z "$(ls /run/memwright)"
+        test "$(stat -c %a /run/memwright-pool)" = 755
+        ln -s ../memwright-pool/pool.sock $former
+        "$0" pool list --socket $former
+        kill $server; wait $server
+        test ! -e /run/memwright-pool/pool.sock
+    "#;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+    unshare.args(["--mount-proc", "bash", "-c", script, PROGRAM]).env_remove("NOTIFY_SOCKET");
+    let output = unshare.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }

@@ -32,8 +32,11 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// Where the server's socket is unless it is told otherwise.
-pub const SOCKET: &str = "/run/memwright/pool.sock";
+/// Where the server's socket is unless it is told otherwise: in a folder that is the server's user's,
+/// beside /run/memwright, which is root's.
+pub const SOCKET: &str = "/run/memwright-pool/pool.sock";
+/// Where it was up to version 0.1. A client looks there when nothing is at [`SOCKET`].
+const FORMER_SOCKET: &str = "/run/memwright/pool.sock";
 
 /// The longest that a server takes to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -323,6 +326,18 @@ impl Client {
     }
 
     fn connect(&self) -> Result<OwnedFd, Error> {
+        let former = || Self::new(FORMER_SOCKET).connect_there();
+        match self.connect_there() {
+            Err(Error::NoServer { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && self.path == Path::new(SOCKET) =>
+            {
+                former().map_err(|_| Error::NoServer { path: self.path.clone(), source })
+            }
+            other => other,
+        }
+    }
+
+    fn connect_there(&self) -> Result<OwnedFd, Error> {
         let address = SocketAddrUnix::new(&self.path).map_err(self.no_server())?;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Arguments of `pool`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolArgs {
-    /// The server's socket [default: /run/memwright/pool.sock]
+    /// The server's socket [default: /run/memwright-pool/pool.sock]
     #[arg(long, global = true, value_name = "FILE")]
     pub socket: Option<PathBuf>,
     /// What to do.

@@ -2,6 +2,7 @@
 
 use super::Server;
 use crate::book::LeaseId;
+use crate::clients::Connection;
 use crate::linger::With;
 use crate::protocol::CONSISTENT;
 use crate::socket;
@@ -38,10 +39,10 @@ impl Server {
         let mut polled: Vec<PollFd<'_>> =
             [self.listener.as_fd(), self.workers.bell(), self.watches.as_fd()].map(input).into();
         polled.extend(heard);
-        polled.extend(self.connections.iter().map(|connection| {
-            let events = if connection.is_retained() { PollFlags::empty() } else { PollFlags::IN };
-            PollFd::from_borrowed_fd(connection.socket.as_fd(), events)
-        }));
+        // What has ended at the other end would be ready for ever: it is reviewed at each turn.
+        let heard = |(_, connection): &(usize, &Connection)| !connection.is_retained();
+        let connections = || self.connections.iter().enumerate().filter(heard);
+        polled.extend(connections().map(|(_, connection)| input(connection.socket.as_fd())));
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
@@ -53,7 +54,8 @@ impl Server {
         rang.next();
         rang.next();
         let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
-        let clients = rang.enumerate().filter(|(_, rang)| *rang).map(|(at, _)| at).collect();
+        let clients = connections().zip(rang).filter(|(_, rang)| *rang).map(|((at, _), _)| at);
+        let clients = clients.collect();
         Ok(Ready { listener, leases, clients })
     }
 

@@ -64,7 +64,7 @@ struct Server {
     refused_total: u64,
     /// Messages that were none, too long or too many.
     bad_messages_total: u64,
-    /// Descriptors that clients sent unasked; they were closed.
+    /// Messages with descriptors, dropped; Linux 6.16 and later refuse them, uncounted.
     stray_descriptors_total: u64,
     /// Whether the kernel says who still has memory that was given back.
     proves: bool,

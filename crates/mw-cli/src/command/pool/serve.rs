@@ -11,8 +11,10 @@ use mw_sys::{Capability, has_capability};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use std::fs::{DirBuilder, Metadata};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,7 +28,6 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
         flag::register(signal, Arc::clone(&end))
             .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
     }
-    let log = Log::to_stderr();
     let usage = |why| Failure::new(Exit::Usage, format!("[[pool.create]]: {why}"));
     let pools = config.pool().create().map_err(usage)?;
     let pools: Result<Vec<Spec>, String> = pools.iter().map(super::spec).collect();
@@ -34,15 +35,9 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
         Some(budget) => budget,
         None => usual_budget()?,
     };
-    // Nobody but root can make one where sockets usually are.
-    if let Some(folder) = socket.parent().filter(|folder| !folder.exists()) {
-        std::fs::create_dir(folder).map_err(|error| {
-            let exit = match error.kind() {
-                ErrorKind::PermissionDenied => Exit::Refused,
-                _ => Exit::CouldNotLook,
-            };
-            Failure::new(exit, format!("{}: {error}; choose --socket", folder.display()))
-        })?;
+    let log = Log::to_stderr();
+    if let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        prepare_folder(folder, &log)?;
     }
     let mut server = Server::start(mw_pool::Config {
         socket,
@@ -65,6 +60,36 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
     }
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     Ok(Exit::Fine)
+}
+
+/// Makes the socket's folder where it is missing, and says so where others could put a socket of
+/// theirs in the server's place.
+fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
+    // Nobody but root can make one where sockets usually are.
+    let made = DirBuilder::new().mode(0o755).create(folder);
+    if let Err(error) = made.or_else(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Ok(()),
+        _ => Err(error),
+    }) {
+        let exit = match error.kind() {
+            ErrorKind::PermissionDenied => Exit::Refused,
+            _ => Exit::CouldNotLook,
+        };
+        let line = format!("{}: {error}; choose --socket", folder.display());
+        return Err(Failure::new(exit, line));
+    }
+    let about = std::fs::metadata(folder).ok();
+    let is_safe = |about: &Metadata| {
+        let of_others = about.uid() != 0 && about.uid() != rustix::process::geteuid().as_raw();
+        let for_others = about.mode() & 0o022 != 0 && about.mode() & 0o1000 == 0;
+        !of_others && !for_others
+    };
+    if !about.is_some_and(|about| is_safe(&about)) {
+        let line =
+            "other users can replace the socket there; let it be root's or this user's alone";
+        log.warning(&format!("{}: {line}", folder.display()));
+    }
+    Ok(())
 }
 
 /// Half of the machine: the other half is everybody else's.
