@@ -39,10 +39,14 @@ const BOUND: Duration = Duration::from_secs(4);
 const DIR: &str = "MW_POOL_DIR";
 
 /// Killed when it is dropped, with the process of this number that it has started.
-struct Process(Child, Option<u32>);
+struct Process<'a>(Child, Option<u32>, &'a Fuse);
 
-impl Drop for Process {
+impl Drop for Process<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What waits for the file system could not be killed.
+            self.2.abort();
+        }
         let has_ended = matches!(self.0.try_wait(), Ok(Some(_)));
         if let Some(traced) = self.1.filter(|_| !has_ended) {
             let _ = kill_process(pid(traced), Signal::KILL);
@@ -151,7 +155,7 @@ fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
     fs::set_permissions(dir.path(), all).unwrap();
     let (server, process) = start_server(dir.path(), round % 2 == 1);
-    let mut server = Process(server, Some(process));
+    let mut server = Process(server, Some(process), fuse);
     fuse.starve(process);
     let client = Client::new(dir.path().join("pool.sock"));
     let owners = Owners { users: USERS[..2].to_vec(), groups: Vec::new() };
@@ -163,13 +167,13 @@ fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
         client.pool(&name.parse().unwrap()).unwrap().bytes.ready > 0
     };
     eventually("they are whole", || whole("db") && whole("good"));
-    let hostile: Vec<Process> = USERS
+    let hostile: Vec<Process<'_>> = USERS
         .iter()
         .zip(0..)
         .map(|(user, number)| {
             let mut command = role(this_program(), "hostile_process", dir.path());
             command.env("MW_POOL_SEED", (round * 8 + number + 1).to_string()).uid(*user).gid(*user);
-            Process(command.stdin(fuse.open()).stderr(Stdio::null()).spawn().unwrap(), None)
+            Process(command.stdin(fuse.open()).stderr(Stdio::null()).spawn().unwrap(), None, fuse)
         })
         .collect();
     let start = Instant::now();

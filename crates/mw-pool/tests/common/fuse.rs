@@ -8,6 +8,7 @@ use super::eventually;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -61,9 +62,16 @@ impl Fuse {
     }
 }
 
+impl Fuse {
+    /// Ends the daemon, and with it every wait for it.
+    pub(crate) fn abort(&self) {
+        let _ = kill_process(Pid::from_child(&self.daemon), Signal::KILL);
+    }
+}
+
 impl Drop for Fuse {
     fn drop(&mut self) {
-        let _ = self.daemon.kill();
+        self.abort();
         let _ = self.daemon.wait();
     }
 }
