@@ -1,6 +1,8 @@
 //! What a service says: a line each on standard error, with the priority in front where the journal
 //! reads it (sd-daemon(3)).
 
+use std::io::Write;
+
 /// Where lines go.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
@@ -27,10 +29,8 @@ impl Log {
 
     fn say(self, priority: u8, line: &str) {
         let line = mw_model::visible::line(line);
-        if self.journal {
-            eprintln!("<{priority}>{line}");
-        } else {
-            eprintln!("{line}");
-        }
+        let priority = if self.journal { format!("<{priority}>") } else { String::new() };
+        // Whoever read it may have gone, which ends no service.
+        let _ = writeln!(std::io::stderr().lock(), "{priority}{line}");
     }
 }
