@@ -5,7 +5,7 @@ use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
-use mw_model::Incident;
+use mw_model::{Incident, visible};
 use mw_record::Recording;
 use mw_render::{html, text};
 use std::io;
