@@ -48,7 +48,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Al
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l pool -d 'Say whether this pool has it ready, and only else whether it can be had the ordinary way' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as sosreport lays it out), or a file written by capture' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l recording -d 'Look at a recording of \'memwright watch\' instead of this machine' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand check" -l at -d 'The moment of the recording: RFC 3339, a local date and time, or \'2 h ago\' [default: its end]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l at -d 'The moment of the recording: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its end]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l fail-on -d 'Exit with 1 from this severity on [default: critical]' -r -f -a "note\t'Any finding'
 warning\t'What stalls under load'
 critical\t'What stalls now or at the next large request'
@@ -69,24 +69,30 @@ complete -c memwright -n "__fish_memwright_using_subcommand capture" -s V -l ver
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l dry-run -d 'Show what would be changed and change nothing'
-complete -c memwright -n "__fish_memwright_using_subcommand fix" -l persist -d 'Keep the changes over a reboot (sysctl.d and tmpfiles.d files of memwright\'s own)'
-complete -c memwright -n "__fish_memwright_using_subcommand fix" -l json -d 'Output as JSON'
-complete -c memwright -n "__fish_memwright_using_subcommand fix" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l persist -d 'Keep the changes over a reboot (files of memwright\'s own in sysctl.d, tmpfiles.d and udev\'s rules.d)'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand undo" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand undo" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand undo" -l force -d 'Put the former value back even where somebody else has changed it since'
-complete -c memwright -n "__fish_memwright_using_subcommand undo" -l json -d 'Output as JSON'
-complete -c memwright -n "__fish_memwright_using_subcommand undo" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand undo" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -l state-dir -d 'Where the journal of changes is [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -l all -d 'Also list changes that were taken back'
-complete -c memwright -n "__fish_memwright_using_subcommand changes" -l json -d 'Output as JSON'
-complete -c memwright -n "__fish_memwright_using_subcommand changes" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand changes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l size -d 'How large a segment [default: 4G, or less where memory is short]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l kind -d 'What it is made of: ism, dism, memfd, anon or hugetlb' -r
@@ -96,10 +102,12 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l place -d '
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l svg -d 'Draw the table into this file' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l rounds -d 'How often each way is measured' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l state-dir -d 'Where the journal of changes is, for --reserve [default: /var/lib/memwright]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d 'Reserve the huge pages that are missing, and give them back at the end or when interrupted; after a kill -9, \'memwright undo\' gives them back (as root)'
-complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'Output as JSON, described in docs/schema'
-complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l huge -d 'Transparent huge pages [default: as the machine is set up]' -r -f -a "never\t'None, for the command and all that it starts'
 auto\t'For large memory that is populated at once, where they are free without compaction'
@@ -125,9 +133,11 @@ complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fi
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "unset" -d 'Take a path\'s setting away'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "save" -d 'Keep what is in force over a reboot'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l json -d 'Output as JSON, described in docs/schema'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from set" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help'
@@ -172,10 +182,12 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l no-wait -d 'Return at once; its memory comes in the background'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l socket -d 'The server\'s socket [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l json -d 'Output as JSON, described in docs/schema'
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs, described in docs/schema'
@@ -226,9 +238,11 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l json -d 'Output as JSON'
-complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand report" -s o -l output -d 'Write an HTML page that opens without a network to this file; - is standard output' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand report" -l format -d 'Output format [default: html with --output, text without]' -r -f -a "html\t'A page for a browser'
@@ -236,18 +250,19 @@ text\t'For a terminal'
 json\t'Everything that was recorded of it'"
 complete -c memwright -n "__fish_memwright_using_subcommand report" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand report" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand report" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand report" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand top" -l recording -d 'Look at a recording, written by watch, instead of this machine' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand top" -l at -d 'Where in the recording to begin: 10:19, 2026-11-22 10:19:30 or 2026-11-22T10:19:30Z [default: its last incident, or else its end]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand top" -l at -d 'Where in the recording to begin: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its last incident, or else its end]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand top" -l interval -d 'How often to look, 100ms to 1m; also how often a recording that runs goes on' -r
 complete -c memwright -n "__fish_memwright_using_subcommand top" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand top" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand top" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand export" -l since -d 'From when on: RFC 3339, a local date and time, or \'2 h ago\' [default: its beginning]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l since -d 'From when on: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its beginning]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l until -d 'Until when [default: its end]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand export" -l incident -d 'An incident instead of the recording: all of it (.json), its counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)' -r
+complete -c memwright -n "__fish_memwright_using_subcommand export" -l incident -d 'An incident instead of the recording, by its number, or last or worst: all of it (.json), its counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)' -r
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l to -d 'The file to write, whose ending says the format: .parquet, .csv or .json' -r
 complete -c memwright -n "__fish_memwright_using_subcommand export" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml where it is there]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand export" -s h -l help -d 'Print help'
