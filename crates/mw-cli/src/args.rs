@@ -77,7 +77,8 @@ const EXIT_CODES: &str = "Exit codes:
   2  usage: the command line or the configuration is wrong
   3  could not look
   4  refused: a privilege is missing
-  5  failed part-way and rolled back";
+  5  failed part-way and rolled back
+  126, 127  run: the command cannot be executed, or is not found";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

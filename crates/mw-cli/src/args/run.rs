@@ -34,8 +34,8 @@ pub struct RunArgs {
     /// Do in parallel what is at least this large, 1M or more [default: 32M]
     #[arg(long, value_name = "SIZE", value_parser = threshold)]
     pub threshold: Option<u64>,
-    /// Say at exit, on standard error, what was done and how much time that saved, or that nothing
-    /// was
+    /// When the command ends, write one summary to standard error: what was done for it and all that
+    /// it has started, and how much time that saved, or why nothing was done
     #[arg(long)]
     pub stats: bool,
     /// Say what would be done for the command, and what keeps it from being done; run nothing
