@@ -102,10 +102,12 @@ fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
     };
     // It closes standard error before its end.
     let said = stats(&["sort", "/dev/null"]);
-    let nothing = "nothing was done: this process made no call for 64 MiB or more";
+    let nothing = "nothing was done: the command made no call for 64 MiB or more";
     assert!(said.starts_with("memwright[") && said.contains(nothing), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert_eq!(stats(&["sh", "-c", "env true; sort /dev/null; :"]), "");
+    // A shell ends by _exit(2).
+    let said = stats(&["sh", "-c", "env true; sort /dev/null; :"]);
+    assert!(said.contains(nothing) && said.lines().count() == 1, "{said}");
 }
 
 #[test]
@@ -219,7 +221,7 @@ fn what_is_configured_is_done_and_what_is_wrong_is_said() {
 #[test]
 fn what_cannot_be_run_is_said() {
     for (args, code) in [
-        (&["--", "no-such-program-at-all"][..], 2),
+        (&["--", "no-such-program-at-all"][..], 127),
         (&["--"], 2),
         (&["--threshold", "4k", "--", "true"], 2),
         (&["--pool", "a b", "--", "true"], 2),
@@ -294,13 +296,19 @@ fn a_program_with_address_sanitizer_runs_as_without_unless_its_library_is_first(
 fn direct_io_keeps_what_is_written_out_of_the_page_cache_and_says_how_much() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = dir.path().join("file");
-    let write = "open(my $to, '>', $ARGV[0]); syswrite($to, 'x' x 65536) for 1 .. 256";
+    let write = "open(my $to, '>', $ARGV[0]); syswrite($to, 'x' x 65536) for 1 .. 512";
     let mut command = with_library(&["--direct-io", "64k", "--stats", "--"]);
     let output = command.args(["perl", "-e", write]).arg(&file).output().unwrap();
     let said = error(&output);
     assert!(output.status.success(), "{said}");
-    let kept_out = said.lines().find(|line| line.contains("kept out of the page cache"));
-    assert!(kept_out.is_some_and(|line| line.contains(" 16.0 MiB")), "{said}");
+    // What was on its way to the disk at the last look is not verified.
+    let before = |what: &str| {
+        let end = said.find(what)?;
+        said[..end].split_whitespace().last()?.parse::<f64>().ok()
+    };
+    let kept_out = before(" MiB kept out of the page cache").unwrap();
+    let unverified = before(" MiB more not verified").unwrap_or(0.0);
+    assert!(kept_out >= 1.0 && (kept_out + unverified - 32.0).abs() < 0.2, "{said}");
     let output = with_library(&["--direct-io", "64k", "--explain", "dd"]).output().unwrap();
     assert!(out(&output).contains("From 64 KiB on, out of the page cache"), "{}", out(&output));
 }

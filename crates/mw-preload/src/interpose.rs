@@ -286,3 +286,24 @@ pub unsafe extern "C-unwind" fn fclose(stream: *mut FILE) -> c_int {
     // SAFETY: the caller's own request.
     unsafe { next::fclose(stream) }
 }
+
+/// _exit(2), by which shells end: libraries are not told of that.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _exit(status: c_int) -> c_int {
+    stats::end_of_command();
+    // SAFETY: the caller's own request.
+    unsafe { next::_exit(status) }
+}
+
+/// _Exit(3), the same under the name that ISO C gives it.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Exit(status: c_int) -> c_int {
+    // SAFETY: the caller's own request.
+    unsafe { _exit(status) }
+}

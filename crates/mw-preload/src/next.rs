@@ -47,6 +47,7 @@ macro_rules! functions {
 }
 
 functions! {
+    _exit = c"_exit", SYS_exit_group(status: c_int; status) -> c_int;
     write = c"write", SYS_write(
         fd: c_int, at: *const c_void, bytes: size_t; fd, at, bytes
     ) -> ssize_t;

@@ -14,7 +14,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use std::fmt::{self, Write};
 use std::io;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Less that was kept out of the page cache is not said.
@@ -77,6 +77,9 @@ static OWN: Own = Own(Counts {
 fn counts() -> &'static Counts {
     shared::counts().unwrap_or(&OWN.0)
 }
+
+/// Whether this process has said what was done: more than one way leads to its end.
+static SAID: AtomicBool = AtomicBool::new(false);
 
 /// The file that standard error was at the start: afterwards another may have its number.
 static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -171,6 +174,14 @@ pub(crate) extern "C" fn end() {
     }
 }
 
+/// The same where a process ends without telling its libraries. A vfork(2) child does so in its parent's
+/// memory, and is not the command.
+pub(crate) fn end_of_command() {
+    if settings::stats() && settings::stats_process() == std::process::id() {
+        end();
+    }
+}
+
 /// The same before the program confines itself.
 pub(crate) fn before_confinement() {
     if settings::stats() {
@@ -181,7 +192,7 @@ pub(crate) fn before_confinement() {
 /// Where processes count together the command speaks for all of them.
 fn say_all() {
     let is_command = settings::stats_process() == std::process::id();
-    if shared::counts().is_some() && !is_command {
+    if (shared::counts().is_some() && !is_command) || SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     let counts = counts();
@@ -373,8 +384,8 @@ mod tests {
 
     #[test]
     fn what_a_fork_begins_anew_is_whole_pages_of_any_kernel() {
-        assert!(align_of::<Counts>().is_multiple_of(mw_sys::page_bytes()));
-        assert!(size_of::<Counts>().is_multiple_of(mw_sys::page_bytes()));
+        assert!(align_of::<Own>().is_multiple_of(mw_sys::page_bytes()));
+        assert!(size_of::<Own>().is_multiple_of(mw_sys::page_bytes()));
     }
 
     #[test]

@@ -188,10 +188,13 @@ fn look(way: Way, fd: c_int, entry: &Entry, bytes: u64, place: Place) {
 /// Judges whether what is written was cached before, by what lies ahead: then it is no stream, and
 /// keeping it out would write the same pages again and again. A window says it, since what a program
 /// reads just ahead of itself is less. What lies at the file's end says nothing, but where the file
-/// grows it is none.
+/// grows it is none: databases extend a file with empty pages before they write it.
 fn judge_rewrite(fd: c_int, entry: &Entry, stat: &libc::stat, end: u64) {
-    let ahead = u64::try_from(stat.st_size).unwrap_or(0).saturating_sub(end);
-    if ahead >= AHEAD_MIN_BYTES {
+    let file_bytes = u64::try_from(stat.st_size).unwrap_or(0);
+    let ahead = file_bytes.saturating_sub(end);
+    if entry.file_bytes.swap(file_bytes, Relaxed) < file_bytes {
+        entry.set(files::REWRITES, false);
+    } else if ahead >= AHEAD_MIN_BYTES {
         entry.set(files::REWRITES, is_cached(fd, entry, end, ahead));
     } else if entry.is(files::AT_END) {
         entry.set(files::REWRITES, false);

@@ -36,6 +36,8 @@ pub(crate) struct Entry {
     pub(crate) from: AtomicU64,
     /// From where on it is not known whether the run has left the page cache; at most `from`.
     pub(crate) settled: AtomicU64,
+    /// The file's size at the last look.
+    pub(crate) file_bytes: AtomicU64,
     /// Bytes of the run that were asked to leave it and of which that is not known.
     pub(crate) asked: AtomicU64,
 }
