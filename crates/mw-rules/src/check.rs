@@ -66,7 +66,7 @@ fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
     let counters = for_everybody.into_iter().chain(for_some).flatten();
     let failed = skipped.iter().map(|rule| &rule.missing);
     let failed: Vec<_> = failed.filter(|missing| missing.absence != Absence::Absent).collect();
-    let is_most = failed.len() * 2 > rules();
+    let is_most = failed.len() > rules() / 2;
     let hidden = failed.into_iter().filter(|m| is_most || m.absence == Absence::Masked);
     let mut unchecked: Vec<Missing> = Vec::new();
     for missing in counters.chain(hidden) {
