@@ -12,7 +12,7 @@
 use crate::collector::{cgroup, mounts, sysctl};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source};
-use mw_model::{Look, Missing, OriginKind, Sample, Sysctl};
+use mw_model::{Absence, Look, Missing, OriginKind, Sample, Sysctl};
 use mw_proc::vmstat::Vmstat;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -262,7 +262,7 @@ impl<W: Write> Archive<W> {
     }
 
     fn skip(&mut self, missing: Missing) -> io::Result<()> {
-        if missing.absence == mw_model::Absence::Skipped {
+        if matches!(missing.absence, Absence::Skipped | Absence::Masked) {
             self.captured.missing.push(missing);
         }
         Ok(())

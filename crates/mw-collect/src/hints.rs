@@ -1,5 +1,6 @@
 //! What a failed look means, and what would make it work.
 
+use crate::masked;
 use mw_model::{Missing, OriginKind};
 use rustix::io::Errno;
 
@@ -19,8 +20,24 @@ const HINTS: &[(&str, &str)] = &[
     ("/proc/buddyinfo", "readable by root alone on hardened kernels"),
 ];
 
+/// Why a file of the running machine cannot be seen, where another mount hides it.
+fn masked_in(path: &str, kind: OriginKind) -> Option<String> {
+    if kind == OriginKind::Live { masked::why(path) } else { None }
+}
+
+/// What was come to but is not what the kernel has there, or is empty.
+pub(crate) fn not_there(missing: Missing, kind: OriginKind) -> Missing {
+    match masked_in(&missing.what, kind) {
+        Some(why) => Missing::masked(missing.what, why),
+        None => missing,
+    }
+}
+
 /// Turns an error of open or read into the way in which the file is missing.
 pub(crate) fn missing(path: &str, errno: Errno, kind: OriginKind) -> Missing {
+    if let Some(why) = masked_in(path, kind) {
+        return Missing::masked(path, why);
+    }
     let hint = HINTS.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, hint)| *hint);
     match (errno, kind) {
         (Errno::NOENT | Errno::NOTDIR, OriginKind::Tree) => {

@@ -9,6 +9,7 @@ pub mod capture;
 mod collector;
 mod disks;
 mod hints;
+mod masked;
 mod own;
 pub mod probe;
 mod redact;

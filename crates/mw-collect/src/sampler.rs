@@ -60,7 +60,7 @@ impl Held {
         if let Look::Seen(value) = look
             && let Err(error) = parse(value, buffer)
         {
-            *look = Look::Missing(malformed(&self.path, &error));
+            *look = Look::Missing(malformed(&self.path, &error, kind));
         }
     }
 }

@@ -139,8 +139,13 @@ impl Source {
         let stat = rustix::fs::fstat(&file).map_err(|e| hints::missing(path, e, self.kind))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(file),
-            _ => Err(Missing::failed(path, "not a regular file")),
+            _ => Err(self.not_there(Missing::failed(path, "not a regular file"))),
         }
+    }
+
+    /// What was come to but is not what the kernel has there: another mount may hide that.
+    pub(crate) fn not_there(&self, missing: Missing) -> Missing {
+        hints::not_there(missing, self.kind)
     }
 
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -179,7 +184,7 @@ impl Source {
         parser: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<T, Missing> {
         let bytes = self.read(path)?;
-        parser(&bytes).map_err(|error| malformed(path, &error))
+        parser(&bytes).map_err(|error| malformed(path, &error, self.kind))
     }
 
     /// [`Source::parse`] as a look.
@@ -224,8 +229,8 @@ impl Source {
 }
 
 /// A file that was read but not understood.
-pub(crate) fn malformed(path: &str, error: &ParseError) -> Missing {
-    Missing::failed(path, error.to_string())
+pub(crate) fn malformed(path: &str, error: &ParseError, kind: OriginKind) -> Missing {
+    hints::not_there(Missing::failed(path, error.to_string()), kind)
 }
 
 /// A read that did not work out.

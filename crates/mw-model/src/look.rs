@@ -1,4 +1,4 @@
-//! The outcome of looking at one thing: seen, or one of three ways of not being seen.
+//! The outcome of looking at one thing: seen, or one of the ways of not being seen.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Missing {
     pub why: String,
 }
 
-/// The three ways of not being seen.
+/// The ways of not being seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -38,6 +38,8 @@ pub enum Absence {
     Skipped,
     /// It was there, and reading or understanding it failed.
     Failed,
+    /// This kernel may have it, but another mount hides it.
+    Masked,
 }
 
 impl fmt::Display for Missing {
@@ -62,6 +64,11 @@ impl Missing {
     /// A thing that could not be read or understood.
     pub fn failed(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { absence: Absence::Failed, what: what.into(), why: why.into() }
+    }
+
+    /// A thing that another mount hides.
+    pub fn masked(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { absence: Absence::Masked, what: what.into(), why: why.into() }
     }
 }
 

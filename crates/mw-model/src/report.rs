@@ -1,6 +1,6 @@
 //! What `check` says: the whole of it, for every output format.
 
-use crate::{CallerLimit, Finding, Missing, Preflight, Severity};
+use crate::{Answer, CallerLimit, Finding, Missing, Preflight, Severity};
 use serde::Serialize;
 
 /// The version of the JSON form of [`Report`]; it goes up when a consumer could break.
@@ -22,6 +22,9 @@ pub struct Report {
     pub taken_unix_ms: Option<u64>,
     /// The answer in one line.
     pub verdict: String,
+    /// What a check of this machine must see and could not: with any of it, the answer is that the
+    /// machine could not be checked.
+    pub unchecked: Vec<Missing>,
     /// The worst finding's severity; absent when nothing was found.
     pub worst: Option<Severity>,
     /// Memory of the machine in bytes.
@@ -42,6 +45,18 @@ pub struct Report {
     pub quiet: Vec<String>,
     /// Rules that could not look.
     pub skipped: Vec<SkippedRule>,
+}
+
+impl Report {
+    /// Whether the answer is that the machine could not be checked: too much of it is hidden, and
+    /// what was seen does not settle the answer either.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        let refused = self.preflight.as_ref().is_some_and(|p| p.answer == Answer::No);
+        let is_settled = refused || self.worst == Some(Severity::Critical);
+        let is_blind = self.findings.is_empty() && self.quiet.is_empty();
+        is_blind || (!self.unchecked.is_empty() && !is_settled)
+    }
 }
 
 /// A rule that could not look, and why.

@@ -14,13 +14,13 @@ pub enum State {
     Warning = 1,
     /// A critical finding, or a request that is refused.
     Critical = 2,
-    /// Nothing could be looked at.
+    /// The machine could not be checked.
     Unknown = 3,
 }
 
 /// The state of a report.
 pub fn state(report: &Report) -> State {
-    if report.findings.is_empty() && report.quiet.is_empty() {
+    if report.is_unknown() {
         return State::Unknown;
     }
     let findings = match report.worst {
@@ -38,13 +38,15 @@ pub fn state(report: &Report) -> State {
 
 /// The plugin output.
 pub fn report(report: &Report) -> String {
-    let word = match state(report) {
+    let state = state(report);
+    let word = match state {
         State::Ok => "OK",
         State::Warning => "WARNING",
         State::Critical => "CRITICAL",
         State::Unknown => "UNKNOWN",
     };
-    let answer = report.preflight.as_ref().map_or(&report.verdict, |p| &p.summary);
+    let preflight = report.preflight.as_ref().filter(|_| state != State::Unknown);
+    let answer = preflight.map_or(&report.verdict, |preflight| &preflight.summary);
     let mut out = format!("MEMWRIGHT {word} - {}", without_bar(answer));
     let perfdata = perfdata(report);
     if !perfdata.is_empty() {

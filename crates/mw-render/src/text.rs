@@ -52,11 +52,17 @@ struct Page {
 pub fn report(report: &Report, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
     let mut page = Page { layout, text: String::new() };
+    let is_unknown = report.is_unknown();
+    if is_unknown {
+        page.verdict(report);
+    }
     if let Some(preflight) = &report.preflight {
         page.preflight(preflight);
         page.heading("this machine");
     }
-    page.verdict(report);
+    if !is_unknown {
+        page.verdict(report);
+    }
     page.remedies(&report.findings);
     for finding in &report.findings {
         page.finding(finding);
@@ -94,6 +100,7 @@ impl Page {
 
     fn verdict(&mut self, report: &Report) {
         let style = match report.worst {
+            _ if report.is_unknown() => colour(Severity::Warning),
             None | Some(Severity::Note) => AnsiColor::Green,
             Some(severity) => colour(severity),
         };

@@ -2,8 +2,8 @@
 
 use crate::RULES;
 use mw_model::{
-    Finding, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity, SkippedRule, Window, caller,
-    derived, format_bytes,
+    Absence, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
+    SkippedRule, Window, caller, derived, format_bytes,
 };
 
 /// Looks for every hazard of the catalogue.
@@ -37,6 +37,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
         kernel: origin.kernel.map(|version| version.to_string()),
         taken_unix_ms: origin.taken_unix_ms,
         verdict: String::new(),
+        unchecked: unchecked(window, &skipped),
         worst: findings.first().map(|finding| finding.severity),
         memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
         ready_bytes,
@@ -49,6 +50,51 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
     };
     report.verdict = verdict(&report);
     report
+}
+
+/// What the running machine hides of itself that a check cannot do without: what another mount
+/// hides from a rule, and the counters that every kernel has. A rule that a kernel has no use for is
+/// none of it, nor is what this user may not read, unless it is most of the rules.
+fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
+    if window.now.origin.kind != OriginKind::Live {
+        return Vec::new();
+    }
+    let sample = &window.now.sample;
+    let for_everybody = [sample.meminfo.missing(), sample.vmstat.missing()];
+    let for_some = [sample.zoneinfo.missing(), sample.buddyinfo.missing()];
+    let for_some = for_some.map(|m| m.filter(|missing| missing.absence != Absence::Skipped));
+    let counters = for_everybody.into_iter().chain(for_some).flatten();
+    let failed = skipped.iter().map(|rule| &rule.missing);
+    let failed: Vec<_> = failed.filter(|missing| missing.absence != Absence::Absent).collect();
+    let is_most = failed.len() > rules() / 2;
+    let hidden = failed.into_iter().filter(|m| is_most || m.absence == Absence::Masked);
+    let mut unchecked: Vec<Missing> = Vec::new();
+    for missing in counters.chain(hidden) {
+        if !unchecked.contains(missing) {
+            unchecked.push(missing.clone());
+        }
+    }
+    unchecked
+}
+
+/// How many rules look for a hazard.
+fn rules() -> usize {
+    RULES.iter().filter(|rule| rule.has_hazard()).count()
+}
+
+/// Why the machine could not be checked, each reason once.
+fn not_checked(unchecked: &[Missing]) -> String {
+    let mut reasons: Vec<String> = Vec::new();
+    for missing in unchecked {
+        let reason = match missing.absence {
+            Absence::Masked => missing.why.clone(),
+            _ => missing.to_string(),
+        };
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    format!("could not be checked: {}", reasons.join("; "))
 }
 
 /// The answer in one line.
@@ -77,12 +123,15 @@ fn verdict(report: &Report) -> String {
         0 => String::new(),
         1 => "; 1 rule could not look".to_owned(),
         count => {
-            let all = RULES.iter().filter(|rule| rule.has_hazard()).count();
-            format!("; {count} of {all} rules could not look")
+            format!("; {count} of {} rules could not look", rules())
         }
     };
     let blind = format!("{undetermined}{blind}");
     match report.worst {
+        worst if !report.unchecked.is_empty() && worst != Some(Severity::Critical) => {
+            let counts = if counts.is_empty() { counts } else { format!("; {counts}") };
+            format!("{}{counts}{blind}", not_checked(&report.unchecked))
+        }
         None => format!("ready: {room}, and nothing found that stalls it{blind}"),
         Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),
         Some(Severity::Warning) => format!("may stall under load: {counts}; {room}{blind}"),

@@ -110,8 +110,8 @@ fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
     let refused = report.preflight.as_ref().is_some_and(|p| p.answer == Answer::No);
     let found = report.worst.is_some_and(|worst| fail_on.is_reached_by(worst));
     match () {
-        () if report.findings.is_empty() && report.quiet.is_empty() => Exit::CouldNotLook,
         () if found || refused => Exit::Findings,
+        () if report.is_unknown() => Exit::CouldNotLook,
         () => Exit::Fine,
     }
 }

@@ -18,6 +18,8 @@ use std::path::Path;
 /// What was found before or after.
 struct Look {
     findings: Vec<Finding>,
+    /// Why the machine could not be checked, where it could not.
+    unknown: Option<String>,
     /// Rules that could not look.
     blind: BTreeSet<String>,
 }
@@ -60,6 +62,13 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
         let exit = if error.is_privilege() { Exit::Refused } else { Exit::CouldNotLook };
         Failure::new(exit, with_sudo(exit, args, &error))
     })?;
+    if let Some(verdict) = before.unknown
+        && named.is_empty()
+        && plan.is_empty()
+        && !args.persist
+    {
+        return Err(Failure::new(Exit::CouldNotLook, verdict));
+    }
     let mut outcome = Outcome {
         dry_run: args.dry_run,
         applied: Applied::default(),
@@ -88,8 +97,9 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
 fn look() -> Result<Look, Failure> {
     let opened = open(None)?;
     let report = mw_rules::check(&mw_collect::window(&opened.source), None);
+    let unknown = report.is_unknown().then_some(report.verdict);
     let blind = report.skipped.into_iter().map(|skipped| skipped.rule).collect();
-    Ok(Look { findings: report.findings, blind })
+    Ok(Look { findings: report.findings, blind, unknown })
 }
 
 /// The findings to mend: of the named rules, or all whose remedy needs no name.

@@ -226,7 +226,7 @@ impl Hierarchy {
         let missing = source.open(&members).err()?;
         let why = match missing.absence {
             Absence::Absent => "another mount hides it".to_owned(),
-            Absence::Skipped | Absence::Failed => missing.why,
+            Absence::Skipped | Absence::Failed | Absence::Masked => missing.why,
         };
         let why = format!("{NOT_DETERMINED}: {why}");
         (source.kind() == OriginKind::Live).then(|| Missing::skipped(members, why))

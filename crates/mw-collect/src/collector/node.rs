@@ -18,7 +18,7 @@ pub(crate) fn collect(source: &Source) -> Result<Vec<Node>, Missing> {
         .take(MAX_NODES)
         .collect();
     if ids.is_empty() {
-        return Err(Missing::absent(DIR, "no node in it"));
+        return Err(source.not_there(Missing::absent(DIR, "no node in it")));
     }
     ids.sort_unstable();
     Ok(ids.into_iter().map(|id| node(source, id)).collect())

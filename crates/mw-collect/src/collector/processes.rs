@@ -25,7 +25,7 @@ pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
     let mut pids: Vec<u32> =
         source.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     if pids.is_empty() {
-        return Err(Missing::absent("/proc/PID", "no process in it"));
+        return Err(source.not_there(Missing::absent("/proc/PID", "no process in it")));
     }
     let kernel = kernel_threads(source);
     pids.retain(|pid| !kernel.contains(pid));
