@@ -174,6 +174,163 @@ fn a_table_that_is_wrong_changes_nothing_for_programs_and_is_said() {
     assert!(!text.contains("Running programs"), "{text}");
 }
 
+/// Commands of the user "nobody", who holds what it locks until the script ends.
+const NOBODY: &str = r#"
+nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+hold() {
+    rm -f held && mkfifo held
+    nobody flock "$1" sh -c 'echo held; exec sleep 600' >held 2>&1 &
+    read said <held
+    echo "nobody: $1: $said"
+}
+attempt() {
+    status=0
+    timeout 10 "$MEMWRIGHT" "$@" 2>&1 || status=$?
+    echo "exit $status"
+}
+"#;
+
+#[test]
+fn a_directory_of_another_user_makes_root_publish_nothing() {
+    let Some(output) = play(&format!(
+        "{NOBODY}
+         mkdir -p d /run/memwright
+         echo 'root:$6$hash' >secret; chmod 600 secret
+         ln -s $PWD/secret /run/memwright/iotunetab
+         chown -h 65534 /run/memwright /run/memwright/iotunetab
+         attempt iotune set d discovered_direct_iosz=64k
+         nobody cat /run/memwright/iotunetab || :
+         chown 0 /run/memwright
+         attempt iotune set d discovered_direct_iosz=64k
+         attempt iotune show
+         rm /run/memwright/iotunetab
+         touch /run/memwright/iotunetab; chown 65534 /run/memwright/iotunetab
+         attempt iotune show
+         rm /run/memwright/iotunetab
+         chmod 775 /run/memwright
+         attempt iotune save
+         chmod 755 /run/memwright
+         attempt iotune save
+         mv /etc/memwright /etc/elsewhere; ln -s elsewhere /etc/memwright
+         attempt iotune save"
+    )) else {
+        return;
+    };
+    let text = out(&output);
+    assert!(!text.contains("hash"), "{text}");
+    let refusals: Vec<&str> = text.lines().filter(|line| line.starts_with("memwright: ")).collect();
+    let reasons = [
+        "/run/memwright: user 65534 owns it",
+        "/run/memwright/iotunetab: it is a symbolic link",
+        "/run/memwright/iotunetab: it is a symbolic link",
+        "/run/memwright/iotunetab: user 65534 owns it",
+        "/run/memwright: others may write it (mode 0775)",
+        "/etc/memwright: it is a symbolic link",
+    ];
+    assert_eq!(refusals.len(), reasons.len(), "{text}");
+    for (refusal, reason) in refusals.iter().zip(reasons) {
+        assert!(refusal.contains(reason), "{reason}: {text}");
+    }
+    assert_eq!(text.matches("exit 3").count(), reasons.len(), "{text}");
+    assert_eq!(text.matches("exit 0").count(), 1, "{text}");
+}
+
+#[test]
+fn programs_ignore_a_table_of_another_user() {
+    let Some(output) = play(
+        "mkdir -p d /run/memwright
+         echo \"$PWD/d discovered_direct_iosz=64k\" >/run/memwright/iotunetab
+         chown 65534 /run/memwright/iotunetab
+         program; feed 8
+         chown 0 /run/memwright/iotunetab
+         memwright iotune show
+         exec 3>&-; wait $dd",
+    ) else {
+        return;
+    };
+    let text = out(&output);
+    assert!(text.contains("/d discovered_direct_iosz=64k"), "{text}");
+    assert!(!text.contains("Running programs"), "{text}");
+}
+
+#[test]
+fn a_lock_of_another_user_stops_nobody() {
+    let Some(output) = play(&format!(
+        "{NOBODY}
+         mkdir -p d
+         attempt iotune set d discovered_direct_iosz=64k
+         for file in /run/memwright /run/memwright/*; do hold $file; done
+         attempt iotune set d discovered_direct_iosz=128k
+         stat -c '%n %a %u' /run/memwright/*.lock
+         chmod 666 /run/memwright/*.lock
+         attempt iotune set d discovered_direct_iosz=256k
+         stat -c '%n %a %u' /run/memwright/*.lock"
+    )) else {
+        return;
+    };
+    let text = out(&output);
+    assert!(text.contains("nobody: /run/memwright: held"), "{text}");
+    assert!(text.contains("nobody: /run/memwright/iotunetab: held"), "{text}");
+    assert_eq!(text.matches("exit 0").count(), 3, "{text}");
+    assert_eq!(text.matches("/run/memwright/iotunetab.lock 600 0").count(), 2, "{text}");
+}
+
+/// A library with the name and the page of the real one, whose numbers and name are chosen to harm.
+const HOSTILE: &str = r#"
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static struct {
+    char magic[16];
+    unsigned long process, floor, slots[64][4], unverified[64];
+} page __attribute__((aligned(4096))) = { "memwright-iotuna" };
+__attribute__((constructor)) static void begin(void) {
+    unsigned long key = 0xcbf29ce484222325;
+    for (const char *c = getenv("KEY_OF"); *c; c++) key = (key ^ (unsigned char)*c) * 0x100000001b3;
+    page.process = getpid();
+    for (int at = 0; at < 64; at++) {
+        page.slots[at][0] = at % 2 ? 0xcbf29ce484222325 : key | 1;
+        for (int number = 1; number < 4; number++) page.slots[at][number] = -1ul;
+        page.unverified[at] = -1ul;
+    }
+    prctl(PR_SET_NAME, "\033[2Ja\nb (1)");
+    write(1, "ready\n", 6);
+}
+"#;
+
+#[test]
+fn hostile_numbers_and_names_are_shown_and_do_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, library) = (dir.path().join("hostile.c"), dir.path().join("hostile.so"));
+    fs::write(&source, HOSTILE).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]);
+    assert!(compiler.status().unwrap().success());
+    let Some(output) = play(&format!(
+        "{NOBODY}
+         mkdir -p d /run/hostile
+         memwright iotune set d discovered_direct_iosz=64k
+         install {} /run/hostile/libmemwright_preload.so
+         mkfifo ready
+         export KEY_OF=$PWD/d
+         for one in 1 2; do
+             nobody env LD_PRELOAD=/run/hostile/libmemwright_preload.so sleep 600 >ready &
+             read said <ready
+         done
+         attempt iotune show
+         attempt iotune show --json",
+        library.display()
+    )) else {
+        return;
+    };
+    let text = out(&output);
+    assert_eq!(text.matches("exit 0").count(), 2, "{text}");
+    assert!(text.contains("by running programs: 16384.0 PiB uncached"), "{text}");
+    assert!(text.contains("  \\u{1b}[2Ja\\u{a}b (1) ("), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    assert!(text.contains("\"cached_bytes\": 18446744073709551615"), "{text}");
+}
+
 #[test]
 fn what_is_asked_wrongly_is_said_and_changes_nothing() {
     let memwright = |args: &[&str]| {

@@ -1,6 +1,7 @@
 //! Temporary folders. One is removed when it is dropped; what a killed process has left is removed
 //! by the next one that works in the same place.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -22,14 +23,23 @@ pub(crate) fn new() -> Result<TempDir, LabError> {
     new_in(&std::env::temp_dir())
 }
 
-/// Removes the folders whose owners are gone. One that cannot be removed is no harm here.
+/// Removes this user's folders whose processes are gone. One that cannot be removed is no harm here.
 fn sweep(parent: &Path) {
     for entry in parent.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if owner(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        let is_left =
+            || owner(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        if is_left() && is_own_folder(&entry.path()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Whether a path is a folder of this user: not a symbolic link, and nobody else's, whose processes
+/// may have numbers in a namespace of their own.
+fn is_own_folder(path: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == user)
 }
 
 fn owner(name: &str) -> Option<u32> {
@@ -52,5 +62,23 @@ mod tests {
         assert!(dir.path().exists());
         assert!(!path(".memwright-lab-4294967295-x").exists());
         assert!(path(".memwright-lab-1-x").exists() && path("memwright").exists());
+    }
+
+    #[test]
+    fn folders_of_other_users_and_links_stay() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = |name: &str| parent.path().join(name);
+        let link = path(".memwright-lab-4294967295-link");
+        std::fs::create_dir(path("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(path("elsewhere"), &link).unwrap();
+        let others = path(".memwright-lab-4294967295-others");
+        std::fs::create_dir(&others).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&others, Some(65534), None).unwrap();
+        }
+        sweep(parent.path());
+        assert!(link.is_symlink() && path("elsewhere").exists());
+        assert_eq!(others.exists(), is_root);
     }
 }

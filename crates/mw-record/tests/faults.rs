@@ -5,11 +5,12 @@
 mod common;
 
 use common::{EVER, START_MS, all, is_unbroken, names, offer, row, start, wait_for};
-use mw_record::{RecordError, Recording};
+use mw_record::{RecordError, Recording, Retention, Writer};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -340,4 +341,32 @@ fn read_only_media_can_be_read() {
     mount_remount(disk.dir.path(), MountFlags::RDONLY, "").unwrap();
     assert_eq!(all(&Recording::open(&killed).unwrap()).rows(), rows);
     assert_eq!(all(&Recording::open(&closed).unwrap()).rows(), 5);
+}
+
+#[test]
+fn nobody_else_can_lock_a_recording() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let lock = dir.path().join("recording.db-writer");
+    let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o7777;
+    drop(start(&path));
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    drop(start(&path));
+    assert_eq!(mode(), 0o600);
+
+    let refused = |why: &str| {
+        let error = Writer::start(&path, &common::host(), Retention::default()).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&lock, Some(65534), None).unwrap();
+        refused("user 65534 owns it; remove it");
+    }
+    fs::remove_file(&lock).unwrap();
+    let other = dir.path().join("other");
+    fs::write(&other, "of somebody").unwrap();
+    std::os::unix::fs::symlink(&other, &lock).unwrap();
+    refused("it is a symbolic link; remove it");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody");
 }

@@ -13,8 +13,8 @@
 //! its sync, nothing was done on its account, and the next append cuts it off. A bad line anywhere
 //! else is damage: `changes` shows the others, `fix` and `undo` refuse.
 //!
-//! **One at a time.** Who changes anything holds an exclusive `flock` on the state directory; the
-//! kernel drops it when its holder dies. Reading takes no lock.
+//! **One at a time.** Who changes anything holds an exclusive `flock` on `journal.lock`, which nobody
+//! else can open; the kernel drops it when its holder dies. Reading takes no lock.
 //!
 //! **Versions.** Every record carries the version of its format. A reader refuses records of a newer
 //! one, reads all older ones, and never rewrites any.
@@ -35,6 +35,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub const STATE_DIR: &str = "/var/lib/memwright";
 /// The journal's name in the state directory.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
+/// The name of the lock's file in the state directory.
+const LOCK_FILE: &str = "journal.lock";
 /// Length of the journal at which nothing more is planned.
 pub const JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How long to wait for another memwright by default.
@@ -207,9 +209,10 @@ pub struct Journal {
     /// Opened at the first append, so that a state directory gone read-only does not keep anybody
     /// from taking a change back.
     file: Option<File>,
-    /// The state directory, whose owner was checked; it holds the lock. The journal is opened in
-    /// it: what lies at its path may be another directory by then.
+    /// The state directory, whose owner was checked. The journal is opened in it: what lies at its
+    /// path may be another directory by then.
     dir: File,
+    _lock: File,
 }
 
 impl Journal {
@@ -220,9 +223,12 @@ impl Journal {
     /// written by others, or the journal cannot be read.
     pub fn lock(state_dir: &Path, wait: Duration) -> Result<Self, JournalError> {
         make_state_dir(state_dir)?;
-        let dir = lock_dir(state_dir, wait)?;
+        let dir = open_dir(state_dir, OFlags::RDONLY)
+            .map_err(|errno| JournalError::new("lock", state_dir, errno.into()))?;
+        check_owner(state_dir, &dir)?;
+        let lock = lock_in(&dir, state_dir, wait)?;
         let history = History::read_in(&dir, state_dir)?;
-        Ok(Self { state_dir: state_dir.to_owned(), history, file: None, dir })
+        Ok(Self { state_dir: state_dir.to_owned(), history, file: None, dir, _lock: lock })
     }
 
     /// What the journal says.
@@ -337,33 +343,70 @@ fn open_dir(path: &Path, access: OFlags) -> rustix::io::Result<File> {
     rustix::fs::open(path, flags, Mode::empty()).map(File::from)
 }
 
-fn lock_dir(path: &Path, wait: Duration) -> Result<File, JournalError> {
-    let fail = |error| JournalError::new("lock", path, error);
-    let dir = open_dir(path, OFlags::RDONLY).map_err(|errno| fail(errno.into()))?;
-    check_owner(path, &dir)?;
+/// Holds the lock of a state directory, whose path is for messages.
+fn lock_in(dir: &File, path: &Path, wait: Duration) -> Result<File, JournalError> {
+    let fail = |errno: Errno| JournalError::new("lock", path, errno.into());
+    let file = match open_lock(dir, path) {
+        // Without the file a full or read-only disk keeps nobody from taking a change back.
+        Err(JournalError::NoSpace { .. }) => dir.try_clone(),
+        Err(JournalError::Io { source, .. })
+            if Errno::from_io_error(&source) == Some(Errno::ROFS) =>
+        {
+            dir.try_clone()
+        }
+        opened => Ok(opened?),
+    };
+    let file = file.map_err(|error| JournalError::new("lock", path, error))?;
     let start = Instant::now();
     loop {
-        match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(dir),
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK | Errno::INTR) if start.elapsed() < wait => {
                 std::thread::sleep(LOCK_POLL.min(wait));
             }
             Err(Errno::WOULDBLOCK | Errno::INTR) => {
                 return Err(JournalError::Busy { path: path.to_owned(), waited_s: wait.as_secs() });
             }
-            Err(errno) => return Err(fail(errno.into())),
+            Err(errno) => return Err(fail(errno)),
         }
     }
+}
+
+/// Opens the lock's file, which is made where it does not exist. Nobody else can open it, and so
+/// nobody else can lock it.
+fn open_lock(dir: &File, state_dir: &Path) -> Result<File, JournalError> {
+    let path = state_dir.join(LOCK_FILE);
+    let fail = |errno: Errno| JournalError::new("lock", &path, errno.into());
+    let private = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(dir, LOCK_FILE, flags, private) {
+        Err(Errno::NOENT) => rustix::fs::openat(dir, LOCK_FILE, flags | OFlags::CREATE, private),
+        opened => opened,
+    };
+    let file = File::from(file.map_err(fail)?);
+    let stat = rustix::fs::fstat(&file).map_err(fail)?;
+    let (owner, mode) = (stat.st_uid, stat.st_mode & 0o7777);
+    if !is_own(owner) {
+        return Err(JournalError::Unsafe { path, mode, owner });
+    }
+    if mode != private.as_raw_mode() {
+        // On a read-only disk it stays as it is.
+        let _ = rustix::fs::fchmod(&file, private);
+    }
+    Ok(file)
 }
 
 fn check_owner(path: &Path, dir: &File) -> Result<(), JournalError> {
     let meta = dir.metadata().map_err(|error| JournalError::new("read", path, error))?;
     let (mode, owner) = (meta.mode() & 0o7777, meta.uid());
-    let own = owner == rustix::process::geteuid().as_raw() || owner == 0;
-    if own && mode & 0o022 == 0 {
+    if is_own(owner) && mode & 0o022 == 0 {
         return Ok(());
     }
     Err(JournalError::Unsafe { path: path.to_owned(), mode, owner })
+}
+
+fn is_own(owner: u32) -> bool {
+    owner == rustix::process::geteuid().as_raw() || owner == 0
 }
 
 pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {

@@ -522,3 +522,38 @@ fn a_directory_that_is_exchanged_meanwhile_is_not_read() {
         assert_eq!(newest, 1, "a stranger's journal was read");
     });
 }
+
+#[test]
+fn a_lock_of_another_user_stops_nobody() {
+    if !is_root("a_lock_of_another_user_stops_nobody") {
+        return;
+    }
+    let tree = Tree::new();
+    tree.fix(&[wants("a", SWAPPINESS, "1")], false).unwrap();
+    for path in [tree.base().to_owned(), tree.state()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let lock = tree.state().join("journal.lock");
+    for (path, is_held) in [(tree.state(), true), (lock.clone(), false)] {
+        let mut holder = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "flock"])
+            .arg(path)
+            .args(["sh", "-c", "echo held; exec sleep 60"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 5];
+        let read = std::io::Read::read(&mut holder.stdout.take().unwrap(), &mut said).unwrap();
+        let locked = Journal::lock(&tree.state(), Duration::from_millis(200));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert_eq!(read > 0, is_held);
+        locked.unwrap();
+    }
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o666)).unwrap();
+    Journal::lock(&tree.state(), PATIENCE).unwrap();
+    assert_eq!(fs::metadata(&lock).unwrap().permissions().mode() & 0o7777, 0o600);
+    std::os::unix::fs::chown(&lock, Some(65534), None).unwrap();
+    let error = Journal::lock(&tree.state(), PATIENCE).unwrap_err();
+    assert!(matches!(error, JournalError::Unsafe { owner: 65534, .. }), "{error}");
+}

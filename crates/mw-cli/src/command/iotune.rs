@@ -1,5 +1,6 @@
 //! `memwright iotune`: discovered direct I/O per path, shown, set and saved.
 
+mod directory;
 mod programs;
 mod show;
 mod tables;

@@ -38,8 +38,9 @@ pub(super) fn all() -> Vec<Program> {
                 }
                 seen
             });
-            let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-            Some(Program { id, name: name.trim().to_owned(), seen })
+            let name = std::fs::read(format!("/proc/{id}/comm")).unwrap_or_default();
+            let name = String::from_utf8_lossy(&name).trim().to_owned();
+            Some(Program { id, name, seen })
         })
         .collect()
 }
@@ -49,7 +50,7 @@ pub(super) fn tell() -> (usize, usize) {
     let both = |id| place(id, OpenOptions::new().read(true).write(true));
     let told = ids().into_iter().filter_map(both).map(|place| {
         let Place { memory, at, .. } = place?;
-        memory.write_all_at(&READ_AGAIN.to_ne_bytes(), at + FLOOR_OFFSET as u64)
+        memory.write_all_at(&READ_AGAIN.to_ne_bytes(), at.saturating_add(FLOOR_OFFSET as u64))
     });
     told.fold((0, 0), |(told, deaf), done| match done {
         Ok(()) => (told + 1, deaf),
@@ -86,7 +87,7 @@ fn place(id: u32, how: &OpenOptions) -> Option<std::io::Result<Place>> {
     let find = || {
         let memory = how.open(format!("/proc/{id}/mem"))?;
         let mut page = vec![0; PAGE_BYTES];
-        for at in (from..to.min(from + DATA_MAX_BYTES)).step_by(PAGE_BYTES) {
+        for at in (from..to.min(from.saturating_add(DATA_MAX_BYTES))).step_by(PAGE_BYTES) {
             memory.read_exact_at(&mut page, at)?;
             if page.starts_with(&MAGIC) {
                 return Ok(Place { memory, at, page });

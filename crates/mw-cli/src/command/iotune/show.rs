@@ -5,7 +5,7 @@ use super::tables::{self, Table};
 use crate::command::print_json;
 use crate::{Exit, Failure, terminal};
 use mw_iotune::{LIVE, SAVED, SeenSlot, Setting};
-use mw_model::format_bytes;
+use mw_model::{format_bytes, visible};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -138,19 +138,21 @@ fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
         did.collect::<Vec<_>>()
     };
     let all = programs.iter().flat_map(of_program);
-    all.filter(|did| did.cached_bytes + did.uncached_bytes > 0).collect()
+    all.filter(|did| did.cached_bytes > 0 || did.uncached_bytes > 0).collect()
 }
 
 fn row(path: &str, setting: &Setting, saved: &Table, did: &[Did]) -> Row {
     let source = if saved.get(path) == Some(*setting) { Source::Saved } else { Source::Set };
     let at = || did.iter().filter(|did| did.path.as_deref() == Some(path));
+    // The numbers are what programs say: of any user, and whatever they like.
+    let sum = |bytes: fn(&Did) -> u64| at().map(bytes).fold(0, u64::saturating_add);
     Row {
         path: path.to_owned(),
         discovered_direct_iosz: setting.size,
         discovered_direct_reads: setting.reads,
         source,
-        cached_bytes: at().map(|did| did.cached_bytes).sum(),
-        uncached_bytes: at().map(|did| did.uncached_bytes).sum(),
+        cached_bytes: sum(|did| did.cached_bytes),
+        uncached_bytes: sum(|did| did.uncached_bytes),
     }
 }
 
@@ -163,7 +165,7 @@ fn text(shown: &Shown) -> String {
             Source::Set => "until the next reboot",
             Source::Saved => "saved",
         };
-        let _ = writeln!(text, "  {} {setting}   ({source})", row.path);
+        let _ = writeln!(text, "  {} {setting}   ({source})", visible::line(&row.path));
         let (cached, uncached) = (format_bytes(row.cached_bytes), format_bytes(row.uncached_bytes));
         let _ = writeln!(text, "     by running programs: {uncached} uncached, {cached} cached");
     }
@@ -172,8 +174,8 @@ fn text(shown: &Shown) -> String {
     }
     for did in &shown.programs {
         let (cached, uncached) = (format_bytes(did.cached_bytes), format_bytes(did.uncached_bytes));
-        let at = did.path.as_deref().unwrap_or("--direct-io");
-        let (pid, name) = (did.pid, &did.program);
+        let at = visible::line(did.path.as_deref().unwrap_or("--direct-io"));
+        let (pid, name) = (did.pid, visible::line(&did.program));
         let size = format_bytes(did.discovered_direct_iosz);
         let _ = writeln!(
             text,
@@ -193,6 +195,7 @@ fn text(shown: &Shown) -> String {
 fn verdict(shown: &Shown) -> String {
     match (&shown.path, shown.paths.as_slice()) {
         (Some(path), []) => {
+            let path = visible::line(path);
             format!("{path} has no setting: cached, but for programs run with --direct-io.\n")
         }
         (Some(path), [row, ..]) => {
@@ -201,6 +204,7 @@ fn verdict(shown: &Shown) -> String {
                 Some(size) => format!("goes uncached from {} on", format_bytes(size)),
                 None => "has the size of --direct-io".to_owned(),
             };
+            let path = visible::line(path);
             format!("{path} {how}, in programs that have the library, by the setting of:\n")
         }
         (None, []) => "No path has a setting.\n".to_owned(),

@@ -1,14 +1,12 @@
 //! The tables that are in force and saved.
 
+use super::directory::Directory;
 use super::failed;
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
 use mw_iotune::{LIVE, SAVED, Setting, TABLE_MAX_BYTES};
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use std::fs::Permissions;
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// A table, with whatever lines it has: comments, and what is wrong, stay as they are.
@@ -29,20 +27,16 @@ impl Table {
 
     /// What a file says; none where it is not there.
     pub(super) fn read(path: &str) -> Result<Option<Self>, Failure> {
+        let (directory, name) = split(path);
+        let Some(directory) = Directory::open(directory)? else { return Ok(None) };
+        let Some(file) = directory.read(name)? else { return Ok(None) };
         let mut text = Vec::new();
-        let read = std::fs::File::open(path)
-            .and_then(|file| file.take(TABLE_MAX_BYTES as u64 + 1).read_to_end(&mut text));
-        match read {
-            Ok(length) if length > TABLE_MAX_BYTES => {
-                Err(Failure::new(Exit::CouldNotLook, format!("{path}: longer than 16 KiB")))
-            }
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&text);
-                Ok(Some(Self { lines: text.lines().map(str::to_owned).collect() }))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(path, &error)),
+        let read = file.take(TABLE_MAX_BYTES as u64 + 1).read_to_end(&mut text);
+        if read.map_err(|error| failed(path, &error))? > TABLE_MAX_BYTES {
+            return Err(Failure::new(Exit::CouldNotLook, format!("{path}: longer than 16 KiB")));
         }
+        let text = String::from_utf8_lossy(&text);
+        Ok(Some(Self { lines: text.lines().map(str::to_owned).collect() }))
     }
 
     /// The text of the table.
@@ -96,30 +90,14 @@ impl Table {
         if text.len() > TABLE_MAX_BYTES {
             return Err(Failure::new(Exit::Usage, "the table would be longer than 16 KiB"));
         }
-        let Some(dir) = Path::new(path).parent() else { return Ok(()) };
-        let write = || {
-            make(dir)?;
-            let mut file = tempfile::Builder::new()
-                .permissions(Permissions::from_mode(0o644))
-                .tempfile_in(dir)?;
-            file.write_all(text.as_bytes())?;
-            // The umask does not count: programs of others read it.
-            file.as_file().set_permissions(Permissions::from_mode(0o644))?;
-            file.as_file().sync_all()?;
-            file.persist(path).map_err(|error| error.error)?;
-            std::fs::File::open(dir)?.sync_all()
-        };
-        without_interruption(|| write().map_err(|error| failed(path, &error)))
+        let (directory, name) = split(path);
+        without_interruption(|| Directory::make(directory)?.replace(name, &text))
     }
 }
 
-/// Makes a folder that programs of others can read in, whatever the umask.
-fn make(dir: &Path) -> std::io::Result<()> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    std::fs::create_dir_all(dir)?;
-    std::fs::set_permissions(dir, Permissions::from_mode(0o755))
+/// A table's directory, and its name in it.
+fn split(path: &str) -> (&Path, &str) {
+    path.rsplit_once('/').map_or((Path::new("."), path), |(dir, name)| (Path::new(dir), name))
 }
 
 fn is_of(line: &str, path: &str) -> bool {
@@ -127,15 +105,9 @@ fn is_of(line: &str, path: &str) -> bool {
 }
 
 /// Held while a table is changed.
-pub(super) fn lock() -> Result<OwnedFd, Failure> {
-    let dir = Path::new(LIVE).parent().unwrap_or(Path::new("/run"));
-    let lock = || {
-        make(dir)?;
-        let fd = rustix::fs::open(dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        rustix::fs::flock(&fd, FlockOperation::LockExclusive)?;
-        Ok(fd)
-    };
-    lock().map_err(|error: std::io::Error| failed(dir, &error))
+pub(super) fn lock() -> Result<File, Failure> {
+    let (directory, name) = split(LIVE);
+    Directory::make(directory)?.lock(&format!("{name}.lock"))
 }
 
 /// A path as the table has it: as the kernel knows it, without links.
