@@ -121,7 +121,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand run" -l lock -d 'Loc
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l prefault -d 'Populate large memory when it is mapped, in parallel'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io-reads -d 'The same for reads'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool-strict -d 'Refuse what the pool cannot serve: the command does not start without the pool, and its mmap and shmget fail with ENOMEM'
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'Say at exit, on standard error, what was done and how much time that saved, or that nothing was'
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'When the command ends, write one summary to standard error: what was done for it and all that it has started, and how much time that saved, or why nothing was done'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l explain -d 'Say what would be done for the command, and what keeps it from being done; run nothing'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s V -l version -d 'Print version'

@@ -47,6 +47,8 @@ struct Row {
     cached_bytes: u64,
     /// Bytes that they kept out of it.
     uncached_bytes: u64,
+    /// Bytes that were to leave the page cache and of which that is not known.
+    unverified_bytes: u64,
 }
 
 /// Where a setting comes from.
@@ -76,6 +78,8 @@ struct Did {
     cached_bytes: u64,
     /// Bytes that it kept out of it.
     uncached_bytes: u64,
+    /// Bytes that were to leave the page cache and of which that is not known.
+    unverified_bytes: u64,
 }
 
 pub(super) fn run(path: Option<&Path>, json: bool) -> Result<Exit, Failure> {
@@ -133,12 +137,14 @@ fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
                 discovered_direct_iosz: slot.size,
                 cached_bytes: slot.cached,
                 uncached_bytes: slot.uncached,
+                unverified_bytes: slot.unverified,
             })
         });
         did.collect::<Vec<_>>()
     };
     let all = programs.iter().flat_map(of_program);
-    all.filter(|did| did.cached_bytes > 0 || did.uncached_bytes > 0).collect()
+    let bytes = |did: &Did| [did.cached_bytes, did.uncached_bytes, did.unverified_bytes];
+    all.filter(|did| bytes(did).iter().any(|bytes| *bytes > 0)).collect()
 }
 
 fn row(path: &str, setting: &Setting, saved: &Table, did: &[Did]) -> Row {
@@ -153,7 +159,17 @@ fn row(path: &str, setting: &Setting, saved: &Table, did: &[Did]) -> Row {
         source,
         cached_bytes: sum(|did| did.cached_bytes),
         uncached_bytes: sum(|did| did.uncached_bytes),
+        unverified_bytes: sum(|did| did.unverified_bytes),
     }
+}
+
+/// `15 MiB uncached, 1 MiB not verified, 0 B cached`.
+fn transfers(uncached: u64, unverified: u64, cached: u64) -> String {
+    let not_verified = match unverified {
+        0 => String::new(),
+        bytes => format!(", {} not verified", format_bytes(bytes)),
+    };
+    format!("{} uncached{not_verified}, {} cached", format_bytes(uncached), format_bytes(cached))
 }
 
 fn text(shown: &Shown) -> String {
@@ -166,21 +182,18 @@ fn text(shown: &Shown) -> String {
             Source::Saved => "saved",
         };
         let _ = writeln!(text, "  {} {setting}   ({source})", visible::line(&row.path));
-        let (cached, uncached) = (format_bytes(row.cached_bytes), format_bytes(row.uncached_bytes));
-        let _ = writeln!(text, "     by running programs: {uncached} uncached, {cached} cached");
+        let transfers = transfers(row.uncached_bytes, row.unverified_bytes, row.cached_bytes);
+        let _ = writeln!(text, "     by running programs: {transfers}");
     }
     if !shown.programs.is_empty() {
         text += "\nRunning programs:\n";
     }
     for did in &shown.programs {
-        let (cached, uncached) = (format_bytes(did.cached_bytes), format_bytes(did.uncached_bytes));
+        let transfers = transfers(did.uncached_bytes, did.unverified_bytes, did.cached_bytes);
         let at = visible::line(did.path.as_deref().unwrap_or("--direct-io"));
         let (pid, name) = (did.pid, visible::line(&did.program));
         let size = format_bytes(did.discovered_direct_iosz);
-        let _ = writeln!(
-            text,
-            "  {name} ({pid})   {at}, from {size} on: {uncached} uncached, {cached} cached"
-        );
+        let _ = writeln!(text, "  {name} ({pid})   {at}, from {size} on: {transfers}");
     }
     if shown.not_looked_at > 0 {
         let count = shown.not_looked_at;
