@@ -77,7 +77,7 @@ impl Directory {
             // Of one that was killed.
             let _ = rustix::fs::unlinkat(&self.opened, &new, AtFlags::empty());
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            let mut file = File::from(self.open_file(&new, flags, READABLE)?);
+            let mut file = self.open_file(&new, flags, READABLE)?;
             file.write_all(text.as_bytes())?;
             // The umask does not count: programs of others read it.
             rustix::fs::fchmod(&file, READABLE)?;
