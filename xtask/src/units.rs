@@ -11,7 +11,7 @@ const FOLDER: &str = "packaging/systemd";
 const INSTALLED: &str = "/usr/bin/memwright";
 const STAND_IN: &str = "/bin/true";
 
-/// Checks all units and users.
+/// Checks all units, users and temporary files.
 pub(crate) fn run() -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
     for path in shipped()? {
@@ -21,7 +21,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         std::fs::write(&copy, text.replace(INSTALLED, STAND_IN))?;
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("service") => verify(&copy)?,
-            Some("sysusers") => make_users(&copy)?,
+            Some("sysusers") => apply("systemd-sysusers", &[], &copy)?,
+            Some("tmpfiles") => apply("systemd-tmpfiles", &["--create"], &copy)?,
             _ => anyhow::bail!("{}: there is no check for it", path.display()),
         }
     }
@@ -45,13 +46,15 @@ fn verify(unit: &Path) -> anyhow::Result<()> {
     silent(unit, &output.context("systemd-analyze")?)
 }
 
-/// Makes the users in a root of their own.
-fn make_users(file: &Path) -> anyhow::Result<()> {
+/// Makes the users or files in a root of their own.
+fn apply(program: &str, args: &[&str], file: &Path) -> anyhow::Result<()> {
     let root = tempfile::tempdir()?;
-    std::fs::create_dir(root.path().join("etc"))?;
-    let arg = format!("--root={}", root.path().display());
-    let output = Command::new("systemd-sysusers").arg(arg).arg(file).output();
-    let output = output.context("systemd-sysusers")?;
+    for folder in ["etc", "run"] {
+        std::fs::create_dir(root.path().join(folder))?;
+    }
+    let below = format!("--root={}", root.path().display());
+    let output = Command::new(program).args(args).arg(below).arg(file).output();
+    let output = output.with_context(|| program.to_owned())?;
     let said = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "{}: {said}", file.display());
     Ok(())

@@ -53,7 +53,9 @@ impl Readers<'_> {
 }
 
 fn named(dir: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir)
+    let file = tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir);
+    // The name of the temporary file is nobody's concern.
+    file.map_err(|error| error.kind().into())
 }
 
 /// Lets `fill` write the file `path`; `failed` says what becomes of an error of the file itself.
@@ -66,13 +68,12 @@ pub(crate) fn write<T>(
     failed: &dyn Fn(&io::Error) -> Failure,
     fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    if let Some(mut file) = special(path).map_err(|error| failed(&error))? {
-        return fill(&mut file);
-    }
+    let target = match destination(path).map_err(|error| failed(&error))? {
+        Destination::Special(mut file) => return fill(&mut file),
+        Destination::Regular(target) => target,
+    };
     without_interruption(|| {
-        let target = target(path).map_err(|error| failed(&error))?;
-        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let temporary = readers.temporary(dir.unwrap_or(Path::new(".")));
+        let temporary = readers.temporary(target.parent().unwrap_or(Path::new("/")));
         let mut file = temporary.map_err(|error| failed(&error))?;
         let filled = fill(&mut Interruptible(file.as_file_mut()))?;
         file.persist(&target).map_err(|error| failed(&error.error))?;
@@ -90,22 +91,41 @@ pub(crate) fn without_interruption<T>(
     work()
 }
 
-/// What is there under this name and is neither a regular file nor a folder, opened.
-fn special(path: &Path) -> io::Result<Option<File>> {
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() || metadata.is_dir() => Ok(None),
-        Ok(_) => File::options().write(true).open(path).map(Some),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Where what is written goes.
+enum Destination {
+    /// A pipe, a device, or a descriptor of a process such as /dev/stdout: opened.
+    Special(File),
+    /// A file of this name, which is no symbolic link.
+    Regular(PathBuf),
 }
 
-/// The file that the name leads to, so that a symbolic link stays one.
-fn target(path: &Path) -> io::Result<PathBuf> {
-    match path.canonicalize() {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(path.to_owned()),
-        resolved => resolved,
+/// As many symbolic links as the kernel follows (path_resolution(7)).
+const MAX_LINKS: usize = 40;
+
+/// What a name leads to. Symbolic links stay as they are, also those that lead nowhere yet.
+fn destination(path: &Path) -> io::Result<Destination> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = dir.canonicalize()?;
+        let Some(name) = path.file_name() else { return Err(ErrorKind::IsADirectory.into()) };
+        let here = dir.join(name);
+        let metadata = match here.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Destination::Regular(here));
+            }
+            metadata => metadata?,
+        };
+        if metadata.is_symlink() && !dir.starts_with("/proc") {
+            path = dir.join(here.read_link()?);
+        } else if metadata.is_file() || metadata.is_dir() {
+            return Ok(Destination::Regular(here));
+        } else {
+            // Behind what is at /dev/stdout others may have written already.
+            return File::options().append(true).open(here).map(Destination::Special);
+        }
     }
+    Err(rustix::io::Errno::LOOP.into())
 }
 
 /// A file that takes no more once the command is told to end.
@@ -209,5 +229,38 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         hello(&path, Readers::Owner);
         assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn links_stay_also_those_that_lead_nowhere_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("made", &link).unwrap();
+        for _ in 0..2 {
+            hello(&link, Readers::Owner);
+            assert!(link.symlink_metadata().unwrap().is_symlink());
+            assert_eq!(std::fs::read(dir.path().join("made")).unwrap(), b"hello");
+        }
+        let circle = dir.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(filled(&circle, Readers::Owner, |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_descriptor_is_written_to_behind_what_is_there() {
+        use std::os::fd::AsRawFd;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"head ").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("stdout");
+        std::os::unix::fs::symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), &link).unwrap();
+        hello(&link, Readers::Owner);
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(std::io::read_to_string(rewound(file)).unwrap(), "head hello");
+    }
+
+    fn rewound(mut file: File) -> File {
+        std::io::Seek::rewind(&mut file).unwrap();
+        file
     }
 }

@@ -66,6 +66,10 @@ fn point(text: &str) -> Option<Timestamp> {
     if let Ok(timestamp) = text.parse() {
         return Some(timestamp);
     }
+    // With a time zone in brackets, which a local date would pass over.
+    if let Ok(zoned) = text.parse::<Zoned>() {
+        return Some(zoned.timestamp());
+    }
     let civil = text.parse::<DateTime>().ok()?;
     Some(civil.to_zoned(TimeZone::system()).ok()?.timestamp())
 }
@@ -107,6 +111,7 @@ mod tests {
     fn absolute_times() {
         check("2023-11-14T22:14:00.250Z", 1_700_000_040_250);
         check("2023-11-14T23:14:00+01:00", 1_700_000_040_000);
+        check("2023-11-14T23:14:00[Europe/Berlin]", 1_700_000_040_000);
         check("1700000040", 1_700_000_040_000);
         check("1700000040250", 1_700_000_040_250);
         let local: DateTime = "2023-11-14T10:00".parse().unwrap();
