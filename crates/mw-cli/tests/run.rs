@@ -146,6 +146,18 @@ fn what_a_command_starts_is_summed_up_in_one_line() {
 }
 
 #[test]
+fn what_is_done_after_the_commands_end_is_said_by_the_last_process() {
+    let work = "from mmap import *; mmap(-1, 64 << 20, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE)";
+    let script = format!("(sleep 0.3; python3 -c '{work}') & exit 0");
+    let mut with = with_library(&["--stats", "--", "sh", "-c"]);
+    // The output ends with the last process that has it.
+    let said = error(&with.arg(script).output().unwrap());
+    let [first, last] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(first.contains("nothing was done"), "{said}");
+    assert!(last.contains("1 call done in parallel"), "{said}");
+}
+
+#[test]
 fn huge_never_is_passed_on_to_what_the_command_starts() {
     let print = "sh -c 'grep THP_enabled /proc/self/status'";
     let of = |args: &[&str]| {

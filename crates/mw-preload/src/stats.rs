@@ -59,6 +59,23 @@ struct Counts {
     unverified: AtomicU64,
 }
 
+impl Counts {
+    /// What was counted; counting begins anew.
+    fn taken(&self) -> Self {
+        let take = |number: &AtomicU64| AtomicU64::new(number.swap(0, Ordering::Relaxed));
+        Self {
+            of: std::array::from_fn(|call| {
+                let count = &self.of[call];
+                Count { calls: take(&count.calls), bytes: take(&count.bytes) }
+            }),
+            nanoseconds: take(&self.nanoseconds),
+            saved_nanoseconds: AtomicI64::new(self.saved_nanoseconds.swap(0, Ordering::Relaxed)),
+            uncached: take(&self.uncached),
+            unverified: take(&self.unverified),
+        }
+    }
+}
+
 /// Those of this process, on a page of their own: a fork(2) begins anew, while a vfork(2) child, which
 /// has its parent's memory, counts for its parent.
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
@@ -78,7 +95,7 @@ fn counts() -> &'static Counts {
     shared::counts().unwrap_or(&OWN.0)
 }
 
-/// Whether this process has said what was done: more than one way leads to its end.
+/// Whether this process has said something: more than one way leads to its end.
 static SAID: AtomicBool = AtomicBool::new(false);
 
 /// The file that standard error was at the start: afterwards another may have its number.
@@ -170,7 +187,7 @@ pub(crate) extern "C" fn end() {
     if settings::stats()
         && let Some(_working) = seccomp::Working::begin()
     {
-        say_all();
+        say_all(true);
     }
 }
 
@@ -182,20 +199,22 @@ pub(crate) fn end_of_command() {
     }
 }
 
-/// The same before the program confines itself.
+/// The same before the program confines itself, if that is what it comes to: nothing is said of nothing.
 pub(crate) fn before_confinement() {
     if settings::stats() {
-        say_all();
+        say_all(false);
     }
 }
 
-/// Where processes count together the command speaks for all of them.
-fn say_all() {
+/// Where processes count together the command speaks for all of them, and the last process for what was
+/// done after the command's end. What was said is not counted again.
+fn say_all(is_end: bool) {
     let is_command = settings::stats_process() == std::process::id();
-    if (shared::counts().is_some() && !is_command) || SAID.swap(true, Ordering::Relaxed) {
+    if !is_command && shared::counts().is_some() && !shared::is_last() {
         return;
     }
-    let counts = counts();
+    let counts = counts().taken();
+    let counts = &counts;
     let calls = total(counts, |count| &count.calls);
     let uncached = counts.uncached.load(Ordering::Relaxed);
     let unverified = counts.unverified.load(Ordering::Relaxed);
@@ -206,9 +225,11 @@ fn say_all() {
     if is_cache_said {
         say_line(|line| report_uncached(line, uncached, unverified));
     }
-    if calls == 0 && !is_cache_said && is_command {
+    let is_anything_said = calls > 0 || is_cache_said;
+    if is_end && is_command && !is_anything_said && !SAID.load(Ordering::Relaxed) {
         say_line(report_nothing);
     }
+    SAID.fetch_or(is_end || is_anything_said, Ordering::Relaxed);
 }
 
 fn say_line(write: impl FnOnce(&mut Line) -> fmt::Result) {

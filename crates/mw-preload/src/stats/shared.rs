@@ -5,16 +5,19 @@
 //! and with all descriptors closed, and the kernel removes it with the last process that has it. The
 //! command's process creates it when the library is loaded, removes its name at once, and writes the
 //! number over the digits that `memwright run` has put into `MEMWRIGHT_STATS_SEGMENT`. A command that
-//! replaces itself by exec(2) attaches it again where another process still has it; else nothing was
-//! counted but by the program that is gone, and it creates another.
+//! replaces itself by exec(2) attaches it again where another process still has it, else it creates another.
+//!
+//! What is done after the command's end is reported by the last process that has the page. What a command's
+//! children did before it replaced itself by exec(2) with none of them left is lost with the page.
 //!
 //! A process that cannot attach it (another user, another IPC namespace) counts for itself.
 
 use super::Counts;
 use crate::{kernel, settings};
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 /// Digits of the segment's number plus one; all zero where there is none yet.
 const VARIABLE: &CStr = c"MEMWRIGHT_STATS_SEGMENT";
@@ -32,6 +35,9 @@ pub(super) struct Page {
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(null_mut());
 
+/// The number of its segment.
+static SEGMENT: AtomicI32 = AtomicI32::new(-1);
+
 /// The counts that are shared; none where this process counts for itself.
 pub(super) fn counts() -> Option<&'static Counts> {
     Some(&page(PAGE.load(Ordering::Relaxed))?.counts)
@@ -45,6 +51,19 @@ fn page(at: *const Page) -> Option<&'static Page> {
     unsafe {
         at.as_ref()
     }
+}
+
+/// Whether no other process has the page any more.
+pub(super) fn is_last() -> bool {
+    let mut state = MaybeUninit::<libc::shmid_ds>::zeroed();
+    let id = SEGMENT.load(Ordering::Relaxed);
+    // SAFETY: the kernel fills the state, for which all bits zero is a value as well (shmctl(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let state = unsafe {
+        let done = kernel::shmctl(id, libc::IPC_STAT, state.as_mut_ptr());
+        (done == 0).then(|| state.assume_init())
+    };
+    state.is_some_and(|state| state.shm_nattch == 1)
 }
 
 /// Attaches the page of this command, or creates it.
@@ -79,6 +98,7 @@ fn is_of(at: *mut Page, command: u32) -> bool {
 }
 
 fn attach(id: i32) -> Option<*mut Page> {
+    SEGMENT.store(id, Ordering::Relaxed);
     // SAFETY: addresses that the kernel chooses (shmat(2)).
     #[allow(unsafe_code, reason = "a system call")]
     let page = unsafe { kernel::shmat(id, null(), 0) };
