@@ -3,7 +3,8 @@
 //!
 //! It is the C library's, instruction by instruction, but for comparisons: nothing is pushed, so that
 //! what is made with a stack of its own (clone(2)) finds there what it finds there without, and where
-//! the number is no other's business the registers go to the kernel at once.
+//! the number is no other's business the registers go to the kernel at once. The stack stays as the
+//! caller left it, which is all that its unwind information has to say.
 
 #![allow(unsafe_code, reason = "a name without mangling, and the kernel's convention")]
 
@@ -21,6 +22,7 @@ use std::ffi::c_int;
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall() -> c_long {
     std::arch::naked_asm!(
+        ".cfi_startproc",
         "endbr64",
         "cmp edi, {seccomp}",
         "je 2f",
@@ -44,6 +46,7 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "3:",
         "mov rdi, rax",
         "jmp {answered}",
+        ".cfi_endproc",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         userfaultfd = const libc::SYS_userfaultfd,
@@ -61,6 +64,7 @@ pub unsafe extern "C" fn syscall() -> c_long {
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall() -> c_long {
     std::arch::naked_asm!(
+        ".cfi_startproc",
         "cmp w0, {seccomp}",
         "b.eq 2f",
         "cmp w0, {prctl}",
@@ -82,6 +86,7 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "b {watched}",
         "3:",
         "b {answered}",
+        ".cfi_endproc",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         userfaultfd = const libc::SYS_userfaultfd,

@@ -27,8 +27,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 const SET_MODES: [usize; 2] = [0, 1];
 const TSYNC: usize = 1;
 
-/// How many turns threads that work are waited for: half a minute.
-const TURNS: u32 = 1 << 29;
+/// How many turns threads that work are waited for: up to two seconds, by the processor. Who
+/// left its work by siglongjmp(3) is counted for ever.
+const TURNS: u32 = 1 << 25;
 
 /// Filters that were installed or are being installed; an untried one at the start counts.
 static FILTERS: AtomicU32 = AtomicU32::new(0);
@@ -95,7 +96,9 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        // After a fork(2) in a signal handler the child counts from zero again.
+        let less = |count: u32| count.checked_sub(1);
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 }
 

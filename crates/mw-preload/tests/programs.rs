@@ -160,6 +160,17 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
     assert_eq!(exported, expected);
 }
 
+/// Profilers and handlers of crashes unwind through it, and threads wait in it.
+#[test]
+fn calls_by_number_are_unwound() {
+    let dump = |args: &[&str]| text(run(Command::new("readelf").args(args).arg(library())));
+    let symbols = dump(&["--dyn-syms", "--wide"]);
+    let symbol = symbols.lines().find(|line| line.ends_with(" syscall")).unwrap();
+    let begin = symbol.split_whitespace().nth(1).unwrap();
+    let frames = dump(&["--debug-dump=frames", "--wide"]);
+    assert!(frames.contains(&format!(" pc={begin}..")), "{symbol}");
+}
+
 #[test]
 fn options_populate_and_lock_what_is_mapped() {
     let program = Compiled::new("options.c");
