@@ -3,6 +3,10 @@
 //!
 //! The kernel refuses to drop locked pages (madvise(2): `EINVAL`) and to invalidate them (msync(2):
 //! `EBUSY`). A program that never locked them expects neither, so that they are unlocked for the call.
+//!
+//! The program's own locks are seen where it makes them and where it moves them (mremap(2)), by the C
+//! library's functions or by number. What the C library moves by itself is not: realloc(3) of a large
+//! piece that the program has locked.
 
 use crate::kernel;
 use crate::seccomp;
@@ -120,6 +124,7 @@ impl Ranges {
 #[inline]
 pub(crate) fn locked(at: *const c_void, bytes: usize) {
     if settings::lock()
+        && !is_everything()
         && let Some(range) = kernel::pages(at, bytes)
     {
         OWN.any.store(true, Ordering::Relaxed);
@@ -132,14 +137,44 @@ pub(crate) fn locked_all() {
     OWN.everything.store(true, Ordering::Relaxed);
 }
 
+/// After mmap(2), with success.
+#[inline]
+pub(crate) fn mapped(at: *const c_void, bytes: usize, flags: c_int) {
+    if flags & libc::MAP_LOCKED != 0 {
+        locked(at, bytes);
+    } else {
+        renewed(at, bytes);
+    }
+}
+
+/// After mremap(2), with success: what the program has locked stays so where it is then. Where it was,
+/// it counts as locked until something else is mapped.
+pub(crate) fn moved(from: *const c_void, before: usize, to: *const c_void, bytes: usize) {
+    if !OWN.any.load(Ordering::Relaxed) {
+        return;
+    }
+    // No bytes stand for a second mapping of what is there.
+    if kernel::pages(from, before.max(1)).is_some_and(|range| is_ours(&range)) {
+        renewed(to, bytes);
+    } else {
+        locked(to, bytes);
+    }
+}
+
 /// After something was mapped or unmapped there.
 #[inline]
 pub(crate) fn renewed(at: *const c_void, bytes: usize) {
     if OWN.any.load(Ordering::Relaxed)
+        && !is_everything()
         && let Some(range) = kernel::pages(at, bytes)
     {
         OWN.hold(|ranges| ranges.remove(&range));
     }
+}
+
+/// Whether everything is taken for locked by the program.
+fn is_everything() -> bool {
+    OWN.everything.load(Ordering::Relaxed)
 }
 
 /// Whether memory is locked by `--lock` alone.
@@ -149,7 +184,7 @@ pub(crate) fn is_ours(addresses: &Range<usize>) -> bool {
 
 /// The beginning of a range, as far as `--lock` alone has locked it.
 fn ours(addresses: &Range<usize>) -> Range<usize> {
-    let known = settings::lock() && !OWN.everything.load(Ordering::Relaxed);
+    let known = settings::lock() && !is_everything();
     let end = known.then(|| OWN.hold(|ranges| Some(ranges.until(addresses)))).flatten();
     addresses.start..end.unwrap_or(addresses.start)
 }

@@ -149,8 +149,8 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
         .collect();
     exported.sort_unstable();
     let mut expected = vec![
-        "ioctl", "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap",
-        "prctl", "shmat", "shmctl", "shmdt", "shmget", "syscall",
+        "ioctl", "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "mremap",
+        "munmap", "prctl", "shmat", "shmctl", "shmdt", "shmget", "syscall",
     ];
     expected.extend(["_Exit", "_exit", "copy_file_range", "fclose", "sendfile", "sendfile64"]);
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);
