@@ -49,6 +49,7 @@
 
 #![cfg(target_pointer_width = "64")]
 
+mod anew;
 mod apart;
 #[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod builtins;

@@ -73,6 +73,14 @@ fn what_lock_alone_has_locked_is_not_refused() {
 }
 
 #[test]
+fn a_fork_while_memory_is_locked_waits_for_no_thread_of_the_parent() {
+    let program = Compiled::new("locks_forks.c");
+    let mut command = program.command(&[]);
+    let with = run(preload(&mut command).env("MEMWRIGHT_LOCK", "1"));
+    assert_eq!(text(with), "children that are slow: 0, wrong: 0\n");
+}
+
+#[test]
 fn who_handles_its_own_page_faults_hears_the_same() {
     let program = Compiled::new("faults.c");
     for way in ["number", "device"] {

@@ -1,0 +1,56 @@
+//! What a fork(2) begins anew. Another thread may have held or counted something just then, which the
+//! child does not have, and nobody would release it there.
+//!
+//! It is one page, in whose place the child finds zeros (`MADV_WIPEONFORK`); a vfork(2) child has the
+//! parent's.
+
+use crate::kernel;
+use crate::own_locks::Own;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+/// Zeros are a value of each: nobody, and nothing.
+pub(crate) struct Anew {
+    /// How many threads work at the moment (`seccomp`).
+    pub(crate) working: AtomicU32,
+    /// Whether the table of settings is held (`uncached::control`).
+    pub(crate) table: AtomicBool,
+    /// Whether the window is held over which files are mapped (`uncached::residency`).
+    pub(crate) window: AtomicBool,
+    /// What the program has locked: a child inherits no lock (mlock(2)).
+    pub(crate) locks: Own,
+}
+
+/// The smallest page that the kernel has on any processor.
+const _: () = assert!(size_of::<Anew>() <= 4096 && align_of::<Anew>() <= 4096);
+
+static PAGE: AtomicPtr<Anew> = AtomicPtr::new(null_mut());
+
+/// None before the library is loaded, and where it does nothing.
+#[inline]
+pub(crate) fn anew() -> Option<&'static Anew> {
+    // SAFETY: the page stays mapped, and zeros are a value.
+    #[allow(unsafe_code, reason = "memory of our own")]
+    unsafe {
+        PAGE.load(Ordering::Relaxed).as_ref()
+    }
+}
+
+/// When the library is loaded; whether there is such a page.
+pub(crate) fn begin() -> bool {
+    let (page, prot) = (mw_sys::page_bytes(), libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: new memory at addresses that the kernel chooses (mmap(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let new = unsafe { kernel::mmap(null_mut(), page, prot, flags, -1, 0) };
+    if new == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: that page, which holds nothing yet (madvise(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    unsafe {
+        kernel::madvise(new, page, libc::MADV_WIPEONFORK)
+    };
+    PAGE.store(new.cast(), Ordering::Relaxed);
+    true
+}
