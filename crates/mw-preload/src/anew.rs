@@ -54,3 +54,30 @@ pub(crate) fn begin() -> bool {
     PAGE.store(new.cast(), Ordering::Relaxed);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code, reason = "a fork")]
+    fn a_child_finds_what_nobody_holds() {
+        assert!(begin());
+        let anew = anew().expect("it was mapped above");
+        anew.table.store(true, Ordering::Relaxed);
+        anew.working.store(7, Ordering::Relaxed);
+        let is_held = || anew.table.load(Ordering::Relaxed);
+        // SAFETY: the child looks at its memory and ends (fork(2)).
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_new = !is_held() && anew.working.load(Ordering::Relaxed) == 0;
+            // SAFETY: nothing of the parent's is undone (_exit(2)).
+            unsafe { libc::_exit(if is_new { 0 } else { 1 }) };
+        }
+        let mut status = -1;
+        // SAFETY: that child (waitpid(2)).
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(is_held());
+    }
+}
