@@ -3,12 +3,13 @@
 //!
 //! It is the C library's, instruction by instruction, but for comparisons: nothing is pushed, so that
 //! what is made with a stack of its own (clone(2)) finds there what it finds there without, and where
-//! the number is no other's business the registers go to the kernel at once.
+//! the number is no other's business the registers go to the kernel at once. The stack stays as the
+//! caller left it, which is all that its unwind information has to say.
 
 #![allow(unsafe_code, reason = "a name without mangling, and the kernel's convention")]
 
 use crate::seccomp::Install;
-use crate::{kernel, userfaultfd};
+use crate::{kernel, lock, own_locks, userfaultfd};
 use libc::c_long;
 use std::ffi::c_int;
 
@@ -21,12 +22,23 @@ use std::ffi::c_int;
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall() -> c_long {
     std::arch::naked_asm!(
+        ".cfi_startproc",
         "endbr64",
         "cmp edi, {seccomp}",
         "je 2f",
         "cmp edi, {prctl}",
         "je 2f",
         "cmp edi, {userfaultfd}",
+        "je 2f",
+        "cmp edi, {mlock}",
+        "je 2f",
+        "cmp edi, {mlock2}",
+        "je 2f",
+        "cmp edi, {mlockall}",
+        "je 2f",
+        "cmp edi, {mmap}",
+        "je 2f",
+        "cmp edi, {mremap}",
         "je 2f",
         "mov rax, rdi",
         "mov rdi, rsi",
@@ -44,9 +56,15 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "3:",
         "mov rdi, rax",
         "jmp {answered}",
+        ".cfi_endproc",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         userfaultfd = const libc::SYS_userfaultfd,
+        mlock = const libc::SYS_mlock,
+        mlock2 = const libc::SYS_mlock2,
+        mlockall = const libc::SYS_mlockall,
+        mmap = const libc::SYS_mmap,
+        mremap = const libc::SYS_mremap,
         watched = sym watched,
         answered = sym answered,
     )
@@ -61,11 +79,22 @@ pub unsafe extern "C" fn syscall() -> c_long {
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall() -> c_long {
     std::arch::naked_asm!(
+        ".cfi_startproc",
         "cmp w0, {seccomp}",
         "b.eq 2f",
         "cmp w0, {prctl}",
         "b.eq 2f",
         "cmp w0, {userfaultfd}",
+        "b.eq 2f",
+        "cmp w0, {mlock}",
+        "b.eq 2f",
+        "cmp w0, {mlock2}",
+        "b.eq 2f",
+        "cmp w0, {mlockall}",
+        "b.eq 2f",
+        "cmp w0, {mmap}",
+        "b.eq 2f",
+        "cmp w0, {mremap}",
         "b.eq 2f",
         "mov w8, w0",
         "mov x0, x1",
@@ -82,9 +111,15 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "b {watched}",
         "3:",
         "b {answered}",
+        ".cfi_endproc",
         seccomp = const libc::SYS_seccomp,
         prctl = const libc::SYS_prctl,
         userfaultfd = const libc::SYS_userfaultfd,
+        mlock = const libc::SYS_mlock,
+        mlock2 = const libc::SYS_mlock2,
+        mlockall = const libc::SYS_mlockall,
+        mmap = const libc::SYS_mmap,
+        mremap = const libc::SYS_mremap,
         watched = sym watched,
         answered = sym answered,
     )
@@ -104,16 +139,37 @@ unsafe extern "C" fn watched(
     c: usize,
     d: usize,
     e: usize,
+    f: usize,
 ) -> c_long {
     // SAFETY: the caller's own request.
-    let call = || kernel::answered(unsafe { mw_sys::system_call(number, [a, b, c, d, e]) });
+    let call = || kernel::answered(unsafe { mw_sys::system_call(number, [a, b, c, d, e, f]) });
     let install = match c_long::from(number as c_int) {
         libc::SYS_seccomp => Install::by_seccomp(a, b, c),
         libc::SYS_prctl => Install::by_prctl(a as c_int, b, c),
-        _ => return userfaultfd::made(call()),
+        libc::SYS_userfaultfd => return userfaultfd::made(call()),
+        number => return locking(number, [a, b, c, d], call()),
     };
     match install {
         Some(install) => install.with(call),
         None => call(),
     }
+}
+
+/// After a call that may have locked something, with its first arguments.
+fn locking(number: c_long, [a, b, c, d]: [usize; 4], result: c_long) -> c_long {
+    if result == -1 {
+        return result;
+    }
+    let (given, returned) = (kernel::pointer(a), kernel::pointer(result as usize));
+    match number {
+        libc::SYS_mlock | libc::SYS_mlock2 => own_locks::locked(given, b),
+        libc::SYS_mlockall => {
+            lock::note_all(a as c_int);
+            own_locks::locked_all();
+        }
+        libc::SYS_mmap => own_locks::mapped(returned, b, d as c_int),
+        libc::SYS_mremap => own_locks::moved(given, b, returned, c),
+        _ => {}
+    }
+    result
 }

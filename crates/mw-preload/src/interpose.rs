@@ -8,6 +8,7 @@ use crate::seccomp::{Install, Working};
 use crate::{kernel, lock, next, own_locks, release, settings, stats, sysv, userfaultfd};
 use libc::{FILE, c_int, c_long, off_t, size_t};
 use std::ffi::{c_ulong, c_void};
+use std::ptr::null_mut;
 
 /// Whether so many bytes are worked on here, which may then be begun.
 #[inline]
@@ -91,10 +92,7 @@ pub unsafe extern "C" fn mmap(
     // SAFETY: the caller's own request.
     let mapped = unsafe { mapped(request) };
     if mapped != libc::MAP_FAILED {
-        own_locks::renewed(mapped, bytes);
-        if flags & libc::MAP_LOCKED != 0 {
-            own_locks::locked(mapped, bytes);
-        }
+        own_locks::mapped(mapped, bytes, flags);
     }
     mapped
 }
@@ -146,6 +144,28 @@ pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
         own_locks::renewed(at, bytes);
     }
     done
+}
+
+/// mremap(2), whose last argument is given with some flags alone.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    at: *mut c_void,
+    before: size_t,
+    bytes: size_t,
+    flags: c_int,
+    to: *mut c_void,
+) -> *mut c_void {
+    let placed = flags & (libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) != 0;
+    let to = if placed { to } else { null_mut() };
+    // SAFETY: the caller's own request.
+    let moved = unsafe { kernel::mremap(at, before, bytes, flags, to) };
+    if moved != libc::MAP_FAILED {
+        own_locks::moved(at, before, moved, bytes);
+    }
+    moved
 }
 
 /// madvise(2).

@@ -46,6 +46,7 @@ calls! {
     openat = SYS_openat(at: c_int, path: *const std::ffi::c_char, flags: c_int) -> c_int;
     read = SYS_read(fd: c_int, at: *mut u8, bytes: usize) -> isize;
     close = SYS_close(fd: c_int) -> c_int;
+    geteuid = SYS_geteuid() -> u32;
     close_range = SYS_close_range(first: u32, last: u32, flags: u32) -> c_int;
 }
 

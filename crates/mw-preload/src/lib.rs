@@ -9,6 +9,7 @@
 //! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
 //! | mmap of shared anonymous memory | with `--pool`: a mapping of a pool's memory, which is there already |
 //! | madvise, msync | with `--lock`: what is locked by that alone is unlocked for it (`own_locks`) |
+//! | mremap, syscall | looked at, with `--lock`: what the program has locked itself (`own_locks`) |
 //! | munmap of one mapping | moved away, emptied in parallel there, then unmapped |
 //! | shmget, shmat, shmdt, shmctl of a new segment | with `--pool`: the kernel's segment, a pool's memory (`sysv`) |
 //! | shmdt | emptied in parallel, then the kernel's own call |
@@ -48,6 +49,7 @@
 
 #![cfg(target_pointer_width = "64")]
 
+mod anew;
 mod apart;
 #[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod builtins;

@@ -3,7 +3,12 @@
 //!
 //! The kernel refuses to drop locked pages (madvise(2): `EINVAL`) and to invalidate them (msync(2):
 //! `EBUSY`). A program that never locked them expects neither, so that they are unlocked for the call.
+//!
+//! The program's own locks are seen where it makes them and where it moves them (mremap(2)), by the C
+//! library's functions or by number. What the C library moves by itself is not: realloc(3) of a large
+//! piece that the program has locked.
 
+use crate::anew::anew;
 use crate::kernel;
 use crate::seccomp;
 use crate::settings;
@@ -31,14 +36,8 @@ const REFUSED: [c_int; 6] = [
     GUARD_INSTALL,
 ];
 
-static OWN: Own = Own {
-    held: AtomicBool::new(false),
-    any: AtomicBool::new(false),
-    everything: AtomicBool::new(false),
-    ranges: UnsafeCell::new(Ranges([const { 0..0 }; RANGES])),
-};
-
-struct Own {
+/// All zeros where nothing was locked.
+pub(crate) struct Own {
     held: AtomicBool,
     /// Whether there ever was a range.
     any: AtomicBool,
@@ -120,26 +119,66 @@ impl Ranges {
 #[inline]
 pub(crate) fn locked(at: *const c_void, bytes: usize) {
     if settings::lock()
+        && let Some(own) = known()
         && let Some(range) = kernel::pages(at, bytes)
     {
-        OWN.any.store(true, Ordering::Relaxed);
-        OWN.hold(|ranges| ranges.add(range));
+        own.any.store(true, Ordering::Relaxed);
+        own.hold(|ranges| ranges.add(range));
     }
 }
 
 /// After the program has locked everything.
 pub(crate) fn locked_all() {
-    OWN.everything.store(true, Ordering::Relaxed);
+    if let Some(anew) = anew() {
+        anew.locks.everything.store(true, Ordering::Relaxed);
+    }
+}
+
+/// After mmap(2), with success.
+#[inline]
+pub(crate) fn mapped(at: *const c_void, bytes: usize, flags: c_int) {
+    if flags & libc::MAP_LOCKED != 0 {
+        locked(at, bytes);
+    } else {
+        renewed(at, bytes);
+    }
+}
+
+/// After mremap(2), with success: what the program has locked stays so where it is then. Where it was,
+/// it counts as locked until something else is mapped.
+pub(crate) fn moved(from: *const c_void, before: usize, to: *const c_void, bytes: usize) {
+    if !is_any() {
+        return;
+    }
+    // No bytes stand for a second mapping of what is there.
+    if kernel::pages(from, before.max(1)).is_some_and(|range| is_ours(&range)) {
+        renewed(to, bytes);
+    } else {
+        locked(to, bytes);
+    }
 }
 
 /// After something was mapped or unmapped there.
 #[inline]
 pub(crate) fn renewed(at: *const c_void, bytes: usize) {
-    if OWN.any.load(Ordering::Relaxed)
+    if is_any()
+        && let Some(own) = known()
         && let Some(range) = kernel::pages(at, bytes)
     {
-        OWN.hold(|ranges| ranges.remove(&range));
+        own.hold(|ranges| ranges.remove(&range));
     }
+}
+
+/// What the program has locked; none where that may be everything.
+fn known() -> Option<&'static Own> {
+    let own = &anew()?.locks;
+    (!own.everything.load(Ordering::Relaxed)).then_some(own)
+}
+
+/// Whether the program may have locked a range.
+#[inline]
+fn is_any() -> bool {
+    settings::lock() && anew().is_some_and(|anew| anew.locks.any.load(Ordering::Relaxed))
 }
 
 /// Whether memory is locked by `--lock` alone.
@@ -149,8 +188,8 @@ pub(crate) fn is_ours(addresses: &Range<usize>) -> bool {
 
 /// The beginning of a range, as far as `--lock` alone has locked it.
 fn ours(addresses: &Range<usize>) -> Range<usize> {
-    let known = settings::lock() && !OWN.everything.load(Ordering::Relaxed);
-    let end = known.then(|| OWN.hold(|ranges| Some(ranges.until(addresses)))).flatten();
+    let own = known().filter(|_| settings::lock());
+    let end = own.and_then(|own| own.hold(|ranges| Some(ranges.until(addresses))));
     addresses.start..end.unwrap_or(addresses.start)
 }
 

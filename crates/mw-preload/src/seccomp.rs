@@ -17,27 +17,25 @@
 //! Whoever gives up new privileges (`PR_SET_NO_NEW_PRIVS`) is about to install a filter, as a rule past
 //! the C library if not through it, and is left alone as well.
 
+use crate::anew::{self, anew};
 use crate::{kernel, stats};
 use std::ffi::{c_int, c_long};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// `SECCOMP_SET_MODE_STRICT`, `SECCOMP_SET_MODE_FILTER` and `SECCOMP_FILTER_FLAG_TSYNC`
 /// (linux/seccomp.h).
 const SET_MODES: [usize; 2] = [0, 1];
 const TSYNC: usize = 1;
 
-/// How many turns threads that work are waited for: half a minute.
-const TURNS: u32 = 1 << 29;
+/// How many turns threads that work are waited for: up to two seconds, by the processor. Who
+/// left its work by siglongjmp(3) is counted for ever.
+const TURNS: u32 = 1 << 25;
 
 /// Filters that were installed or are being installed; an untried one at the start counts.
 static FILTERS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether there was a filter at the start, so that the mode says nothing.
 static TRIED: AtomicBool = AtomicBool::new(false);
-
-/// How many threads work at the moment, on a page that a fork(2) begins anew.
-static WORKING: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 
 /// When the library is loaded, before any other system call. `tried` is the number of filters that
 /// `memwright run` has tried.
@@ -47,9 +45,8 @@ pub(crate) fn begin(tried: Option<u32>) {
         Some(filters) if Some(filters) == tried => TRIED.store(true, Ordering::Relaxed),
         _ => return confine(),
     }
-    match page_of_this_process() {
-        Some(page) => WORKING.store(page, Ordering::Relaxed),
-        None => confine(),
+    if !anew::begin() {
+        confine();
     }
 }
 
@@ -61,9 +58,7 @@ fn confine() {
 pub(crate) fn try_everything() {
     TRIED.store(true, Ordering::Relaxed);
     FILTERS.store(0, Ordering::SeqCst);
-    if let Some(page) = page_of_this_process() {
-        WORKING.store(page, Ordering::Relaxed);
-    }
+    anew::begin();
 }
 
 /// Whether no system call may be made that the program would not make.
@@ -82,10 +77,7 @@ impl Working {
         if is_confined() {
             return None;
         }
-        let working = WORKING.load(Ordering::Relaxed);
-        // SAFETY: the page stays mapped, and zero is a count.
-        #[allow(unsafe_code, reason = "memory of our own")]
-        let working = Self(unsafe { working.as_ref() }?);
+        let working = Self(&anew()?.working);
         working.0.fetch_add(1, Ordering::SeqCst);
         // Whoever installs one has counted it first, and looks at who works then.
         let none = FILTERS.load(Ordering::SeqCst) == 0 && !is_confined_unseen();
@@ -95,7 +87,9 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        // After a fork(2) in a signal handler the child counts from zero again.
+        let less = |count: u32| count.checked_sub(1);
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 }
 
@@ -157,33 +151,13 @@ impl Install {
 
 /// Waits without a system call: this thread may be confined already.
 fn wait_for_work() {
-    let working = WORKING.load(Ordering::Relaxed);
-    // SAFETY: the page stays mapped, and zero is a count.
-    #[allow(unsafe_code, reason = "memory of our own")]
-    let Some(working) = (unsafe { working.as_ref() }) else { return };
+    let Some(working) = anew().map(|anew| &anew.working) else { return };
     let mut turns = 0;
     // A signal handler may have interrupted the very work, so that the wait has an end.
     while working.load(Ordering::SeqCst) > 0 && turns < TURNS {
         std::hint::spin_loop();
         turns += 1;
     }
-}
-
-fn page_of_this_process() -> Option<*mut AtomicU32> {
-    let (page, prot) = (mw_sys::page_bytes(), libc::PROT_READ | libc::PROT_WRITE);
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: new memory at addresses that the kernel chooses (mmap(2)).
-    #[allow(unsafe_code, reason = "a system call")]
-    let new = unsafe { kernel::mmap(null_mut(), page, prot, flags, -1, 0) };
-    if new == libc::MAP_FAILED {
-        return None;
-    }
-    // SAFETY: that page, which holds nothing yet (madvise(2)).
-    #[allow(unsafe_code, reason = "a system call")]
-    unsafe {
-        kernel::madvise(new, page, libc::MADV_WIPEONFORK)
-    };
-    Some(new.cast())
 }
 
 /// How many filters this process was started under; none where nobody says.

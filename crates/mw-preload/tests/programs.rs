@@ -73,6 +73,14 @@ fn what_lock_alone_has_locked_is_not_refused() {
 }
 
 #[test]
+fn a_fork_while_memory_is_locked_waits_for_no_thread_of_the_parent() {
+    let program = Compiled::new("locks_forks.c");
+    let mut command = program.command(&[]);
+    let with = run(preload(&mut command).env("MEMWRIGHT_LOCK", "1"));
+    assert_eq!(text(with), "children that are slow: 0, wrong: 0\n");
+}
+
+#[test]
 fn who_handles_its_own_page_faults_hears_the_same() {
     let program = Compiled::new("faults.c");
     for way in ["number", "device"] {
@@ -149,8 +157,8 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
         .collect();
     exported.sort_unstable();
     let mut expected = vec![
-        "ioctl", "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "munmap",
-        "prctl", "shmat", "shmctl", "shmdt", "shmget", "syscall",
+        "ioctl", "madvise", "msync", "mlock", "mlock2", "mlockall", "mmap", "mmap64", "mremap",
+        "munmap", "prctl", "shmat", "shmctl", "shmdt", "shmget", "syscall",
     ];
     expected.extend(["_Exit", "_exit", "copy_file_range", "fclose", "sendfile", "sendfile64"]);
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);
@@ -158,6 +166,17 @@ fn it_is_loaded_by_old_c_libraries_and_exports_what_it_stands_in_for_alone() {
     expected.extend(["readv", "preadv", "preadv64", "preadv2", "preadv64v2"]);
     expected.sort_unstable();
     assert_eq!(exported, expected);
+}
+
+/// Profilers and handlers of crashes unwind through it, and threads wait in it.
+#[test]
+fn calls_by_number_are_unwound() {
+    let dump = |args: &[&str]| text(run(Command::new("readelf").args(args).arg(library())));
+    let symbols = dump(&["--dyn-syms", "--wide"]);
+    let symbol = symbols.lines().find(|line| line.ends_with(" syscall")).unwrap();
+    let begin = symbol.split_whitespace().nth(1).unwrap();
+    let frames = dump(&["--debug-dump=frames", "--wide"]);
+    assert!(frames.contains(&format!(" pc={begin}..")), "{symbol}");
 }
 
 #[test]

@@ -182,12 +182,20 @@ fn asked(link: &str) -> Option<u64> {
     Some(stat.stx_ino)
 }
 
-/// `7f0c4a000000-7f0c4a200000 rw-s 00000000 fe:01 131   /var/lib/data`.
-fn mapped(pid: u32, (device, inode): File) -> Option<String> {
-    let maps = table(&format!("/proc/{pid}/maps"))?;
-    let numbers = format!("{:02x}:{:02x} {inode} ", major(device), minor(device));
-    let line = maps.lines().find(|line| line.contains(&numbers))?;
-    Some(line.split_once(&numbers)?.1.trim_start().to_owned())
+fn mapped(pid: u32, file: File) -> Option<String> {
+    mapped_path(&table(&format!("/proc/{pid}/maps"))?, file).map(str::to_owned)
+}
+
+/// `7f0c4a000000-7f0c4a200000 rw-s 00000000 fe:01 131   /var/lib/data`. The path comes last, and may
+/// itself look like the fields before it.
+fn mapped_path(maps: &str, (device, inode): File) -> Option<&str> {
+    let device = format!("{:02x}:{:02x}", major(device), minor(device));
+    let inode = inode.to_string();
+    maps.lines().find_map(|line| {
+        let mut fields = line.splitn(6, ' ').skip(3);
+        let is_it = fields.next()? == device && fields.next()? == inode;
+        is_it.then(|| fields.next().map(str::trim_start)).flatten()
+    })
 }
 
 fn table(path: &str) -> Option<String> {
@@ -287,6 +295,21 @@ junk
         let program = std::env::current_exe().unwrap();
         let file = file(&program.metadata().unwrap());
         assert_eq!(mapped(std::process::id(), file).as_deref(), program.to_str());
+    }
+
+    #[test]
+    fn a_mapping_is_found_by_its_fields_and_not_by_its_name() {
+        let maps = "\
+7f00-7f01 r--p 00000000 08:01 7                          /tmp/a fe:01 131 /etc/shadow
+7f01-7f02 r--p fe:01 1fe:01 131                          /tmp/b
+7f02-7f03 r--p 00000000 fe:01 1310                       /tmp/c
+7f03-7f04 rw-p 00000000 00:00 0 
+7f04-7f05 rw-s 00000000 fe:01 131                        /var/lib/my data
+";
+        let device = 0xfe << 20 | 1;
+        assert_eq!(mapped_path(maps, (device, 131)), Some("/var/lib/my data"));
+        assert_eq!(mapped_path(maps, (device, 31)), None);
+        assert_eq!(mapped_path(maps, (8 << 20 | 1, 7)), Some("/tmp/a fe:01 131 /etc/shadow"));
     }
 
     #[test]

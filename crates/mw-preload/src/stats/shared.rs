@@ -13,7 +13,7 @@
 //! A process that cannot attach it (another user, another IPC namespace) counts for itself.
 
 use super::Counts;
-use crate::{kernel, settings};
+use crate::{kernel, settings, sysv};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -75,10 +75,30 @@ pub(super) fn begin(command: u32) {
     });
     let Some(known) = known else { return };
     let known = known.checked_sub(1).and_then(|id| i32::try_from(id).ok());
+    let known = known.filter(|id| is_made_by(*id, command));
     let attached = known.and_then(attach).filter(|page| is_of(*page, command));
     let page = attached
         .or_else(|| (command == std::process::id()).then(|| create(command, digits)).flatten());
     PAGE.store(page.unwrap_or(null_mut()), Ordering::Relaxed);
+}
+
+/// Whether a segment is as long as a page and was made by this command, as this user: another's may say
+/// anything of itself. Who is in a namespace below the command's finds no number for that (0).
+fn is_made_by(id: i32, command: u32) -> bool {
+    sysv::status(id).is_some_and(|about| {
+        about.shm_segsz == size_of::<Page>()
+            && about.shm_perm.cuid == user()
+            && [0, command].contains(&about.shm_cpid.cast_unsigned())
+    })
+}
+
+/// The effective user.
+fn user() -> u32 {
+    // SAFETY: no memory is passed (geteuid(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    unsafe {
+        kernel::geteuid()
+    }
 }
 
 /// Whether a segment is the page of this command; one that is not is detached.
@@ -131,7 +151,32 @@ fn create(command: u32, digits: &mut [u8]) -> Option<*mut Page> {
 
 /// Does once what `begin` may do: a filter of system calls may end the process.
 pub(super) fn try_everything() {
+    is_made_by(0, 0);
+    user();
     if let Some(at) = create(0, &mut [0; 10]) {
         is_of(at, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code, reason = "system calls")]
+    fn a_segment_is_one_that_the_command_has_made() {
+        let command = std::process::id();
+        let check = |bytes: usize, command: u32, is_it: bool| {
+            // SAFETY: a new segment (shmget(2)).
+            let id = unsafe { kernel::shmget(libc::IPC_PRIVATE, bytes, 0o600) };
+            assert_eq!(is_made_by(id, command), is_it, "{bytes} bytes of {command}");
+            // SAFETY: that segment, which nobody has attached (shmctl(2)).
+            unsafe { kernel::shmctl(id, libc::IPC_RMID, null_mut()) };
+        };
+        check(size_of::<Page>(), command, true);
+        check(size_of::<Page>(), command + 1, false);
+        check(size_of::<Page>() + 1, command, false);
+        check(1, command, false);
+        assert!(!is_made_by(-1, command));
     }
 }

@@ -1,6 +1,7 @@
 //! What is asked for, per path, and what was done. `mw_iotune` says how others are told and tell.
 
 use super::{Way, system};
+use crate::anew::anew;
 use crate::apart::apart;
 use crate::seccomp::{Working, is_confined};
 use crate::{settings, stats};
@@ -23,7 +24,6 @@ static READS: AtomicBool = AtomicBool::new(false);
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 static TABLE: Table = Table {
-    held: AtomicBool::new(false),
     length: AtomicUsize::new(0),
     root: AtomicU64::new(0),
     bytes: UnsafeCell::new(Bytes { text: [0; TABLE_MAX_BYTES], path: [0; PATH_MAX_BYTES] }),
@@ -37,8 +37,6 @@ const SAVED: &CStr = c"/etc/memwright/iotunetab";
 
 /// The table as it was read last.
 struct Table {
-    /// Whoever finds it held goes on without: it may be held below a signal handler.
-    held: AtomicBool,
     length: AtomicUsize,
     /// Who / was then: paths of another root (chroot(2)) are others.
     root: AtomicU64,
@@ -206,15 +204,16 @@ pub(super) fn note_settled(slot: u32, left: u64, stayed: u64) {
 }
 
 impl Table {
-    /// What `work` makes of it; none where it is held.
+    /// What `work` makes of it; none where it is held, as it may be below a signal handler.
     fn hold<T>(&self, work: impl FnOnce(&mut Bytes) -> T) -> Option<T> {
-        if self.held.swap(true, Acquire) {
+        let held = &anew()?.table;
+        if held.swap(true, Acquire) {
             return None;
         }
         // SAFETY: who holds the table is alone with the bytes.
         #[allow(unsafe_code, reason = "one thread at a time")]
         let done = work(unsafe { &mut *self.bytes.get() });
-        self.held.store(false, Release);
+        held.store(false, Release);
         Some(done)
     }
 }

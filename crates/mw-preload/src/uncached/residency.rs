@@ -16,13 +16,14 @@
 
 use super::files::{BLIND, Entry, REOPENED, STACKED};
 use super::system;
+use crate::anew::anew;
 use crate::apart::apart;
 use crate::kernel;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// The largest range that can be asked about where files are mapped for it.
 pub(super) const RANGE_MAX_BYTES: u64 = 4 << 20;
@@ -33,16 +34,11 @@ const PAGE_MIN_BYTES: usize = 4096;
 /// Such a range, and the page in which it begins.
 const PAGES_MAX: usize = RANGE_MAX_BYTES as usize / PAGE_MIN_BYTES + 1;
 
-static WINDOW: Window = Window {
-    held: AtomicBool::new(false),
-    at: AtomicPtr::new(null_mut()),
-    resident: UnsafeCell::new([0; PAGES_MAX]),
-};
+static WINDOW: Window =
+    Window { at: AtomicPtr::new(null_mut()), resident: UnsafeCell::new([0; PAGES_MAX]) };
 
 /// Addresses over which files are mapped.
 struct Window {
-    /// Whoever finds it held goes on without: it may be held below a signal handler.
-    held: AtomicBool,
     at: AtomicPtr<c_void>,
     /// What mincore(2) says of each page; a signal handler's stack may not have the room.
     resident: UnsafeCell<[u8; PAGES_MAX]>,
@@ -119,7 +115,9 @@ pub(super) fn try_everything(fd: c_int) {
 
 impl Window {
     fn resident_pages(&self, fd: c_int, from: u64, bytes: u64) -> Result<u64, Unsaid> {
-        if self.held.swap(true, Acquire) {
+        // Whoever finds it held goes on without: it may be held below a signal handler.
+        let held = &anew().ok_or(Unsaid::Busy)?.window;
+        if held.swap(true, Acquire) {
             return Err(Unsaid::Busy);
         }
         // SAFETY: who holds the window is alone with the bytes.
@@ -130,7 +128,7 @@ impl Window {
         // Where it failed it is not certain that the addresses are still kept: not used again.
         let kept = pages.and(at).unwrap_or(null_mut());
         self.at.store(kept, Relaxed);
-        self.held.store(false, Release);
+        held.store(false, Release);
         pages.ok_or(Unsaid::Refused)
     }
 }
@@ -183,6 +181,7 @@ mod tests {
 
     #[test]
     fn resident_pages_are_counted_by_a_mapping() {
+        assert!(crate::anew::begin());
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 3 * PAGE_MIN_BYTES]).unwrap();
         file.seek(std::io::SeekFrom::Start(100 * PAGE_MIN_BYTES as u64)).unwrap();

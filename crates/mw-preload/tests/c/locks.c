@@ -69,6 +69,74 @@ static char *small(size_t size) {
     return (char *)0x300000000000;
 }
 
+#define FEW (64 * 1024)
+
+static void drop(const char *what, char *at) {
+    errno = 0;
+    int done = madvise(at, FEW, MADV_DONTNEED);
+    printf("%s: %d %d %d\n", what, done, errno, at[0]);
+    munmap(at, FEW);
+}
+
+static char *filled(void) {
+    return memset(private(FEW), 7, FEW);
+}
+
+static char *move(char *at) {
+    return mremap(at, FEW, FEW, MREMAP_MAYMOVE | MREMAP_FIXED, private(FEW));
+}
+
+static char *move_by_number(char *at) {
+    return (char *)syscall(SYS_mremap, at, FEW, FEW, MREMAP_MAYMOVE | MREMAP_FIXED, private(FEW));
+}
+
+/* The offset is the last of six arguments. */
+static void disk_by_number(void) {
+    if (pwrite(disk, "x", 1, FEW) != 1) perror("pwrite");
+    char *at = (char *)syscall(SYS_mmap, NULL, FEW, PROT_READ, MAP_SHARED, disk, (long)FEW);
+    printf("at the offset: %c\n", at[0]);
+    munmap(at, FEW);
+}
+
+static void lock_by_number(void) {
+    char *at = filled();
+    if (syscall(SYS_mlock, at, FEW)) perror("mlock");
+    drop("mlock by number", at);
+    at = filled();
+    if (syscall(SYS_mlock2, at, FEW, MLOCK_ONFAULT)) perror("mlock2");
+    drop("mlock2 by number", at);
+    at = (char *)syscall(SYS_mmap, NULL, FEW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+    drop("mmap by number", memset(at, 7, FEW));
+    disk_by_number();
+    /* Nothing else is known to be locked in the child. */
+    fflush(stdout);
+    if (fork() == 0) {
+        at = filled();
+        if (syscall(SYS_mlockall, MCL_CURRENT)) perror("mlockall");
+        drop("mlockall by number", at);
+        exit(0);
+    }
+    wait(NULL);
+}
+
+static void move_each(void) {
+    char *at = filled();
+    drop("moved", move(at));
+    drop("moved by number", move_by_number(filled()));
+    at = filled();
+    if (mlock(at, FEW)) perror("mlock");
+    at = move(at);
+    drop("locked and moved", at);
+    at = filled();
+    if (mlock(at, FEW)) perror("mlock");
+    drop("locked and moved by number", move_by_number(at));
+    at = filled();
+    if (mlock(at, FEW)) perror("mlock");
+    at = mremap(at, FEW, 2 * FEW, MREMAP_MAYMOVE);
+    drop("locked and grown", at + FEW);
+    drop("what was grown", at);
+}
+
 int main(void) {
     char name[] = "memwright-test-XXXXXX";
     disk = mkstemp(name);
@@ -78,6 +146,8 @@ int main(void) {
     request_each("shared", shared);
     request_each("file", file);
     request_each("small pieces", small);
+    move_each();
+    lock_by_number();
     char *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
     request_all("mapped locked", at, SIZE);
     at = private(SIZE);
