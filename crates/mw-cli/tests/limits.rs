@@ -137,3 +137,19 @@ fn a_limit_that_is_hidden_is_not_unlimited() {
     );
     assert!(said.contains("unknown  "), "{said}");
 }
+
+#[test]
+fn a_mount_that_is_covered_does_not_hide_the_limits_of_the_one_above() {
+    let Ok(group) = Cgroup::of("memory") else { return };
+    std::fs::write(group.path().join("memory.limit_in_bytes"), (512 * MIB).to_string()).unwrap();
+    let inner = group.path().join("in");
+    let own = inner.join("own");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("memory.limit_in_bytes"), (256 * MIB).to_string()).unwrap();
+    let cover = format!("mount --bind {} /sys/fs/cgroup/memory && exec \"$@\"", inner.display());
+    let by = ["unshare", "--mount", "sh", "-c", &cover, "sh"];
+    let place = Place { group: Some(&own), by: &by };
+    place.is_right(" of this cgroup's 256 MiB available at once");
+    std::fs::remove_dir(&own).unwrap();
+    std::fs::remove_dir(&inner).unwrap();
+}
