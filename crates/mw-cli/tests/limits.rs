@@ -136,6 +136,15 @@ fn a_limit_that_is_hidden_is_not_unlimited() {
         "{first}"
     );
     assert!(said.contains("unknown  "), "{said}");
+    // The same with a request: what may be killed is not answered with yes.
+    let hide = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
+    let by = ["unshare", "--mount", "sh", "-c", hide, "sh"];
+    let place = Place { group: Some(group.path()), by: &by };
+    let program = env!("CARGO_BIN_EXE_memwright");
+    let output = place.run(&[program, "check", "--fail-on", "never", "--for", "300M"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("unknown, "), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
 
 /// A captured tree may lack the files of a limit, and a kernel without cgroups has no limit there;
 /// everything else that was not seen may hide one.
-fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
+pub fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
     let absent = missing.absence == Absence::Absent;
     let no_cgroups = snapshot.cgroups.missing() == Some(&missing);
     let none = absent && (snapshot.origin.kind == OriginKind::Tree || no_cgroups);
