@@ -162,3 +162,25 @@ fn a_mount_that_is_covered_does_not_hide_the_limits_of_the_one_above() {
     std::fs::remove_dir(&own).unwrap();
     std::fs::remove_dir(&inner).unwrap();
 }
+
+/// Fills the group of its process with negative directory entries.
+#[test]
+#[ignore = "run by the other tests"]
+fn looks_for_what_is_not_there() {
+    let folder = std::env::temp_dir();
+    for number in 0..300_000 {
+        let _ = std::fs::metadata(folder.join(format!("memwright-not-there-{number}")));
+    }
+}
+
+#[test]
+fn kernel_memory_that_a_group_gives_back_is_no_reason_to_refuse() {
+    let group = Cgroup::with_memory(128 * MIB).unwrap();
+    let place = Place { group: Some(group.path()), by: &[] };
+    let program = std::env::current_exe().unwrap();
+    let filler = [program.to_str().unwrap(), "--exact", "looks_for_what_is_not_there", "--ignored"];
+    assert!(place.run(&filler).status.success());
+    let said = place.check(&["--for", "100M"]);
+    assert!(!said.starts_with("no"), "{said}");
+    assert!(place.gives(100 * MIB), "{said}");
+}

@@ -234,6 +234,9 @@ pub struct Cgroup {
     pub swap_max_bytes: Option<u64>,
     /// What counts towards `swap_max_bytes`.
     pub swap_current_bytes: Option<u64>,
+    /// Kernel memory charged to it, which version 1 tells in one number
+    /// (`memory.kmem.usage_in_bytes`); in version 2 it is part of `stat`.
+    pub kernel_bytes: Option<u64>,
     /// Its memory.stat.
     pub stat: cgroup::MemoryStat,
     /// Its events; version 1 fills `max` (failcnt) and `oom_kill` alone.

@@ -102,6 +102,7 @@ const FILES_V1: &[&str] = &[
     "memory.limit_in_bytes",
     "memory.memsw.usage_in_bytes",
     "memory.memsw.limit_in_bytes",
+    "memory.kmem.usage_in_bytes",
     "memory.failcnt",
     "memory.oom_control",
     "memory.stat",
@@ -195,6 +196,7 @@ impl Hierarchy {
                 high_bytes: None,
                 swap_max_bytes: limit("memory.memsw.limit_in_bytes"),
                 swap_current_bytes: number("memory.memsw.usage_in_bytes"),
+                kernel_bytes: number("memory.kmem.usage_in_bytes"),
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
@@ -212,6 +214,7 @@ impl Hierarchy {
                 high_bytes: limit("memory.high"),
                 swap_max_bytes: limit("memory.swap.max"),
                 swap_current_bytes: number("memory.swap.current"),
+                kernel_bytes: None,
                 stat,
                 events: source
                     .parse(&format!("{dir}/memory.events"), MemoryEvents::parse)

@@ -482,3 +482,17 @@ fn a_limit_that_was_not_seen_makes_the_answer_unknown() {
     };
     assert_eq!(Machine::of(&[IDLE]).with(absent).ask("8G").answer, Answer::Yes);
 }
+
+#[test]
+fn kernel_memory_of_a_version_1_group_may_be_reclaimed() {
+    let group = |kernel| Cgroup {
+        path: "/a".to_owned(),
+        max_bytes: Some(4 * GIB),
+        current_bytes: Some(3 * GIB),
+        kernel_bytes: Some(kernel),
+        ..Cgroup::default()
+    };
+    let answer = |kernel| Machine::of(&[IDLE]).groups(vec![group(kernel)]).ask("2G").answer;
+    assert_eq!(answer(2 * GIB), Answer::Slowly);
+    assert_eq!(answer(0), Answer::No);
+}
