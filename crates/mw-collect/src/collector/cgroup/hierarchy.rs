@@ -194,18 +194,11 @@ impl<'a> Search<'a> {
             let members = String::from_utf8_lossy(&members);
             return members.lines().any(|pid| pid == self.own).then_some(path);
         }
-        for name in self.source.list(&format!("{mount}{path}")).ok()? {
+        for name in self.source.directories(&format!("{mount}{path}")).ok()? {
             if self.left == 0 || Instant::now() > self.deadline {
                 return None;
             }
             let child = format!("{path}/{name}");
-            // Files of the controllers; whatever else has no list of members is a file too.
-            if name.starts_with("memory.") || name.starts_with("cgroup.") {
-                continue;
-            }
-            if self.source.open(&format!("{mount}{child}/cgroup.procs")).is_err() {
-                continue;
-            }
             self.left -= 1;
             if let Some(found) = self.descend(mount, &child, levels - 1) {
                 return Some(found);
