@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_test::Cgroup;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -183,4 +185,15 @@ fn kernel_memory_that_a_group_gives_back_is_no_reason_to_refuse() {
     let said = place.check(&["--for", "100M"]);
     assert!(!said.starts_with("no"), "{said}");
     assert!(place.gives(100 * MIB), "{said}");
+}
+
+#[test]
+fn a_limit_lost_for_the_name_of_its_group_is_undetermined_for_that_reason() {
+    let group = Cgroup::with_memory(512 * MIB).unwrap();
+    let own = group.path().join(OsStr::from_bytes(b"a\xff"));
+    std::fs::create_dir(&own).unwrap();
+    let said = Place { group: Some(&own), by: &[] }.check(&["--for", "100M"]);
+    std::fs::remove_dir(&own).unwrap();
+    assert!(said.starts_with("unknown, "), "{said}");
+    assert!(said.contains("could not be determined: its name is not UTF-8"), "{said}");
 }
