@@ -158,7 +158,7 @@ impl Processes {
             return Ok(());
         }
         let why = format!(
-            "{} of {} processes were not looked at: a look takes little time, and may not last",
+            "{} of {} processes were not looked at: the time allowed for looking was used up",
             self.unseen, self.present
         );
         Err(Missing::skipped("/proc/PID/status", why))
@@ -203,7 +203,8 @@ impl Cgroups {
         if !self.truncated {
             return Ok(());
         }
-        let why = "some groups were not looked at: a look takes little time, and may not last";
+        let why = "some groups were not looked at: the time allowed for looking, or the number of groups, \
+                   was used up";
         Err(Missing::skipped("/sys/fs/cgroup", why))
     }
 }
