@@ -75,7 +75,7 @@ const EXIT_CODES: &str = "Exit codes:
   0  fine
   1  findings at or above --fail-on, a request that is refused, or something left unmended
   2  usage: the command line or the configuration is wrong
-  3  could not look
+  3  could not look, or a request that a limit which could not be determined may refuse
   4  refused: a privilege is missing
   5  failed part-way and rolled back
   126, 127  run: the command cannot be executed, or is not found";

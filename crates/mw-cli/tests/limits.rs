@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_test::Cgroup;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -136,4 +138,62 @@ fn a_limit_that_is_hidden_is_not_unlimited() {
         "{first}"
     );
     assert!(said.contains("unknown  "), "{said}");
+    // The same with a request: what may be killed is not answered with yes.
+    let hide = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
+    let by = ["unshare", "--mount", "sh", "-c", hide, "sh"];
+    let place = Place { group: Some(group.path()), by: &by };
+    let program = env!("CARGO_BIN_EXE_memwright");
+    let output = place.run(&[program, "check", "--fail-on", "never", "--for", "300M"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("unknown, "), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+}
+
+#[test]
+fn a_mount_that_is_covered_does_not_hide_the_limits_of_the_one_above() {
+    let Ok(group) = Cgroup::of("memory") else { return };
+    std::fs::write(group.path().join("memory.limit_in_bytes"), (512 * MIB).to_string()).unwrap();
+    let inner = group.path().join("in");
+    let own = inner.join("own");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("memory.limit_in_bytes"), (256 * MIB).to_string()).unwrap();
+    let cover = format!("mount --bind {} /sys/fs/cgroup/memory && exec \"$@\"", inner.display());
+    let by = ["unshare", "--mount", "sh", "-c", &cover, "sh"];
+    let place = Place { group: Some(&own), by: &by };
+    place.is_right(" of this cgroup's 256 MiB available at once");
+    std::fs::remove_dir(&own).unwrap();
+    std::fs::remove_dir(&inner).unwrap();
+}
+
+/// Fills the group of its process with negative directory entries.
+#[test]
+#[ignore = "run by the other tests"]
+fn looks_for_what_is_not_there() {
+    let folder = std::env::temp_dir();
+    for number in 0..300_000 {
+        let _ = std::fs::metadata(folder.join(format!("memwright-not-there-{number}")));
+    }
+}
+
+#[test]
+fn kernel_memory_that_a_group_gives_back_is_no_reason_to_refuse() {
+    let group = Cgroup::with_memory(128 * MIB).unwrap();
+    let place = Place { group: Some(group.path()), by: &[] };
+    let program = std::env::current_exe().unwrap();
+    let filler = [program.to_str().unwrap(), "--exact", "looks_for_what_is_not_there", "--ignored"];
+    assert!(place.run(&filler).status.success());
+    let said = place.check(&["--for", "100M"]);
+    assert!(!said.starts_with("no"), "{said}");
+    assert!(place.gives(100 * MIB), "{said}");
+}
+
+#[test]
+fn a_limit_lost_for_the_name_of_its_group_is_undetermined_for_that_reason() {
+    let group = Cgroup::with_memory(512 * MIB).unwrap();
+    let own = group.path().join(OsStr::from_bytes(b"a\xff"));
+    std::fs::create_dir(&own).unwrap();
+    let said = Place { group: Some(&own), by: &[] }.check(&["--for", "100M"]);
+    std::fs::remove_dir(&own).unwrap();
+    assert!(said.starts_with("unknown, "), "{said}");
+    assert!(said.contains("could not be determined: its name is not UTF-8"), "{said}");
 }

@@ -209,6 +209,27 @@ impl Source {
     /// # Errors
     /// Why it cannot be seen; more than [`MAX_DIR_ENTRIES`] names.
     pub fn list(&self, path: &str) -> Result<Vec<String>, Missing> {
+        let entries = self.entries(path)?;
+        Ok(entries.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The names of the directories in a directory, sorted; links to directories are none.
+    ///
+    /// # Errors
+    /// As of [`Source::list`].
+    pub(crate) fn directories(&self, path: &str) -> Result<Vec<String>, Missing> {
+        let is_directory = |(name, kind): &(String, FileType)| match kind {
+            FileType::Directory => true,
+            // Some file systems do not tell.
+            FileType::Unknown => self.list(&format!("{path}/{name}")).is_ok(),
+            _ => false,
+        };
+        let entries = self.entries(path)?;
+        Ok(entries.into_iter().filter(is_directory).map(|(name, _)| name).collect())
+    }
+
+    /// The names in a directory and what they are, sorted by name.
+    fn entries(&self, path: &str) -> Result<Vec<(String, FileType)>, Missing> {
         let missing = |errno| hints::missing(path, errno, self.kind);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = self.open_at(path, flags).map_err(missing)?;
@@ -217,13 +238,13 @@ impl Source {
             let entry = entry.map_err(missing)?;
             let name = entry.file_name().to_string_lossy();
             if name != "." && name != ".." {
-                names.push(name.into_owned());
+                names.push((name.into_owned(), entry.file_type()));
             }
             if names.len() > MAX_DIR_ENTRIES {
                 return Err(Missing::failed(path, format!("over {MAX_DIR_ENTRIES} entries")));
             }
         }
-        names.sort_unstable();
+        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Ok(names)
     }
 }

@@ -114,7 +114,7 @@ pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
 
 /// A captured tree may lack the files of a limit, and a kernel without cgroups has no limit there;
 /// everything else that was not seen may hide one.
-fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
+pub fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
     let absent = missing.absence == Absence::Absent;
     let no_cgroups = snapshot.cgroups.missing() == Some(&missing);
     let none = absent && (snapshot.origin.kind == OriginKind::Tree || no_cgroups);
@@ -224,7 +224,8 @@ pub struct GroupLimit {
     pub used_bytes: u64,
     /// What is left below it, with the clean page cache that the group can drop.
     pub at_once_bytes: u64,
-    /// The same with all page cache and slab that the group could give back.
+    /// The same with all page cache and slab that the group could give back; in version 1 with all
+    /// kernel memory, of which no file tells what is reclaimable.
     pub to_the_last_bytes: u64,
     /// What happens at the limit.
     pub effect: GroupEffect,
@@ -272,7 +273,8 @@ fn group_limit(
     let sum = |parts: [Option<u64>; 2]| derived::total(parts.into_iter().flatten());
     let cache = sum([stat.active_file_bytes, stat.inactive_file_bytes]);
     let unwritten = sum([stat.file_dirty_bytes, stat.file_writeback_bytes]);
-    let slab = stat.slab_reclaimable_bytes.unwrap_or(0);
+    // Version 1 does not tell which part of the kernel memory is reclaimable: at most all of it.
+    let slab = stat.slab_reclaimable_bytes.or(group.kernel_bytes).unwrap_or(0);
     let left = limit_bytes.saturating_sub(used_bytes);
     GroupLimit {
         file,

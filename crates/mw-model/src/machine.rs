@@ -158,7 +158,7 @@ impl Processes {
             return Ok(());
         }
         let why = format!(
-            "{} of {} processes were not looked at: a look takes little time, and may not last",
+            "{} of {} processes were not looked at: the time allowed for looking was used up",
             self.unseen, self.present
         );
         Err(Missing::skipped("/proc/PID/status", why))
@@ -203,7 +203,8 @@ impl Cgroups {
         if !self.truncated {
             return Ok(());
         }
-        let why = "some groups were not looked at: a look takes little time, and may not last";
+        let why = "some groups were not looked at: the time allowed for looking, or the number of groups, \
+                   was used up";
         Err(Missing::skipped("/sys/fs/cgroup", why))
     }
 }
@@ -234,6 +235,9 @@ pub struct Cgroup {
     pub swap_max_bytes: Option<u64>,
     /// What counts towards `swap_max_bytes`.
     pub swap_current_bytes: Option<u64>,
+    /// Kernel memory charged to it, which version 1 tells in one number
+    /// (`memory.kmem.usage_in_bytes`); in version 2 it is part of `stat`.
+    pub kernel_bytes: Option<u64>,
     /// Its memory.stat.
     pub stat: cgroup::MemoryStat,
     /// Its events; version 1 fills `max` (failcnt) and `oom_kill` alone.

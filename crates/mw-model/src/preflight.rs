@@ -128,7 +128,7 @@ pub struct PoolRoom {
 pub struct Preflight {
     /// What was asked.
     pub request: Request,
-    /// Yes, slowly or no.
+    /// Yes, slowly, no or unknown.
     pub answer: Answer,
     /// The answer in one line.
     pub summary: String,
@@ -143,7 +143,7 @@ pub struct Preflight {
     pub unseen: Vec<Missing>,
 }
 
-/// Yes, slowly or no.
+/// Yes, slowly, no or unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -154,6 +154,9 @@ pub enum Answer {
     Slowly,
     /// The kernel will refuse, or kill.
     No,
+    /// The machine could give it, and a limit on the process that asks that could not be determined
+    /// may refuse it.
+    Unknown,
 }
 
 impl fmt::Display for Answer {
@@ -162,6 +165,7 @@ impl fmt::Display for Answer {
             Self::Yes => "yes",
             Self::Slowly => "slowly",
             Self::No => "no",
+            Self::Unknown => "unknown",
         })
     }
 }

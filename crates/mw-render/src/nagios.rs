@@ -32,6 +32,9 @@ pub fn state(report: &Report) -> State {
         None | Some(Answer::Yes) => State::Ok,
         Some(Answer::Slowly) => State::Warning,
         Some(Answer::No) => State::Critical,
+        // What is critical is so whatever a limit refuses.
+        Some(Answer::Unknown) if findings == State::Critical => findings,
+        Some(Answer::Unknown) => State::Unknown,
     };
     findings.max(preflight)
 }
@@ -45,7 +48,7 @@ pub fn report(report: &Report) -> String {
         State::Critical => "CRITICAL",
         State::Unknown => "UNKNOWN",
     };
-    let preflight = report.preflight.as_ref().filter(|_| state != State::Unknown);
+    let preflight = report.preflight.as_ref().filter(|_| !report.is_unknown());
     let answer = preflight.map_or(&report.verdict, |preflight| &preflight.summary);
     let mut out = format!("MEMWRIGHT {word} - {}", without_bar(answer));
     let perfdata = perfdata(report);

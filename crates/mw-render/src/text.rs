@@ -191,7 +191,7 @@ impl Page {
     fn preflight(&mut self, preflight: &Preflight) {
         let style = match preflight.answer {
             Answer::Yes => AnsiColor::Green,
-            Answer::Slowly => AnsiColor::Yellow,
+            Answer::Slowly | Answer::Unknown => AnsiColor::Yellow,
             Answer::No => AnsiColor::Red,
         };
         let summary = self.painted(style.on_default().bold(), &preflight.summary);

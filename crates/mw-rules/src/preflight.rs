@@ -3,7 +3,8 @@
 //! It goes by the arithmetic of the kernel, and errs to both sides on purpose: *yes* counts what
 //! the kernel surely gives without waiting (free above the high watermark, clean cache less a
 //! caution), *no* says that not even the last page that could be had is enough, or that a limit
-//! forbids it. What lies between is *slowly*.
+//! forbids it. What lies between is *slowly*. Where a limit on the process that asks could not be
+//! determined, both of these are *unknown*.
 //!
 //! - `ceiling`: more than the machine has in all, so that nothing below could help.
 //! - `room`: each node's free, reclaimable and held memory.
@@ -27,6 +28,7 @@ mod thp;
 mod time;
 mod warm;
 
+use mw_model::caller;
 use mw_model::{
     Answer, Calibration, Missing, Obstacle, PageKind, Preflight, Request, Snapshot, Window,
 };
@@ -59,14 +61,18 @@ pub fn answer(
     if let Some(ceiling) = ceiling::exceeded(snapshot, request, &rooms) {
         notes.beyond(&ceiling);
     }
-    let answer = notes.answer(&plan);
+    let machine = notes.answer(&plan);
+    let answer = notes.within_limits(machine);
     let time = match (answer, calibration) {
         (Answer::No, _) | (_, None) => None,
         (_, Some(calibration)) => time::estimate(snapshot, request, &plan, calibration, &notes),
     };
     notes.sort();
     let nodes = plan.nodes(&rooms, request);
-    let summary = say::summary(request, answer, &nodes, time.as_ref(), &notes.obstacles);
+    let mut summary = say::summary(request, machine, &nodes, time.as_ref(), &notes.obstacles);
+    if answer == Answer::Unknown {
+        summary = say::unknown(&summary);
+    }
     Ok(Preflight {
         request: request.clone(),
         answer,
@@ -106,6 +112,8 @@ fn ordinary(snapshot: &Snapshot, request: &Request, rooms: &[Room], notes: &mut 
 struct Notes {
     obstacles: Vec<Obstacle>,
     unseen: Vec<Missing>,
+    /// Whether there may be a limit on the process that asks beside those that were seen.
+    has_unseen_limit: bool,
     /// Whether a limit makes the process wait that does not refuse it.
     slowed: bool,
 }
@@ -136,6 +144,17 @@ impl Notes {
         if !self.unseen.contains(missing) {
             self.unseen.push(missing.clone());
         }
+    }
+
+    /// A limit on the process that asks was not seen: unless there is none, it may refuse the request.
+    fn unseen_limit(&mut self, snapshot: &Snapshot, missing: &Missing) {
+        self.unseen(missing);
+        self.has_unseen_limit |= caller::undetermined(snapshot, missing.clone()).is_some();
+    }
+
+    /// What the machine could give and a limit that was not seen may refuse is unknown.
+    fn within_limits(&self, machine: Answer) -> Answer {
+        if machine != Answer::No && self.has_unseen_limit { Answer::Unknown } else { machine }
     }
 
     fn answer(&self, plan: &Plan) -> Answer {

@@ -197,3 +197,15 @@ fn a_limit_that_cannot_be_read_is_not_unlimited() {
     window.now.limits = Look::Missing(Missing::absent("/proc/self/limits", "not in this tree"));
     assert_eq!(caller::available(&window.now, MIB).unseen, []);
 }
+
+#[test]
+fn a_group_that_was_seen_is_a_finding_also_where_others_were_not_looked_at() {
+    let mut window = healthy();
+    let full = group("/a", Some(100 * MIB), 99 * MIB);
+    let seen = Cgroups { limited: vec![full], truncated: true, ..Cgroups::default() };
+    window.now.cgroups = Look::Seen(seen);
+    let is_limit = |rule: &str| rule == "cgroup-limit";
+    assert!(check(&window).findings.iter().any(|finding| is_limit(&finding.rule)));
+    window.now.cgroups = Look::Seen(Cgroups { truncated: true, ..Cgroups::default() });
+    assert!(check(&window).skipped.iter().any(|skipped| is_limit(&skipped.rule)));
+}

@@ -107,11 +107,12 @@ fn of_machine(window: &Window, request: &Request) -> Result<Preflight, Failure> 
 
 fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
     let fail_on = config.fail_on(args.fail_on);
-    let refused = report.preflight.as_ref().is_some_and(|p| p.answer == Answer::No);
+    let answers = |answer| report.preflight.as_ref().is_some_and(|p| p.answer == answer);
+    let refused = answers(Answer::No);
     let found = report.worst.is_some_and(|worst| fail_on.is_reached_by(worst));
     match () {
         () if found || refused => Exit::Findings,
-        () if report.is_unknown() => Exit::CouldNotLook,
+        () if report.is_unknown() || answers(Answer::Unknown) => Exit::CouldNotLook,
         () => Exit::Fine,
     }
 }

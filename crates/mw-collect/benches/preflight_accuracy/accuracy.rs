@@ -163,7 +163,7 @@ fn case(label: &str, size_bytes: u64, page: PageKind, lock: bool) -> Result<Case
     let (preflight, calibration) = ask(&request)?;
     let actual = match preflight.answer {
         Answer::No => None,
-        Answer::Yes | Answer::Slowly => Some(take_often(&request)?),
+        Answer::Yes | Answer::Slowly | Answer::Unknown => Some(take_often(&request)?),
     };
     let case = Case { request, preflight, calibration, actual };
     case.print(label);

@@ -7,8 +7,9 @@ use crate::source::Source;
 use hierarchy::Hierarchy;
 use mw_model::{Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind};
 use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
+use mw_sys::thread_time;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How deep the search for groups with a limit goes: kubernetes puts a container's group fourth.
 const MAX_DEPTH: usize = 5;
@@ -16,7 +17,8 @@ const MAX_DEPTH: usize = 5;
 /// The most groups that are looked at.
 const MAX_GROUPS: usize = 512;
 
-/// How long the search may take.
+/// How much processor time the search may take: on a busy machine time passes without a look at
+/// any group.
 const BUDGET: Duration = Duration::from_millis(5);
 
 pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
@@ -27,7 +29,7 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
     let mut walk = Walk {
         source,
         hierarchy: &hierarchy,
-        deadline: Instant::now() + source.budget(BUDGET),
+        deadline: thread_time() + source.budget(BUDGET),
         left: MAX_GROUPS,
         limited: Vec::new(),
     };
@@ -102,6 +104,7 @@ const FILES_V1: &[&str] = &[
     "memory.limit_in_bytes",
     "memory.memsw.usage_in_bytes",
     "memory.memsw.limit_in_bytes",
+    "memory.kmem.usage_in_bytes",
     "memory.failcnt",
     "memory.oom_control",
     "memory.stat",
@@ -195,6 +198,7 @@ impl Hierarchy {
                 high_bytes: None,
                 swap_max_bytes: limit("memory.memsw.limit_in_bytes"),
                 swap_current_bytes: number("memory.memsw.usage_in_bytes"),
+                kernel_bytes: number("memory.kmem.usage_in_bytes"),
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
@@ -212,6 +216,7 @@ impl Hierarchy {
                 high_bytes: limit("memory.high"),
                 swap_max_bytes: limit("memory.swap.max"),
                 swap_current_bytes: number("memory.swap.current"),
+                kernel_bytes: None,
                 stat,
                 events: source
                     .parse(&format!("{dir}/memory.events"), MemoryEvents::parse)
@@ -225,6 +230,10 @@ impl Hierarchy {
         let members = format!("{}{}/cgroup.procs", self.mount, path.trim_end_matches('/'));
         let missing = source.open(&members).err()?;
         let why = match missing.absence {
+            // The kernel gave bytes that the path has replaced.
+            Absence::Absent if path.contains(char::REPLACEMENT_CHARACTER) => {
+                "its name is not UTF-8".to_owned()
+            }
             Absence::Absent => "another mount hides it".to_owned(),
             Absence::Skipped | Absence::Failed | Absence::Masked => missing.why,
         };
@@ -257,7 +266,8 @@ fn add_undetermined(missing: Missing, unseen: &mut Vec<Missing>) {
 struct Walk<'a> {
     source: &'a Source,
     hierarchy: &'a Hierarchy,
-    deadline: Instant,
+    /// The [`thread_time`] at which it ends.
+    deadline: Duration,
     left: usize,
     limited: Vec<Cgroup>,
 }
@@ -269,16 +279,9 @@ impl Walk<'_> {
             return true;
         }
         let dir = format!("{}{path}", self.hierarchy.mount);
-        for name in self.source.list(&dir).unwrap_or_default() {
-            // Files of the controllers have a dot and no directory below them.
+        for name in self.source.directories(&dir).unwrap_or_default() {
             let child = format!("{path}/{name}");
-            if name.starts_with("memory.") || name.starts_with("cgroup.") {
-                continue;
-            }
-            if self.source.list(&format!("{dir}/{name}")).is_err() {
-                continue;
-            }
-            if self.left == 0 || Instant::now() > self.deadline {
+            if self.left == 0 || thread_time() > self.deadline {
                 return false;
             }
             self.left -= 1;
@@ -296,6 +299,50 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A tree with groups of version 2, each with a limit, and a file that is none.
+    fn tree(groups: &[String]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
+        write("proc/self/cgroup", "0::/\n");
+        write("sys/fs/cgroup/cgroup.controllers", "memory\n");
+        write("sys/fs/cgroup/memory.stat", "anon 4096\n");
+        for group in groups {
+            write(&format!("sys/fs/cgroup/{group}/memory.max"), "8192\n");
+            write(&format!("sys/fs/cgroup/{group}/memory.stat"), "anon 4096\n");
+        }
+        root
+    }
+
+    fn limited(root: &tempfile::TempDir) -> (Vec<String>, bool) {
+        let found = collect(&Source::tree(root.path()).unwrap()).unwrap();
+        (found.limited.into_iter().map(|group| group.path).collect(), found.truncated)
+    }
+
+    #[test]
+    fn groups_are_told_from_files_by_what_they_are() {
+        let groups = ["cgroup.a", "memory.slice", "memory.slice/in"].map(str::to_owned);
+        let expected = groups.iter().map(|group| format!("/{group}")).collect();
+        assert_eq!(limited(&tree(&groups)), (expected, false));
+    }
+
+    #[test]
+    fn what_was_found_before_the_bound_is_kept() {
+        let root = tree(&["a", "b", "c"].map(str::to_owned));
+        let source = Source::tree(root.path()).unwrap();
+        let hierarchy = hierarchy::find(&source).unwrap();
+        let deadline = thread_time() + source.budget(BUDGET);
+        let mut walk =
+            Walk { source: &source, hierarchy: &hierarchy, deadline, left: 2, limited: Vec::new() };
+        assert!(!walk.descend("", 0));
+        let found: Vec<_> = walk.limited.iter().map(|group| group.path.as_str()).collect();
+        assert_eq!(found, ["/a", "/b"]);
+    }
 
     #[test]
     fn a_group_stands_below_its_ancestors() {

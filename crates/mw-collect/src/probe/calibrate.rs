@@ -50,7 +50,7 @@ const MOST_TOGETHER: usize = 64 * MIB;
 /// Measures what `request` needs.
 ///
 /// # Errors
-/// Memory is too short to measure with, or the kernel refuses to give any.
+/// Too little memory would be left, or the kernel refuses to give any.
 pub fn calibrate(request: &Request, snapshot: &Snapshot) -> Result<Calibration, Missing> {
     let (start, used) = (Instant::now(), mw_sys::thread_time());
     let allowance = Allowance::of(request, snapshot)?;

@@ -31,7 +31,7 @@ fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Ok(0) => heuristic(snapshot, request, meminfo, notes),
         Ok(2) => strict(snapshot, request, notes),
         Ok(_) => {}
-        Err(missing) => notes.unseen(&missing),
+        Err(missing) => notes.unseen_limit(snapshot, &missing),
     }
 }
 
@@ -63,7 +63,7 @@ fn old_heuristic_bytes(meminfo: &Meminfo) -> u64 {
 fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     let had = match caller::commit(snapshot) {
         Ok(limit) => limit.map_or(u64::MAX, |limit| limit.available_bytes),
-        Err(missing) => return notes.unseen(&missing),
+        Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
     if request.size_bytes > had {
         let over = format_bytes(request.size_bytes.saturating_sub(had));
@@ -83,9 +83,9 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     }
     let cgroups = match snapshot.cgroups.need() {
         Ok(cgroups) => cgroups,
-        Err(missing) => return notes.unseen(&missing),
+        Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
-    cgroups.unseen.iter().for_each(|missing| notes.unseen(missing));
+    cgroups.unseen.iter().for_each(|missing| notes.unseen_limit(snapshot, missing));
     let swap = swap_of_groups(snapshot, cgroups);
     for group in &cgroups.own {
         let anon = [group.stat.active_anon_bytes, group.stat.inactive_anon_bytes];
@@ -146,7 +146,7 @@ fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, not
 fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     let limits = match snapshot.limits.need() {
         Ok(limits) => limits,
-        Err(missing) => return notes.unseen(&missing),
+        Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
     let mut check = |left, limit: Option<Limit>, resource: &Resource| {
         let Ok(Some(caller::CallerLimit { limit_bytes, available_bytes, .. })) = left else {

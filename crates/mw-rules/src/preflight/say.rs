@@ -29,6 +29,11 @@ pub(super) fn summary(
     line
 }
 
+/// The same where a limit on the process that asks could not be determined.
+pub(super) fn unknown(summary: &str) -> String {
+    format!("unknown, for a limit that could not be determined may forbid it; otherwise {summary}")
+}
+
 fn duration(time: &TimeEstimate) -> String {
     let likely = format_duration_ms(time.likely_ms);
     match time.confidence {

@@ -3,8 +3,8 @@ mod machine;
 use super::answer;
 use machine::{Machine, Memory};
 use mw_model::{
-    Answer, Backing, Calibration, Cgroup, Confidence, HugePool, Look, MemoryFilesystem, Node,
-    PageKind, Preflight, Request, Snapshot, Window, derived,
+    Answer, Backing, Calibration, Cgroup, Cgroups, Confidence, HugePool, Look, MemoryFilesystem,
+    Missing, Node, PageKind, Preflight, Request, Snapshot, Window, derived,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -440,4 +440,59 @@ fn without_a_measurement_there_is_no_time_and_without_meminfo_no_answer() {
     assert_eq!((preflight.summary.as_str(), preflight.time), ("yes: 1 GiB", None));
     assert!(answer(&Window::default(), &request, None).is_err());
     assert_eq!(request.page, PageKind::Base);
+}
+
+#[test]
+fn a_limit_that_was_not_seen_makes_the_answer_unknown() {
+    let why = || Missing::skipped("/sys/fs/cgroup", "could not be determined");
+    let ask = |size: &str, change: fn(&mut Snapshot, Missing)| {
+        Machine::of(&[IDLE]).with(|snapshot| change(snapshot, why())).ask(size)
+    };
+    let changes: [fn(&mut Snapshot, Missing); 4] = [
+        |snapshot, why| snapshot.cgroups = Look::Missing(why),
+        |snapshot, why| snapshot.limits = Look::Missing(why),
+        |snapshot, why| {
+            snapshot.cgroups = Look::Seen(Cgroups { unseen: vec![why], ..Cgroups::default() });
+        },
+        |snapshot, why| {
+            snapshot.sysctl.values.insert("vm.overcommit_memory".to_owned(), Err(why));
+        },
+    ];
+    for change in changes {
+        let preflight = ask("8G", change);
+        assert_eq!(preflight.answer, Answer::Unknown, "{preflight:#?}");
+        let starts =
+            "unknown, for a limit that could not be determined may forbid it; otherwise yes: ";
+        assert!(preflight.summary.starts_with(starts), "{}", preflight.summary);
+        assert_eq!(preflight.unseen, [why()]);
+        assert_eq!(ask("200G", change).answer, Answer::No, "what is surely refused is");
+    }
+    // Pages of a pool are charged to no memory limit of a cgroup.
+    let pool = HugePool {
+        page_bytes: 2 << 20,
+        total_pages: 4096,
+        free_pages: 4096,
+        ..HugePool::default()
+    };
+    let machine = Machine::of(&[IDLE]).pool(pool).with(|s| s.cgroups = Look::Missing(why()));
+    assert_eq!(machine.ask("1G,huge=2M").answer, Answer::Yes);
+    // A kernel without cgroups has no limit there.
+    let absent = |snapshot: &mut Snapshot| {
+        snapshot.cgroups = Look::Missing(Missing::absent("/proc/self/cgroup", "not built in"));
+    };
+    assert_eq!(Machine::of(&[IDLE]).with(absent).ask("8G").answer, Answer::Yes);
+}
+
+#[test]
+fn kernel_memory_of_a_version_1_group_may_be_reclaimed() {
+    let group = |kernel| Cgroup {
+        path: "/a".to_owned(),
+        max_bytes: Some(4 * GIB),
+        current_bytes: Some(3 * GIB),
+        kernel_bytes: Some(kernel),
+        ..Cgroup::default()
+    };
+    let answer = |kernel| Machine::of(&[IDLE]).groups(vec![group(kernel)]).ask("2G").answer;
+    assert_eq!(answer(2 * GIB), Answer::Slowly);
+    assert_eq!(answer(0), Answer::No);
 }

@@ -8,7 +8,7 @@
 use crate::source::Source;
 use mw_model::{CgroupVersion, Missing, OriginKind};
 use mw_proc::cgroup::{self, Membership, Way};
-use mw_proc::mountinfo::{self, Mount};
+use mw_proc::mountinfo::{self, Mount, Tree};
 use mw_proc::mounts;
 use std::time::{Duration, Instant};
 
@@ -70,12 +70,12 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
     if source.kind() == OriginKind::Live
         && let Ok(mounts) = source.parse("/proc/self/mountinfo", mountinfo::parse)
     {
-        let candidate = |mount: Mount| {
+        let candidate = |mount: &Mount| {
             let has_memory = mount.super_options.iter().any(|option| option == "memory");
             let version = version(&mount.fstype, has_memory)?;
-            Some(Candidate { version, mount: mount.target, root: mount.root })
+            Some(Candidate { version, mount: mount.target.clone(), root: mount.root.clone() })
         };
-        return Ok(mounts.into_iter().filter_map(candidate).collect());
+        return Ok(visible(&mounts).filter_map(candidate).collect());
     }
     let mounts = source.parse("/proc/mounts", mounts::parse)?;
     let candidate = |mount: mounts::Mount| {
@@ -83,6 +83,12 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
         Some(Candidate { version, mount: mount.target, root: "/".to_owned() })
     };
     Ok(mounts.into_iter().filter_map(candidate).collect())
+}
+
+/// The mounts that no other covers: a path leads to nothing of those that are covered.
+fn visible(mounts: &[Mount]) -> impl Iterator<Item = &Mount> {
+    let tree = Tree::of(mounts);
+    mounts.iter().filter(move |mount| tree.at(&mount.target).is_some_and(|at| at.id == mount.id))
 }
 
 /// Which version has the memory controller; none where no mount shows that one has it.
@@ -134,8 +140,8 @@ fn without_hierarchy(source: &Source, memberships: Result<Vec<Membership>, Missi
 
 fn no_mount(path: &str) -> Missing {
     let why = format!(
-        "the memory limit of this process's cgroup ({path}) could not be determined: its hierarchy \
-         is not mounted here"
+        "the memory limit of this process's cgroup ({path}) could not be determined: no \
+         mount of its hierarchy is visible here"
     );
     Missing::skipped("/sys/fs/cgroup", why)
 }
@@ -188,23 +194,40 @@ impl<'a> Search<'a> {
             let members = String::from_utf8_lossy(&members);
             return members.lines().any(|pid| pid == self.own).then_some(path);
         }
-        for name in self.source.list(&format!("{mount}{path}")).ok()? {
+        for name in self.source.directories(&format!("{mount}{path}")).ok()? {
             if self.left == 0 || Instant::now() > self.deadline {
                 return None;
             }
             let child = format!("{path}/{name}");
-            // Files of the controllers; whatever else has no list of members is a file too.
-            if name.starts_with("memory.") || name.starts_with("cgroup.") {
-                continue;
-            }
-            if self.source.open(&format!("{mount}{child}/cgroup.procs")).is_err() {
-                continue;
-            }
             self.left -= 1;
             if let Some(found) = self.descend(mount, &child, levels - 1) {
                 return Some(found);
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_that_another_covers_is_not_visible() {
+        let text = "\
+29 1 254:0 / / rw - ext4 /dev/vda rw
+30 29 0:20 / /sys rw - sysfs sysfs rw
+31 30 0:21 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+32 31 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+33 32 0:22 /a/in /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+34 31 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+";
+        let ids = |text: &str| {
+            let mounts = mountinfo::parse(text.as_bytes()).unwrap();
+            visible(&mounts).map(|mount| mount.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(text), [29, 30, 31, 33, 34]);
+        let covered = format!("{text}35 31 0:24 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n");
+        assert_eq!(ids(&covered), [29, 30, 35]);
     }
 }

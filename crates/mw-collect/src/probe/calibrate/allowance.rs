@@ -33,7 +33,10 @@ impl Allowance {
         let hugetlb_bytes = hugetlb_bytes(request, snapshot);
         let base_bytes = base_bytes(request, snapshot).min(MOST_BYTES) / MIB * MIB;
         if base_bytes < LEAST_BYTES && hugetlb_bytes == 0 {
-            return Err(Missing::skipped("calibration", "memory is too short to measure with"));
+            return Err(Missing::skipped(
+                "calibration",
+                "not measured: too little memory would be left",
+            ));
         }
         let huge_page_bytes = usize::try_from(derived::huge_page_bytes(snapshot)).unwrap_or(0);
         let free_huge = free_huge_bytes(request, snapshot, huge_page_bytes as u64);
