@@ -15,7 +15,6 @@
 use super::Counts;
 use crate::{kernel, settings, sysv};
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
@@ -55,15 +54,8 @@ fn page(at: *const Page) -> Option<&'static Page> {
 
 /// Whether no other process has the page any more.
 pub(super) fn is_last() -> bool {
-    let mut state = MaybeUninit::<libc::shmid_ds>::zeroed();
-    let id = SEGMENT.load(Ordering::Relaxed);
-    // SAFETY: the kernel fills the state, for which all bits zero is a value as well (shmctl(2)).
-    #[allow(unsafe_code, reason = "a system call")]
-    let state = unsafe {
-        let done = kernel::shmctl(id, libc::IPC_STAT, state.as_mut_ptr());
-        (done == 0).then(|| state.assume_init())
-    };
-    state.is_some_and(|state| state.shm_nattch == 1)
+    let status = sysv::status(SEGMENT.load(Ordering::Relaxed));
+    status.is_some_and(|status| status.shm_nattch == 1)
 }
 
 /// Attaches the page of this command, or creates it.
