@@ -104,7 +104,10 @@ pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
             Err(missing) => unseen.extend(undetermined(snapshot, missing)),
         }
     }
-    unseen.extend(snapshot.cgroups.seen().into_iter().flat_map(|groups| groups.unseen.clone()));
+    let groups = snapshot.cgroups.seen().into_iter();
+    unseen.extend(
+        groups.flat_map(|groups| groups.unseen.iter().chain(&groups.above_unseen).cloned()),
+    );
     let tightest = limits.into_iter().min_by_key(|limit| limit.available_bytes);
     let limited_by = tightest.filter(|limit| limit.available_bytes < machine_bytes);
     let bytes = limited_by.as_ref().map_or(machine_bytes, |limit| limit.available_bytes);

@@ -190,6 +190,9 @@ pub struct Cgroups {
     /// The lowest limit of the groups above those of `own`, where it is lower than theirs: they are
     /// outside of what is mounted here, and version 1 tells of the limit alone.
     pub limit_above_bytes: Option<u64>,
+    /// Why limits of groups above those that the mount shows are not known: usual in a container of
+    /// version 2, where they mostly have none.
+    pub above_unseen: Option<Missing>,
     /// Limits on our own group that could not be determined.
     pub unseen: Vec<Missing>,
 }

@@ -25,7 +25,8 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
     let hierarchy = hierarchy::find(source)?;
     let mut unseen = Vec::new();
     let own = own_groups(source, &hierarchy, &mut unseen);
-    let limit_above_bytes = limit_above(source, &hierarchy, &own, &mut unseen);
+    let limit_above_bytes = limit_above(&hierarchy, &own);
+    let above_unseen = above_unseen(source, &hierarchy);
     let mut walk = Walk {
         source,
         hierarchy: &hierarchy,
@@ -36,7 +37,7 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
     let truncated = !walk.descend("", 0);
     let limited = walk.limited;
     let Hierarchy { version, mount, .. } = hierarchy;
-    Ok(Cgroups { version, mount, own, limited, truncated, limit_above_bytes, unseen })
+    Ok(Cgroups { version, mount, own, limited, truncated, limit_above_bytes, above_unseen, unseen })
 }
 
 /// Our own group and those above it that the mount shows, with what of their limits could not be
@@ -64,29 +65,23 @@ const NOT_DETERMINED: &str = "the memory limit of this cgroup could not be deter
 
 /// The lowest limit of the groups above those that the mount shows, where it is lower than theirs.
 /// Version 1 tells of it in every group; in version 2 nothing does.
-fn limit_above(
-    source: &Source,
-    hierarchy: &Hierarchy,
-    own: &[Cgroup],
-    unseen: &mut Vec<Missing>,
-) -> Option<u64> {
-    match hierarchy.version {
-        CgroupVersion::V1 => {
-            let visible = own.iter().filter_map(|group| group.max_bytes).min();
-            let lowest = own.iter().filter_map(|group| group.stat.hierarchical_limit_bytes).min();
-            lowest.filter(|lowest| visible.is_none_or(|visible| *lowest < visible))
-        }
-        CgroupVersion::V2 => {
-            // Every group has a type but the root of the hierarchy.
-            let file = format!("{}/cgroup.type", hierarchy.mount);
-            if source.open(&file).is_ok() {
-                let why = "limits of the groups above this container's could not be determined: its \
-                           cgroup namespace hides them";
-                unseen.push(Missing::skipped(&hierarchy.mount, why));
-            }
-            None
-        }
+fn limit_above(hierarchy: &Hierarchy, own: &[Cgroup]) -> Option<u64> {
+    if hierarchy.version == CgroupVersion::V2 {
+        return None;
     }
+    let visible = own.iter().filter_map(|group| group.max_bytes).min();
+    let lowest = own.iter().filter_map(|group| group.stat.hierarchical_limit_bytes).min();
+    lowest.filter(|lowest| visible.is_none_or(|visible| *lowest < visible))
+}
+
+/// Why limits of groups above those that the mount shows are not known, if there are such groups. Every
+/// group has a type but the root of the hierarchy.
+fn above_unseen(source: &Source, hierarchy: &Hierarchy) -> Option<Missing> {
+    let is_below = hierarchy.version == CgroupVersion::V2
+        && source.open(&format!("{}/cgroup.type", hierarchy.mount)).is_ok();
+    let why = "limits of the groups above this container's could not be determined: its cgroup \
+               namespace hides them";
+    is_below.then(|| Missing::skipped(&hierarchy.mount, why))
 }
 
 /// A file of a group.

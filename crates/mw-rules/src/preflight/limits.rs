@@ -86,6 +86,7 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
     cgroups.unseen.iter().for_each(|missing| notes.unseen_limit(snapshot, missing));
+    cgroups.above_unseen.iter().for_each(|missing| notes.unseen(missing));
     let swap = swap_of_groups(snapshot, cgroups);
     for group in &cgroups.own {
         let anon = [group.stat.active_anon_bytes, group.stat.inactive_anon_bytes];

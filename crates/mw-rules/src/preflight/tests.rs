@@ -443,6 +443,15 @@ fn without_a_measurement_there_is_no_time_and_without_meminfo_no_answer() {
 }
 
 #[test]
+fn groups_above_a_container_are_named_and_leave_the_answer() {
+    let why = Missing::skipped("/sys/fs/cgroup", "hidden by a namespace");
+    let groups = Cgroups { above_unseen: Some(why.clone()), ..Cgroups::default() };
+    let machine = Machine::of(&[IDLE]).with(|snapshot| snapshot.cgroups = Look::Seen(groups));
+    let preflight = machine.ask("8G");
+    assert_eq!((preflight.answer, preflight.unseen), (Answer::Yes, vec![why]));
+}
+
+#[test]
 fn a_limit_that_was_not_seen_makes_the_answer_unknown() {
     let why = || Missing::skipped("/sys/fs/cgroup", "could not be determined");
     let ask = |size: &str, change: fn(&mut Snapshot, Missing)| {
