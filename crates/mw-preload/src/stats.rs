@@ -187,28 +187,31 @@ pub(crate) extern "C" fn end() {
     if settings::stats()
         && let Some(_working) = seccomp::Working::begin()
     {
-        say_all(true);
+        say_all();
     }
 }
 
 /// The same where a process ends without telling its libraries. A vfork(2) child does so in its parent's
 /// memory, and is not the command.
 pub(crate) fn end_of_command() {
-    if settings::stats() && settings::stats_process() == std::process::id() {
-        end();
+    if settings::stats()
+        && let Some(_working) = seccomp::Working::begin()
+        && settings::stats_process() == std::process::id()
+    {
+        say_all();
     }
 }
 
-/// The same before the program confines itself, if that is what it comes to: nothing is said of nothing.
+/// The same before the program confines itself. If that fails, what is done later is said at the end.
 pub(crate) fn before_confinement() {
     if settings::stats() {
-        say_all(false);
+        say_all();
     }
 }
 
 /// Where processes count together the command speaks for all of them, and the last process for what was
 /// done after the command's end. What was said is not counted again.
-fn say_all(is_end: bool) {
+fn say_all() {
     let is_command = settings::stats_process() == std::process::id();
     if !is_command && shared::counts().is_some() && !shared::is_last() {
         return;
@@ -225,11 +228,10 @@ fn say_all(is_end: bool) {
     if is_cache_said {
         say_line(|line| report_uncached(line, uncached, unverified));
     }
-    let is_anything_said = calls > 0 || is_cache_said;
-    if is_end && is_command && !is_anything_said && !SAID.load(Ordering::Relaxed) {
+    let is_first = !SAID.swap(true, Ordering::Relaxed);
+    if is_first && is_command && calls == 0 && !is_cache_said {
         say_line(report_nothing);
     }
-    SAID.fetch_or(is_end || is_anything_said, Ordering::Relaxed);
 }
 
 fn say_line(write: impl FnOnce(&mut Line) -> fmt::Result) {
