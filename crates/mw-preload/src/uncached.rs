@@ -83,9 +83,13 @@ pub(crate) fn is_uncached_at_once(
     if bytes < control::floor().max(1) || !control::has_dontcache() {
         return None;
     }
+    // Rewriting what is cached costs no system call.
+    if Entry::existing(way, fd).is_some_and(|entry| entry.is(files::REWRITES)) {
+        return None;
+    }
     let _errno = kernel::Errno::kept();
     let _working = Working::begin()?;
-    let entry = Entry::of(way, fd).filter(|entry| !entry.is(files::REWRITES))?;
+    let entry = Entry::of(way, fd)?;
     let _held = entry.hold()?;
     let stat = is_looked_at(way, fd, entry)?;
     if bytes < entry.size.load(Relaxed) || entry.is(files::NOT_AT_ONCE) {

@@ -70,15 +70,22 @@ impl Entry {
     /// That of a descriptor; none beyond the table, or without memory.
     #[inline]
     pub(crate) fn of(way: Way, fd: c_int) -> Option<&'static Self> {
-        let fd = usize::try_from(fd).ok()?;
-        let place = TABLE[way as usize].get(fd / LEAF_ENTRIES)?;
-        let mut leaf = place.load(Ordering::Acquire);
-        if leaf.is_null() {
-            leaf = new_leaf(place)?;
+        if let Some(entry) = Self::existing(way, fd) {
+            return Some(entry);
         }
+        let place = TABLE[way as usize].get(usize::try_from(fd).ok()? / LEAF_ENTRIES)?;
+        new_leaf(place)?;
+        Self::existing(way, fd)
+    }
+
+    /// The same where one was looked at already that has a number near it.
+    #[inline]
+    pub(crate) fn existing(way: Way, fd: c_int) -> Option<&'static Self> {
+        let fd = usize::try_from(fd).ok()?;
+        let leaf = TABLE[way as usize].get(fd / LEAF_ENTRIES)?.load(Ordering::Acquire);
         // SAFETY: a leaf stays mapped, and is made of atomics, for which all bits zero is a value.
         #[allow(unsafe_code, reason = "memory of our own")]
-        let leaf = unsafe { &*leaf };
+        let leaf = unsafe { leaf.as_ref() }?;
         leaf.0.get(fd % LEAF_ENTRIES)
     }
 

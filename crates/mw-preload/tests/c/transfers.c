@@ -431,6 +431,22 @@ static void stays(const char *way, size_t bytes) {
     printf("%zu\n", resident_mib("stays"));
 }
 
+/* MiB of 48 that stay in the page cache, where they were read into it and are written once more. */
+static void rewrites(size_t bytes) {
+    int fd = open("rewrites", O_CREAT | O_RDWR, 0600);
+    write_on(fd, MIB, 48 * MIB);
+    fdatasync(fd);
+    lseek(fd, 0, SEEK_SET);
+    while (read(fd, memory, MIB) > 0) {}
+    for (int times = 0; times < 3; times++) {
+        lseek(fd, 0, SEEK_SET);
+        write_on(fd, bytes, 48 * MIB);
+    }
+    fdatasync(fd);
+    close(fd);
+    printf("%zu\n", resident_mib("rewrites"));
+}
+
 static void root(void) {
     run_of("before", 0, 64 * KIB, 12 * MIB);
     if (chroot(".")) perror("chroot");
@@ -458,6 +474,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(name, "cancelled")) cancelled();
     else if (!strcmp(name, "root")) root();
     else if (!strcmp(name, "cache")) cache();
+    else if (!strcmp(name, "rewrites")) rewrites(atol(arguments[3]));
     else if (!strcmp(name, "stays")) stays(arguments[3], atol(arguments[4]));
     else return 2;
     return 0;
