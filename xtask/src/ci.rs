@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, lab, packages, promises, suites, test_all, units};
+use crate::{arch, cargo, docs, environments, lab, packages, promises, suites, test_all, units};
 use anyhow::Context;
 use std::time::Instant;
 
@@ -53,8 +53,10 @@ const STEPS: &[Step] = &[
 ];
 
 /// What `--full` adds.
-const MORE_STEPS: &[Step] =
-    &[("other people's test suites", || suites::run(&suites::Choice::default()))];
+const MORE_STEPS: &[Step] = &[
+    ("check in other environments", || environments::run(&[], None, false)),
+    ("other people's test suites", || suites::run(&suites::Choice::default())),
+];
 
 pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     packages::install(PACKAGES)?;

@@ -97,7 +97,7 @@ pub(crate) fn run(choice: &Choice, write: bool) -> anyhow::Result<()> {
 
 /// Optimised, as users have it: in an emulated guest an unoptimised program outruns its own limits of
 /// time.
-fn build() -> anyhow::Result<PathBuf> {
+pub(crate) fn build() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "full"])?;
     cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
     Ok(target_dir().join("release/memwright"))

@@ -3,6 +3,7 @@
 mod arch;
 mod ci;
 mod docs;
+mod environments;
 mod evaluate;
 mod fixtures;
 mod header;
@@ -107,6 +108,18 @@ enum Chore {
         #[arg(long, conflicts_with = "rounds")]
         redraw: bool,
     },
+    /// Run `check` in containers, under masks, in control groups and on other kernels, and judge each
+    /// first line and exit code (all environments, or those whose names begin so)
+    Environments {
+        /// The beginnings of names
+        names: Vec<String>,
+        /// The `memwright` to run [default: built here, optimised]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Write docs/environments.md from it
+        #[arg(long)]
+        write: bool,
+    },
     /// Measure what the recorder costs beside atop, sar, pcp and pt-stalk, all at once
     Recorders {
         /// How long; a recording's own size needs 360 and more
@@ -135,6 +148,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Evaluate { names, rounds, jobs, redraw } => {
             evaluate::run(&names, rounds, jobs, redraw)
         }
+        Chore::Environments { names, program, write } => environments::run(&names, program, write),
         Chore::Recorders { seconds, write } => recorders::run(seconds, write),
     }
 }

@@ -123,6 +123,45 @@ pub(crate) fn unpack_one(package: &str, tree: &Path) -> anyhow::Result<()> {
     unpack(&entries.next().with_context(|| format!("no {package}"))?, tree)
 }
 
+/// Unpacks the package that `meta` of another Debian release depends on to `tree`, once.
+pub(crate) fn of_release(codename: &str, meta: &str, tree: &Path) -> anyhow::Result<()> {
+    if tree.exists() {
+        return Ok(());
+    }
+    println!("== downloading {meta} of {codename}");
+    let parent = tree.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    let work = tempfile::tempdir_in(parent)?;
+    let at = |name: &str| work.path().join(name);
+    std::fs::write(at("sources.list"), sources_of(codename))?;
+    for dir in ["lists/partial", "packages"] {
+        std::fs::create_dir_all(at(dir))?;
+    }
+    let list = format!("Dir::Etc::sourcelist={}", at("sources.list").display());
+    let lists = format!("Dir::State::lists={}", at("lists").display());
+    let cache = format!("Dir::Cache={}", work.path().display());
+    let private = ["-o", &list, "-o", "Dir::Etc::sourceparts=-", "-o", &lists, "-o", &cache];
+    let user = ["-o", "APT::Sandbox::User=root"];
+    apt_in(work.path(), &[&private[..], &user, &["update"]].concat())?;
+    let output = Command::new("apt-cache").args(private).args(["depends", meta]).output()?;
+    let depends = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let package = lines.next().with_context(|| format!("{meta} of {codename} names no package"))?;
+    apt_in(&at("packages"), &[&private[..], &user, &["download", package]].concat())?;
+    let mut entries = at("packages").read_dir()?.flatten().map(|entry| entry.path());
+    let half = at("tree");
+    unpack(&entries.next().with_context(|| format!("no {package}"))?, &half)?;
+    std::fs::rename(&half, tree).with_context(|| tree.display().to_string())
+}
+
+fn sources_of(codename: &str) -> String {
+    let signed = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
+    format!(
+        "deb {signed} http://deb.debian.org/debian {codename} main\n\
+         deb {signed} http://deb.debian.org/debian-security {codename}-security main\n"
+    )
+}
+
 fn apt(args: &[&str]) -> anyhow::Result<()> {
     apt_in(Path::new("/"), args)
 }

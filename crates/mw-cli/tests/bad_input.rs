@@ -81,7 +81,17 @@ fn an_empty_proc_could_not_be_looked_at() {
     fs::create_dir(dir.path().join("proc")).unwrap();
     let said = run(&["check", "--root", dir.path().to_str().unwrap()]);
     assert_eq!(said.code, 3);
-    assert!(said.out.starts_with("could not look"), "{}", said.out);
+    assert!(said.out.starts_with("could not be checked: /proc/meminfo"), "{}", said.out);
+}
+
+#[test]
+fn a_tree_without_counters_could_not_be_checked() {
+    for name in ["meminfo", "vmstat"] {
+        let said = check_damaged(|root| fs::remove_file(root.join("proc").join(name)).unwrap());
+        assert_eq!(said.code, 3, "{}", said.out);
+        let first = format!("could not be checked: /proc/{name}: not in this tree");
+        assert!(said.out.starts_with(&first), "{}", said.out);
+    }
 }
 
 #[test]

@@ -59,6 +59,10 @@ fn a_file_bound_over_counters_hides_them() {
         let why = format!("another file is mounted over {file} and hides it");
         is_unknown(&format!("mount --bind /dev/null {file}"), &why);
     }
+    // A copy can be read, and says nothing of this machine.
+    let copy =
+        "mount -t tmpfs none /mnt; cp /proc/meminfo /mnt/; mount --bind /mnt/meminfo /proc/meminfo";
+    is_unknown(copy, "another file is mounted over /proc/meminfo");
     // An empty file is one as well.
     let empty = "mount -t tmpfs none /mnt; : > /mnt/empty; mount --bind /mnt/empty /proc/vmstat";
     is_unknown(empty, "another file is mounted over /proc/vmstat");
@@ -135,6 +139,10 @@ fn what_hides_nothing_is_checked() {
         "by='bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev'",
         "mount -t tmpfs none /sys/firmware; mount --bind /dev/null /proc/interrupts",
         "mount -t tmpfs none /sys/kernel/debug",
+        // As systemd-nspawn has it.
+        "mount -t tmpfs none /mnt; mkdir /mnt/devices /mnt/kernel; \
+         mount --rbind /sys/devices /mnt/devices; mount --rbind /sys/kernel /mnt/kernel; \
+         mount --rbind /mnt /sys",
     ] {
         is_known(script);
     }

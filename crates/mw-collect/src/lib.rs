@@ -133,6 +133,7 @@ fn origin(source: &Source) -> Origin {
         },
         mapped_bytes: own.vm_size_bytes,
         data_bytes: own.vm_data_bytes,
+        replaced: if live { masked::replaced() } else { Vec::new() },
         memory_nodes: own
             .mems_allowed_list
             .and_then(|list| mw_proc::cpulist::parse(list.as_bytes()).ok()),

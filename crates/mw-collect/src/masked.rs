@@ -2,6 +2,7 @@
 //! them, as containers and sandboxes do it. It is told from a kernel without the file by the type of
 //! the file system on the way there; mountinfo may be hidden as well.
 
+use mw_model::Missing;
 use rustix::fs::{Access, StatFs, access, stat, statfs};
 use std::path::Path;
 
@@ -24,6 +25,8 @@ pub(crate) fn why(path: &str) -> Option<String> {
         _ => return None,
     };
     let ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
+    // systemd-nspawn has a tmpfs at /sys, and parts of the kernel's below it.
+    let mut mask = None;
     for place in ends.filter_map(|end| path.get(..end)) {
         if OTHERS.contains(&place) {
             return None;
@@ -34,9 +37,14 @@ pub(crate) fn why(path: &str) -> Option<String> {
             }
             break;
         };
-        if magic_of(&found) != magic {
-            return Some(mounted_over(top, place, &found));
+        if magic_of(&found) == magic {
+            mask = None;
+        } else if mask.is_none() {
+            mask = Some(mounted_over(top, place, &found));
         }
+    }
+    if mask.is_some() {
+        return mask;
     }
     let is_partial = top == "/proc" && access(UPTIME, Access::EXISTS).is_err();
     is_partial.then(|| {
@@ -44,6 +52,23 @@ pub(crate) fn why(path: &str) -> Option<String> {
          systemd's ProcSubset=pid"
             .to_owned()
     })
+}
+
+/// Counters for which others than the kernel may answer: lxcfs, or a copy of another machine's.
+const COUNTERS: [&str; 5] =
+    ["/proc/meminfo", "/proc/vmstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/swaps"];
+
+/// Those for which others do answer, on the running machine. What lxcfs says is of the container,
+/// and is used; what any other file says is nothing that this machine can be judged by.
+pub(crate) fn replaced() -> Vec<Missing> {
+    let replaced = |path: &&str| {
+        let found = statfs(*path).ok().filter(|found| magic_of(found) != PROC_SUPER_MAGIC)?;
+        Some(match magic_of(&found) {
+            FUSE_SUPER_MAGIC => Missing::skipped(*path, "answered by FUSE (lxcfs), not the kernel"),
+            _ => Missing::masked(*path, mounted_over("/proc", path, &found)),
+        })
+    };
+    COUNTERS.iter().filter_map(replaced).collect()
 }
 
 /// A file of every procfs that is not reduced to processes.

@@ -25,6 +25,8 @@ pub struct Report {
     /// What a check of this machine must see and could not: with any of it, the answer is that the
     /// machine could not be checked.
     pub unchecked: Vec<Missing>,
+    /// Files of the kernel for which something else answers, such as lxcfs in a container.
+    pub replaced: Vec<Missing>,
     /// The worst finding's severity; absent when nothing was found.
     pub worst: Option<Severity>,
     /// Memory of the machine in bytes.

@@ -1,7 +1,8 @@
 //! What the kernel says about memory at one instant.
 
 use crate::{
-    Cgroups, Disk, HugePool, HugepagesWanted, Look, MemoryFilesystem, Node, Processes, Sysctl, Thp,
+    Cgroups, Disk, HugePool, HugepagesWanted, Look, MemoryFilesystem, Missing, Node, Processes,
+    Sysctl, Thp,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -86,6 +87,9 @@ pub struct Origin {
     /// Nodes that the process that looked may take memory from, as `Mems_allowed_list` of
     /// /proc/self/status says.
     pub memory_nodes: Option<Vec<u32>>,
+    /// Files of the kernel for which something else answers: another file that is mounted over them
+    /// ([`crate::Absence::Masked`]), or lxcfs.
+    pub replaced: Vec<Missing>,
 }
 
 /// Live machine or captured tree.

@@ -37,6 +37,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
         kernel: origin.kernel.map(|version| version.to_string()),
         taken_unix_ms: origin.taken_unix_ms,
         verdict: String::new(),
+        replaced: origin.replaced.clone(),
         unchecked: unchecked(window, &skipped),
         worst: findings.first().map(|finding| finding.severity),
         memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
@@ -56,11 +57,13 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
 /// hides from a rule, and the counters that every kernel has. A rule that a kernel has no use for is
 /// none of it, nor is what this user may not read, unless it is most of the rules.
 fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
-    if window.now.origin.kind != OriginKind::Live {
-        return Vec::new();
-    }
     let sample = &window.now.sample;
     let for_everybody = [sample.meminfo.missing(), sample.vmstat.missing()];
+    if window.now.origin.kind != OriginKind::Live {
+        // A tree may lack what nobody copied, but not what every answer rests on: one of another
+        // kernel (gVisor's, that of WSL 1) has nothing to judge by.
+        return for_everybody.into_iter().flatten().cloned().collect();
+    }
     let for_some = [sample.zoneinfo.missing(), sample.buddyinfo.missing()];
     let for_some = for_some.map(|m| m.filter(|missing| missing.absence != Absence::Skipped));
     let counters = for_everybody.into_iter().chain(for_some).flatten();
@@ -68,8 +71,10 @@ fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
     let failed: Vec<_> = failed.filter(|missing| missing.absence != Absence::Absent).collect();
     let is_most = failed.len() > rules() / 2;
     let hidden = failed.into_iter().filter(|m| is_most || m.absence == Absence::Masked);
+    let replaced = &window.now.origin.replaced;
+    let replaced = replaced.iter().filter(|m| m.absence == Absence::Masked);
     let mut unchecked: Vec<Missing> = Vec::new();
-    for missing in counters.chain(hidden) {
+    for missing in counters.chain(hidden).chain(replaced) {
         if !unchecked.contains(missing) {
             unchecked.push(missing.clone());
         }
@@ -101,7 +106,10 @@ fn not_checked(unchecked: &[Missing]) -> String {
 fn verdict(report: &Report) -> String {
     let room = room(report);
     if report.findings.is_empty() && report.quiet.is_empty() {
-        return "could not look: every rule lacks what it needs".to_owned();
+        return match report.unchecked.as_slice() {
+            [] => "could not be checked: every rule lacks what it needs".to_owned(),
+            unchecked => not_checked(unchecked),
+        };
     }
     let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
     let counts: Vec<String> = [
@@ -126,7 +134,9 @@ fn verdict(report: &Report) -> String {
             format!("; {count} of {} rules could not look", rules())
         }
     };
-    let blind = format!("{undetermined}{blind}");
+    let is_used = |missing: &&Missing| missing.absence != Absence::Masked;
+    let replaced = report.replaced.iter().filter(is_used).map(|missing| format!("; {missing}"));
+    let blind = format!("{}{undetermined}{blind}", replaced.collect::<String>());
     match report.worst {
         worst if !report.unchecked.is_empty() && worst != Some(Severity::Critical) => {
             let counts = if counts.is_empty() { counts } else { format!("; {counts}") };

@@ -56,10 +56,16 @@ fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
         let window = super::replay::window(&recording, args.replay.at)?;
         return Ok(Looked { window, root: Some(file.to_owned()) });
     }
-    without_interruption(|| {
+    let look = || {
         let opened = open(args.root.as_deref())?;
         Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
-    })
+    };
+    // Only a capture is unpacked; a look at a FUSE file that never answers can be interrupted.
+    if args.root.as_deref().is_some_and(Path::is_file) {
+        without_interruption(look)
+    } else {
+        look()
+    }
 }
 
 /// The answer of the pool that is named, or else of the machine.

@@ -1,0 +1,152 @@
+//! Environments of other kernels: guests with those of Debian releases, and control groups of every
+//! version in them.
+
+use super::{Answer, Expected, Printed, Row};
+use crate::packages;
+use anyhow::Context;
+use mw_lab::guest::Role;
+use mw_lab::{Case, Kernel, Lab, Run, Variant};
+use std::fs;
+use std::path::Path;
+
+/// Kernels: what they are called, and where they are from.
+const KERNELS: &[(&str, Origin)] = &[
+    ("Debian 11", Origin::Release { folder: "debian-11", codename: "bullseye" }),
+    ("Debian 12", Origin::Series("6.1")),
+    ("Debian 12, kernel 6.12", Origin::Series("6.12")),
+    ("Debian 13", Origin::Release { folder: "debian-13", codename: "trixie" }),
+];
+
+#[derive(Clone, Copy)]
+enum Origin {
+    /// A series that the lab has.
+    Series(&'static str),
+    /// Another release of Debian.
+    Release { folder: &'static str, codename: &'static str },
+}
+
+/// What guests are asked, in the order of guest.sh: the control groups' version, the name of the
+/// environment, how it is made, what is expected.
+const LOOKS: &[(&str, &str, &str, Look)] = &[
+    ("v2", "v2", "cgroup2 at /sys/fs/cgroup", Look::Machine),
+    ("v2", "v2-small", "in a cgroup2 group of 128 MiB", Look::Group),
+    ("v2", "none", "no control groups", Look::Nothing),
+    (
+        "v2",
+        "masked-proc",
+        "a tmpfs over /proc/sys/vm",
+        Look::Hidden("a tmpfs is mounted over /proc/sys/vm"),
+    ),
+    ("v2", "masked-sys", "a tmpfs over /sys", Look::Hidden("a tmpfs is mounted over /sys")),
+    ("v1", "v1", "memory controller of version 1", Look::Machine),
+    ("v1", "v1-small", "in a group of version 1 of 128 MiB", Look::Group),
+    ("v1", "hybrid", "memory in version 1, and a cgroup2 beside it", Look::Machine),
+];
+
+#[derive(Clone, Copy)]
+enum Look {
+    Machine,
+    Group,
+    /// No control groups are mounted.
+    Nothing,
+    Hidden(&'static str),
+}
+
+const CASE: &str = "description = 'environments'
+[machine]
+kernel = '6.1'
+memory = '1G'
+[expect]
+no_finding = true
+[variant.v1]
+how = 'control groups of version 1'
+machine = { cgroup = 'v1' }
+[variant.v2]
+how = 'control groups of version 2'
+";
+
+/// The rows, and what these kernels do not have.
+pub(super) fn rows(
+    binary: &Path,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("environments");
+    fs::create_dir(&folder)?;
+    fs::write(folder.join("case.toml"), CASE)?;
+    fs::write(folder.join("make.sh"), include_str!("guest.sh"))?;
+    let case = Case::read(&folder)?;
+    let mut lab = None;
+    let (mut rows, mut absent) = (Vec::new(), Vec::new());
+    for (name, origin) in KERNELS.iter().filter(|(name, _)| is_wanted(name)) {
+        let kernel = kernel(*origin).with_context(|| (*name).to_owned())?;
+        let lab = match &lab {
+            Some(lab) => lab,
+            None => lab.insert(Lab::new(binary)?),
+        };
+        for variant in &case.variants {
+            println!("{name} ({}), {}", kernel.release, variant.how);
+            let run = play(lab, variant, &kernel).with_context(|| (*name).to_owned())?;
+            if let Some(why) = skipped(&run) {
+                absent.push(format!("{name}: {why}"));
+                continue;
+            }
+            let looks = LOOKS.iter().filter(|(version, ..)| *version == variant.name);
+            for (_, look, made, expected) in looks {
+                let name = format!("{name} ({}), {look}", kernel.release);
+                let answer = answer(&run, look).with_context(|| name.clone())?;
+                let expected = expected_of(*expected, &answer)?;
+                rows.push(Row::new(&name, &format!("guest: {made}"), expected, Ok(answer)));
+            }
+        }
+    }
+    Ok((rows, absent))
+}
+
+/// Why the guest has looked at nothing, where its kernel lacks what is asked about.
+fn skipped(run: &Run) -> Option<String> {
+    let outcome = run.frames.text("outcome")?;
+    outcome.strip_prefix("skipped: ").map(str::to_owned)
+}
+
+fn kernel(origin: Origin) -> anyhow::Result<Kernel> {
+    match origin {
+        Origin::Series(series) => Ok(Kernel::get(series)?),
+        Origin::Release { folder, codename } => {
+            let tree = mw_lab::kernel::cache_dir().join(folder);
+            packages::of_release(codename, "linux-image-cloud-amd64", &tree)?;
+            Ok(Kernel::unpacked(&tree)?)
+        }
+    }
+}
+
+fn play(lab: &Lab, variant: &Variant, kernel: &Kernel) -> anyhow::Result<Run> {
+    let (play, run) = lab.play(variant, kernel, &kernel.release, Role::Play, &mut |_| true);
+    run.with_context(|| play.outcome.to_string())
+}
+
+/// What the guest has sent of one environment.
+fn answer(run: &Run, look: &str) -> anyhow::Result<Answer> {
+    Answer::ask(|format| {
+        let frame = format!("keep/{look}.{format}");
+        let lost = || format!("the guest has not sent {frame}; it ended: {:?}", run.ended);
+        let text = run.frames.text(&frame).with_context(lost)?;
+        let code = run.frames.text(&format!("{frame}.exit")).with_context(lost)?;
+        Ok(Printed { text, code: code.parse()? })
+    })
+}
+
+/// What is expected, with the guest's own memory in it, as it was sent beside the answer.
+fn expected_of(look: Look, answer: &Answer) -> anyhow::Result<Expected> {
+    if let Look::Hidden(why) = look {
+        return Ok(Expected::NotChecked(why));
+    }
+    let report: serde_json::Value = serde_json::from_str(&answer.json.text)?;
+    let memory = report["memory_bytes"].as_u64().context("no memory_bytes in the report")?;
+    let machine = || Expected::checked(mw_model::format_bytes(memory));
+    Ok(match look {
+        Look::Group => Expected::checked("this cgroup's 128 MiB"),
+        Look::Nothing => machine().without("/sys/fs/cgroup"),
+        Look::Machine | Look::Hidden(_) => machine(),
+    })
+}
