@@ -28,7 +28,6 @@ impl Log {
     }
 
     fn say(self, priority: u8, line: &str) {
-        let line = mw_model::visible::line(line);
         if self.journal {
             tell(format_args!("<{priority}>{line}"));
         } else {
