@@ -12,10 +12,10 @@
 //! No thread, no async runtime, every wait bounded. After a fork both processes have the memory,
 //! and it is given back when both have let go: what counts is who maps it, not who asked.
 
-use crate::book::{MAX_LEASES, TABLE_BYTES};
+use crate::lease_table::{MAX_LEASES, TABLE_BYTES};
 use crate::protocol::{
-    CONSISTENT, Contents, Lease, LeaseState, MAX_STRIPES, PoolState, Refusal, Reply, Request,
-    ServerState,
+    CONSISTENT, Contents, Lease, LeaseStatus, MAX_STRIPES, PoolStatus, Refusal, Reply, Request,
+    ServerStatus,
 };
 use crate::socket::{self, Received};
 use crate::spec::{Name, Spec};
@@ -65,11 +65,11 @@ pub enum Error {
          their way"
     )]
     NotReady {
-        /// Bytes asked for.
+        /// PoolBytes asked for.
         asked_bytes: u64,
-        /// Bytes that could be had.
+        /// PoolBytes that could be had.
         ready_bytes: u64,
-        /// Bytes that are being populated, zeroed or given back.
+        /// PoolBytes that are being populated, zeroed or given back.
         coming_bytes: u64,
     },
     /// The server's answer makes no sense.
@@ -255,9 +255,9 @@ impl Client {
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn pools(&self) -> Result<Vec<PoolState>, Error> {
+    pub fn pools(&self) -> Result<Vec<PoolStatus>, Error> {
         let socket = self.connect()?;
-        let mut pools: Vec<PoolState> = Vec::new();
+        let mut pools: Vec<PoolStatus> = Vec::new();
         loop {
             let after = pools.last().map(|pool| pool.spec.name.clone());
             match self.ask(&socket, &Request::Next(after.clone()))?.0 {
@@ -272,7 +272,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`create`](Self::create); where there is none of this name.
-    pub fn pool(&self, name: &Name) -> Result<PoolState, Error> {
+    pub fn pool(&self, name: &Name) -> Result<PoolStatus, Error> {
         let found = self.pools()?.into_iter().find(|pool| pool.spec.name == *name);
         let none =
             || format!("there is no pool '{name}' that is yours; memwright pool list shows those");
@@ -283,13 +283,13 @@ impl Client {
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn leases(&self) -> Result<Vec<LeaseState>, Error> {
+    pub fn leases(&self) -> Result<Vec<LeaseStatus>, Error> {
         let socket = self.connect()?;
-        let mut leases: Vec<LeaseState> = Vec::new();
+        let mut leases: Vec<LeaseStatus> = Vec::new();
         loop {
             let from = leases.last().map_or(0, |lease| lease.id.saturating_add(1));
             match self.ask(&socket, &Request::NextLease(from))?.0 {
-                Reply::Held(lease) if lease.id >= from && leases.len() < MAX_LEASES => {
+                Reply::Lease(lease) if lease.id >= from && leases.len() < MAX_LEASES => {
                     leases.push(lease);
                 }
                 Reply::End => return Ok(leases),
@@ -302,7 +302,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn server(&self) -> Result<ServerState, Error> {
+    pub fn server(&self) -> Result<ServerStatus, Error> {
         match self.call(&Request::Server)?.0 {
             Reply::Server(state) => Ok(*state),
             _ => Err(Error::Protocol("another reply was due")),

@@ -1,7 +1,7 @@
 //! What clients say, and what they are told: connections, limits, bad messages.
 
 use crate::peer::Peer;
-use crate::protocol::{NoRequest, Refusal, Reply, Request, VERSION};
+use crate::protocol::{DecodeError, Refusal, Reply, Request, VERSION};
 use crate::server::{Level, Server};
 use crate::socket;
 use rustix::net::{SendFlags, SocketFlags, accept_with};
@@ -92,7 +92,7 @@ impl Server {
             return false;
         }
         let request = match received.cut {
-            true => Err(NoRequest::Garbled),
+            true => Err(DecodeError::Garbled),
             false => Request::decode(&received.bytes),
         };
         let (reply, files, stays) = self.answer(at, &peer, request);
@@ -115,16 +115,16 @@ impl Server {
         &mut self,
         at: usize,
         peer: &Peer,
-        request: Result<Request, NoRequest>,
+        request: Result<Request, DecodeError>,
     ) -> (Reply, Vec<OwnedFd>, bool) {
         let bad = |why: String| (Reply::Refused(Refusal::Protocol, why), Vec::new(), false);
         let answer = match request {
-            Err(NoRequest::Garbled) => {
+            Err(DecodeError::Garbled) => {
                 self.state.bad_messages_total += 1;
                 self.log_of(peer, "sent what is no request");
                 bad("that is no request".to_owned())
             }
-            Err(NoRequest::Version(other)) => {
+            Err(DecodeError::Version(other)) => {
                 bad(format!("this server speaks version {VERSION}, not {other}"))
             }
             Ok(_) if !self.rates.allow(peer.user, Instant::now()) => {

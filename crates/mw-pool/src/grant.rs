@@ -1,11 +1,13 @@
 //! What the server does for a client that asks.
 
-use crate::book::{Answer, Asker, Held, LeaseId, PoolId, Refused, StripeId};
+use crate::descriptor_store::{self, StoredName};
+use crate::lease_table::{
+    AttachOutcome, LeaseEntry, LeaseId, PoolId, Refused, Requester, StripeId,
+};
 use crate::peer::Peer;
-use crate::protocol::{Contents, Lease, LeaseState, PoolState, Refusal, Reply, Request};
+use crate::protocol::{Contents, Lease, LeaseStatus, PoolStatus, Refusal, Reply, Request};
 use crate::server::{Level, Server};
 use crate::spec::{Name, Spec};
-use crate::store::{self, Kept};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -64,7 +66,7 @@ impl Server {
                 Ok((reply.unwrap_or(Reply::End), Vec::new()))
             }
             Request::NextLease(from) => {
-                let reply = self.next_lease(peer, from).map_or(Reply::End, Reply::Held);
+                let reply = self.next_lease(peer, from).map_or(Reply::End, Reply::Lease);
                 Ok((reply, Vec::new()))
             }
             Request::Server => {
@@ -144,9 +146,9 @@ impl Server {
         name: &Name,
         bytes: u64,
         keep: Option<Name>,
-    ) -> Result<(PoolId, Answer), Refused> {
+    ) -> Result<(PoolId, AttachOutcome), Refused> {
         let id = self.named(peer, name)?;
-        let asker = Asker { user: peer.user, process: peer.process };
+        let asker = Requester { user: peer.user, process: peer.process };
         self.review_lingering();
         let (memory, proves) = (&self.memory, self.proves());
         let mut sure = |stripe| Self::verdict(memory, proves, stripe);
@@ -154,14 +156,14 @@ impl Server {
     }
 
     /// Hands out what the book gave.
-    fn given(&mut self, (pool, answer): (PoolId, Answer), segment: Option<u32>) -> Granted {
+    fn given(&mut self, (pool, answer): (PoolId, AttachOutcome), segment: Option<u32>) -> Granted {
         let (lease, stripes, contents) = match answer {
-            Answer::Wait { ready, coming } => {
+            AttachOutcome::Wait { ready, coming } => {
                 let stripe = self.book.pool(pool).map_or(0, |pool| pool.stripe_bytes);
                 let (ready_bytes, coming_bytes) = (ready * stripe, coming * stripe);
                 return Ok((Reply::Wait { ready_bytes, coming_bytes }, Vec::new()));
             }
-            Answer::Given { lease, stripes, contents } => (lease, stripes, contents),
+            AttachOutcome::Granted { lease, stripes, contents } => (lease, stripes, contents),
         };
         if let Some(segment) = segment {
             self.book.tie(lease, segment);
@@ -196,7 +198,7 @@ impl Server {
         let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         // Before Linux 6.16 the kernel drops them as they are read (socket.rs).
         let _ = mw_sys::refuse_descriptors(own.as_fd());
-        store::keep(Kept::Lease(lease), own.as_fd())?;
+        descriptor_store::keep(StoredName::Lease(lease), own.as_fd())?;
         self.leases.insert(lease, own);
         if !self.save() {
             return Err(io::Error::other("the book cannot be written"));
@@ -221,7 +223,7 @@ impl Server {
     fn described(&self, id: PoolId) -> Option<Reply> {
         let pool = self.book.pool(id)?;
         let aside = self.aside.get(&id);
-        Some(Reply::Pool(Box::new(PoolState {
+        Some(Reply::Pool(Box::new(PoolStatus {
             spec: pool.spec.clone(),
             stripe_bytes: pool.stripe_bytes,
             bytes: self.book.used(id),
@@ -234,11 +236,11 @@ impl Server {
     }
 
     /// The first lease from this number on that this peer may know of.
-    fn next_lease(&self, peer: &Peer, from: u64) -> Option<LeaseState> {
-        let own = |lease: &Held| peer.admin || lease.user == peer.user;
+    fn next_lease(&self, peer: &Peer, from: u64) -> Option<LeaseStatus> {
+        let own = |lease: &LeaseEntry| peer.admin || lease.user == peer.user;
         let (id, lease) = self.book.leases.range(from..).find(|(_, lease)| own(lease))?;
         let pool = self.book.pool(lease.pool)?;
-        Some(LeaseState {
+        Some(LeaseStatus {
             id: *id,
             pool: pool.spec.name.clone(),
             user: lease.user,

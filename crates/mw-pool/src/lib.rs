@@ -1,19 +1,19 @@
 //! A host's reserve of warm memory: segments that are populated, placed, locked and zeroed before
 //! anybody asks, so that a program's restart costs a mapping and no allocation.
 //!
-//! - [`spec`]: what a pool is. [`protocol`]: what is said over the socket. [`book`]: which memory
+//! - [`spec`]: what a pool is. [`protocol`]: what is said over the socket. [`lease_table`]: which memory
 //!   is whose, and the diagram of it. All of them are pure.
 
-pub mod book;
 mod client;
 #[cfg(feature = "server")]
 mod clients;
 #[cfg(feature = "server")]
 mod connections;
 #[cfg(feature = "server")]
-mod grant;
+mod descriptor_store;
 #[cfg(feature = "server")]
-mod image;
+mod grant;
+pub mod lease_table;
 #[cfg(feature = "server")]
 mod linger;
 #[cfg(feature = "server")]
@@ -24,16 +24,16 @@ mod memory;
 mod peer;
 pub mod protocol;
 #[cfg(feature = "server")]
-mod segment;
-#[cfg(feature = "server")]
 mod server;
 mod socket;
 pub mod spec;
 #[cfg(feature = "server")]
-mod store;
+mod state_file;
+#[cfg(feature = "server")]
+mod sysv_segment;
 mod wire;
 #[cfg(feature = "server")]
-mod work;
+mod workers;
 
 pub use client::{Attach, Attachment, Client, Error, SOCKET, Stripes, Taken};
 #[cfg(feature = "server")]

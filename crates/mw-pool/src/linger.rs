@@ -6,15 +6,15 @@
 //!
 //! What then is still somebody's, a child's, is waited for as after any other lease.
 
-use crate::book::{LeaseId, Verdict};
-use crate::segment;
+use crate::lease_table::{LeaseId, Ownership};
 use crate::server::Server;
+use crate::sysv_segment;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 
 /// What such a lease goes on with.
 #[derive(Debug)]
-pub(crate) enum With {
+pub(crate) enum LingerUntil {
     /// The process that asked for it, by a descriptor that is readable once it has ended
     /// (pidfd_open(2)).
     Process(OwnedFd),
@@ -30,25 +30,25 @@ impl Server {
         true
     }
 
-    fn goes_on_with(&self, id: LeaseId) -> Option<With> {
+    fn goes_on_with(&self, id: LeaseId) -> Option<LingerUntil> {
         let lease = self.book.lease(id)?;
         if lease.segment.is_some() {
-            return segment::is_there(lease).then_some(With::Segment);
+            return sysv_segment::is_there(lease).then_some(LingerUntil::Segment);
         }
         let process = Pid::from_raw(i32::try_from(lease.process).ok()?)?;
         if !self.is_somebodys(id) {
             return None;
         }
         // Another process of the same number ends it no later than the next review does.
-        pidfd_open(process, PidfdFlags::empty()).ok().map(With::Process)
+        pidfd_open(process, PidfdFlags::empty()).ok().map(LingerUntil::Process)
     }
 
     /// Ends the leases that nobody has any more.
     pub(crate) fn review_lingering(&mut self) {
-        let is_over = |(id, with): (&LeaseId, &With)| {
+        let is_over = |(id, with): (&LeaseId, &LingerUntil)| {
             let goes_on = match with {
-                With::Process(_) => self.is_somebodys(*id),
-                With::Segment => self.book.lease(*id).is_some_and(segment::is_there),
+                LingerUntil::Process(_) => self.is_somebodys(*id),
+                LingerUntil::Segment => self.book.lease(*id).is_some_and(sysv_segment::is_there),
             };
             (!goes_on).then_some(*id)
         };
@@ -59,7 +59,7 @@ impl Server {
     /// Whether the kernel says that somebody has memory of a lease.
     fn is_somebodys(&self, id: LeaseId) -> bool {
         let (memory, proves) = (&self.memory, self.proves());
-        let held = |stripe: &u32| Self::verdict(memory, proves, *stripe) == Verdict::Held;
+        let held = |stripe: &u32| Self::verdict(memory, proves, *stripe) == Ownership::InUse;
         self.book.lease(id).is_some_and(|lease| lease.stripes.iter().any(held))
     }
 }

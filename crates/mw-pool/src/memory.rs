@@ -1,7 +1,7 @@
 //! A stripe in the server's hands: its file, and a mapping that keeps its pages in memory.
 
-use crate::book::Verdict;
 use crate::client::alignment;
+use crate::lease_table::Ownership;
 use crate::spec::{Nodes, Pages};
 use mw_segment::{Existing, Phase};
 use mw_sys::{Huge, RangePolicy, Region};
@@ -130,19 +130,19 @@ impl Memory {
     }
 
     /// Whether anybody else has it. `proves` is whether the kernel's word counts here.
-    pub(crate) fn verdict(&self, proves: bool) -> Verdict {
+    pub(crate) fn verdict(&self, proves: bool) -> Ownership {
         let asked = || mw_sys::is_only_open(self.another()?.as_fd());
         match proves.then(asked) {
-            Some(Ok(true)) => Verdict::Free,
-            Some(Ok(false)) => Verdict::Held,
-            Some(Err(_)) | None => Verdict::Unknown,
+            Some(Ok(true)) => Ownership::Free,
+            Some(Ok(false)) => Ownership::InUse,
+            Some(Err(_)) | None => Ownership::Unknown,
         }
     }
 
     /// Gives its pages back to the kernel, where nobody else has it mapped or open: who holds it with
     /// `O_PATH`, which is not counted, keeps an empty file.
     pub(crate) fn empty(&self) {
-        if self.verdict(true) == Verdict::Free {
+        if self.verdict(true) == Ownership::Free {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let _ = fallocate(&self.file, flags, 0, self.region.bytes() as u64);
         }
@@ -288,12 +288,12 @@ mod tests {
             return;
         }
         let memory = memory();
-        assert_eq!(memory.verdict(true), Verdict::Free);
+        assert_eq!(memory.verdict(true), Ownership::Free);
         let other = memory.another().unwrap();
-        assert_eq!(memory.verdict(true), Verdict::Held);
+        assert_eq!(memory.verdict(true), Ownership::InUse);
         drop(other);
-        assert_eq!(memory.verdict(true), Verdict::Free);
-        assert_eq!(memory.verdict(false), Verdict::Unknown);
+        assert_eq!(memory.verdict(true), Ownership::Free);
+        assert_eq!(memory.verdict(false), Ownership::Unknown);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::spec::{Name, Spec, read_name, read_some_name};
 use crate::wire::{Reader, Writer};
 use state::shortened;
 
-pub use state::{Bytes, LeaseState, PoolState, ServerState};
+pub use state::{LeaseStatus, PoolBytes, PoolStatus, ServerStatus};
 
 /// The version of the protocol.
 pub const VERSION: u16 = 1;
@@ -166,13 +166,13 @@ pub enum Reply {
         coming_bytes: u64,
     },
     /// A pool.
-    Pool(Box<PoolState>),
+    Pool(Box<PoolStatus>),
     /// There is no other pool.
     End,
     /// The server.
-    Server(Box<ServerState>),
+    Server(Box<ServerStatus>),
     /// A lease that there is.
-    Held(LeaseState),
+    Lease(LeaseStatus),
     /// No.
     Refused(Refusal, String),
 }
@@ -191,7 +191,7 @@ fn read_header(from: &mut Reader<'_>) -> Option<(u16, u16)> {
 
 /// What is no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRequest {
+pub enum DecodeError {
     /// Of another version of the protocol.
     Version(u16),
     /// Not of this protocol.
@@ -250,12 +250,12 @@ impl Request {
     ///
     /// # Errors
     /// What is no request.
-    pub fn decode(bytes: &[u8]) -> Result<Self, NoRequest> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         match read_header(&mut from) {
-            Some((VERSION, kind)) => Self::read(kind, &mut from).ok_or(NoRequest::Garbled),
-            Some((other, _)) => Err(NoRequest::Version(other)),
-            None => Err(NoRequest::Garbled),
+            Some((VERSION, kind)) => Self::read(kind, &mut from).ok_or(DecodeError::Garbled),
+            Some((other, _)) => Err(DecodeError::Version(other)),
+            None => Err(DecodeError::Garbled),
         }
     }
 
@@ -332,7 +332,7 @@ impl Reply {
                 to = header(106);
                 server.write(&mut to);
             }
-            Self::Held(lease) => {
+            Self::Lease(lease) => {
                 to = header(108);
                 lease.write(&mut to);
             }
@@ -360,10 +360,10 @@ impl Reply {
             101 => Self::Done,
             102 => Self::Attached(Lease::read(&mut from)?),
             103 => Self::Wait { ready_bytes: from.u64()?, coming_bytes: from.u64()? },
-            104 => Self::Pool(Box::new(PoolState::read(&mut from)?)),
+            104 => Self::Pool(Box::new(PoolStatus::read(&mut from)?)),
             105 => Self::End,
-            106 => Self::Server(Box::new(ServerState::read(&mut from)?)),
-            108 => Self::Held(LeaseState::read(&mut from)?),
+            106 => Self::Server(Box::new(ServerStatus::read(&mut from)?)),
+            108 => Self::Lease(LeaseStatus::read(&mut from)?),
             _ => return None,
         };
         from.end().map(|()| reply)

@@ -8,21 +8,23 @@
 //! - a lease's descriptor is kept before the client has the other end. One that is missing means a
 //!   lease that has ended, and whether its memory is still somebody's the kernel says.
 
+mod events;
 mod freed;
-mod hear;
-mod stock;
+mod replenish;
 
-use crate::book::{Book, LeaseId, Phase, PoolId, State, StripeId, Verdict};
 use crate::clients::Connection;
-use crate::image::Image;
-use crate::linger::With;
+use crate::descriptor_store::{self, StoredName};
+use crate::lease_table::{
+    LeaseId, LeasePhase, LeaseTable, Ownership, PoolId, StripeId, StripeState,
+};
+use crate::linger::LingerUntil;
 use crate::listener::Listener;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
-use crate::protocol::ServerState;
+use crate::protocol::ServerStatus;
 use crate::spec::{Pages, Spec};
-use crate::store::{self, Kept};
-use crate::work::Workers;
+use crate::state_file::StateFile;
+use crate::workers::Workers;
 use freed::Watches;
 use mw_sys::Wakeups;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
@@ -40,8 +42,8 @@ const TURN: Duration = Duration::from_secs(1);
 /// The longest that dropping a client's descriptors takes.
 const LONGEST_CLOSE: Duration = Duration::from_millis(1);
 /// Memory that was given back is asked for after so long, then twice as long, up to the last.
-const JUDGE_FIRST: Duration = Duration::from_millis(1);
-const JUDGE_LAST: Duration = Duration::from_secs(1);
+const CHECK_FIRST: Duration = Duration::from_millis(1);
+const CHECK_LAST: Duration = Duration::from_secs(1);
 /// Where kernels with huge pages of 2 MiB have them.
 const HUGETLB: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
@@ -116,10 +118,10 @@ pub(crate) struct Aside {
 /// The server.
 pub struct Server {
     pub(crate) config: Config,
-    pub(crate) book: Book,
+    pub(crate) book: LeaseTable,
     /// The book as it was written last.
-    written: Book,
-    image: Image,
+    written: LeaseTable,
+    image: StateFile,
     pub(crate) memory: BTreeMap<StripeId, Arc<Memory>>,
     pub(crate) leases: BTreeMap<LeaseId, OwnedFd>,
     /// Stripes that a worker zeroes.
@@ -127,7 +129,7 @@ pub struct Server {
     /// Leases that said what is no word, or too much: they are heard no more, but for their end.
     muted: BTreeSet<LeaseId>,
     /// Leases that go on without their descriptor.
-    pub(crate) lingering: BTreeMap<LeaseId, With>,
+    pub(crate) lingering: BTreeMap<LeaseId, LingerUntil>,
     pub(crate) aside: BTreeMap<PoolId, Aside>,
     workers: Workers,
     /// Of what was given up without proof that nobody has it.
@@ -142,7 +144,7 @@ pub struct Server {
     /// Whether the kernel says who has memory, by kind of file: shmem, hugetlb.
     proves: [bool; 2],
     pub(crate) lines: (Option<Instant>, u32),
-    pub(crate) state: ServerState,
+    pub(crate) state: ServerStatus,
     /// Of the end: the last to be dropped, so that what clients have queued is dropped under it.
     wakeups: Option<Wakeups>,
 }
@@ -169,15 +171,15 @@ impl Server {
         let ignored = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(Signal::IO.as_raw(), ignored).map_err(system("SIGIO"))?;
         raise_descriptor_limit();
-        let mut left = store::left();
-        let image = left.remove(&Kept::Book).and_then(Image::open);
+        let mut left = descriptor_store::left();
+        let image = left.remove(&StoredName::Book).and_then(StateFile::open);
         let (image, book) = match image {
             Some((image, book)) => (image, book),
-            None => (Image::new().map_err(system("memfd_create"))?, Book::default()),
+            None => (StateFile::new().map_err(system("memfd_create"))?, LeaseTable::default()),
         };
         let listener = Listener::bind(&config.socket)?;
         let mut server = Self {
-            written: Book::default(),
+            written: LeaseTable::default(),
             book,
             image,
             memory: BTreeMap::new(),
@@ -195,14 +197,15 @@ impl Server {
             judge: None,
             proves: [memory::proves(Pages::Base), memory::proves(Pages::Huge2M)],
             lines: (None, 0),
-            state: ServerState::default(),
+            state: ServerStatus::default(),
             wakeups: None,
             config,
         };
         server.describe();
         server.recover(left);
         server.configured();
-        store::keep(Kept::Book, server.image.file()).map_err(system("the service manager"))?;
+        descriptor_store::keep(StoredName::Book, server.image.file())
+            .map_err(system("the service manager"))?;
         server.save();
         Ok(server)
     }
@@ -223,12 +226,12 @@ impl Server {
                  be swapped out",
             );
         }
-        if !store::is_there() {
+        if !descriptor_store::is_there() {
             lacks.push("a service manager: memory that nobody has goes when this server ends");
         }
         self.state.budget_bytes = self.config.budget_bytes;
         self.state.proves = self.proves[0];
-        self.state.stored = store::is_there();
+        self.state.stored = descriptor_store::is_there();
         self.state.lacks = lacks.join("; ");
         for lack in lacks {
             self.log(Level::Warning, &format!("lacks {lack}"));
@@ -236,18 +239,18 @@ impl Server {
     }
 
     /// Takes what an earlier server left as far as the book has it; the rest is nobody's.
-    fn recover(&mut self, left: BTreeMap<Kept, OwnedFd>) {
+    fn recover(&mut self, left: BTreeMap<StoredName, OwnedFd>) {
         for (kept, fd) in left {
             let known = match kept {
-                Kept::Book => false,
-                Kept::Lease(id) => {
-                    let active = self.book.lease(id).is_some_and(|l| l.phase == Phase::Active);
+                StoredName::Book => false,
+                StoredName::Lease(id) => {
+                    let active = self.book.lease(id).is_some_and(|l| l.phase == LeasePhase::Active);
                     if active {
                         self.leases.insert(id, fd);
                     }
                     active
                 }
-                Kept::Stripe(id) => self.recover_stripe(id, fd),
+                StoredName::Stripe(id) => self.recover_stripe(id, fd),
             };
             if !known {
                 self.forget(kept);
@@ -314,7 +317,7 @@ impl Server {
         for stripe in self.watches.freed() {
             self.book.freed(stripe);
         }
-        self.judge();
+        self.check_owners();
         self.save();
         self.let_go();
         self.give_work();
@@ -335,9 +338,9 @@ impl Server {
         memory: &BTreeMap<StripeId, Arc<Memory>>,
         proves: [bool; 2],
         id: StripeId,
-    ) -> Verdict {
+    ) -> Ownership {
         let ask = |memory: &Arc<Memory>| memory.verdict(proves[usize::from(memory.is_hugetlb())]);
-        memory.get(&id).map_or(Verdict::Unknown, ask)
+        memory.get(&id).map_or(Ownership::Unknown, ask)
     }
 
     pub(crate) fn proves(&self) -> [bool; 2] {
@@ -345,7 +348,7 @@ impl Server {
     }
 
     /// Asks the kernel of what was given back, and of what nobody may have any more, when it is time.
-    fn judge(&mut self) {
+    fn check_owners(&mut self) {
         let Some((at, after)) = self.judge else { return };
         let now = Instant::now();
         if now < at {
@@ -353,13 +356,13 @@ impl Server {
         }
         self.review_lingering();
         let (memory, proves) = (&self.memory, self.proves);
-        let held = self.book.judge(&mut |id| Self::verdict(memory, proves, id));
+        let held = self.book.check_owners(&mut |id| Self::verdict(memory, proves, id));
         self.judge = (held || !self.lingering.is_empty())
-            .then(|| (now + after, (after * 2).min(JUDGE_LAST)));
+            .then(|| (now + after, (after * 2).min(CHECK_LAST)));
     }
 
-    fn judge_soon(&mut self) {
-        self.judge = Some((Instant::now(), JUDGE_FIRST));
+    fn check_owners_soon(&mut self) {
+        self.judge = Some((Instant::now(), CHECK_FIRST));
     }
 
     /// Writes the book if it has changed; false where that failed.
@@ -383,9 +386,10 @@ impl Server {
     fn let_go(&mut self) {
         let _wakeups = self.wakeups();
         let book = &self.book;
-        let is_had = |id: &StripeId| book.stripe(*id).is_some_and(|s| s.state != State::Exchanged);
+        let is_had =
+            |id: &StripeId| book.stripe(*id).is_some_and(|s| s.state != StripeState::Exchanged);
         let gone: Vec<StripeId> = self.memory.keys().copied().filter(|id| !is_had(id)).collect();
-        let active = |id: &LeaseId| book.lease(*id).is_some_and(|l| l.phase == Phase::Active);
+        let active = |id: &LeaseId| book.lease(*id).is_some_and(|l| l.phase == LeasePhase::Active);
         let ended: Vec<LeaseId> = self.leases.keys().copied().filter(|id| !active(id)).collect();
         self.aside.retain(|pool, _| book.pool(*pool).is_some());
         gone.into_iter().for_each(|id| self.let_go_of(id));
@@ -393,22 +397,22 @@ impl Server {
             let own = self.leases.remove(&id);
             self.muted.remove(&id);
             self.lingering.remove(&id);
-            own.inspect(hear::hang_up);
-            self.forget(Kept::Lease(id));
+            own.inspect(events::hang_up);
+            self.forget(StoredName::Lease(id));
         }
     }
 
     /// Gives a stripe up. Where the kernel does not say that nobody has it, it says when nobody has
     /// any more; what cannot be watched stays.
     fn let_go_of(&mut self, id: StripeId) {
-        let is_free = Self::verdict(&self.memory, self.proves, id) == Verdict::Free;
+        let is_free = Self::verdict(&self.memory, self.proves, id) == Ownership::Free;
         let Some(memory) = self.memory.get(&id) else { return };
         if !is_free && let Err(error) = self.watches.add(id, memory.file()) {
             let line = format!("stripe {id} is not exchanged: inotify_add_watch: {error}");
             return self.log(Level::Error, &line);
         }
         self.scrubbing.remove(&id);
-        self.forget(Kept::Stripe(id));
+        self.forget(StoredName::Stripe(id));
         if let Some(memory) = self.memory.remove(&id) {
             self.workers.free(memory, is_free.then_some(id));
         }
@@ -421,8 +425,8 @@ impl Server {
         needed.then(|| Wakeups::every(LONGEST_CLOSE, Signal::IO.as_raw()).ok()).flatten()
     }
 
-    fn forget(&mut self, kept: Kept) {
-        if let Err(error) = store::forget(kept) {
+    fn forget(&mut self, kept: StoredName) {
+        if let Err(error) = descriptor_store::forget(kept) {
             self.log(Level::Error, &format!("the service manager keeps {kept:?}: {error}"));
         }
     }
@@ -430,7 +434,7 @@ impl Server {
     pub(crate) fn over(&mut self, id: LeaseId) {
         self.book.ended(id);
         self.lingering.remove(&id);
-        self.judge_soon();
+        self.check_owners_soon();
     }
 
     pub(crate) fn log(&self, level: Level, line: &str) {

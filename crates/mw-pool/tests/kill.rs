@@ -286,7 +286,7 @@ fn shared_pool(trusting: bool) -> Spec {
     Spec { owners, trusting, ..spec("db", POOL_MIB) }
 }
 
-fn used(manager: &Manager) -> Option<mw_pool::protocol::Bytes> {
+fn used(manager: &Manager) -> Option<mw_pool::protocol::PoolBytes> {
     manager.client().pools().ok()?.first().map(|pool| pool.bytes)
 }
 

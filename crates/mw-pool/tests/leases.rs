@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, Memory, Running, spec};
-use mw_pool::book::Phase;
+use mw_pool::lease_table::LeasePhase;
 use mw_pool::protocol::{Contents, Refusal};
 use mw_pool::{Attach, Error};
 use mw_sys::RangePolicy;
@@ -74,7 +74,7 @@ fn contents_are_kept_for_the_same_user_with_a_generation_and_a_dirty_flag() {
     assert_eq!(first.contents(), Contents::Zeroed);
     memory.fill(&first, 7);
     let leases = server.client.leases().unwrap();
-    assert_eq!((leases.len(), leases[0].bytes, leases[0].phase), (1, 32 * MIB, Phase::Active));
+    assert_eq!((leases.len(), leases[0].bytes, leases[0].phase), (1, 32 * MIB, LeasePhase::Active));
     assert_eq!((leases[0].process, leases[0].id), (std::process::id(), first.lease()));
     let error = server.client.attach(&wanted).unwrap_err();
     assert_eq!(refusal(error), Refusal::Full, "they are in use");

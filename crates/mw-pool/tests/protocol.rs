@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_pool::book::Phase;
+use mw_pool::lease_table::LeasePhase;
 use mw_pool::protocol::{
-    Bytes, Contents, Lease, LeaseState, MAX_MESSAGE_BYTES, NoRequest, PoolState, Refusal, Reply,
-    Request, ServerState,
+    Contents, DecodeError, Lease, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes, PoolStatus, Refusal,
+    Reply, Request, ServerStatus,
 };
 use mw_pool::{Nodes, Owners, Pages, Spec};
 
@@ -66,17 +66,17 @@ fn replies() -> Vec<Reply> {
         locked: true,
         contents: Contents::Kept { generation: 5, dirty: true },
     };
-    let pool = PoolState {
+    let pool = PoolStatus {
         spec: spec(),
         stripe_bytes: 1,
-        bytes: Bytes { ready: 1, leased: 2, draining: 3, scrubbing: 4, kept: 5, missing: 6 },
+        bytes: PoolBytes { ready: 1, leased: 2, draining: 3, scrubbing: 4, kept: 5, missing: 6 },
         leases: 7,
         leases_total: 8,
         scrubbed_bytes_total: 9,
         locked: true,
         trouble: "ä".repeat(512),
     };
-    let server = ServerState { lacks: "é".repeat(512), proves: true, ..ServerState::default() };
+    let server = ServerStatus { lacks: "é".repeat(512), proves: true, ..ServerStatus::default() };
     vec![
         Reply::Done,
         Reply::Attached(lease.clone()),
@@ -85,13 +85,13 @@ fn replies() -> Vec<Reply> {
         Reply::Pool(Box::new(pool)),
         Reply::End,
         Reply::Server(Box::new(server)),
-        Reply::Held(LeaseState {
+        Reply::Lease(LeaseStatus {
             id: 1,
             pool: "db".parse().unwrap(),
             user: 2,
             process: 3,
             bytes: 4,
-            phase: Phase::Kept,
+            phase: LeasePhase::Kept,
             keep: Some("cache".parse().unwrap()),
             segment: Some(5),
         }),
@@ -119,7 +119,7 @@ fn messages_go_both_ways_and_are_short() {
 fn another_version_is_told_apart_and_can_be_refused() {
     let mut bytes = Request::Server.encode();
     bytes[4] = 9;
-    assert_eq!(Request::decode(&bytes), Err(NoRequest::Version(9)));
+    assert_eq!(Request::decode(&bytes), Err(DecodeError::Version(9)));
     let mut refusal = Reply::Refused(Refusal::Protocol, "speak 2".to_owned()).encode();
     refusal[4] = 2;
     assert!(matches!(Reply::decode(&refusal), Some(Reply::Refused(Refusal::Protocol, _))));

@@ -14,7 +14,7 @@ mod plays;
 mod pools;
 mod postgres;
 
-use mw_pool::protocol::PoolState;
+use mw_pool::protocol::PoolStatus;
 use mw_pool::{Owners, Pages, Spec};
 use mw_test::measure::{is_asked, median, number, others, replace};
 use mw_test::{HugePages, alone};
@@ -239,7 +239,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn state(pool: &Running) -> PoolState {
+fn state(pool: &Running) -> PoolStatus {
     pool.client.pool(&POOL.parse().unwrap()).unwrap()
 }
 

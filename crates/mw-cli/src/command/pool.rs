@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
 use mw_model::{PageKind, PoolRoom, format_bytes};
-use mw_pool::protocol::{PoolState, Refusal};
+use mw_pool::protocol::{PoolStatus, Refusal};
 use mw_pool::spec::MAX_OWNERS;
 use mw_pool::{Client, Error, Name, Owners, Pages, Spec};
 use report::Report;
@@ -133,7 +133,7 @@ fn grow(client: &Client, args: &PoolSizeArgs) -> Result<Exit, Failure> {
 }
 
 /// Waits until all of a pool is there, or why it is not.
-fn populated(client: &Client, name: &Name) -> Result<Result<PoolState, String>, Failure> {
+fn populated(client: &Client, name: &Name) -> Result<Result<PoolStatus, String>, Failure> {
     let start = Instant::now();
     let spinner = Spinner::start("populating");
     let mut first = None;

@@ -1,16 +1,16 @@
 //! What a server tells of its pools, its leases and itself.
 
 use super::MAX_TEXT_BYTES;
-use crate::book::Phase;
+use crate::lease_table::LeasePhase;
 use crate::spec::{Name, Spec, read_name, read_some_name};
 use crate::wire::{Reader, Writer};
 
 /// The place of each is its number.
-const PHASES: [Phase; 3] = [Phase::Active, Phase::Draining, Phase::Kept];
+const PHASES: [LeasePhase; 3] = [LeasePhase::Active, LeasePhase::Draining, LeasePhase::Kept];
 
 /// How the bytes of a pool are used. Their sum is its size, but for what is yet to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bytes {
+pub struct PoolBytes {
     /// Zeroed, and nobody has them.
     pub ready: u64,
     /// Handed out.
@@ -27,13 +27,13 @@ pub struct Bytes {
 
 /// A pool, as others are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolState {
+pub struct PoolStatus {
     /// What it is.
     pub spec: Spec,
     /// The bytes of each stripe.
     pub stripe_bytes: u64,
     /// How they are used.
-    pub bytes: Bytes,
+    pub bytes: PoolBytes,
     /// How many leases there are, those that drain and are kept included.
     pub leases: u32,
     /// How many leases there were.
@@ -48,7 +48,7 @@ pub struct PoolState {
 
 /// A lease, as its user and root are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaseState {
+pub struct LeaseStatus {
     /// Its number.
     pub id: u64,
     /// The pool that it is of.
@@ -60,7 +60,7 @@ pub struct LeaseState {
     /// How much it is.
     pub bytes: u64,
     /// What it is.
-    pub phase: Phase,
+    pub phase: LeasePhase,
     /// The name under which its contents are kept.
     pub keep: Option<Name>,
     /// The System V segment whose memory it is.
@@ -69,7 +69,7 @@ pub struct LeaseState {
 
 /// The server, as others are told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ServerState {
+pub struct ServerStatus {
     /// The bytes that pools may have together.
     pub budget_bytes: u64,
     /// The bytes that they have.
@@ -93,10 +93,10 @@ pub struct ServerState {
     pub lacks: String,
 }
 
-impl PoolState {
+impl PoolStatus {
     pub(super) fn write(&self, to: &mut Writer) {
         self.spec.write(to);
-        let Bytes { ready, leased, draining, scrubbing, kept, missing } = self.bytes;
+        let PoolBytes { ready, leased, draining, scrubbing, kept, missing } = self.bytes;
         for bytes in [self.stripe_bytes, ready, leased, draining, scrubbing, kept, missing] {
             to.u64(bytes);
         }
@@ -108,7 +108,7 @@ impl PoolState {
         Some(Self {
             spec: Spec::read(from)?,
             stripe_bytes: from.u64()?,
-            bytes: Bytes {
+            bytes: PoolBytes {
                 ready: from.u64()?,
                 leased: from.u64()?,
                 draining: from.u64()?,
@@ -125,7 +125,7 @@ impl PoolState {
     }
 }
 
-impl LeaseState {
+impl LeaseStatus {
     pub(super) fn write(&self, to: &mut Writer) {
         let phase = PHASES.iter().position(|phase| *phase == self.phase).unwrap_or(0);
         to.u64(self.id).text(self.pool.as_ref()).u32(self.user).u32(self.process);
@@ -147,7 +147,7 @@ impl LeaseState {
     }
 }
 
-impl ServerState {
+impl ServerStatus {
     pub(super) fn write(&self, to: &mut Writer) {
         for number in [
             self.budget_bytes,

@@ -4,7 +4,7 @@
 //! comes when its last descriptor and mapping are gone, those with `O_PATH` included. The watch
 //! itself keeps no memory.
 
-use crate::book::StripeId;
+use crate::lease_table::StripeId;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use std::collections::BTreeMap;
 use std::io;

@@ -3,8 +3,8 @@
 use super::failure;
 use crate::Failure;
 use mw_model::format_bytes;
-use mw_pool::book::Phase;
-use mw_pool::protocol::{LeaseState, PoolState};
+use mw_pool::lease_table::LeasePhase;
+use mw_pool::protocol::{LeaseStatus, PoolStatus};
 use mw_pool::{Client, Name, Nodes};
 use serde::Serialize;
 use std::fmt::Write;
@@ -287,7 +287,7 @@ impl Report {
     }
 }
 
-fn lease(state: LeaseState) -> Lease {
+fn lease(state: LeaseStatus) -> Lease {
     Lease {
         id: state.id,
         pool: state.pool.to_string(),
@@ -295,16 +295,16 @@ fn lease(state: LeaseState) -> Lease {
         process: state.process,
         bytes: state.bytes,
         phase: match state.phase {
-            Phase::Active => "active",
-            Phase::Draining => "draining",
-            Phase::Kept => "kept",
+            LeasePhase::Active => "active",
+            LeasePhase::Draining => "draining",
+            LeasePhase::Kept => "kept",
         },
         keep: state.keep.map(|name| name.to_string()),
         segment: state.segment,
     }
 }
 
-fn pool(state: PoolState) -> Pool {
+fn pool(state: PoolStatus) -> Pool {
     let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     Pool {
         name: state.spec.name.to_string(),

@@ -1,9 +1,9 @@
 //! What the server waits for, and what becomes of leases.
 
 use super::Server;
-use crate::book::LeaseId;
 use crate::clients::Connection;
-use crate::linger::With;
+use crate::lease_table::LeaseId;
+use crate::linger::LingerUntil;
 use crate::protocol::CONSISTENT;
 use crate::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -64,8 +64,8 @@ impl Server {
         self.leases.iter().filter_map(|(id, lease)| {
             let muted = self.muted.contains(id);
             let heard = match (self.lingering.get(id), muted) {
-                (Some(With::Process(process)), _) => input(process.as_fd()),
-                (Some(With::Segment), _) => return None,
+                (Some(LingerUntil::Process(process)), _) => input(process.as_fd()),
+                (Some(LingerUntil::Segment), _) => return None,
                 (None, true) => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
                 (None, false) => input(lease.as_fd()),
             };
@@ -81,7 +81,7 @@ impl Server {
             if has_ended || is_closed && !self.lingers(*id) {
                 self.over(*id);
             } else if is_closed {
-                self.judge_soon();
+                self.check_owners_soon();
             }
         }
     }

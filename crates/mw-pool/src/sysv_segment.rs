@@ -7,11 +7,11 @@
 //! memory, and when the lease is over.
 //!
 //! Memory that two users have had cannot be handed to either of them without being exchanged
-//! ([`crate::book`]). So a segment that others may attach is served by a pool alone whose users trust
+//! ([`crate::lease_table`]). So a segment that others may attach is served by a pool alone whose users trust
 //! each other.
 
-use crate::book::{Held, Refused};
 use crate::grant::Granted;
+use crate::lease_table::{LeaseEntry, Refused};
 use crate::peer::Peer;
 use crate::protocol::{Contents, Refusal, Reply};
 use crate::server::Server;
@@ -72,7 +72,7 @@ fn look(id: u32) -> Option<SysvState> {
 }
 
 /// Whether the segment is there that a lease is tied to.
-pub(crate) fn is_there(lease: &Held) -> bool {
+pub(crate) fn is_there(lease: &LeaseEntry) -> bool {
     let state = lease.segment.and_then(look);
     state.is_some_and(|state| state.creator == lease.process)
 }

@@ -9,7 +9,7 @@
 //! The manager drops a lease's descriptor by itself when nobody has the other end; the next server
 //! takes that for the lease's end, which it is.
 
-use crate::book::{LeaseId, StripeId};
+use crate::lease_table::{LeaseId, StripeId};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io;
@@ -17,13 +17,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The name of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kept {
+pub(crate) enum StoredName {
     Book,
     Stripe(StripeId),
     Lease(LeaseId),
 }
 
-impl Kept {
+impl StoredName {
     fn name(self) -> String {
         match self {
             Self::Book => "book".to_owned(),
@@ -48,13 +48,13 @@ pub(crate) fn is_there() -> bool {
 }
 
 /// What an earlier server left with the service manager.
-pub(crate) fn left() -> BTreeMap<Kept, OwnedFd> {
-    let known = |(name, fd): (String, OwnedFd)| Some((Kept::parse(&name)?, fd));
+pub(crate) fn left() -> BTreeMap<StoredName, OwnedFd> {
+    let known = |(name, fd): (String, OwnedFd)| Some((StoredName::parse(&name)?, fd));
     mw_sys::passed_descriptors().into_iter().filter_map(known).collect()
 }
 
 /// Has the service manager keep a descriptor.
-pub(crate) fn keep(kept: Kept, fd: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn keep(kept: StoredName, fd: BorrowedFd<'_>) -> io::Result<()> {
     if !is_there() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(crate) fn keep(kept: Kept, fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Has the service manager close one.
-pub(crate) fn forget(kept: Kept) -> io::Result<()> {
+pub(crate) fn forget(kept: StoredName) -> io::Result<()> {
     if !is_there() {
         return Ok(());
     }
@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn names_go_both_ways() {
-        for kept in [Kept::Book, Kept::Stripe(7), Kept::Lease(u64::MAX)] {
-            assert_eq!(Kept::parse(&kept.name()), Some(kept));
+        for kept in [StoredName::Book, StoredName::Stripe(7), StoredName::Lease(u64::MAX)] {
+            assert_eq!(StoredName::parse(&kept.name()), Some(kept));
         }
         for other in ["", "stripe", "stripe-", "stripe-x", "stored", "lease--1"] {
-            assert_eq!(Kept::parse(other), None);
+            assert_eq!(StoredName::parse(other), None);
         }
     }
 }

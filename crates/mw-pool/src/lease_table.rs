@@ -30,7 +30,7 @@
 
 mod attach;
 
-use crate::protocol::{Bytes, Contents, MAX_STRIPES, Refusal};
+use crate::protocol::{Contents, MAX_STRIPES, PoolBytes, Refusal};
 use crate::spec::{Name, Pages, Spec};
 use std::collections::BTreeMap;
 
@@ -61,11 +61,11 @@ pub type PoolId = u32;
 
 /// What a stripe is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum StripeState {
     /// Zero, and nobody's.
     Ready,
     /// Of a lease.
-    Held(LeaseId),
+    Leased(LeaseId),
     /// Its lease has ended; somebody may still have it.
     Returned,
     /// Nobody's, being zeroed.
@@ -80,7 +80,7 @@ pub struct Stripe {
     /// The pool that it is of.
     pub pool: PoolId,
     /// What it is.
-    pub state: State,
+    pub state: StripeState,
     /// The last user who had it.
     pub last: Option<u32>,
 }
@@ -106,7 +106,7 @@ impl Pool {
 
 /// What a lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum LeasePhase {
     /// Somebody has its descriptor, or the process that asked for it still has its memory, or the
     /// System V segment is there whose memory it is.
     Active,
@@ -118,7 +118,7 @@ pub enum Phase {
 
 /// What a user has, or left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct LeaseEntry {
     /// The pool that it is of.
     pub pool: PoolId,
     /// Whose it is.
@@ -134,14 +134,14 @@ pub struct Held {
     /// Whether nobody has said that the contents are consistent.
     pub dirty: bool,
     /// What it is.
-    pub phase: Phase,
+    pub phase: LeasePhase,
     /// The System V segment whose memory it is, which `process` made.
     pub segment: Option<u32>,
 }
 
 /// Who asks for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// The user.
     pub user: u32,
     /// The process.
@@ -150,9 +150,9 @@ pub struct Asker {
 
 /// The answer to who asks for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum AttachOutcome {
     /// A lease.
-    Given {
+    Granted {
         /// Its number.
         lease: LeaseId,
         /// Its stripes, in order.
@@ -174,21 +174,21 @@ pub type Refused = (Refusal, String);
 
 /// What the kernel says of a stripe that was given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Ownership {
     /// Nobody has it.
     Free,
-    /// Somebody has.
-    Held,
+    /// Somebody has it.
+    InUse,
     /// It cannot say.
     Unknown,
 }
 
 /// All pools, stripes and leases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Book {
+pub struct LeaseTable {
     pub(crate) pools: BTreeMap<PoolId, Pool>,
     pub(crate) stripes: BTreeMap<StripeId, Stripe>,
-    pub(crate) leases: BTreeMap<LeaseId, Held>,
+    pub(crate) leases: BTreeMap<LeaseId, LeaseEntry>,
     /// The next numbers, of pools, stripes and leases.
     pub(crate) next: (PoolId, StripeId, LeaseId),
 }
@@ -197,7 +197,7 @@ fn refused<T>(refusal: Refusal, why: impl Into<String>) -> Result<T, Refused> {
     Err((refusal, why.into()))
 }
 
-impl Book {
+impl LeaseTable {
     /// A pool of this name.
     #[must_use]
     pub fn find(&self, name: &Name) -> Option<PoolId> {
@@ -226,7 +226,7 @@ impl Book {
 
     /// A lease.
     #[must_use]
-    pub fn lease(&self, id: LeaseId) -> Option<&Held> {
+    pub fn lease(&self, id: LeaseId) -> Option<&LeaseEntry> {
         self.leases.get(&id)
     }
 
@@ -236,7 +236,7 @@ impl Book {
     }
 
     /// The numbers of all leases in a phase.
-    pub fn leases_in(&self, phase: Phase) -> impl Iterator<Item = LeaseId> {
+    pub fn leases_in(&self, phase: LeasePhase) -> impl Iterator<Item = LeaseId> {
         self.leases.iter().filter(move |(_, lease)| lease.phase == phase).map(|(id, _)| *id)
     }
 
@@ -321,7 +321,7 @@ impl Book {
             return refused(Refusal::Invalid, "it would be empty, or as it is; remove takes all");
         }
         let ready: Vec<StripeId> =
-            self.stripes_that(|s| s.pool == id && s.state == State::Ready).collect();
+            self.stripes_that(|s| s.pool == id && s.state == StripeState::Ready).collect();
         let missing = all.saturating_sub(self.of(id).count() as u64);
         let unused = missing + ready.len() as u64;
         if less > unused {
@@ -343,9 +343,9 @@ impl Book {
 
     /// Gives up contents that are kept in a pool; those of this user alone, if one is given.
     pub fn release(&mut self, pool: PoolId, user: Option<u32>) {
-        let gone = |lease: &Held| {
+        let gone = |lease: &LeaseEntry| {
             lease.pool == pool
-                && lease.phase != Phase::Active
+                && lease.phase != LeasePhase::Active
                 && user.is_none_or(|user| lease.user == user)
         };
         let ids: Vec<LeaseId> =
@@ -388,7 +388,7 @@ impl Book {
         }
         let id = self.next.1;
         self.next.1 += 1;
-        self.stripes.insert(id, Stripe { pool, state: State::Ready, last: None });
+        self.stripes.insert(id, Stripe { pool, state: StripeState::Ready, last: None });
         Some(id)
     }
 
@@ -396,20 +396,20 @@ impl Book {
     /// [`freed`](Self::freed).
     pub fn exchange(&mut self, id: StripeId) {
         let state = self.stripes.get(&id).map(|stripe| stripe.state);
-        if let Some(State::Held(lease)) = state {
+        if let Some(StripeState::Leased(lease)) = state {
             self.give_up(lease);
         }
-        self.set(id, State::Exchanged);
+        self.set(id, StripeState::Exchanged);
     }
 
     /// Notes that the kernel has freed what was given up.
     pub fn freed(&mut self, id: StripeId) {
-        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == State::Exchanged) {
+        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == StripeState::Exchanged) {
             self.stripes.remove(&id);
         }
     }
 
-    fn set(&mut self, id: StripeId, state: State) {
+    fn set(&mut self, id: StripeId, state: StripeState) {
         if let Some(stripe) = self.stripes.get_mut(&id) {
             stripe.state = state;
         }
@@ -431,18 +431,19 @@ impl Book {
 
     /// The lease that is a System V segment's memory.
     #[must_use]
-    pub fn tied(&self, segment: u32) -> Option<(LeaseId, &Held)> {
+    pub fn tied(&self, segment: u32) -> Option<(LeaseId, &LeaseEntry)> {
         let mut leases = self.leases.iter().map(|(id, lease)| (*id, lease));
-        leases.find(|(_, lease)| lease.segment == Some(segment) && lease.phase == Phase::Active)
+        leases
+            .find(|(_, lease)| lease.segment == Some(segment) && lease.phase == LeasePhase::Active)
     }
 
     /// Notes that a lease is over: nobody has its descriptor any more.
     pub fn ended(&mut self, id: LeaseId) {
         match self.leases.get_mut(&id) {
-            Some(lease) if lease.phase == Phase::Active && lease.keep.is_some() => {
-                lease.phase = Phase::Draining;
+            Some(lease) if lease.phase == LeasePhase::Active && lease.keep.is_some() => {
+                lease.phase = LeasePhase::Draining;
             }
-            Some(lease) if lease.phase == Phase::Active => self.give_up(id),
+            Some(lease) if lease.phase == LeasePhase::Active => self.give_up(id),
             _ => {}
         }
     }
@@ -451,29 +452,32 @@ impl Book {
     fn give_up(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.remove(&id) else { return };
         for stripe in lease.stripes {
-            self.set(stripe, State::Returned);
+            self.set(stripe, StripeState::Returned);
         }
     }
 
     /// Asks the kernel of all that was given back. Returns whether somebody still has some of it.
-    pub fn judge(&mut self, verdict: &mut dyn FnMut(StripeId) -> Verdict) -> bool {
+    pub fn check_owners(&mut self, verdict: &mut dyn FnMut(StripeId) -> Ownership) -> bool {
         let mut held = false;
-        let draining: Vec<LeaseId> = self.leases_in(Phase::Draining).collect();
+        let draining: Vec<LeaseId> = self.leases_in(LeasePhase::Draining).collect();
         for id in draining {
             let Some(lease) = self.leases.get_mut(&id) else { continue };
-            let verdicts: Vec<Verdict> = lease.stripes.iter().map(|id| verdict(*id)).collect();
+            let verdicts: Vec<Ownership> = lease.stripes.iter().map(|id| verdict(*id)).collect();
             match () {
-                () if verdicts.iter().all(|v| *v == Verdict::Free) => lease.phase = Phase::Kept,
-                () if verdicts.contains(&Verdict::Unknown) => self.give_up(id),
+                () if verdicts.iter().all(|v| *v == Ownership::Free) => {
+                    lease.phase = LeasePhase::Kept
+                }
+                () if verdicts.contains(&Ownership::Unknown) => self.give_up(id),
                 () => held = true,
             }
         }
-        let returned: Vec<StripeId> = self.stripes_that(|s| s.state == State::Returned).collect();
+        let returned: Vec<StripeId> =
+            self.stripes_that(|s| s.state == StripeState::Returned).collect();
         for id in returned {
             match verdict(id) {
-                Verdict::Free => self.set(id, State::Scrubbing),
-                Verdict::Held => held = true,
-                Verdict::Unknown => self.exchange(id),
+                Ownership::Free => self.set(id, StripeState::Scrubbing),
+                Ownership::InUse => held = true,
+                Ownership::Unknown => self.exchange(id),
             }
         }
         held
@@ -481,8 +485,8 @@ impl Book {
 
     /// Notes that a stripe is zero again, or that it could not be made so.
     pub fn scrubbed(&mut self, id: StripeId, zero: bool) {
-        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == State::Scrubbing) {
-            if zero { self.set(id, State::Ready) } else { self.exchange(id) }
+        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == StripeState::Scrubbing) {
+            if zero { self.set(id, StripeState::Ready) } else { self.exchange(id) }
         }
     }
 
@@ -499,28 +503,34 @@ impl Book {
             self.freed(id);
         }
         let ended: Vec<LeaseId> =
-            self.leases_in(Phase::Active).filter(|lease| !leases(*lease)).collect();
+            self.leases_in(LeasePhase::Active).filter(|lease| !leases(*lease)).collect();
         ended.into_iter().for_each(|lease| self.ended(lease));
-        for stripe in self.stripes.values_mut().filter(|s| s.state == State::Scrubbing) {
-            stripe.state = State::Returned;
+        for stripe in self.stripes.values_mut().filter(|s| s.state == StripeState::Scrubbing) {
+            stripe.state = StripeState::Returned;
         }
         self.pools.values_mut().for_each(|pool| pool.coming = 0);
     }
 
     /// How the bytes of a pool are used.
     #[must_use]
-    pub fn used(&self, id: PoolId) -> Bytes {
-        let mut used = Bytes::default();
+    pub fn used(&self, id: PoolId) -> PoolBytes {
+        let mut used = PoolBytes::default();
         let Some(pool) = self.pools.get(&id) else { return used };
         let mut there = 0;
         for (_, stripe) in self.of(id) {
             let phase = |lease| self.leases.get(lease).map(|lease| lease.phase);
             let bytes = match &stripe.state {
-                State::Ready => &mut used.ready,
-                State::Held(lease) if phase(lease) == Some(Phase::Active) => &mut used.leased,
-                State::Held(lease) if phase(lease) == Some(Phase::Kept) => &mut used.kept,
-                State::Held(_) | State::Returned | State::Exchanged => &mut used.draining,
-                State::Scrubbing => &mut used.scrubbing,
+                StripeState::Ready => &mut used.ready,
+                StripeState::Leased(lease) if phase(lease) == Some(LeasePhase::Active) => {
+                    &mut used.leased
+                }
+                StripeState::Leased(lease) if phase(lease) == Some(LeasePhase::Kept) => {
+                    &mut used.kept
+                }
+                StripeState::Leased(_) | StripeState::Returned | StripeState::Exchanged => {
+                    &mut used.draining
+                }
+                StripeState::Scrubbing => &mut used.scrubbing,
             };
             *bytes += pool.stripe_bytes;
             there += pool.stripe_bytes;

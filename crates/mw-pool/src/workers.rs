@@ -4,7 +4,7 @@
 //! exchanged goes before more is taken; the other zeroes, so that a returned stripe need not wait
 //! for a pool that grows. Each uses helpers as any operation of mw-segment does.
 
-use crate::book::{PoolId, StripeId};
+use crate::lease_table::{PoolId, StripeId};
 use crate::memory::{self, Memory};
 use crate::spec::{Nodes, Pages, Spec};
 use mw_segment::{Cancel, Kind, Options, Page, Placement};

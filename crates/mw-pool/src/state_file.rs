@@ -6,7 +6,7 @@
 //! the book. Versions: the content begins with one; what another version wrote is not read, and
 //! then nothing of it is used.
 
-use crate::book::{Book, Held, Phase, Pool, State, Stripe};
+use crate::lease_table::{LeaseEntry, LeasePhase, LeaseTable, Pool, Stripe, StripeState};
 use crate::protocol::MAX_STRIPES;
 use crate::spec::{Spec, read_some_name};
 use crate::wire::{Reader, Writer};
@@ -22,12 +22,12 @@ const PLACE_BYTES: usize = 1 << 20;
 
 /// Where the book is written.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub(crate) struct StateFile {
     file: OwnedFd,
     turn: u64,
 }
 
-impl Image {
+impl StateFile {
     pub(crate) fn new() -> io::Result<Self> {
         let file = memfd_create("memwright-pool", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, 2 * PLACE_BYTES as u64)?;
@@ -36,7 +36,7 @@ impl Image {
 
     /// The one that an earlier server wrote, and what it wrote last; none where it is no image, or
     /// another version's.
-    pub(crate) fn open(file: OwnedFd) -> Option<(Self, Book)> {
+    pub(crate) fn open(file: OwnedFd) -> Option<(Self, LeaseTable)> {
         let mut found = [0, 1].map(|place| read_place(&file, place));
         found.sort_by_key(|found| found.as_ref().map(|(turn, _)| *turn));
         let [_, newest] = found;
@@ -48,7 +48,7 @@ impl Image {
         self.file.as_fd()
     }
 
-    pub(crate) fn write(&mut self, book: &Book) -> io::Result<()> {
+    pub(crate) fn write(&mut self, book: &LeaseTable) -> io::Result<()> {
         let content = encode(book);
         let length = u32::try_from(content.len()).map_err(io::Error::other)?;
         if HEADER_BYTES + content.len() > PLACE_BYTES {
@@ -76,7 +76,7 @@ fn start(turn: u64) -> u64 {
     turn % 2 * PLACE_BYTES as u64
 }
 
-fn read_place(file: &OwnedFd, place: u64) -> Option<(u64, Book)> {
+fn read_place(file: &OwnedFd, place: u64) -> Option<(u64, LeaseTable)> {
     let mut bytes = vec![0; PLACE_BYTES];
     let mut had = 0;
     while had < bytes.len() {
@@ -97,7 +97,7 @@ fn read_place(file: &OwnedFd, place: u64) -> Option<(u64, Book)> {
     decode(content).map(|book| (turn, book))
 }
 
-fn encode(book: &Book) -> Vec<u8> {
+fn encode(book: &LeaseTable) -> Vec<u8> {
     let mut to = Writer::default();
     to.u16(VERSION).u32(book.next.0).u32(book.next.1).u64(book.next.2);
     to.u32(count(book.pools.len()));
@@ -106,15 +106,15 @@ fn encode(book: &Book) -> Vec<u8> {
         pool.spec.write(&mut to);
     }
     // What was given up has no descriptor that the next server could find.
-    let had = || book.stripes.iter().filter(|(_, stripe)| stripe.state != State::Exchanged);
+    let had = || book.stripes.iter().filter(|(_, stripe)| stripe.state != StripeState::Exchanged);
     to.u32(count(had().count()));
     for (id, stripe) in had() {
         to.u32(*id).u32(stripe.pool);
         match stripe.state {
-            State::Ready => to.u8(0),
-            State::Held(lease) => to.u8(1).u64(lease),
-            State::Returned => to.u8(2),
-            State::Scrubbing | State::Exchanged => to.u8(3),
+            StripeState::Ready => to.u8(0),
+            StripeState::Leased(lease) => to.u8(1).u64(lease),
+            StripeState::Returned => to.u8(2),
+            StripeState::Scrubbing | StripeState::Exchanged => to.u8(3),
         };
         to.some_u32(stripe.last);
     }
@@ -123,9 +123,9 @@ fn encode(book: &Book) -> Vec<u8> {
         to.u64(*id).u32(lease.pool).u32(lease.user).u32(lease.process);
         to.numbers(&lease.stripes).text(lease.keep.as_ref().map_or("", AsRef::as_ref));
         let phase = match lease.phase {
-            Phase::Active => 0,
-            Phase::Draining => 1,
-            Phase::Kept => 2,
+            LeasePhase::Active => 0,
+            LeasePhase::Draining => 1,
+            LeasePhase::Kept => 2,
         };
         to.u64(lease.generation).u8(u8::from(lease.dirty)).u8(phase).some_u32(lease.segment);
     }
@@ -136,10 +136,11 @@ fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-fn decode(bytes: &[u8]) -> Option<Book> {
+fn decode(bytes: &[u8]) -> Option<LeaseTable> {
     let mut from = Reader::new(bytes);
     (from.u16()? == VERSION).then_some(())?;
-    let mut book = Book { next: (from.u32()?, from.u32()?, from.u64()?), ..Book::default() };
+    let mut book =
+        LeaseTable { next: (from.u32()?, from.u32()?, from.u64()?), ..LeaseTable::default() };
     for _ in 0..from.u32()? {
         let id = from.u32()?;
         let (stripe_bytes, leases_total) = (from.u64()?, from.u64()?);
@@ -149,10 +150,10 @@ fn decode(bytes: &[u8]) -> Option<Book> {
     for _ in 0..from.u32()? {
         let (id, pool) = (from.u32()?, from.u32()?);
         let state = match from.u8()? {
-            0 => State::Ready,
-            1 => State::Held(from.u64()?),
-            2 => State::Returned,
-            3 => State::Scrubbing,
+            0 => StripeState::Ready,
+            1 => StripeState::Leased(from.u64()?),
+            2 => StripeState::Returned,
+            3 => StripeState::Scrubbing,
             _ => return None,
         };
         book.stripes.insert(id, Stripe { pool, state, last: from.some_u32()? });
@@ -163,13 +164,14 @@ fn decode(bytes: &[u8]) -> Option<Book> {
         let (stripes, keep) = (from.numbers(MAX_STRIPES)?, read_some_name(&mut from)?);
         let (generation, dirty) = (from.u64()?, from.flag()?);
         let phase = match from.u8()? {
-            0 => Phase::Active,
-            1 => Phase::Draining,
-            2 => Phase::Kept,
+            0 => LeasePhase::Active,
+            1 => LeasePhase::Draining,
+            2 => LeasePhase::Kept,
             _ => return None,
         };
         let segment = from.some_u32()?;
-        let held = Held { pool, user, process, stripes, keep, generation, dirty, phase, segment };
+        let held =
+            LeaseEntry { pool, user, process, stripes, keep, generation, dirty, phase, segment };
         book.leases.insert(id, held);
     }
     from.end().map(|()| book)
@@ -178,11 +180,11 @@ fn decode(bytes: &[u8]) -> Option<Book> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::{Answer, Asker, Verdict};
+    use crate::lease_table::{AttachOutcome, Ownership, Requester};
     use crate::{Nodes, Owners, Pages};
 
-    fn book() -> Book {
-        let mut book = Book::default();
+    fn book() -> LeaseTable {
+        let mut book = LeaseTable::default();
         let spec = Spec {
             name: "db".parse().unwrap(),
             bytes: 64 << 20,
@@ -193,10 +195,10 @@ mod tests {
         };
         let pool = book.create(spec).unwrap();
         while book.add(pool).is_some() {}
-        let asker = Asker { user: 7, process: 8 };
+        let asker = Requester { user: 7, process: 8 };
         let keep = Some("cache".parse().unwrap());
-        let given = book.attach(pool, asker, 9 << 20, keep, &mut |_| Verdict::Free).unwrap();
-        let Answer::Given { lease, stripes, .. } = given else { panic!("{given:?}") };
+        let given = book.attach(pool, asker, 9 << 20, keep, &mut |_| Ownership::Free).unwrap();
+        let AttachOutcome::Granted { lease, stripes, .. } = given else { panic!("{given:?}") };
         assert_eq!(stripes.len(), 2);
         book.tie(lease, 9);
         book
@@ -204,20 +206,20 @@ mod tests {
 
     #[test]
     fn the_last_book_is_read_and_a_torn_one_is_not() {
-        let mut image = Image::new().unwrap();
+        let mut image = StateFile::new().unwrap();
         let first = book();
         image.write(&first).unwrap();
         let mut second = first.clone();
         second.ended(0);
         image.write(&second).unwrap();
         let copy = || image.file.try_clone().unwrap();
-        assert_eq!(Image::open(copy()).unwrap().1, second);
+        assert_eq!(StateFile::open(copy()).unwrap().1, second);
         // The second turn is in the first place: cut off, the first turn counts.
         pwrite(&image.file, &[0xFF; 64], HEADER_BYTES as u64 + 4).unwrap();
-        let (found, book) = Image::open(copy()).unwrap();
+        let (found, book) = StateFile::open(copy()).unwrap();
         assert_eq!((book, found.turn), (first, 1));
         pwrite(&image.file, &[0xFF; 64], (PLACE_BYTES + HEADER_BYTES) as u64).unwrap();
-        assert!(Image::open(copy()).is_none());
+        assert!(StateFile::open(copy()).is_none());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_pool::book::{Answer, Asker, Book, LeaseId, PoolId, State, StripeId, Verdict};
+use mw_pool::lease_table::{
+    AttachOutcome, LeaseId, LeaseTable, Ownership, PoolId, Requester, StripeId, StripeState,
+};
 use mw_pool::protocol::Contents;
 use mw_pool::{Nodes, Owners, Pages, Spec};
 use proptest::prelude::*;
@@ -74,7 +76,7 @@ struct Memory {
 
 /// The world around the book.
 struct World {
-    book: Book,
+    book: LeaseTable,
     pool: PoolId,
     proves: bool,
     memory: BTreeMap<StripeId, Memory>,
@@ -85,7 +87,7 @@ struct World {
 
 impl World {
     fn new(proves: bool, trusting: bool) -> Self {
-        let mut book = Book::default();
+        let mut book = LeaseTable::default();
         let spec = Spec {
             name: "db".parse().unwrap(),
             bytes: 48 * MIB,
@@ -98,11 +100,11 @@ impl World {
         Self { book, pool, proves, memory: BTreeMap::new(), open: BTreeSet::new(), lost: false }
     }
 
-    fn verdict(proves: bool, memory: &BTreeMap<StripeId, Memory>, id: StripeId) -> Verdict {
+    fn verdict(proves: bool, memory: &BTreeMap<StripeId, Memory>, id: StripeId) -> Ownership {
         match memory.get(&id) {
-            _ if !proves => Verdict::Unknown,
-            Some(memory) if memory.mapped.is_empty() => Verdict::Free,
-            _ => Verdict::Held,
+            _ if !proves => Ownership::Unknown,
+            Some(memory) if memory.mapped.is_empty() => Ownership::Free,
+            _ => Ownership::InUse,
         }
     }
 
@@ -142,7 +144,7 @@ impl World {
             }
             Event::Judge => {
                 let (proves, memory) = (self.proves, &self.memory);
-                self.book.judge(&mut |id| Self::verdict(proves, memory, id));
+                self.book.check_owners(&mut |id| Self::verdict(proves, memory, id));
             }
             Event::Scrub { works } => self.scrub(works),
             Event::Release => self.book.release(self.pool, None),
@@ -160,8 +162,9 @@ impl World {
         }
         // What the book gave up goes back to the kernel once nobody has it.
         let book = &mut self.book;
-        let given_up =
-            |book: &Book, id| book.stripe(id).is_none_or(|s| s.state == State::Exchanged);
+        let given_up = |book: &LeaseTable, id| {
+            book.stripe(id).is_none_or(|s| s.state == StripeState::Exchanged)
+        };
         self.memory.retain(|id, memory| {
             let is_gone = given_up(book, *id) && memory.mapped.is_empty();
             if is_gone {
@@ -182,7 +185,7 @@ impl World {
 
     fn scrub(&mut self, works: bool) {
         let ids: Vec<StripeId> =
-            self.book.stripes_that(|stripe| stripe.state == State::Scrubbing).collect();
+            self.book.stripes_that(|stripe| stripe.state == StripeState::Scrubbing).collect();
         for id in ids {
             let memory = self.memory.get_mut(&id).unwrap();
             assert!(memory.mapped.is_empty(), "{id} is zeroed under somebody's hands");
@@ -197,9 +200,9 @@ impl World {
         let keep = keep.then(|| "cache".parse().unwrap());
         let (proves, memory) = (self.proves, &self.memory);
         let mut sure = |id: StripeId| Self::verdict(proves, memory, id);
-        let asker = Asker { user, process: 1 };
+        let asker = Requester { user, process: 1 };
         let answer = self.book.attach(self.pool, asker, bytes, keep, &mut sure);
-        let Ok(Answer::Given { lease, stripes, contents }) = answer else { return };
+        let Ok(AttachOutcome::Granted { lease, stripes, contents }) = answer else { return };
         assert_eq!(stripes.iter().collect::<BTreeSet<_>>().len(), stripes.len());
         assert_eq!(stripes.len() as u64, bytes / (8 * MIB));
         self.open.insert(lease);

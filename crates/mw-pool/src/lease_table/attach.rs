@@ -1,13 +1,13 @@
 //! Who gets what.
 
 use super::{
-    Answer, Asker, Book, Held, MAX_LEASES, MAX_LEASES_PER_USER, Phase, PoolId, Refused, State,
-    Stripe, StripeId, Verdict, refused,
+    AttachOutcome, LeaseEntry, LeasePhase, LeaseTable, MAX_LEASES, MAX_LEASES_PER_USER, Ownership,
+    PoolId, Refused, Requester, Stripe, StripeId, StripeState, refused,
 };
 use crate::protocol::{Contents, Refusal};
 use crate::spec::Name;
 
-impl Book {
+impl LeaseTable {
     /// Gives memory of a pool to who asks, may have it, and wants its contents kept under a name
     /// if one is given. `sure` asks the kernel of each stripe that is about to be handed out.
     ///
@@ -16,11 +16,11 @@ impl Book {
     pub fn attach(
         &mut self,
         id: PoolId,
-        asker: Asker,
+        asker: Requester,
         bytes: u64,
         keep: Option<Name>,
-        sure: &mut dyn FnMut(StripeId) -> Verdict,
-    ) -> Result<Answer, Refused> {
+        sure: &mut dyn FnMut(StripeId) -> Ownership,
+    ) -> Result<AttachOutcome, Refused> {
         let needed = self.needed(id, asker, bytes)?;
         if let Some(name) = &keep
             && let Some(answer) = self.attach_kept(id, asker, needed, name, sure)?
@@ -33,14 +33,16 @@ impl Book {
                 break;
             }
             match sure(stripe) {
-                Verdict::Free => chosen.push(stripe),
+                Ownership::Free => chosen.push(stripe),
                 // Nobody should have it: whoever has is waited for.
-                Verdict::Held => self.set(stripe, State::Returned),
+                Ownership::InUse => self.set(stripe, StripeState::Returned),
                 // What nobody has ever had needs no proof.
-                Verdict::Unknown if self.stripes.get(&stripe).is_some_and(|s| s.last.is_none()) => {
+                Ownership::Unknown
+                    if self.stripes.get(&stripe).is_some_and(|s| s.last.is_none()) =>
+                {
                     chosen.push(stripe);
                 }
-                Verdict::Unknown => self.exchange(stripe),
+                Ownership::Unknown => self.exchange(stripe),
             }
         }
         if (chosen.len() as u64) < needed {
@@ -50,7 +52,7 @@ impl Book {
         Ok(self.give(id, asker, chosen, keep, (0, dirty), Contents::Zeroed))
     }
 
-    fn needed(&self, id: PoolId, asker: Asker, bytes: u64) -> Result<u64, Refused> {
+    fn needed(&self, id: PoolId, asker: Requester, bytes: u64) -> Result<u64, Refused> {
         let Some(pool) = self.pools.get(&id) else {
             return refused(Refusal::NoSuchPool, "it is gone");
         };
@@ -77,12 +79,12 @@ impl Book {
     fn attach_kept(
         &mut self,
         pool: PoolId,
-        asker: Asker,
+        asker: Requester,
         needed: u64,
         name: &Name,
-        sure: &mut dyn FnMut(StripeId) -> Verdict,
-    ) -> Result<Option<Answer>, Refused> {
-        let own = |lease: &Held| {
+        sure: &mut dyn FnMut(StripeId) -> Ownership,
+    ) -> Result<Option<AttachOutcome>, Refused> {
+        let own = |lease: &LeaseEntry| {
             lease.pool == pool && lease.user == asker.user && lease.keep.as_ref() == Some(name)
         };
         let found = self.leases.iter().find(|(_, lease)| own(lease));
@@ -90,16 +92,19 @@ impl Book {
             return Ok(None);
         };
         match lease.phase {
-            Phase::Active => {
+            LeasePhase::Active => {
                 let why = format!("process {} has the contents '{name}'", lease.process);
                 return refused(Refusal::Full, why);
             }
-            Phase::Draining => {
-                return Ok(Some(Answer::Wait { ready: 0, coming: lease.stripes.len() as u64 }));
+            LeasePhase::Draining => {
+                return Ok(Some(AttachOutcome::Wait {
+                    ready: 0,
+                    coming: lease.stripes.len() as u64,
+                }));
             }
-            Phase::Kept => {}
+            LeasePhase::Kept => {}
         }
-        let free = lease.stripes.iter().all(|stripe| sure(*stripe) == Verdict::Free);
+        let free = lease.stripes.iter().all(|stripe| sure(*stripe) == Ownership::Free);
         if !free || lease.stripes.len() as u64 != needed {
             self.give_up(id);
             return Ok(None);
@@ -119,7 +124,7 @@ impl Book {
             None => Some(1),
             Some(_) => trusting.then_some(2),
         };
-        let ready = self.of(pool).filter(|(_, stripe)| stripe.state == State::Ready);
+        let ready = self.of(pool).filter(|(_, stripe)| stripe.state == StripeState::Ready);
         let mut usable: Vec<(u8, StripeId)> =
             ready.filter_map(|(id, stripe)| Some((rank(stripe)?, id))).collect();
         usable.sort_unstable();
@@ -127,16 +132,20 @@ impl Book {
     }
 
     /// Too few for now: what other users had is exchanged, the rest is waited for.
-    fn wait(&mut self, pool: PoolId, user: u32, needed: u64) -> Result<Answer, Refused> {
+    fn wait(&mut self, pool: PoolId, user: u32, needed: u64) -> Result<AttachOutcome, Refused> {
         let ready = self.usable(pool, user);
-        let is_foreign = |s: &Stripe| s.pool == pool && s.state == State::Ready;
+        let is_foreign = |s: &Stripe| s.pool == pool && s.state == StripeState::Ready;
         let foreign: Vec<StripeId> =
             self.stripes_that(is_foreign).filter(|id| !ready.contains(id)).collect();
         let ready = ready.len() as u64;
         let lacking = usize::try_from(needed.saturating_sub(ready)).unwrap_or(usize::MAX);
         foreign.into_iter().take(lacking).for_each(|stripe| self.exchange(stripe));
-        let under_way =
-            |s: &Stripe| matches!(s.state, State::Returned | State::Scrubbing | State::Exchanged);
+        let under_way = |s: &Stripe| {
+            matches!(
+                s.state,
+                StripeState::Returned | StripeState::Scrubbing | StripeState::Exchanged
+            )
+        };
         let populating = self.pools.get(&pool).map_or(0, |pool| pool.coming);
         let coming = self.missing(pool)
             + populating
@@ -144,35 +153,36 @@ impl Book {
         if ready + coming < needed {
             return refused(Refusal::Full, "all else of it is in use, or keeps its contents");
         }
-        Ok(Answer::Wait { ready, coming })
+        Ok(AttachOutcome::Wait { ready, coming })
     }
 
     fn give(
         &mut self,
         pool: PoolId,
-        asker: Asker,
+        asker: Requester,
         stripes: Vec<StripeId>,
         keep: Option<Name>,
         (generation, dirty): (u64, bool),
         contents: Contents,
-    ) -> Answer {
+    ) -> AttachOutcome {
         let lease = self.next.2;
         self.next.2 += 1;
         for id in &stripes {
             if let Some(stripe) = self.stripes.get_mut(id) {
-                stripe.state = State::Held(lease);
+                stripe.state = StripeState::Leased(lease);
                 stripe.last = Some(asker.user);
             }
         }
         if let Some(pool) = self.pools.get_mut(&pool) {
             pool.leases_total += 1;
         }
-        let Asker { user, process } = asker;
+        let Requester { user, process } = asker;
         let given = stripes.clone();
-        let phase = Phase::Active;
+        let phase = LeasePhase::Active;
         let segment = None;
-        let held = Held { pool, user, process, stripes, keep, generation, dirty, phase, segment };
+        let held =
+            LeaseEntry { pool, user, process, stripes, keep, generation, dirty, phase, segment };
         self.leases.insert(lease, held);
-        Answer::Given { lease, stripes: given, contents }
+        AttachOutcome::Granted { lease, stripes: given, contents }
     }
 }

@@ -1,10 +1,10 @@
 //! How pools come to be whole: what workers are told to populate and zero, and what came of it.
 
 use super::{Level, Server};
-use crate::book::{Phase, PoolId, State, StripeId};
+use crate::descriptor_store::{self, StoredName};
+use crate::lease_table::{LeasePhase, PoolId, StripeId, StripeState};
 use crate::memory::Memory;
-use crate::store::{self, Kept};
-use crate::work::{Done, stripes_at_once};
+use crate::workers::{Done, stripes_at_once};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Server {
             self.workers.free(memory, None);
             return Ok(());
         };
-        if let Err(error) = store::keep(Kept::Stripe(id), memory.file()) {
+        if let Err(error) = descriptor_store::keep(StoredName::Stripe(id), memory.file()) {
             self.log(Level::Error, &format!("the service manager does not keep it: {error}"));
         }
         self.memory.insert(id, memory);
@@ -92,11 +92,12 @@ impl Server {
         for (pool, stripe_bytes) in pools {
             self.scrub(pool, stripe_bytes);
         }
-        let returned = self.book.stripes_that(|s| s.state == State::Returned).next().is_some();
+        let returned =
+            self.book.stripes_that(|s| s.state == StripeState::Returned).next().is_some();
         if self.judge.is_none()
-            && (returned || self.book.leases_in(Phase::Draining).next().is_some())
+            && (returned || self.book.leases_in(LeasePhase::Draining).next().is_some())
         {
-            self.judge_soon();
+            self.check_owners_soon();
         }
         self.populate();
     }
@@ -104,7 +105,7 @@ impl Server {
     /// Has what is due of a pool zeroed, in portions after which each is ready.
     fn scrub(&mut self, pool: PoolId, stripe_bytes: u64) {
         let scrubbing = &self.scrubbing;
-        let due = self.book.stripes_that(|s| s.pool == pool && s.state == State::Scrubbing);
+        let due = self.book.stripes_that(|s| s.pool == pool && s.state == StripeState::Scrubbing);
         let due: Vec<(StripeId, Arc<Memory>)> = due
             .filter(|id| !scrubbing.contains(id))
             .filter_map(|id| Some((id, Arc::clone(self.memory.get(&id)?))))
