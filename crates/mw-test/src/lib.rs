@@ -1,5 +1,6 @@
-//! What the tests and benches of several crates have in common: changes of the machine, which take
-//! turns and are taken back, libraries that are not Rust's to link, and what benches print.
+//! What the tests and benches of several crates have in common. A test that cannot run here returns
+//! [`skip`]`("no memory cgroup: …")` or starts with [`is_root`]; one that is long chooses its size by
+//! [`rounds`]. Changes of the machine take turns ([`alone`]) and are reverted.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,11 +14,15 @@ mod cgroup;
 mod huge_pages;
 mod hung;
 pub mod measure;
+mod rounds;
+mod skip;
 
 pub use built::built;
 pub use cgroup::Cgroup;
 pub use huge_pages::HugePages;
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
+pub use rounds::{FULL, full, rounds};
+pub use skip::{SKIPPED_FILE, is_root, skip};
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

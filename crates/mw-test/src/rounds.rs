@@ -1,0 +1,16 @@
+//! How much of a long test runs: `cargo xtask ci` proves everything once, `cargo xtask ci --full` at length.
+
+/// Set to 1 by `cargo xtask ci --full`.
+pub const FULL: &str = "MW_FULL";
+
+/// Whether long campaigns run.
+#[must_use]
+pub fn full() -> bool {
+    std::env::var_os(FULL).is_some_and(|value| value == "1")
+}
+
+/// How often a test repeats what it does.
+#[must_use]
+pub fn rounds<T>(quick: T, at_length: T) -> T {
+    if full() { at_length } else { quick }
+}
