@@ -35,14 +35,14 @@ fn main() {
     let (mib, rounds) = (number("--size", 4096), number("--rounds", 7));
     let _ = writeln!(
         page,
-        "A program that has {mib} MiB ends and starts again; median of {rounds} rounds, ms/GiB as \
-         the program sees them. Load when it began: {}.\n",
+        "A program with {mib} MiB ends and starts again; medians of {rounds} rounds, in ms/GiB, as \
+         the program sees them. Load average at the start: {}.\n",
         fs::read_to_string("/proc/loadavg").unwrap().split(' ').next().unwrap()
     );
     page.push_str(
-        "| pages | plain: create, lock | free | pooled: attach, lock | give back | restart, \
-         pooled | zeroing, beside it | stores past the caches | of that |\n|---|---|---|---|---|---|\
-         ---|---|---|\n",
+        "| pages | plain: create, lock | free | pooled: attach, lock | detach | restart, pooled | \
+         zeroing by the server | non-temporal stores | ratio |\n|---|---|---|---|---|---|---|---|\
+         ---|\n",
     );
     for pages in [Pages::Huge2M, Pages::Thp, Pages::Base] {
         match offered(pages) {
@@ -62,7 +62,7 @@ fn offered(pages: Pages) -> Result<(), String> {
     let shmem = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     match pages {
         Pages::Thp if fs::read_to_string(shmem).is_ok_and(|text| text.contains("[never]")) => {
-            Err("this machine's shmem_enabled says never".to_owned())
+            Err("not available: shmem_enabled is never".to_owned())
         }
         _ => Ok(()),
     }

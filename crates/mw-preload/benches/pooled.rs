@@ -31,7 +31,7 @@ const POOL: &str = "db";
 const GIB: usize = 1024;
 /// No round is begun after so long.
 const LONG: Duration = Duration::from_secs(60);
-const HEAD: &str = "| pages | started | rounds | start to first query, ms | first use, ms | stop, ms | page faults \
+const HEAD: &str = "| pages | command | rounds | start to first query, ms | first use, ms | stop, ms | page faults \
      to the first query | in the first use |\n|---|---|---|---|---|---|---|---|\n";
 /// What is in the table: the same however PostgreSQL has its memory.
 const CHECK: &str = "SELECT count(*), sum(n), sum(hashtext(filler)) FROM pages";
@@ -120,7 +120,7 @@ fn main() {
     let tables = [Pages::Huge2M, Pages::Base].map(|pages| bench.ways(pages));
     let mut page = format!(
         "{}, {mib} MiB of shared buffers, {shared_mib} MiB of shared memory, a table of {table_mib} MiB; \
-         medians; others kept {busy} busy when it began.\n\n{HEAD}",
+         medians; other load at the start: {busy}.\n\n{HEAD}",
         bench.cluster.version()
     );
     page.extend(tables.iter().flatten().map(Row::text));

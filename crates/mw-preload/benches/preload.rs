@@ -23,7 +23,7 @@ fn main() {
     let _ = writeln!(
         page,
         "{rounds} programs of {mib} MiB each, every call three times on memory that was used before; \
-         others kept {} busy.\n",
+         other load at the start: {}.\n",
         others()
     );
     large(&mut page, &program, mib, rounds);
@@ -31,7 +31,7 @@ fn main() {
     small(&mut page, &program);
     transfers(&mut page, &program);
     start_up(&mut page);
-    let _ = writeln!(page, "At the end others kept {} busy.", others());
+    let _ = writeln!(page, "Other load at the end: {}.", others());
     print!("{page}");
     if is_asked("--write") {
         replace("cargo bench -p mw-preload", &page);
@@ -87,7 +87,7 @@ fn large(page: &mut String, program: &Compiled, mib: usize, rounds: usize) {
     let _ = writeln!(
         page,
         "\nA segment of `mw-segment`, anonymous on base pages, not locked, is created in {:.0} \
-         ms/GiB: `mmap` with MAP_POPULATE under `run` has {:.0}% of its speed.\n",
+         ms/GiB; `mmap` with MAP_POPULATE under `run` reaches {:.0}% of its speed.\n",
         own / gib,
         100.0 * own / column(&with, 2)
     );
@@ -131,7 +131,9 @@ fn small(page: &mut String, program: &Compiled) {
         plain.extend(timed(program, &["small", "200000"], None));
         with.extend(timed(program, &["small", "200000"], Some(&[])));
     }
-    page.push_str("| below the threshold, ns of the processor a call | without | `run` | more |\n");
+    page.push_str(
+        "| below the threshold, ns of CPU time a call | without | `run` | difference |\n",
+    );
     page.push_str("|---|---|---|---|\n");
     for (number, name) in ["madvise", "mlock"].into_iter().enumerate() {
         let (plain, with) = (column(&plain, number), column(&with, number));
@@ -150,8 +152,10 @@ fn transfers(page: &mut String, program: &Compiled) {
         with.extend(timed(program, &args, Some(&[])));
         direct.extend(timed(program, &args, Some(&asked)));
     }
-    page.push_str("| 512 bytes, ns of the processor a call | without | `run` | more | ");
-    page.push_str("`run --direct-io 64k --direct-io-reads` | more |\n|---|---|---|---|---|---|\n");
+    page.push_str("| 512 bytes, ns of CPU time a call | without | `run` | difference | ");
+    page.push_str(
+        "`run --direct-io 64k --direct-io-reads` | difference |\n|---|---|---|---|---|---|\n",
+    );
     for (number, name) in ["write to /dev/null", "pwrite", "pread"].into_iter().enumerate() {
         let [plain, with, direct] = [&plain, &with, &direct].map(|rows| column(rows, number));
         let _ = writeln!(
@@ -180,9 +184,8 @@ fn start_up(page: &mut String) {
     let bytes = fs::metadata(library()).unwrap().len();
     let _ = writeln!(
         page,
-        "To start and end `/bin/true` takes {plain:.2} ms, with the library {with:.2} ms: {:.2} ms \
-         more, the median of {ROUNDS} each. Its file has {:.1} MB, most of it line numbers for \
-         debuggers.\n",
+        "`/bin/true` takes {plain:.2} ms, with the library {with:.2} ms: {:.2} ms more (medians of \
+         {ROUNDS} each). The library's file has {:.1} MB, mostly line numbers for debuggers.\n",
         with - plain,
         bytes as f64 / 1e6
     );

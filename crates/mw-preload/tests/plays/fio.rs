@@ -32,7 +32,7 @@ pub(crate) fn play(stage: &Stage, filesystem: &str) -> Option<()> {
     let mib = stage.sized(64, |mib| mib / 4);
     for engine in ["psync", "mmap"] {
         let name =
-            if engine == "psync" { "write and verify" } else { "the same through a mapping" };
+            if engine == "psync" { "write and verify" } else { "write and verify through mmap" };
         // The library is for fio alone, and not for what makes the filesystem.
         let mut command = stage.played("unshare");
         let library = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD");

@@ -85,7 +85,7 @@ pub(crate) const PLAYS: &[Play] = &[
     },
     Play {
         name: "JVM, G1",
-        about: "`-XX:+AlwaysPreTouch`: its own threads touch the heap",
+        about: "`-XX:+AlwaysPreTouch`: parallel threads touch the heap",
         ways: &[way_without_help(&[]), way(&[PREFAULT])],
         play: |stage| jvm::play(stage, "-XX:+UseG1GC"),
     },
@@ -103,7 +103,7 @@ pub(crate) const PLAYS: &[Play] = &[
     },
     Play {
         name: "stress-ng",
-        about: "its stressors of memory with `--verify`, one after the other",
+        about: "its memory stressors with `--verify`, one after the other",
         ways: &[way_without_help(&[]), way_without_help(&[PREFAULT, HUGE])],
         play: stress_ng::play,
     },
@@ -115,13 +115,13 @@ pub(crate) const PLAYS: &[Play] = &[
     },
     Play {
         name: "fio, xfs",
-        about: "the same",
+        about: "as for ext4",
         ways: &[way(&[])],
         play: |stage| fio::play(stage, "xfs"),
     },
     Play {
         name: "fio, tmpfs",
-        about: "the same",
+        about: "as for ext4",
         ways: &[way(&[])],
         play: |stage| fio::play(stage, "tmpfs"),
     },

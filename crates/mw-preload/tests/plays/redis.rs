@@ -37,7 +37,7 @@ pub(crate) fn play(stage: &Stage) -> Option<()> {
     let digest = ask(&["debug", "digest"]);
     ask(&["shutdown", "nosave"]);
     stage.say("ended", service.ended());
-    let service = stage.timed("start to first answer, with what was saved", || {
+    let service = stage.timed("start to first reply, with the saved data", || {
         let service = start();
         answers();
         service
