@@ -65,10 +65,10 @@ static void show_error(const mw_error *error)
 
     fprintf(stderr, "segment: %s\n", mw_error_text(error));
     if (shortage != NULL) {
-        fprintf(stderr, "  asked    %" PRIu64 " MiB\n", shortage->asked_bytes / MIB);
-        fprintf(stderr, "  had      %" PRIu64 " MiB\n", shortage->had_bytes / MIB);
-        fprintf(stderr, "  missing  %" PRIu64 " MiB\n", shortage->missing_bytes / MIB);
-        fprintf(stderr, "  remedy   %s\n", shortage->remedy);
+        fprintf(stderr, "  requested %" PRIu64 " MiB\n", shortage->requested_bytes / MIB);
+        fprintf(stderr, "  available %" PRIu64 " MiB\n", shortage->available_bytes / MIB);
+        fprintf(stderr, "  missing   %" PRIu64 " MiB\n", shortage->missing_bytes / MIB);
+        fprintf(stderr, "  remedy    %s\n", shortage->remedy);
     }
 }
 
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
            mw_segment_times(segment)->helpers, mw_segment_times(segment)->populate_ns / 1000000);
     used = use(segment);
     printf("%s\n", used ? "written and read" : "not what was written");
-    printf("given back in %" PRIu64 " ms\n",
+    printf("freed in %" PRIu64 " ms\n",
            mw_segment_destroy_with(segment, show_progress, NULL) / 1000000);
     return used ? EXIT_SUCCESS : EXIT_FAILURE;
 }

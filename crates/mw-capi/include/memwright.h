@@ -260,15 +260,15 @@ typedef struct mw_shortage {
    */
   enum mw_limit limit;
   /**
-   * Bytes asked for.
+   * An older name of requested_bytes.
    */
   uint64_t asked_bytes;
   /**
-   * Bytes that can be had.
+   * An older name of available_bytes.
    */
   uint64_t had_bytes;
   /**
-   * Bytes that are missing.
+   * Bytes that are missing: requested_bytes less available_bytes.
    */
   uint64_t missing_bytes;
   /**
@@ -283,6 +283,14 @@ typedef struct mw_shortage {
    * What would lift it: a command, a setting or a limit to raise.
    */
   const char *remedy;
+  /**
+   * Bytes that the limit would have to allow.
+   */
+  uint64_t requested_bytes;
+  /**
+   * Bytes that the limit allows now.
+   */
+  uint64_t available_bytes;
 } mw_shortage;
 
 /**

@@ -59,11 +59,11 @@ impl From<&Limit> for mw_limit {
 pub struct mw_shortage {
     /// Which limit.
     pub limit: mw_limit,
-    /// Bytes asked for.
+    /// An older name of requested_bytes.
     pub asked_bytes: u64,
-    /// Bytes that can be had.
+    /// An older name of available_bytes.
     pub had_bytes: u64,
-    /// Bytes that are missing.
+    /// Bytes that are missing: requested_bytes less available_bytes.
     pub missing_bytes: u64,
     /// The size of the huge pages that are missing; 0 for other limits.
     pub page_bytes: u64,
@@ -71,6 +71,10 @@ pub struct mw_shortage {
     pub cgroup: *const c_char,
     /// What would lift it: a command, a setting or a limit to raise.
     pub remedy: *const c_char,
+    /// Bytes that the limit would have to allow.
+    pub requested_bytes: u64,
+    /// Bytes that the limit allows now.
+    pub available_bytes: u64,
 }
 
 /// Why a segment could not be made, or memory of a pool not be had.
@@ -118,8 +122,10 @@ impl mw_error {
         self.remedy = c_string(&short.remedy);
         self.shortage = Some(mw_shortage {
             limit: (&short.limit).into(),
-            asked_bytes: short.asked_bytes,
-            had_bytes: short.had_bytes,
+            asked_bytes: short.requested_bytes,
+            had_bytes: short.available_bytes,
+            requested_bytes: short.requested_bytes,
+            available_bytes: short.available_bytes,
             missing_bytes: short.missing_bytes(),
             page_bytes: match short.limit {
                 Limit::HugePages(bytes) => bytes as u64,
@@ -251,11 +257,12 @@ mod tests {
             (Limit::Cgroup("/a/b".into()), mw_limit::MW_LIMIT_CGROUP, 0, Some("/a/b")),
         ] {
             let remedy = "raise it".to_owned();
-            let short = Shortage { limit, asked_bytes: 70, had_bytes: 30, remedy };
+            let short = Shortage { limit, requested_bytes: 70, available_bytes: 30, remedy };
             let error: Box<mw_error> = Error::from(short).into();
             assert_eq!(mw_error_status(Some(&error)), mw_status::MW_SHORT);
             let seen = mw_error_shortage(Some(&error)).unwrap();
             assert_eq!((seen.limit, seen.page_bytes), (number, page_bytes));
+            assert_eq!((seen.requested_bytes, seen.available_bytes), (70, 30));
             assert_eq!((seen.asked_bytes, seen.had_bytes, seen.missing_bytes), (70, 30, 40));
             assert_eq!(read(seen.remedy), "raise it");
             assert_eq!((!seen.cgroup.is_null()).then(|| read(seen.cgroup)), cgroup);
@@ -270,7 +277,10 @@ mod tests {
         for (error, status) in [
             (Error::Cancelled { phase: Phase::Create, done_bytes: 1 }, mw_status::MW_CANCELLED),
             (pages, mw_status::MW_NO_SUCH_PAGES),
-            (Error::Fragmented { asked_bytes: 2, had_bytes: 1 }, mw_status::MW_FRAGMENTED),
+            (
+                Error::Fragmented { requested_bytes: 2, available_bytes: 1 },
+                mw_status::MW_FRAGMENTED,
+            ),
             (Error::Invalid("no\0".into()), mw_status::MW_INVALID),
             (Error::Poisoned { offset: 0 }, mw_status::MW_POISONED),
             (system, mw_status::MW_SYSTEM),

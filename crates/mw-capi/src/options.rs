@@ -172,7 +172,7 @@ pub extern "C" fn mw_options_set_helpers(
     options: Option<&mut mw_options>,
     helpers: usize,
 ) -> mw_status {
-    set(options, |options| Ok(options.helpers(helpers)))
+    set(options, |options| Ok(options.workers(helpers)))
 }
 
 /// Sets the name of a segment of kind MW_KIND_POSIX, for others to find it by (shm_open(3)); it

@@ -43,7 +43,7 @@ impl From<Segment> for Box<mw_segment> {
             reserve_ns: nanoseconds(times.reserve),
             populate_ns: nanoseconds(times.populate),
             confirm_ns: nanoseconds(times.confirm),
-            helpers: times.helpers,
+            helpers: times.workers,
         };
         Box::new(mw_segment { segment, times })
     }

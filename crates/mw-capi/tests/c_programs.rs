@@ -85,11 +85,11 @@ fn the_example_runs_with_either_library() {
         let lines: Vec<&str> = output.lines().collect();
         assert!(lines[0].starts_with("64 MiB of kind anon in pages "), "{output}");
         assert_eq!(lines[1], "written and read");
-        assert!(lines[2].starts_with("given back in "), "{output}");
+        assert!(lines[2].starts_with("freed in "), "{output}");
         let failed = example().arg("1000000G").output().unwrap();
         let error = String::from_utf8(failed.stderr).unwrap();
         assert_eq!(failed.status.code(), Some(1), "{error}");
-        for line in ["bytes asked", "  asked ", "  missing ", "  remedy "] {
+        for line in ["bytes requested", "  requested ", "  available ", "  missing ", "  remedy "] {
             assert!(error.contains(line), "{error}");
         }
         let nonsense = example().args(["1M", "nonsense"]).output().unwrap();

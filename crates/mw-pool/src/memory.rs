@@ -3,7 +3,7 @@
 use crate::client::alignment;
 use crate::lease_table::Ownership;
 use crate::spec::{Nodes, Pages};
-use mw_segment::{Existing, Phase};
+use mw_segment::{Phase, Workers};
 use mw_sys::{Huge, RangePolicy, Region};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
@@ -193,7 +193,7 @@ pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
     };
     let chunk = CHUNK_BYTES.max(granule(first.pages).unwrap_or(CHUNK_BYTES));
     let all = 0..bytes * stripes.len();
-    let ran = Existing::with_threads().each_chunk(Phase::Create, all, chunk, &work);
+    let ran = Workers::with_threads().each_chunk(Phase::Create, all, chunk, &work);
     let mut result = |(number, stripe): (usize, &Arc<Memory>)| match failed().remove(&number) {
         Some(error) => Err(error),
         None if ran.is_err() => Err(io::Error::other("it was not zeroed")),

@@ -168,5 +168,5 @@ fn run(job: Job) -> Option<Done> {
 /// How many stripes are populated at once.
 pub(crate) fn stripes_at_once() -> u64 {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors.min(mw_segment::MAX_HELPERS) as u64
+    processors.min(mw_segment::MAX_WORKERS) as u64
 }

@@ -2,7 +2,7 @@
 
 use crate::kernel;
 use crate::seccomp::Working;
-use mw_segment::{Existing, Gang};
+use mw_segment::{ThreadSpawner, Workers};
 use mw_sys::HandlersHeld;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ unsafe extern "C" {
 /// Helpers without the C library.
 struct Bare;
 
-impl Gang for Bare {
+impl ThreadSpawner for Bare {
     fn run(
         &self,
         wanted: usize,
@@ -44,7 +44,7 @@ impl Gang for Bare {
 /// number that the program expects, and is closed by nobody else. This thread's signal handlers
 /// wait, as they would for the kernel: one that never returns would pull the stack from under the
 /// work.
-pub(crate) fn apart<T: Send>(work: &(dyn Fn(&Existing<'_>) -> Option<T> + Sync)) -> Option<T> {
+pub(crate) fn apart<T: Send>(work: &(dyn Fn(&Workers<'_>) -> Option<T> + Sync)) -> Option<T> {
     let _errno = kernel::Errno::kept();
     let _working = Working::begin()?;
     let result = Mutex::new(None);
@@ -53,7 +53,7 @@ pub(crate) fn apart<T: Send>(work: &(dyn Fn(&Existing<'_>) -> Option<T> + Sync))
         #[allow(unsafe_code, reason = "a system call")]
         let alone = unsafe { kernel::close_range(0, u32::MAX, UNSHARE) } == 0;
         if alone {
-            let done = work(&Existing::new(&Bare));
+            let done = work(&Workers::new(&Bare));
             *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
         }
     };

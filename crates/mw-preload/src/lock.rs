@@ -9,7 +9,7 @@ use crate::apart::apart;
 use crate::large::{self, can_be_populated};
 use crate::stats::Call;
 use crate::{kernel, settings};
-use mw_segment::Existing;
+use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,16 +41,16 @@ pub(crate) fn prepare(at: *const c_void, bytes: usize) {
     #[allow(unsafe_code, reason = "a system call")]
     let marked = unsafe { kernel::mlock2(at, bytes, libc::MLOCK_ONFAULT as c_int) } == 0;
     if marked {
-        apart(&|existing| in_parallel(existing, &addresses));
+        apart(&|workers| in_parallel(workers, &addresses));
     }
 }
 
-fn in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
+fn in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<()> {
     let parts = large::beginning(addresses)?;
     if !large::is_worth_it(&parts) {
         return None;
     }
-    large::populate(existing, Call::Lock, &parts).ok()
+    large::populate(workers, Call::Lock, &parts).ok()
 }
 
 /// Before mlockall(2), which ignores what cannot be populated.
@@ -59,7 +59,7 @@ pub(crate) fn prepare_all(flags: c_int) {
     if flags & libc::MCL_CURRENT == 0 || flags & libc::MCL_ONFAULT != 0 {
         return;
     }
-    apart(&|existing| {
+    apart(&|workers| {
         let mut parts = large::parts(&(0..usize::MAX), MAX_MAPPINGS)?;
         parts.retain(|part| part.bytes() >= SMALL_BYTES && can_be_populated(part));
         if !large::is_worth_it(&parts) {
@@ -72,7 +72,7 @@ pub(crate) fn prepare_all(flags: c_int) {
             return None;
         }
         for part in parts {
-            let _ = large::populate(existing, Call::Lock, &[part]);
+            let _ = large::populate(workers, Call::Lock, &[part]);
         }
         Some(())
     });

@@ -11,7 +11,7 @@ use crate::settings::{self, Huge};
 use crate::stats::Call;
 use crate::{kernel, lock, sysv};
 use libc::off_t;
-use mw_segment::Existing;
+use mw_segment::Workers;
 use mw_sys::Fault;
 use rustix::fs::{FileType, fstat, fstatfs};
 use std::ffi::{c_int, c_void};
@@ -164,19 +164,19 @@ fn populate(at: *mut c_void, request: &Request, wanted: Wanted) {
     if !(wanted.populate || wanted.locked || wanted.prefault) {
         return;
     }
-    let done = apart(&|existing| in_parallel(existing, &addresses));
+    let done = apart(&|workers| in_parallel(workers, &addresses));
     if done.is_none() && wanted.populate {
         // As the kernel populates what it maps, whatever comes of it.
         let _ = mw_sys::populate_existing(addresses, request.fault(), None);
     }
 }
 
-fn in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
+fn in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<()> {
     let parts = large::beginning(addresses)?;
     if parts.last()?.addresses.end != addresses.end || !large::is_worth_it(&parts) {
         return None;
     }
-    large::populate(existing, Call::Map, &parts).ok()
+    large::populate(workers, Call::Map, &parts).ok()
 }
 
 /// After shmat(2) of a System V segment.
@@ -189,7 +189,7 @@ pub(crate) fn attached(id: c_int, at: *mut c_void) {
         return;
     };
     let Some(addresses) = kernel::pages(at, bytes) else { return };
-    let done = apart(&|existing| in_parallel(existing, &addresses));
+    let done = apart(&|workers| in_parallel(workers, &addresses));
     if done.is_some() && settings::lock() {
         // SAFETY: locking changes no content (mlock(2)).
         #[allow(unsafe_code, reason = "a system call")]

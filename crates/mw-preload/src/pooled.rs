@@ -24,7 +24,7 @@ use crate::settings::{self, Pool};
 use crate::stats::{self, Call};
 use crate::{kernel, large};
 use mw_pool::{Attach, Client, Name, Pages, Stripes};
-use mw_segment::Existing;
+use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -118,7 +118,7 @@ pub(crate) fn map(request: &Request) -> Pooled {
     let wants = request.flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0;
     let at_once = wants || settings::prefault();
     let asked = Asked::new(request.bytes, request.flags, libc::MAP_HUGETLB);
-    let why = match apart(&|existing| Some(take(existing, pool, asked, at_once))) {
+    let why = match apart(&|workers| Some(take(workers, pool, asked, at_once))) {
         Some(Ok(at)) => return Pooled::Mapped(kernel::pointer(at)),
         Some(Err(why)) => why,
         None => Why::alone(),
@@ -162,13 +162,13 @@ fn is_for_a_pool(request: &Request) -> bool {
         && request.prot == libc::PROT_READ | libc::PROT_WRITE
 }
 
-fn take(existing: &Existing<'_>, pool: Pool, asked: Asked, at_once: bool) -> Result<usize, Why> {
+fn take(workers: &Workers<'_>, pool: Pool, asked: Asked, at_once: bool) -> Result<usize, Why> {
     let (client, wanted, pages) = wanted(pool, asked)?;
     let taken = client.take(&wanted).map_err(Why::said)?;
     let bytes = asked.bytes.next_multiple_of(mw_sys::page_bytes());
     let addresses = mapped(&taken.stripes, bytes)?;
     let start = addresses.start;
-    arrived(existing, &addresses, pages != Pages::Base || at_once);
+    arrived(workers, &addresses, pages != Pages::Base || at_once);
     Ok(start)
 }
 
@@ -213,12 +213,12 @@ pub(crate) fn mapped(stripes: &Stripes, bytes: usize) -> Result<Range<usize>, Wh
 }
 
 /// Counts what has come from the pool, its pages in the page tables if that is to be at once.
-pub(crate) fn arrived(existing: &Existing<'_>, addresses: &Range<usize>, at_once: bool) {
+pub(crate) fn arrived(workers: &Workers<'_>, addresses: &Range<usize>, at_once: bool) {
     if !at_once {
         return stats::count(Call::Pool, addresses.len(), Duration::ZERO, None);
     }
     let _ = large::parts(addresses, large::MAX_PARTS)
-        .and_then(|parts| large::populate(existing, Call::Pool, &parts).ok());
+        .and_then(|parts| large::populate(workers, Call::Pool, &parts).ok());
 }
 
 #[cfg(test)]

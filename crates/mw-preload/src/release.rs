@@ -7,7 +7,7 @@ use crate::own_locks;
 use crate::settings;
 use crate::stats::{self, Call};
 use crate::sysv;
-use mw_segment::{Existing, Memory, Part, Phase};
+use mw_segment::{MappedPart, MemoryType, Phase, Workers};
 use mw_sys::{Fault, Region};
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -42,10 +42,10 @@ pub(crate) unsafe fn unmap(at: *mut c_void, bytes: usize) -> Option<c_int> {
     if addresses.start != at.addr() || !is_resident(&addresses) {
         return None;
     }
-    apart(&|existing| unmap_in_parallel(existing, &addresses))
+    apart(&|workers| unmap_in_parallel(workers, &addresses))
 }
 
-fn unmap_in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<c_int> {
+fn unmap_in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<c_int> {
     one_of_memory(addresses)?;
     if !can_be_moved(addresses) {
         return None;
@@ -55,7 +55,7 @@ fn unmap_in_parallel(existing: &Existing<'_>, addresses: &Range<usize>) -> Optio
     // after munmap(2).
     chunk(addresses.clone(), libc::MADV_DONTFORK).ok()?;
     match move_away(addresses, region) {
-        Some(away) => empty(existing, away.addresses.clone(), Call::Unmap),
+        Some(away) => empty(workers, away.addresses.clone(), Call::Unmap),
         None => unmap_in_place(addresses)?,
     }
     Some(0)
@@ -119,14 +119,12 @@ fn move_away(addresses: &Range<usize>, region: Region) -> Option<Away> {
 pub(crate) unsafe fn advise(at: *mut c_void, bytes: usize, advice: c_int) -> Option<c_int> {
     let addresses = kernel::pages(at, bytes).filter(|range| range.start == at.addr())?;
     match advice {
-        libc::MADV_POPULATE_READ => apart(&|existing| populate(existing, &addresses, Fault::Read)),
-        libc::MADV_POPULATE_WRITE => {
-            apart(&|existing| populate(existing, &addresses, Fault::Write))
-        }
+        libc::MADV_POPULATE_READ => apart(&|workers| populate(workers, &addresses, Fault::Read)),
+        libc::MADV_POPULATE_WRITE => apart(&|workers| populate(workers, &addresses, Fault::Write)),
         libc::MADV_DONTNEED => {
             let _errno = kernel::Errno::kept();
             if is_resident(&addresses) {
-                apart(&|existing| discard(existing, &addresses));
+                apart(&|workers| discard(workers, &addresses));
             }
             None
         }
@@ -135,7 +133,7 @@ pub(crate) unsafe fn advise(at: *mut c_void, bytes: usize, advice: c_int) -> Opt
 }
 
 /// All of it, or the kernel's own call finds out what is wrong.
-fn populate(existing: &Existing<'_>, addresses: &Range<usize>, fault: Fault) -> Option<c_int> {
+fn populate(workers: &Workers<'_>, addresses: &Range<usize>, fault: Fault) -> Option<c_int> {
     let mut parts = large::beginning(addresses)?;
     if parts.last()?.addresses.end != addresses.end || !large::is_worth_it(&parts) {
         return None;
@@ -143,11 +141,11 @@ fn populate(existing: &Existing<'_>, addresses: &Range<usize>, fault: Fault) -> 
     for part in &mut parts {
         part.fault = Some(fault);
     }
-    large::populate(existing, Call::Advise, &parts).ok().map(|()| 0)
+    large::populate(workers, Call::Advise, &parts).ok().map(|()| 0)
 }
 
 /// What is refused for one chunk is refused for each, with nothing done: the mapping is one.
-fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
+fn discard(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<()> {
     one_of_memory(addresses)?;
     let ours = own_locks::is_ours(addresses);
     let advice = if ours { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
@@ -157,7 +155,7 @@ fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
         &|sample| discard_range(addresses.start..addresses.start + sample, advice),
         &|| {
             let work = |range| chunk(range, advice);
-            existing.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
+            workers.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
         },
     )
     .ok()
@@ -167,7 +165,7 @@ fn discard(existing: &Existing<'_>, addresses: &Range<usize>) -> Option<()> {
 /// its addresses are emptied.
 fn one_of_memory(addresses: &Range<usize>) -> Option<()> {
     let parts = large::parts(addresses, MAX_PARTS)?;
-    let [Part { addresses: found, memory: Memory::Anonymous | Memory::Shmem, .. }] =
+    let [MappedPart { addresses: found, memory: MemoryType::Anonymous | MemoryType::Shmem, .. }] =
         parts.as_slice()
     else {
         return None;
@@ -182,21 +180,21 @@ pub(crate) fn before_detaching(at: *const c_void) {
     let _errno = kernel::Errno::kept();
     let (least, at) = (kernel::pages(at, settings::release_threshold()), at.addr());
     if least.is_some_and(|least| least.start == at && is_resident(&least)) {
-        apart(&|existing| empty_segment(existing, at));
+        apart(&|workers| empty_segment(workers, at));
     }
 }
 
-fn empty_segment(existing: &Existing<'_>, at: usize) -> Option<()> {
+fn empty_segment(workers: &Workers<'_>, at: usize) -> Option<()> {
     let mapping = mw_segment::mapping_at(at).ok()??;
     // A segment's inode is its number (ipc/shm.c). Whatever else is there is not detached either.
     let id = c_int::try_from(mapping.inode).ok().filter(|_| mapping.shared)?;
     let bytes = sysv::status(id)?.shm_segsz.checked_next_multiple_of(mapping.page_bytes)?;
     let is_whole = mapping.addresses.len() == bytes && bytes >= settings::release_threshold();
-    is_whole.then(|| empty(existing, mapping.addresses, Call::Unmap))
+    is_whole.then(|| empty(workers, mapping.addresses, Call::Unmap))
 }
 
 /// Empties what is unmapped afterwards, whatever comes of it.
-fn empty(existing: &Existing<'_>, addresses: Range<usize>, call: Call) {
+fn empty(workers: &Workers<'_>, addresses: Range<usize>, call: Call) {
     let advice = if discard_range(addresses.start..addresses.start, DONTNEED_LOCKED).is_some() {
         DONTNEED_LOCKED
     } else {
@@ -208,7 +206,7 @@ fn empty(existing: &Existing<'_>, addresses: Range<usize>, call: Call) {
         &|sample| discard_range(addresses.start..addresses.start + sample, advice),
         &|| {
             let work = |range| chunk(range, advice);
-            existing.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
+            workers.each_chunk(Phase::Destroy, addresses.clone(), CHUNK_BYTES, &work).map(drop)
         },
     );
 }

@@ -25,7 +25,7 @@ use crate::settings::{self, Pool};
 use libc::{key_t, shmid_ds};
 use mw_pool::protocol::{Lease, Refusal};
 use mw_pool::{Client, Error, Stripes};
-use mw_segment::Existing;
+use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ops::Range;
@@ -138,7 +138,7 @@ pub(crate) fn attach(id: c_int, at: *const c_void, flags: c_int) -> Option<*mut 
         anchor: anchor.at,
         read_only,
     };
-    let why = match apart(&|existing| Some(overlay(existing, pool, wanted))) {
+    let why = match apart(&|workers| Some(overlay(workers, pool, wanted))) {
         Some(Ok(at)) => {
             let page = mw_sys::page_bytes();
             unmap(&(anchor.at + page..anchor.at + wanted.bytes.next_multiple_of(page)));
@@ -170,7 +170,7 @@ struct Wanted {
 }
 
 /// Maps the memory of a segment's lease where the kernel's was to be, and notes it.
-fn overlay(existing: &Existing<'_>, pool: Pool, wanted: Wanted) -> Result<usize, Why> {
+fn overlay(workers: &Workers<'_>, pool: Pool, wanted: Wanted) -> Result<usize, Why> {
     let stripes = lease_of(pool, wanted)?;
     let Lease { granule_bytes, stripe_bytes, .. } = *stripes.lease();
     let size = |bytes: u64| usize::try_from(bytes).map_err(|_| Why::said("it is too large"));
@@ -189,7 +189,7 @@ fn overlay(existing: &Existing<'_>, pool: Pool, wanted: Wanted) -> Result<usize,
         }
     }
     let at_once = granule > mw_sys::page_bytes() || settings::prefault();
-    pooled::arrived(existing, &addresses, at_once);
+    pooled::arrived(workers, &addresses, at_once);
     if wanted.read_only {
         protect(&addresses, libc::PROT_READ);
     }

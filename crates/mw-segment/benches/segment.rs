@@ -22,7 +22,7 @@ fn one_mebibyte(bencher: Bencher, kind: Kind) {
 /// The same by the caller's thread alone.
 #[divan::bench(args = KINDS)]
 fn one_mebibyte_without_helpers(bencher: Bencher, kind: Kind) {
-    let options = Options::new(MIB).kind(kind).page(Page::Base).helpers(1);
+    let options = Options::new(MIB).kind(kind).page(Page::Base).workers(1);
     bencher.bench(|| drop(options.create()));
 }
 

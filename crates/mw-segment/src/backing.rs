@@ -1,9 +1,9 @@
 //! What a segment's memory belongs to: files, a System V segment, or the process.
 
 use crate::error::{Error, Limit};
-use crate::kind::{Kind, Page};
 use crate::limits;
 use crate::plan::Plan;
+use crate::segment_kind::{Kind, Page};
 use mw_sys::{Region, SysvSegment};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, fallocate, ftruncate, memfd_create};
 use rustix::io::pwritev;
@@ -133,14 +133,7 @@ impl Backing {
             Self::Files(files) => {
                 let (stripe, offset) = plan.layout.locate(range.start);
                 let file = files.get(stripe).ok_or(io::ErrorKind::InvalidInput)?;
-                let end = plan.layout.stripe(stripe).end;
-                if range.end > end {
-                    // An equal share is not kept to one stripe.
-                    self.give_back(plan, region, end..range.end)?;
-                }
-                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                let bytes = range.end.min(end) - range.start;
-                return Ok(fallocate(file, hole, offset as u64, bytes as u64)?);
+                (file, offset)
             }
         };
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -44,7 +44,7 @@ impl Layout {
         rows * self.stripes()
     }
 
-    /// Where a chunk is. Neighbours in number are in different stripes, so that helpers that take
+    /// Where a chunk is. Neighbours in number are in different stripes, so that workers that take
     /// one after the other meet at no inode's lock. Empty where the last stripe has no such chunk.
     pub(crate) fn chunk(&self, number: usize) -> Range<usize> {
         let stripes = self.stripes().max(1);
@@ -53,15 +53,6 @@ impl Layout {
             (number / stripes).saturating_mul(self.chunk_bytes).saturating_add(stripe.start);
         let start = start.min(stripe.end);
         start..start.saturating_add(self.chunk_bytes).min(stripe.end)
-    }
-
-    /// The share of one of `helpers` when each gets the same, as few bytes apart as chunks allow.
-    pub(crate) fn share(&self, helper: usize, helpers: usize) -> Range<usize> {
-        let chunks = self.bytes.div_ceil(self.chunk_bytes);
-        let at = |helper: usize| {
-            (chunks * helper / helpers.max(1)).saturating_mul(self.chunk_bytes).min(self.bytes)
-        };
-        at(helper)..at(helper + 1)
     }
 }
 
@@ -82,20 +73,6 @@ mod tests {
                 seen[range].iter_mut().for_each(|count| *count += 1);
             }
             assert!(seen.iter().all(|count| *count == 1), "{bytes} {stripe} {chunk}");
-        }
-    }
-
-    #[test]
-    fn shares_cover_everything_once() {
-        for helpers in 1..9 {
-            let layout = Layout::new(100, 100, 3);
-            let mut end = 0;
-            for helper in 0..helpers {
-                let share = layout.share(helper, helpers);
-                assert_eq!(share.start, end);
-                end = share.end;
-            }
-            assert_eq!(end, 100);
         }
     }
 

@@ -1,16 +1,16 @@
-//! Which processors helpers may use.
+//! Which processors workers may use.
 
 use mw_sys::AffinityGuard;
 use rustix::thread::CpuSet;
 
-/// The processors that an operation's helpers run on.
+/// The processors that an operation's workers run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cpus {
     /// At least one.
     usable: Vec<u32>,
     /// What the quota of the cgroups leaves of them, at least one.
     count: usize,
-    /// Whether helpers have to be kept on them: they are fewer than the caller may use.
+    /// Whether workers have to be kept on them: they are fewer than the caller may use.
     pinned: bool,
 }
 
@@ -25,6 +25,12 @@ impl Cpus {
         }
         let quota = crate::cgroup::processors().unwrap_or(usize::MAX);
         let count = quota.min(usable.len()).max(1);
+        Self { usable, count, pinned: false }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_numbers(usable: Vec<u32>) -> Self {
+        let count = usable.len();
         Self { usable, count, pinned: false }
     }
 

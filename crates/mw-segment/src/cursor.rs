@@ -1,4 +1,4 @@
-//! Where the next chunk is.
+//! Hands out chunk numbers.
 
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -14,17 +14,17 @@ impl Cursor {
         Self { next: AtomicUsize::new(0), total }
     }
 
-    /// The next number; none when all were taken.
+    /// The next number; none when all are taken.
     ///
-    /// Relaxed: the number is all that is handed over, and each is somebody's alone by the
-    /// atomicity of the addition. Nobody asks again after none, so that it overshoots by the
-    /// number of helpers at most.
+    /// Relaxed: the number is the only data handed over, and the atomic addition makes each unique.
+    /// A worker that got none does not call again, so the counter exceeds the total by the number of
+    /// workers at most.
     pub(crate) fn take(&self) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < self.total).then_some(number)
     }
 
-    /// Whether all were taken.
+    /// Whether all are taken.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.total
     }

@@ -1,7 +1,7 @@
 //! What can go wrong, and what lifts it.
 
-use crate::kind::{Kind, Page};
 use crate::progress::Phase;
+use crate::segment_kind::{Kind, Page};
 use std::fmt;
 use std::io;
 
@@ -32,14 +32,14 @@ pub enum Error {
     },
     /// Fewer transparent huge pages than asked for were to be had: memory is fragmented.
     #[error(
-        "only {had_bytes} of {asked_bytes} bytes came in transparent huge pages: free memory is \
+        "only {available_bytes} of {requested_bytes} bytes came in transparent huge pages: free memory is \
          fragmented; /proc/sys/vm/compact_memory joins free blocks, lenient mode takes base pages"
     )]
     Fragmented {
         /// Bytes asked for.
-        asked_bytes: usize,
+        requested_bytes: usize,
         /// Bytes in huge pages.
-        had_bytes: usize,
+        available_bytes: usize,
     },
     /// The options contradict each other or the machine.
     #[error("{0}")]
@@ -106,16 +106,16 @@ impl fmt::Display for Limit {
 /// How much a limit is short.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{limit}: {asked_bytes} bytes asked, {had_bytes} to be had, {} missing; {remedy}",
+    "{limit}: {requested_bytes} bytes requested, {available_bytes} available, {} missing; {remedy}",
     self.missing_bytes()
 )]
 pub struct Shortage {
     /// Which limit.
     pub limit: Limit,
     /// Bytes asked for.
-    pub asked_bytes: u64,
+    pub requested_bytes: u64,
     /// Bytes that can be had.
-    pub had_bytes: u64,
+    pub available_bytes: u64,
     /// What would lift it.
     pub remedy: String,
 }
@@ -124,7 +124,7 @@ impl Shortage {
     /// Bytes that are missing.
     #[must_use]
     pub fn missing_bytes(&self) -> u64 {
-        self.asked_bytes.saturating_sub(self.had_bytes)
+        self.requested_bytes.saturating_sub(self.available_bytes)
     }
 }
 

@@ -20,42 +20,41 @@
 //!   process that has it, System V segments are marked for removal as soon as they are attached.
 //!   What remains open is the moment between shmget(2) and shmat(2), some microseconds in which a
 //!   killed program leaves an empty segment: the kernel has no call that does both.
-//! - **At most [`MAX_HELPERS`] threads assist**, on processors that the caller may use, and as
-//!   many as the operations that run at the same time in this process leave (the ledger). Where no
+//! - **At most [`MAX_WORKERS`] threads assist**, on processors that the caller may use, and as
+//!   many as the operations that run at the same time in this process leave (the cpu_shares). Where no
 //!   thread can be made, the caller does the work alone.
-//! - **Nobody waits long.** Helpers take small chunks from one cursor: a slow helper delays the
+//! - **Nobody waits long.** Workers take small chunks from one cursor: a slow worker delays the
 //!   end by one chunk, a cancelled call ends within one, and an mmap(2) of another thread waits
 //!   for one.
-//! - **No signal.** Helpers block all of them, and what would be SIGBUS is an error.
+//! - **No signal.** Workers block all of them, and what would be SIGBUS is an error.
 //! - **No async runtime, no subprocess, no smaps.**
 
 mod backing;
 mod cancel;
 mod cgroup;
 mod chunk;
+mod cpu_shares;
 mod cpus;
-mod crew;
 mod cursor;
 mod error;
-mod existing;
-mod gang;
-mod kind;
-mod ledger;
 mod limits;
 mod machine;
+mod mapped;
+mod node_workers;
 mod options;
 mod plan;
 mod progress;
 mod segment;
+mod segment_kind;
 mod sync;
-mod team;
+mod thread_spawner;
+mod worker_group;
 
 pub use cancel::Cancel;
-pub use crew::{Experiment, Split};
 pub use error::{Error, Limit, Shortage};
-pub use existing::{Existing, Memory, Part, has_huge_pages, has_room, mapping_at, parts};
-pub use gang::Gang;
-pub use kind::{Kind, Page, Placement, UnknownName};
-pub use options::{MAX_HELPERS, Options};
+pub use mapped::{MappedPart, MemoryType, Workers, has_huge_pages, has_room, mapping_at, parts};
+pub use options::{MAX_WORKERS, Options};
 pub use progress::{Phase, Progress};
 pub use segment::{Segment, Times};
+pub use segment_kind::{Kind, Page, Placement, UnknownName};
+pub use thread_spawner::{StdThreads, ThreadSpawner};

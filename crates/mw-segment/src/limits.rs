@@ -3,9 +3,9 @@
 use crate::backing::file_limit;
 use crate::cgroup::Groups;
 use crate::error::{Error, Limit, Shortage};
-use crate::kind::{Kind, Placement};
 use crate::machine;
 use crate::plan::{Lock, Plan};
+use crate::segment_kind::{Kind, Placement};
 use mw_sys::Capability;
 use std::io;
 
@@ -71,7 +71,7 @@ fn short(limit: Limit, asked: u64, had: u64, remedy: impl Into<String>) -> Resul
     if asked <= had {
         return Ok(());
     }
-    Err(Shortage { limit, asked_bytes: asked, had_bytes: had, remedy: remedy.into() })
+    Err(Shortage { limit, requested_bytes: asked, available_bytes: had, remedy: remedy.into() })
 }
 
 fn memlock(plan: &Plan) -> Result<(), Shortage> {
@@ -181,8 +181,8 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
     let limit = |limit, had: u64, remedy: String| {
         Error::from(Shortage {
             limit,
-            asked_bytes: asked,
-            had_bytes: had.min(asked.saturating_sub(1)),
+            requested_bytes: asked,
+            available_bytes: had.min(asked.saturating_sub(1)),
             remedy,
         })
     };
@@ -239,8 +239,8 @@ fn commit(asked: u64) -> Error {
     };
     Shortage {
         limit,
-        asked_bytes: asked,
-        had_bytes: had.min(asked.saturating_sub(1)),
+        requested_bytes: asked,
+        available_bytes: had.min(asked.saturating_sub(1)),
         remedy: remedy.to_owned(),
     }
     .into()
@@ -254,8 +254,8 @@ pub(crate) fn is_poison(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::Page;
     use crate::options::Options;
+    use crate::segment_kind::Page;
 
     const MIB: usize = 1 << 20;
 

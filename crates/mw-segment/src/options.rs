@@ -1,14 +1,13 @@
 //! What is asked for.
 
 use crate::cancel::Cancel;
-use crate::crew::Experiment;
 use crate::error::Error;
-use crate::kind::{Kind, Page, Placement};
 use crate::progress::Progress;
 use crate::segment::Segment;
+use crate::segment_kind::{Kind, Page, Placement};
 
 /// The most threads that work for one operation, the caller's included, unless more are asked for.
-pub const MAX_HELPERS: usize = 16;
+pub const MAX_WORKERS: usize = 16;
 
 /// What a segment is to be like. [`Options::create`] makes it.
 #[derive(Debug, Clone)]
@@ -19,13 +18,12 @@ pub struct Options {
     pub(crate) lenient: bool,
     pub(crate) locked: bool,
     pub(crate) placement: Placement,
-    pub(crate) helpers: usize,
+    pub(crate) workers: usize,
     pub(crate) stripe_bytes: Option<usize>,
     pub(crate) name: Option<String>,
     pub(crate) key: i32,
     pub(crate) kept: bool,
     pub(crate) cancel: Cancel,
-    pub(crate) experiment: Experiment,
 }
 
 impl Options {
@@ -40,13 +38,12 @@ impl Options {
             lenient: false,
             locked: false,
             placement: Placement::Local,
-            helpers: MAX_HELPERS,
+            workers: MAX_WORKERS,
             stripe_bytes: None,
             name: None,
             key: 0,
             kept: false,
             cancel: Cancel::new(),
-            experiment: Experiment::default(),
         }
     }
 
@@ -90,13 +87,13 @@ impl Options {
     /// The most threads that work on it, the caller's included. The processors that the caller may
     /// use limit it as well.
     #[must_use]
-    pub fn helpers(mut self, helpers: usize) -> Self {
-        self.helpers = helpers.max(1);
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers.max(1);
         self
     }
 
     /// The size of the stripes of a memfd or hugetlb segment, rounded up to whole chunks (4 MiB) or
-    /// pages, which is otherwise chosen by size and helpers. Their files can then be sealed: they are made to be
+    /// pages, which is otherwise chosen by size and workers. Their files can then be sealed: they are made to be
     /// handed on, see [`Segment::into_files`].
     #[must_use]
     pub fn stripe_bytes(mut self, stripe_bytes: usize) -> Self {
@@ -132,11 +129,12 @@ impl Options {
         self
     }
 
-    /// For measurements.
-    #[must_use]
-    pub fn experiment(mut self, experiment: Experiment) -> Self {
-        self.experiment = experiment;
-        self
+    /// Checks limits and options without creating anything, as [`create`](Self::create) does first.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), as far as can be known in advance.
+    pub fn check(&self) -> Result<(), Error> {
+        Segment::check(self)
     }
 
     /// Creates the segment: reserved, placed, locked if wanted, and populated.

@@ -2,14 +2,14 @@
 
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
-use crate::crew::Crew;
 use crate::error::Error;
-use crate::kind::{Kind, Page, Placement};
 use crate::machine;
+use crate::node_workers::NodeWorkers;
 use crate::options::Options;
-use crate::team::{self, Team};
+use crate::segment_kind::{Kind, Page, Placement};
+use crate::worker_group::WorkerGroup;
 
-/// What a helper takes at a time: populating holds the mmap lock for it, half a millisecond each.
+/// What a worker takes at a time: populating holds the mmap lock for it, half a millisecond each.
 pub(crate) const BASE_CHUNK_BYTES: usize = 1 << 20;
 pub(crate) const HUGE_CHUNK_BYTES: usize = 4 << 20;
 /// Of what is given back through a file, for which no other call waits: fewer rounds of telling all
@@ -21,8 +21,8 @@ const CONFIRM_CHUNK_BYTES: usize = 64 << 20;
 /// The smallest and the most stripes that are worth a file each.
 const MIN_STRIPE_BYTES: usize = 32 << 20;
 const MAX_STRIPES: usize = 64;
-/// Stripes for each helper: two helpers seldom meet at one.
-const STRIPES_PER_HELPER: usize = 4;
+/// Stripes for each worker: two workers seldom meet at one.
+const STRIPES_PER_WORKER: usize = 4;
 
 /// How a segment is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     pub(crate) huge_page_bytes: Option<usize>,
     pub(crate) lock: Lock,
     pub(crate) placement: Placement,
-    pub(crate) crew: Crew,
+    pub(crate) group: WorkerGroup,
     /// Whether its files can be sealed.
     pub(crate) sealable: bool,
     pub(crate) strict_thp: bool,
@@ -66,13 +66,13 @@ impl Plan {
         let too_large = || Error::Invalid(format!("{} bytes are too many", options.bytes));
         let bytes = options.bytes.checked_next_multiple_of(granule).ok_or_else(too_large)?;
         whole_pages(&options.placement, bytes, granule)?;
-        let (cpus, teams) = place(options, bytes);
-        let helpers = options.helpers.min(cpus.count());
+        let (cpus, by_node) = place(options, bytes);
+        let workers = options.workers.min(cpus.count());
         let chunk = if page == Page::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
         let give_back = if options.kind == Kind::Memfd { GIVE_BACK_CHUNK_BYTES } else { chunk };
         let stripe = match options.stripe_bytes {
             Some(stripe) => stripe,
-            None => stripe_bytes(options.kind, bytes, helpers),
+            None => stripe_bytes(options.kind, bytes, workers),
         };
         let layout = |chunk: usize| Layout::new(bytes, stripe, chunk.max(granule));
         Ok(Self {
@@ -89,12 +89,10 @@ impl Plan {
             },
             lock: lock(options, page),
             placement: options.placement.clone(),
-            crew: Crew {
+            group: WorkerGroup {
                 cpus,
-                teams,
-                helpers,
-                page_bytes: granule,
-                experiment: options.experiment,
+                by_node,
+                max_workers: workers,
                 cancel: options.cancel.clone(),
             },
             sealable: options.stripe_bytes.is_some(),
@@ -133,8 +131,8 @@ fn lock(options: &Options, page: Page) -> Lock {
     }
 }
 
-/// Helpers run where the memory is: on the nodes that it is bound to, or on the caller's own.
-fn place(options: &Options, bytes: usize) -> (Cpus, Vec<Team>) {
+/// Workers run where the memory is: on the nodes that it is bound to, or on the caller's own.
+fn place(options: &Options, bytes: usize) -> (Cpus, Vec<NodeWorkers>) {
     let allowed = Cpus::allowed();
     let local = || match machine::own_node() {
         Some(node) => allowed.clone().of_nodes(&[node]),
@@ -146,8 +144,8 @@ fn place(options: &Options, bytes: usize) -> (Cpus, Vec<Team>) {
         Placement::Interleave(_) => (allowed, Vec::new()),
         Placement::Ranges(ranges) => {
             let near = |nodes: &[u32]| allowed.clone().of_nodes(nodes);
-            let teams = team::of_ranges(ranges, bytes, near, local());
-            (allowed, teams)
+            let by_node = NodeWorkers::from_ranges(ranges, bytes, near, local());
+            (allowed, by_node)
         }
     }
 }
@@ -171,12 +169,12 @@ fn whole_pages(placement: &Placement, bytes: usize, granule: usize) -> Result<()
     Ok(())
 }
 
-fn stripe_bytes(kind: Kind, bytes: usize, helpers: usize) -> usize {
+fn stripe_bytes(kind: Kind, bytes: usize, workers: usize) -> usize {
     if !matches!(kind, Kind::Memfd | Kind::Hugetlb) {
         return bytes;
     }
     let most = (bytes / MIN_STRIPE_BYTES).clamp(1, MAX_STRIPES);
-    let stripes = (helpers * STRIPES_PER_HELPER).clamp(1, most);
+    let stripes = (workers * STRIPES_PER_WORKER).clamp(1, most);
     bytes.div_ceil(stripes)
 }
 

@@ -3,13 +3,13 @@
 use crate::backing::Backing;
 use crate::cancel::Cancel;
 use crate::cgroup::Groups;
-use crate::crew::{Crew, Experiment, Split, Stopped};
 use crate::error::{Error, Shortage};
-use crate::kind::{Kind, Page};
 use crate::limits;
 use crate::options::Options;
 use crate::plan::{Lock, Plan};
 use crate::progress::{Phase, Progress};
+use crate::segment_kind::{Kind, Page};
+use crate::worker_group::{Stopped, WorkerGroup};
 use mw_sys::{Huge, Region};
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +17,6 @@ use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
-
-/// Pages that are asked for their node, and what scatters them: the golden ratio of 2^64.
-const NODE_SAMPLES: usize = 4096;
-const SCATTER: usize = 0x9E37_79B9_7F4A_7C15;
 
 /// How long each part of a creation took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +28,7 @@ pub struct Times {
     /// Seeing that every page is there and locked; zero for what is not locked by mapping.
     pub confirm: Duration,
     /// The threads that populated, the caller's included.
-    pub helpers: usize,
+    pub workers: usize,
 }
 
 /// A segment of memory, destroyed in parallel when it is dropped.
@@ -71,6 +67,10 @@ impl Segment {
         segment.see_huge_pages()?;
         segment.kept = options.kept;
         Ok(segment)
+    }
+
+    pub(crate) fn check(options: &Options) -> Result<(), Error> {
+        limits::check(&Plan::of(options)?, &Groups::own())
     }
 
     /// Addresses and what is behind them, without a page.
@@ -137,18 +137,14 @@ impl Segment {
                 }
             }
         };
-        let chunks = self.plan.crew.experiment.split == Split::Chunks;
-        let work = |range: Range<usize>| match chunks {
-            true => self.backing.populate(&self.plan, &self.region, range),
-            false => self.region.populate(range),
-        };
-        let run = self.plan.crew.run(Phase::Create, &self.plan.layout, &work, &mut tell);
-        let helpers = match (run, shortage) {
-            (Ok(helpers), _) => helpers,
+        let work = |range: Range<usize>| self.backing.populate(&self.plan, &self.region, range);
+        let run = self.plan.group.run(Phase::Create, &self.plan.layout, &work, &mut tell);
+        let workers = match (run, shortage) {
+            (Ok(workers), _) => workers,
             (Err(_), Some(shortage)) => return Err(shortage.into()),
             (Err(stopped), None) => return Err(self.failed(Phase::Create, stopped)),
         };
-        self.times.helpers = helpers;
+        self.times.workers = workers;
         self.times.populate = start.elapsed();
         Ok(())
     }
@@ -171,8 +167,8 @@ impl Segment {
             Ok(0) => Ok(()),
             _ => self.region.populate(range),
         };
-        let experiment = Experiment { split: Split::Chunks, ..self.plan.crew.experiment };
-        Crew { experiment, ..self.plan.crew.clone() }
+        self.plan
+            .group
             .run(Phase::Confirm, &self.plan.confirm_layout, &work, &mut tell)
             .map_err(|stopped| self.failed(Phase::Confirm, stopped))?;
         self.times.confirm = start.elapsed();
@@ -182,10 +178,10 @@ impl Segment {
     /// The kernel takes base pages in silence where it finds no huge ones.
     fn see_huge_pages(&self) -> Result<(), Error> {
         let size = crate::machine::thp_bytes().unwrap_or(1);
-        let asked_bytes = self.bytes() - self.bytes() % size;
+        let requested_bytes = self.bytes() - self.bytes() % size;
         match self.plan.strict_thp.then(|| self.huge_bytes()).flatten() {
-            Some(had_bytes) if had_bytes < asked_bytes => {
-                Err(Error::Fragmented { asked_bytes, had_bytes })
+            Some(available_bytes) if available_bytes < requested_bytes => {
+                Err(Error::Fragmented { requested_bytes, available_bytes })
             }
             _ => Ok(()),
         }
@@ -198,24 +194,13 @@ impl Segment {
         self.region.huge_bytes(self.all()).ok()
     }
 
-    /// The share of each node in its memory, from at most 4,096 pages; the pages that are nowhere
-    /// yet count for none.
+    /// The share of each NUMA node in its memory, from a sample of at most 4,096 pages. Pages that are
+    /// not populated count for no node.
     ///
     /// # Errors
     /// move_pages(2)'s: `ENOSYS` on a kernel without NUMA.
     pub fn node_shares(&self) -> io::Result<BTreeMap<u32, f64>> {
-        let pages = self.bytes() / mw_sys::page_bytes();
-        let samples = pages.min(NODE_SAMPLES);
-        // Steps of a constant size would meet the same node again and again where pages are
-        // interleaved.
-        let page = |sample: usize| sample.wrapping_mul(SCATTER) % pages;
-        let offsets: Vec<usize> =
-            (0..samples).map(|sample| page(sample) * mw_sys::page_bytes()).collect();
-        let mut shares = BTreeMap::new();
-        for node in self.region.nodes(&offsets)?.into_iter().flatten() {
-            *shares.entry(node).or_insert(0.0) += 1.0 / samples as f64;
-        }
-        Ok(shares)
+        self.region.node_shares()
     }
 
     fn failed(&self, phase: Phase, stopped: Stopped) -> Error {
@@ -247,17 +232,13 @@ impl Segment {
         if !std::mem::take(&mut self.populated) || self.kept || self.pid != std::process::id() {
             return;
         }
-        // Who splits the creation in other ways leaves the destruction to munmap(2) and close(2).
-        if self.plan.crew.experiment.split != Split::Chunks {
-            return;
-        }
-        let crew = Crew { cancel: Cancel::new(), ..self.plan.crew.clone() };
+        let group = WorkerGroup { cancel: Cancel::new(), ..self.plan.group.clone() };
         let mut tell = |now: &Progress| {
             progress(now);
             ControlFlow::Continue(())
         };
         let work = |range: Range<usize>| self.backing.give_back(&self.plan, &self.region, range);
-        drop(crew.run(Phase::Destroy, &self.plan.destroy_layout, &work, &mut tell));
+        drop(group.run(Phase::Destroy, &self.plan.destroy_layout, &work, &mut tell));
     }
 
     /// Where it starts. What is read there is zero until something is written. References made

@@ -1,3 +1,3 @@
-//! What the cursor and the ledger are made of; `tests/interleavings.rs` puts shuttle's in place.
+//! The atomics of the cursor and of the CPU shares; `tests/interleavings.rs` replaces them by shuttle's.
 
 pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, Random, assert_held, assert_shmem_returns, child, field, held, options, value};
-use mw_segment::{Cancel, Error, Experiment, Kind, Page, Split};
+use mw_segment::{Cancel, Error, Kind, Page};
 use mw_test::{HugePages, alone};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -59,12 +59,10 @@ fn cancelled_at_any_moment_everything_is_given_back() {
         let kind = pick(&mut random, &Kind::ALL);
         let page =
             pick(&mut random, &[Page::Base, Page::Base, Page::Thp, Page::Huge2M, Page::Auto]);
-        let split = pick(&mut random, &[Split::Chunks, Split::Chunks, Split::EqualShare]);
         let bytes = (1 + random.below(128) as usize) * MIB;
         let options = options(kind, page, bytes)
             .locked(random.below(2) == 0)
-            .helpers(1 + random.below(6) as usize)
-            .experiment(Experiment { split, slowed: 0 })
+            .workers(1 + random.below(6) as usize)
             .cancel(&cancel);
         let after = Duration::from_micros(random.below(40_000));
         let result = std::thread::scope(|scope| {

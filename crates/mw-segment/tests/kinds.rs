@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, assert_held, assert_shmem_returns, field, held, options};
-use mw_segment::{Error, Experiment, Kind, Limit, Page, Phase, Placement, Split};
+use mw_segment::{Error, Kind, Limit, Page, Phase, Placement};
 use mw_test::{HugePages, alone};
 
 #[test]
@@ -107,19 +107,6 @@ fn memory_can_be_placed() {
     }
     let nowhere = options(Kind::Anon, Page::Base, 16 * MIB).placement(Placement::Bind(vec![900]));
     assert!(nowhere.create().is_err());
-}
-
-#[test]
-fn other_splits_make_the_same() {
-    let _alone = alone();
-    for split in [Split::EqualShare, Split::PageByPage] {
-        for kind in [Kind::Memfd, Kind::Anon] {
-            let experiment = Experiment { split, slowed: 2 };
-            let options = options(kind, Page::Base, 96 * MIB).experiment(experiment);
-            let segment = options.helpers(3).create().unwrap();
-            drop(segment);
-        }
-    }
 }
 
 #[test]

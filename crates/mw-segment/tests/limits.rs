@@ -70,7 +70,7 @@ fn memlock_child() {
     for kind in KINDS {
         let locked = kind != Kind::Ism;
         let short = shortage(kind, Page::Base, 64 * MIB, locked);
-        assert_eq!((&short.limit, short.had_bytes), (&Limit::Memlock, limit), "{kind}");
+        assert_eq!((&short.limit, short.available_bytes), (&Limit::Memlock, limit), "{kind}");
         assert_eq!(short.missing_bytes(), (64 << 20) - limit);
         assert_eq!(field("/proc/self/status", "VmLck"), 0);
         drop(options(kind, Page::Base, 4 * MIB).locked(true).create().unwrap());
@@ -116,8 +116,11 @@ fn cgroup_child() {
     for kind in KINDS {
         let short = shortage(kind, Page::Base, 256 * MIB, false);
         assert!(matches!(&short.limit, Limit::Cgroup(path) if group.ends_with(path)), "{short}");
-        assert!(short.had_bytes <= 128 << 20 && short.remedy.contains("limit_in_bytes"), "{short}");
-        // Charged to us, whoever of the helpers touched it, and given back.
+        assert!(
+            short.available_bytes <= 128 << 20 && short.remedy.contains("limit_in_bytes"),
+            "{short}"
+        );
+        // Charged to us, whoever of the workers touched it, and given back.
         let segment = options(kind, Page::Base, 64 * MIB).create().unwrap();
         assert!(common::number(&format!("{group}/memory.usage_in_bytes")) >= 64 << 20);
         drop(segment);
@@ -148,6 +151,6 @@ fn threadless_child() {
     fs::write(format!("{group}/pids.max"), "1").unwrap();
     for kind in KINDS {
         let segment = options(kind, Page::Base, 64 * MIB).create().unwrap();
-        assert_eq!(segment.times().helpers, 1, "{kind}");
+        assert_eq!(segment.times().workers, 1, "{kind}");
     }
 }

@@ -65,13 +65,13 @@ fn helpers_are_as_many_as_the_affinity_allows() {
     let _alone = alone();
     let allowed = std::thread::available_parallelism().unwrap().get();
     let segment = options(Kind::Anon, Page::Base, 64 * MIB).create().unwrap();
-    assert_eq!(segment.times().helpers, allowed.min(16));
+    assert_eq!(segment.times().workers, allowed.min(16));
     std::thread::spawn(|| {
         let set = rustix::thread::sched_getaffinity(None).unwrap();
         let first = (0..1024).find(|cpu| set.is_set(*cpu)).unwrap();
         let _pinned = mw_sys::pin_thread_to_cpus(&[u32::try_from(first).unwrap()]).unwrap();
         let segment = options(Kind::Anon, Page::Base, 64 * MIB).create().unwrap();
-        assert_eq!(segment.times().helpers, 1);
+        assert_eq!(segment.times().workers, 1);
     })
     .join()
     .unwrap();

@@ -2,12 +2,17 @@
 
 use crate::region::Region;
 use rustix::thread::CpuSet;
+use std::collections::BTreeMap;
 use std::ffi::{c_long, c_ulong, c_void};
 use std::io;
 
 /// The most nodes that the kernel can be built for (`MAX_NUMNODES`, 2^10).
 const MAX_NODES: usize = 1024;
 const WORD_BITS: usize = c_ulong::BITS as usize;
+
+/// Sampled pages, and the multiplier that scatters them: the golden ratio of 2^64.
+const NODE_SAMPLES: usize = 4096;
+const SCATTER: usize = 0x9E37_79B9_7F4A_7C15;
 
 /// A set of nodes as the kernel takes it (set_mempolicy(2)).
 struct NodeMask([c_ulong; MAX_NODES / WORD_BITS]);
@@ -158,6 +163,26 @@ impl Region {
         };
         check(asked)?;
         Ok(status.into_iter().map(|node| u32::try_from(node).ok()).collect())
+    }
+
+    /// The share of each node in the region, from a sample of at most 4,096 pages. Pages that are not
+    /// populated count for no node.
+    ///
+    /// # Errors
+    /// `ENOSYS` on a kernel without NUMA.
+    pub fn node_shares(&self) -> io::Result<BTreeMap<u32, f64>> {
+        let page_bytes = rustix::param::page_size();
+        let pages = self.bytes() / page_bytes;
+        let samples = pages.min(NODE_SAMPLES);
+        // Steps of a constant size would meet the same node again and again where pages are
+        // interleaved.
+        let page = |sample: usize| sample.wrapping_mul(SCATTER) % pages;
+        let offsets: Vec<usize> = (0..samples).map(|sample| page(sample) * page_bytes).collect();
+        let mut shares = BTreeMap::new();
+        for node in self.nodes(&offsets)?.into_iter().flatten() {
+            *shares.entry(node).or_insert(0.0) += 1.0 / samples as f64;
+        }
+        Ok(shares)
     }
 }
 

@@ -55,7 +55,7 @@ fn a_fork_makes_segments_of_its_own_while_the_parent_works() {
         });
         for kind in [Kind::Anon, Kind::Memfd, Kind::Dism, Kind::Ism].repeat(3) {
             let allowed = std::thread::available_parallelism().unwrap().get();
-            let code = forked(|| i32::from(segment(kind).times().helpers != allowed.min(16)));
+            let code = forked(|| i32::from(segment(kind).times().workers != allowed.min(16)));
             assert_eq!(code, 0, "{kind}");
         }
         over.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! `memwright bench`: what it costs on this machine to create, lock and destroy a segment, the
 //! plain way and ours, in one run.
 
+mod baseline;
 mod ceiling;
 mod drawing;
 mod latency;
@@ -164,7 +165,7 @@ fn threads(args: &BenchArgs) -> Vec<usize> {
         return args.threads.clone();
     }
     let most = std::thread::available_parallelism().map_or(1, usize::from);
-    let most = most.min(mw_segment::MAX_HELPERS);
+    let most = most.min(mw_segment::MAX_WORKERS);
     let mut threads: Vec<usize> =
         std::iter::successors(Some(1), |n| Some(n * 2)).take_while(|n| *n < most).collect();
     threads.push(most);

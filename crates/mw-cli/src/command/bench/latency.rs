@@ -1,6 +1,7 @@
 //! What another thread of the process feels while a segment is made: how long its mmap(2) takes.
 
-use mw_segment::{Experiment, Kind, Options, Page, Split};
+use super::baseline::{Baseline, Split};
+use mw_segment::{Kind, Options, Page};
 use mw_sys::Region;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,27 +22,29 @@ pub(crate) struct Latency {
     pub(crate) max_ms: f64,
 }
 
-/// Measures our way and an equal share for each helper, on base pages.
+/// Measures memwright and an equal share for each thread, on base pages.
 pub(crate) fn beside(kind: Kind, bytes: u64) -> Vec<Latency> {
     let Ok(bytes) = usize::try_from(bytes) else { return Vec::new() };
-    let kind = if kind == Kind::Hugetlb { Kind::Memfd } else { kind };
-    let ways = [("memwright", Split::Chunks), ("equal shares", Split::EqualShare)];
-    ways.into_iter().filter_map(|(way, split)| one(way, split, kind, bytes)).collect()
+    let (kind, page) = (if kind == Kind::Hugetlb { Kind::Memfd } else { kind }, Page::Base);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(mw_segment::MAX_WORKERS);
+    let split = Split::EqualShare;
+    let shares = Baseline { split, kind, page, threads, slowed: 1, places: Vec::new() };
+    let ours = Options::new(bytes).kind(kind).page(page).locked(true);
+    let ours = one("memwright", || ours.create().is_ok());
+    let shares = one("equal shares", || shares.measure(bytes).is_ok());
+    ours.into_iter().chain(shares).collect()
 }
 
-fn one(way: &'static str, split: Split, kind: Kind, bytes: usize) -> Option<Latency> {
+/// None where the segment cannot be created.
+fn one(way: &'static str, create: impl FnOnce() -> bool) -> Option<Latency> {
     let over = AtomicBool::new(false);
-    let options = Options::new(bytes)
-        .kind(kind)
-        .page(Page::Base)
-        .locked(true)
-        .experiment(Experiment { split, slowed: 1 });
     let times = std::thread::scope(|scope| {
         let other = scope.spawn(|| calls(&over));
-        let made = options.create();
+        let created = create();
         over.store(true, Ordering::Relaxed);
         let times = other.join().ok();
-        made.ok().and(times)
+        times.filter(|_| created)
     })?;
     let at = |share: f64| times.get(((times.len() - 1) as f64 * share).round() as usize).copied();
     Some(Latency {

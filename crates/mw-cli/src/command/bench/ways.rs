@@ -1,15 +1,13 @@
 //! Ways to create, lock and destroy a segment.
 
-use crate::args::Place;
-use mw_segment::{Cancel, Experiment, Kind, Options, Page, Placement, Split};
-use mw_sys::{Huge, Region, SysvSegment};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use super::baseline::{self, Baseline, Split};
+pub(super) use crate::args::Place;
+use mw_segment::{Cancel, Kind, Options, Page, Placement};
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::ops::Range;
+use std::time::Duration;
 
-/// How many times slower a slowed helper is.
+/// How many times slower a slowed thread is.
 pub(crate) const SLOWED: u32 = 4;
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -21,7 +19,7 @@ pub(crate) enum How {
     Before,
     /// mw-segment.
     Ours,
-    /// An equal share and one call for each helper.
+    /// An equal share and one call for each thread.
     EqualShare,
     /// One page a call.
     PageByPage,
@@ -35,7 +33,7 @@ pub(crate) struct Way {
     pub(crate) page: Page,
     /// The most threads; the processors limit them as well.
     pub(crate) threads: usize,
-    /// How many times slower the last helper is; 1 is no slower.
+    /// How many times slower the last thread is; 1 is no slower.
     pub(crate) slowed: u32,
     pub(crate) place: Place,
 }
@@ -78,22 +76,37 @@ impl Way {
         look: &dyn Fn(),
     ) -> Result<Sample, String> {
         let bytes = usize::try_from(bytes).map_err(|error| error.to_string())?;
-        if self.how == How::Before {
-            return plain(self.kind, bytes).map_err(|error| error.to_string());
-        }
         let split = match self.how {
+            How::Before => return baseline::plain(self.kind, bytes).map_err(|e| e.to_string()),
+            How::Ours if self.slowed == 1 => return self.ours(bytes, cancel, look),
+            How::Ours => Split::Chunks,
             How::EqualShare => Split::EqualShare,
             How::PageByPage => Split::PageByPage,
-            How::Before | How::Ours => Split::Chunks,
         };
-        let options = Options::new(bytes)
+        // These calls know no limit and would be killed where memwright fails.
+        self.options(bytes).check().map_err(|error| error.to_string())?;
+        let baseline = Baseline {
+            split,
+            kind: self.kind,
+            page: self.page,
+            threads: self.threads,
+            slowed: self.slowed,
+            places: self.places(bytes),
+        };
+        baseline.measure(bytes).map_err(|error| error.to_string())
+    }
+
+    fn options(&self, bytes: usize) -> Options {
+        Options::new(bytes)
             .kind(self.kind)
             .page(self.page)
             .locked(true)
-            .helpers(self.threads)
+            .workers(self.threads)
             .placement(self.placement(bytes))
-            .cancel(cancel)
-            .experiment(Experiment { split, slowed: self.slowed });
+    }
+
+    fn ours(&self, bytes: usize, cancel: &Cancel, look: &dyn Fn()) -> Result<Sample, String> {
+        let options = self.options(bytes).cancel(cancel);
         let segment = options.create_with(&mut |_| look()).map_err(|error| error.to_string())?;
         let (times, bytes) = (segment.times(), segment.bytes());
         let nodes = segment.node_shares().ok();
@@ -102,7 +115,7 @@ impl Way {
             create: ms_per_gib(times.reserve + times.populate, bytes),
             lock: ms_per_gib(times.confirm, bytes),
             destroy: ms_per_gib(destroy, bytes),
-            threads: times.helpers,
+            threads: times.workers,
             nodes,
         })
     }
@@ -112,61 +125,34 @@ impl Way {
             Place::Local => Placement::Local,
             Place::Bind(nodes) => Placement::Bind(nodes.clone()),
             Place::Interleave(nodes) => Placement::Interleave(nodes.clone()),
-            Place::Split(nodes) => {
+            Place::Split(nodes) => Placement::Ranges(self.equal_parts(nodes, bytes)),
+        }
+    }
+
+    fn places(&self, bytes: usize) -> Vec<(Range<usize>, Place)> {
+        match &self.place {
+            Place::Local => Vec::new(),
+            Place::Bind(_) | Place::Interleave(_) => {
                 let page = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
-                let pages = bytes.div_ceil(page);
-                let at = |part: usize| pages * part / nodes.len() * page;
-                let part = |(part, node): (usize, &u32)| (at(part)..at(part + 1), vec![*node]);
-                let parts = nodes.iter().enumerate().map(part);
-                Placement::Ranges(parts.filter(|(range, _)| !range.is_empty()).collect())
+                vec![(0..bytes.next_multiple_of(page), self.place.clone())]
+            }
+            Place::Split(nodes) => {
+                let parts = self.equal_parts(nodes, bytes).into_iter();
+                parts.map(|(range, nodes)| (range, Place::Bind(nodes))).collect()
             }
         }
+    }
+
+    /// A part of whole pages for each node.
+    fn equal_parts(&self, nodes: &[u32], bytes: usize) -> Vec<(Range<usize>, Vec<u32>)> {
+        let page = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
+        let pages = bytes.div_ceil(page);
+        let at = |part: usize| pages * part / nodes.len() * page;
+        let part = |(part, node): (usize, &u32)| (at(part)..at(part + 1), vec![*node]);
+        nodes.iter().enumerate().map(part).filter(|(range, _)| !range.is_empty()).collect()
     }
 }
 
 pub(crate) fn ms_per_gib(time: Duration, bytes: usize) -> f64 {
     time.as_secs_f64() * 1000.0 * GIB / bytes as f64
-}
-
-/// As a program does it that knows nothing better: mlock(2) creates and locks the pages in one
-/// call, munmap(2) and close(2) give them back.
-fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
-    let start = Instant::now();
-    let region = Region::reserve(bytes, mw_sys::page_bytes(), 2 << 20)?;
-    let file = map(kind, &region)?;
-    // Base pages, as before there were others.
-    let _ = region.choose(Huge::Declined);
-    let create = start.elapsed();
-    let start = Instant::now();
-    region.lock(0..bytes)?;
-    let lock = start.elapsed();
-    let start = Instant::now();
-    drop(region);
-    drop(file);
-    Ok(Sample {
-        create: ms_per_gib(create, bytes),
-        lock: ms_per_gib(lock, bytes),
-        destroy: ms_per_gib(start.elapsed(), bytes),
-        threads: 1,
-        nodes: None,
-    })
-}
-
-fn map(kind: Kind, region: &Region) -> io::Result<Option<OwnedFd>> {
-    let all = 0..region.bytes();
-    match kind {
-        Kind::Ism | Kind::Dism => {
-            let segment = SysvSegment::create(0, region.bytes(), None)?;
-            let attached = region.attach(segment);
-            segment.remove()?;
-            attached.map(|()| None)
-        }
-        Kind::Anon => region.map_anonymous(all, false).map(|()| None),
-        Kind::Memfd | Kind::Hugetlb | Kind::Posix => {
-            let file = memfd_create("memwright", MemfdFlags::CLOEXEC)?;
-            ftruncate(&file, region.bytes() as u64)?;
-            region.map_file(all, file.as_fd(), 0)?;
-            Ok(Some(file))
-        }
-    }
 }

@@ -12,7 +12,7 @@ pub enum Kind {
     Ism,
     /// A System V segment, locked by mlock(2) if at all.
     Dism,
-    /// Several memfds mapped side by side: one inode would serialise the helpers.
+    /// Several memfds mapped side by side: one inode would serialise the workers.
     Memfd,
     /// Private anonymous memory.
     Anon,

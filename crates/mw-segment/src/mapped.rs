@@ -4,13 +4,13 @@ use crate::cancel::Cancel;
 use crate::cgroup::Groups;
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
-use crate::crew::{Crew, Experiment, Stopped};
-use crate::gang::{Gang, Threads};
 use crate::limits;
 use crate::machine;
-use crate::options::MAX_HELPERS;
+use crate::options::MAX_WORKERS;
 use crate::plan::{BASE_CHUNK_BYTES, HUGE_CHUNK_BYTES};
 use crate::progress::Phase;
+use crate::thread_spawner::{StdThreads, ThreadSpawner};
+use crate::worker_group::{Stopped, WorkerGroup};
 use mw_sys::{DirectFile, Fault, Mapping};
 use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor, stat};
 use std::io;
@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 
 /// What memory is made of, as far as it can be worked on in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum MemoryType {
     /// Pages that have no file.
     Anonymous,
     /// Pages of shared memory: memfds, System V segments, /dev/shm.
@@ -32,11 +32,11 @@ pub enum Memory {
 
 /// A mapping, or the part of it that lies in a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct MappedPart {
     /// Its addresses.
     pub addresses: Range<usize>,
     /// What it is made of.
-    pub memory: Memory,
+    pub memory: MemoryType,
     /// What mlock(2) populates it for; none where that fault is not allowed, which mlock(2) does
     /// not always mind.
     pub fault: Option<Fault>,
@@ -46,7 +46,7 @@ pub struct Part {
     pub page_bytes: usize,
 }
 
-impl Part {
+impl MappedPart {
     /// How many bytes it has.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -58,49 +58,46 @@ impl Part {
 ///
 /// Whoever uses it says where threads come from, and answers for the memory: other threads may
 /// change it meanwhile.
-pub struct Existing<'a> {
-    crew: Crew,
-    gang: &'a dyn Gang,
+pub struct Workers<'a> {
+    group: WorkerGroup,
+    spawner: &'a dyn ThreadSpawner,
 }
 
-impl std::fmt::Debug for Existing<'_> {
+impl std::fmt::Debug for Workers<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Existing").field("crew", &self.crew).finish_non_exhaustive()
+        f.debug_struct("Workers").field("group", &self.group).finish_non_exhaustive()
     }
 }
 
-impl<'a> Existing<'a> {
-    /// With as many helpers as a [`Segment`](crate::Segment) of this thread's own node has, their
-    /// threads from `gang`.
+impl<'a> Workers<'a> {
+    /// With as many workers as a [`Segment`](crate::Segment) of this thread's own node has, their
+    /// threads from `spawner`.
     #[must_use]
-    pub fn new(gang: &'a dyn Gang) -> Self {
+    pub fn new(spawner: &'a dyn ThreadSpawner) -> Self {
         let allowed = Cpus::allowed();
         let cpus = match machine::own_node() {
             Some(node) => allowed.of_nodes(&[node]),
             None => allowed,
         };
-        let helpers = MAX_HELPERS.min(cpus.count());
-        let crew = Crew {
+        let group = WorkerGroup {
+            max_workers: MAX_WORKERS.min(cpus.count()),
             cpus,
-            teams: Vec::new(),
-            helpers,
-            page_bytes: mw_sys::page_bytes(),
-            experiment: Experiment::default(),
+            by_node: Vec::new(),
             cancel: Cancel::new(),
         };
-        Self { crew, gang }
+        Self { group, spawner }
     }
 
     /// With threads of the standard library.
     #[must_use]
-    pub fn with_threads() -> Existing<'static> {
-        Existing::new(&Threads)
+    pub fn with_threads() -> Workers<'static> {
+        Workers::new(&StdThreads)
     }
 
     /// How many threads work at most, the caller's included.
     #[must_use]
-    pub fn helpers(&self) -> usize {
-        self.crew.helpers
+    pub fn workers(&self) -> usize {
+        self.group.max_workers
     }
 
     /// Populates a part as mlock(2) does, and returns how many threads worked. Memory that is there
@@ -109,11 +106,11 @@ impl<'a> Existing<'a> {
     /// # Errors
     /// The first that any of its chunks met, and then nothing is known of the others; `EINVAL` for
     /// a part that has no fault.
-    pub fn populate(&self, part: &Part) -> io::Result<usize> {
+    pub fn populate(&self, part: &MappedPart) -> io::Result<usize> {
         let fault = part.fault.ok_or(io::ErrorKind::InvalidInput)?;
         let huge = match part.memory {
-            Memory::Hugetlb => Some(part.page_bytes),
-            memory => machine::thp_is_offered(memory == Memory::Shmem)
+            MemoryType::Hugetlb => Some(part.page_bytes),
+            memory => machine::thp_is_offered(memory == MemoryType::Shmem)
                 .filter(|offered| *offered)
                 .and_then(|_| machine::thp_bytes()),
         };
@@ -143,7 +140,7 @@ impl<'a> Existing<'a> {
             work((base + range.start).max(addresses.start)..(base + range.end).min(addresses.end))
         };
         let quiet = &mut |_: &_| ControlFlow::Continue(());
-        match self.crew.run_in(self.gang, phase, &layout, &chunk, quiet) {
+        match self.group.run_on(self.spawner, phase, &layout, &chunk, quiet) {
             Ok(workers) => Ok(workers),
             Err(Stopped::Failed { error, .. }) => Err(error),
             Err(Stopped::Cancelled { .. }) => Err(io::ErrorKind::Interrupted.into()),
@@ -156,7 +153,7 @@ impl<'a> Existing<'a> {
 ///
 /// # Errors
 /// Where /proc cannot be read, and when there are more parts.
-pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<Part>> {
+pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<MappedPart>> {
     let devices = shmem_devices();
     let mut parts = Vec::new();
     each_mapping(addresses.clone(), &mut |mapping| {
@@ -182,16 +179,16 @@ pub fn mapping_at(address: usize) -> io::Result<Option<Mapping>> {
     Ok(found.filter(|mapping| mapping.addresses.start == address))
 }
 
-fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Part {
+fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> MappedPart {
     let start = mapping.addresses.start.max(within.start);
     let end = mapping.addresses.end.min(within.end);
     let whole = [start, end].iter().all(|at| at.is_multiple_of(mapping.page_bytes.max(1)));
     let memory = match mapping.device {
-        _ if mapping.page_bytes > mw_sys::page_bytes() && whole => Memory::Hugetlb,
-        _ if mapping.page_bytes != mw_sys::page_bytes() => Memory::Other,
-        (0, 0) if mapping.inode == 0 => Memory::Anonymous,
-        device if shmem.contains(&device) => Memory::Shmem,
-        _ => Memory::Other,
+        _ if mapping.page_bytes > mw_sys::page_bytes() && whole => MemoryType::Hugetlb,
+        _ if mapping.page_bytes != mw_sys::page_bytes() => MemoryType::Other,
+        (0, 0) if mapping.inode == 0 => MemoryType::Anonymous,
+        device if shmem.contains(&device) => MemoryType::Shmem,
+        _ => MemoryType::Other,
     };
     // Writing to what is shared would make it dirty for nothing; writing to what is private makes
     // it this process's own (mm/gup.c, populate_vma_page_range).
@@ -200,7 +197,7 @@ fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Part 
         true => Some(Fault::Write),
         false => mapping.readable.then_some(Fault::Read),
     };
-    Part {
+    MappedPart {
         addresses: start..end,
         memory,
         fault,
@@ -294,7 +291,7 @@ pub fn has_huge_pages(bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gang::Threads;
+    use crate::thread_spawner::StdThreads;
     use mw_sys::{Pages, Region};
     use std::fs::File;
     use std::sync::Mutex;
@@ -317,13 +314,13 @@ mod tests {
         let on_disk = region.map_file(4 * MIB..4 * MIB + 4096, disk.as_fd(), 0);
         let parts = parts(at + MIB..at + 8 * MIB, 64).unwrap();
         let seen: Vec<_> = parts.iter().map(|part| (part.memory, part.fault)).collect();
-        assert_eq!(seen[0], (Memory::Anonymous, Some(Fault::Write)));
+        assert_eq!(seen[0], (MemoryType::Anonymous, Some(Fault::Write)));
         assert_eq!(parts[0].addresses, at + MIB..at + 2 * MIB);
-        assert_eq!(seen[1], (Memory::Shmem, Some(Fault::Read)));
+        assert_eq!(seen[1], (MemoryType::Shmem, Some(Fault::Read)));
         if on_disk.is_ok() {
-            assert_eq!(seen[2].0, Memory::Other);
+            assert_eq!(seen[2].0, MemoryType::Other);
         }
-        assert_eq!(seen.last(), Some(&(Memory::Anonymous, None)), "reserved, not accessible");
+        assert_eq!(seen.last(), Some(&(MemoryType::Anonymous, None)), "reserved, not accessible");
     }
 
     #[test]
@@ -363,7 +360,7 @@ mod tests {
             done.lock().unwrap().push(range);
             Ok(())
         };
-        Existing::new(&Threads).each_chunk(Phase::Create, 5000..100_000, 8192, &work).unwrap();
+        Workers::new(&StdThreads).each_chunk(Phase::Create, 5000..100_000, 8192, &work).unwrap();
         let mut done = done.into_inner().unwrap();
         done.sort_by_key(|range| range.start);
         assert_eq!((done[0].clone(), done.last().unwrap().end), (5000..8192, 100_000));
@@ -374,13 +371,13 @@ mod tests {
     fn a_part_is_populated_and_one_that_cannot_be_is_an_error() {
         let region = Region::reserve(16 * MIB, 4096, 2 * MIB).unwrap();
         region.map_anonymous(0..8 * MIB, false).unwrap();
-        let (at, existing) = (start(&region), Existing::new(&Threads));
+        let (at, existing) = (start(&region), Workers::new(&StdThreads));
         let parts = parts(at..at + 16 * MIB, 64).unwrap();
         let [rest @ .., reserved] = parts.as_slice() else { panic!("{parts:?}") };
         assert!(rest.iter().all(|part| existing.populate(part).is_ok()));
         assert_eq!(region.absent_bytes(0..8 * MIB).unwrap(), 0);
         assert!(existing.populate(reserved).is_err());
-        let pretended = Part { fault: Some(Fault::Write), ..reserved.clone() };
+        let pretended = MappedPart { fault: Some(Fault::Write), ..reserved.clone() };
         assert!(existing.populate(&pretended).is_err());
     }
 

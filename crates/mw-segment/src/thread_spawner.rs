@@ -1,58 +1,58 @@
-//! Where the threads of an operation come from.
+//! Spawning the worker threads of an operation.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-/// Helpers call one system call after the other: the deepest stack is std's own start-up code.
+/// Workers only make system calls: the deepest stack is that of the standard library's start-up.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Makes the threads that do the work of one operation.
-pub trait Gang: Sync {
-    /// Makes up to `wanted` - 1 threads, as many as can be had, before any of them begins. Then
-    /// each runs `helper` with its number from 1 on and how many there are, while this thread,
-    /// which is number 0, runs `own` with how many there are. Returns when all have ended, also
-    /// when `own` panics.
+/// Spawns the worker threads of one operation.
+pub trait ThreadSpawner: Sync {
+    /// Spawns up to `wanted` - 1 threads, fewer where the kernel refuses more, before any of them
+    /// starts to work. Then each runs `worker` with its number (from 1) and the number of workers,
+    /// while this thread, number 0, runs `own` with the number of workers. Returns when all have
+    /// ended, also when `own` panics.
     fn run(
         &self,
         wanted: usize,
-        helper: &(dyn Fn(usize, usize) + Sync),
+        worker: &(dyn Fn(usize, usize) + Sync),
         own: &mut dyn FnMut(usize),
     );
 }
 
-/// Threads of the standard library.
+/// Spawns threads of the standard library.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Threads;
+pub struct StdThreads;
 
-impl Gang for Threads {
+impl ThreadSpawner for StdThreads {
     fn run(
         &self,
         wanted: usize,
-        helper: &(dyn Fn(usize, usize) + Sync),
+        worker: &(dyn Fn(usize, usize) + Sync),
         own: &mut dyn FnMut(usize),
     ) {
         let gate = Gate::default();
         thread::scope(|scope| {
-            let workers = start_helpers(scope, wanted, &gate, helper);
+            let workers = start_workers(scope, wanted, &gate, worker);
             gate.open(workers);
             own(workers);
         });
     }
 }
 
-/// Makes the threads before any of them begins: their stacks need the mmap lock that populating
+/// Spawns all threads before any of them works: their stacks need the mmap lock, which populating
 /// holds.
-fn start_helpers<'s>(
+fn start_workers<'s>(
     scope: &'s thread::Scope<'s, '_>,
     wanted: usize,
     gate: &'s Gate,
-    helper: &'s (dyn Fn(usize, usize) + Sync),
+    worker: &'s (dyn Fn(usize, usize) + Sync),
 ) -> usize {
     let Ok(_blocked) = mw_sys::SignalsBlocked::new() else { return 1 };
     for number in 1..wanted {
         let builder =
-            thread::Builder::new().name(format!("mw-helper-{number}")).stack_size(STACK_BYTES);
-        let started = builder.spawn_scoped(scope, move || helper(number, gate.wait()));
+            thread::Builder::new().name(format!("mw-worker-{number}")).stack_size(STACK_BYTES);
+        let started = builder.spawn_scoped(scope, move || worker(number, gate.wait()));
         if started.is_err() {
             return number;
         }
@@ -60,7 +60,7 @@ fn start_helpers<'s>(
     wanted.max(1)
 }
 
-/// Opened once all threads are made, when it is known how many.
+/// Opens once all threads are spawned and their number is known.
 #[derive(Default)]
 struct Gate {
     workers: Mutex<Option<usize>>,

@@ -1,0 +1,265 @@
+//! Other ways to create a segment, to compare memwright with: an equal share for each thread, one page
+//! a call, and memwright's own chunks where a slow thread is to be compared with the first.
+
+use super::ways::{Place, Sample, ms_per_gib};
+use mw_segment::{Kind, Page, Phase, StdThreads, ThreadSpawner, Workers};
+use mw_sys::{Huge, RangePolicy, Region, SysvSegment};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::cell::Cell;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+/// Chunks of memwright for base pages.
+const CHUNK_BYTES: usize = 1 << 20;
+const THP_BYTES: usize = 2 << 20;
+
+/// How the work is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Small chunks from one cursor, as memwright does it.
+    Chunks,
+    /// An equal share and one call for each thread, as QEMU and cloud-hypervisor do it.
+    EqualShare,
+    /// One page a call, as DPDK does it.
+    PageByPage,
+}
+
+/// A segment that is created without mw-segment.
+#[derive(Debug, Clone)]
+pub(crate) struct Baseline {
+    pub(crate) split: Split,
+    pub(crate) kind: Kind,
+    pub(crate) page: Page,
+    pub(crate) threads: usize,
+    /// How many times slower the last thread is; 1 is no slower.
+    pub(crate) slowed: u32,
+    /// NUMA policies of parts of the segment.
+    pub(crate) places: Vec<(Range<usize>, Place)>,
+}
+
+impl Baseline {
+    /// Creates, locks and destroys one segment.
+    pub(crate) fn measure(&self, bytes: usize) -> io::Result<Sample> {
+        let granule = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
+        let bytes = bytes.next_multiple_of(granule);
+        let start = Instant::now();
+        let region = Region::reserve(bytes, granule, THP_BYTES.max(granule))?;
+        let file = map(self.kind, self.page, &region)?;
+        self.prepare(&region)?;
+        self.populate(&region)?;
+        let create = start.elapsed();
+        let nodes = region.node_shares().ok();
+        let start = Instant::now();
+        drop(region);
+        drop(file);
+        Ok(Sample {
+            create: ms_per_gib(create, bytes),
+            // Locked as it was populated.
+            lock: 0.0,
+            destroy: ms_per_gib(start.elapsed(), bytes),
+            threads: self.threads,
+            nodes,
+        })
+    }
+
+    /// Sets the pages, the NUMA policy and the lock.
+    fn prepare(&self, region: &Region) -> io::Result<()> {
+        match self.page {
+            Page::Thp => region.choose(Huge::Wanted)?,
+            // Fails on a kernel without transparent huge pages, which has nothing to decline.
+            Page::Base => drop(region.choose(Huge::Declined)),
+            Page::Huge2M | Page::Huge1G | Page::Auto => {}
+        }
+        for (range, place) in &self.places {
+            match place {
+                Place::Bind(nodes) => region.place(range.clone(), RangePolicy::Bind(nodes))?,
+                Place::Interleave(nodes) => {
+                    region.place(range.clone(), RangePolicy::Interleave(nodes))?;
+                }
+                Place::Local | Place::Split(_) => {}
+            }
+        }
+        if self.page.hugetlb_bytes().is_some() {
+            return Ok(());
+        }
+        region.lock_on_fault(0..region.bytes())
+    }
+
+    fn populate(&self, region: &Region) -> io::Result<()> {
+        let spawner = LastThreadSlow { threads: self.threads };
+        match self.split {
+            Split::Chunks => {
+                let start = region.as_ptr().as_ptr().addr();
+                let work = |at: Range<usize>| {
+                    self.call(region, at.start - start..at.end - start, is_last_thread())
+                };
+                let addresses = start..start + region.bytes();
+                let workers = Workers::new(&spawner);
+                workers.each_chunk(Phase::Create, addresses, CHUNK_BYTES, &work).map(drop)
+            }
+            Split::EqualShare => std::thread::scope(|scope| {
+                let shares = shares(region.bytes(), self.granule(), self.threads);
+                let share = |(number, range): (usize, Range<usize>)| {
+                    let last = number + 1 == self.threads;
+                    scope.spawn(move || self.call(region, range, last))
+                };
+                let threads: Vec<_> = shares.into_iter().enumerate().map(share).collect();
+                threads.into_iter().try_for_each(|thread| match thread.join() {
+                    Ok(done) => done,
+                    Err(_) => Err(io::ErrorKind::Other.into()),
+                })
+            }),
+            Split::PageByPage => {
+                let page = self.granule();
+                let mut pages = (0..region.bytes()).step_by(page);
+                pages.try_for_each(|at| region.populate(at..at + page))
+            }
+        }
+    }
+
+    /// One call; takes longer on the last thread where that is slowed.
+    fn call(&self, region: &Region, range: Range<usize>, last: bool) -> io::Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        region.populate(range)?;
+        if last {
+            std::thread::sleep(start.elapsed() * self.slowed.saturating_sub(1));
+        }
+        Ok(())
+    }
+
+    /// The size of the pages in bytes.
+    fn granule(&self) -> usize {
+        self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes)
+    }
+}
+
+/// Equal parts of whole pages.
+fn shares(bytes: usize, page: usize, threads: usize) -> Vec<Range<usize>> {
+    let pages = bytes.div_ceil(page);
+    let at = |thread: usize| (pages * thread / threads * page).min(bytes);
+    (0..threads).map(|thread| at(thread)..at(thread + 1)).collect()
+}
+
+thread_local! {
+    static LAST: Cell<bool> = const { Cell::new(false) };
+}
+
+fn is_last_thread() -> bool {
+    LAST.get()
+}
+
+/// Marks the last of the threads.
+struct LastThreadSlow {
+    threads: usize,
+}
+
+impl ThreadSpawner for LastThreadSlow {
+    fn run(
+        &self,
+        wanted: usize,
+        worker: &(dyn Fn(usize, usize) + Sync),
+        own: &mut dyn FnMut(usize),
+    ) {
+        let marked = |number: usize, workers: usize| {
+            LAST.set(number + 1 == workers);
+            worker(number, workers);
+        };
+        StdThreads.run(wanted.min(self.threads), &marked, own);
+    }
+}
+
+/// As a program does it that knows nothing better: mlock(2) creates and locks the pages in one
+/// call, munmap(2) and close(2) free them.
+pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
+    let kind = if kind == Kind::Hugetlb { Kind::Memfd } else { kind };
+    let start = Instant::now();
+    let region = Region::reserve(bytes, mw_sys::page_bytes(), THP_BYTES)?;
+    let file = map(kind, Page::Base, &region)?;
+    // Base pages, as before there were others.
+    let _ = region.choose(Huge::Declined);
+    let create = start.elapsed();
+    let start = Instant::now();
+    region.lock(0..bytes)?;
+    let lock = start.elapsed();
+    let start = Instant::now();
+    drop(region);
+    drop(file);
+    Ok(Sample {
+        create: ms_per_gib(create, bytes),
+        lock: ms_per_gib(lock, bytes),
+        destroy: ms_per_gib(start.elapsed(), bytes),
+        threads: 1,
+        nodes: None,
+    })
+}
+
+fn map(kind: Kind, page: Page, region: &Region) -> io::Result<Option<OwnedFd>> {
+    let (all, hugetlb) = (0..region.bytes(), page.hugetlb_bytes());
+    match kind {
+        Kind::Ism | Kind::Dism => {
+            let segment = SysvSegment::create(0, region.bytes(), hugetlb)?;
+            let attached = region.attach(segment);
+            segment.remove()?;
+            attached.map(|()| None)
+        }
+        Kind::Anon => region.map_anonymous(all, hugetlb.is_some()).map(|()| None),
+        Kind::Memfd | Kind::Hugetlb | Kind::Posix => {
+            let huge = match page {
+                Page::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
+                Page::Huge1G => MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
+                Page::Base | Page::Thp | Page::Auto => MemfdFlags::empty(),
+            };
+            let file = memfd_create("memwright", MemfdFlags::CLOEXEC | huge)?;
+            ftruncate(&file, region.bytes() as u64)?;
+            region.map_file(all, file.as_fd(), 0)?;
+            Ok(Some(file))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn baseline(split: Split, slowed: u32) -> Baseline {
+        let (kind, page) = (Kind::Memfd, Page::Base);
+        Baseline { split, kind, page, threads: 3, slowed, places: Vec::new() }
+    }
+
+    #[test]
+    fn every_split_populates_the_whole_segment() {
+        for split in [Split::Chunks, Split::EqualShare, Split::PageByPage] {
+            let region = Region::reserve(20 * MIB, 4096, 2 * MIB).unwrap();
+            let _file = map(Kind::Memfd, Page::Base, &region).unwrap();
+            baseline(split, 1).populate(&region).unwrap();
+            let shares = region.node_shares();
+            let sum: f64 = shares.map_or(1.0, |shares| shares.values().sum());
+            assert!(sum > 0.999, "{split:?}: {sum}");
+        }
+    }
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for threads in 1..9 {
+            let shares = shares(100 * 4096, 4096, threads);
+            assert_eq!((shares[0].start, shares.last().unwrap().end), (0, 100 * 4096));
+            assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
+        }
+    }
+
+    #[test]
+    fn a_slow_thread_holds_up_equal_shares_longer_than_chunks() {
+        let time = |split| {
+            let times = (0..3).map(|_| baseline(split, 8).measure(64 * MIB).unwrap().create);
+            times.fold(f64::MAX, f64::min)
+        };
+        assert!(time(Split::Chunks) < time(Split::EqualShare));
+    }
+}
