@@ -49,12 +49,13 @@ const STEPS: &[Step] = &[
         let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
         cargo(&[&bench[..], &["preflight_accuracy", "--", "--answers", "--assert"]].concat())
     }),
-    ("lab: field reports and decoys", lab::ci),
+    ("lab: field reports and decoys", lab::quick),
 ];
 
 /// What `--full` adds.
 const MORE_STEPS: &[Step] = &[
     ("check in other environments", || environments::run(&[], None, false)),
+    ("lab: every case", lab::full),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
 

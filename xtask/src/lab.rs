@@ -1,5 +1,7 @@
-//! Plays the lab's cases with the program as it is built here, and writes docs/lab.md and the
-//! drawings in docs/lab.
+//! Runs the lab's cases with the program as it is built here, and writes docs/lab.md and the
+//! charts in docs/lab.
+
+mod quick;
 
 use crate::{cargo, plots, root, target_dir};
 use anyhow::Context;
@@ -40,76 +42,91 @@ the end of a line are the minimum and the maximum of all rounds.
 
 ";
 
-/// The machine has other work to do: what fails is played once more, and said.
+/// A run under emulation may fail because the machine is busy: it is repeated once, and the report
+/// says so.
 const RETRIES: u16 = 1;
 
-/// What CI plays: the field reports and the decoys, each on its own kernel, as they are and watched by
-/// the recorder.
-pub(crate) fn ci() -> anyhow::Result<()> {
-    let binary = build()?;
-    let retries = format!("--retries={RETRIES}");
-    let args = ["--kind", "tale,decoy", "--strict", &retries];
-    play(&binary, &args)?;
-    play(&binary, &[&args[..], &["--watch"]].concat())
+/// The quick list (quick.rs), two guests at once, with the program that `cargo build --workspace` makes:
+/// it passes the same bounds as the optimised one, whose build takes longer than the runs.
+pub(crate) fn quick() -> anyhow::Result<()> {
+    cargo(&["build", "--locked", "--workspace"])?;
+    let binary = target_dir().join("debug/memwright");
+    for (watched, runs) in quick::GROUPS {
+        for run in runs {
+            println!("{}: {}", run.name, run.reason);
+        }
+        let retries = format!("--retries={RETRIES}");
+        let mut args = vec!["--strict", "--jobs=2", &retries];
+        args.extend(watched.then_some("--watch"));
+        args.extend(runs.iter().map(|run| run.name));
+        run_cases(&binary, &args)?;
+    }
+    Ok(())
 }
 
-/// What is played.
-pub(crate) struct Choice {
+/// Every case on its own kernel, and watched by the recorder where it says how.
+pub(crate) fn full() -> anyhow::Result<()> {
+    let binary = build()?;
+    let retries = format!("--retries={RETRIES}");
+    let args = ["--kind", "tale,rule,decoy", "--strict", &retries];
+    run_cases(&binary, &args)?;
+    run_cases(&binary, &[&args[..], &["--watch"]].concat())
+}
+
+/// The arguments of `cargo xtask lab`.
+pub(crate) struct Selection {
     /// Cases or variants; none: all.
     pub(crate) names: Vec<String>,
-    /// On both kernels, and not each on its own.
+    /// On every packaged kernel, and not each on its own.
     pub(crate) all_kernels: bool,
-    /// How often.
     pub(crate) rounds: u16,
-    /// How many at once.
     pub(crate) jobs: u16,
 }
 
-impl Choice {
+impl Selection {
     fn args(&self) -> Vec<String> {
         let mut args = self.names.clone();
         args.extend(self.all_kernels.then(|| "--all-kernels".to_owned()));
         args.extend([format!("--rounds={}", self.rounds), format!("--jobs={}", self.jobs)]);
-        // Rounds are there to see how often a case fails.
+        // Rounds measure how often a case fails.
         args.extend((self.rounds == 1).then(|| format!("--retries={RETRIES}")));
         args
     }
 }
 
-/// Has the recorder watch; `write` keeps the result.
-pub(crate) fn watch(choice: &Choice, write: bool) -> anyhow::Result<()> {
+/// Runs cases while the recorder watches; `write` writes docs/stalls.md.
+pub(crate) fn watch(selection: &Selection, write: bool) -> anyhow::Result<()> {
     let binary = build()?;
-    let mut args = choice.args();
+    let mut args = selection.args();
     args.push("--watch".to_owned());
-    if write { write_table(&binary, &args, STALLS, STALLS_HEAD) } else { play(&binary, &args) }
+    if write { write_table(&binary, &args, STALLS, STALLS_HEAD) } else { run_cases(&binary, &args) }
 }
 
-/// Plays; `write` keeps the result.
-pub(crate) fn run(choice: &Choice, write: bool) -> anyhow::Result<()> {
+/// Runs cases; `write` writes docs/lab.md, or docs/rounds.md.
+pub(crate) fn run(selection: &Selection, write: bool) -> anyhow::Result<()> {
     let binary = build()?;
-    let args = choice.args();
-    match (write, choice.rounds) {
-        (false, _) => play(&binary, &args),
+    let args = selection.args();
+    match (write, selection.rounds) {
+        (false, _) => run_cases(&binary, &args),
         (true, 1) => write_page(&binary, &args),
         (true, _) => write_table(&binary, &args, ROUNDS, ROUNDS_HEAD),
     }
 }
 
-/// Optimised, as users have it: in an emulated guest an unoptimised program outruns its own limits of
-/// time.
+/// The optimised program, as users have it, for what is published.
 pub(crate) fn build() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "full"])?;
     cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
     Ok(target_dir().join("release/memwright"))
 }
 
-fn play(binary: &Path, args: &[impl AsRef<OsStr>]) -> anyhow::Result<()> {
+fn run_cases(binary: &Path, args: &[impl AsRef<OsStr>]) -> anyhow::Result<()> {
     let status = Command::new(binary).arg("lab").args(args).status().context("memwright lab")?;
     anyhow::ensure!(status.success(), "memwright lab: not every case passed");
     Ok(())
 }
 
-/// The table, and whether every case passed: a page with failures is written too, it is what was seen.
+/// The table, and whether every case passed. A page is written with failures, too.
 fn markdown(binary: &Path, args: &[String], logs: Option<&Path>) -> anyhow::Result<(String, bool)> {
     let mut command = Command::new(binary);
     command.arg("lab").args(args).args(["--format", "markdown"]);
@@ -118,7 +135,7 @@ fn markdown(binary: &Path, args: &[String], logs: Option<&Path>) -> anyhow::Resu
     }
     let output = command.stderr(Stdio::inherit()).output().context("memwright lab")?;
     let table = String::from_utf8(output.stdout)?;
-    anyhow::ensure!(!table.is_empty(), "memwright lab has said nothing");
+    anyhow::ensure!(!table.is_empty(), "memwright lab printed nothing");
     Ok((table, output.status.success()))
 }
 
@@ -126,7 +143,7 @@ fn write_table(binary: &Path, args: &[String], page: &str, head: &str) -> anyhow
     let (table, passed) = markdown(binary, args, None)?;
     std::fs::write(root().join(page), format!("{head}{table}")).context(page.to_owned())?;
     println!("wrote {page}");
-    anyhow::ensure!(passed, "not every play was what it should be, see {page}");
+    anyhow::ensure!(passed, "not every case passed, see {page}");
     Ok(())
 }
 
@@ -141,7 +158,7 @@ fn write_page(binary: &Path, args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last part of the page.
+/// The last section of the page.
 fn drawings(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();

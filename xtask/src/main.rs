@@ -141,8 +141,8 @@ fn main() -> anyhow::Result<()> {
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
         Chore::Lab { names, all_kernels, watch, rounds, jobs, write } => {
-            let choice = lab::Choice { names, all_kernels, rounds, jobs };
-            if watch { lab::watch(&choice, write) } else { lab::run(&choice, write) }
+            let selection = lab::Selection { names, all_kernels, rounds, jobs };
+            if watch { lab::watch(&selection, write) } else { lab::run(&selection, write) }
         }
         Chore::LabPlots { logs } => plots::run(&logs).map(drop),
         Chore::Evaluate { names, rounds, jobs, redraw } => {

@@ -1,0 +1,77 @@
+//! The runs of `cargo xtask ci`: each of the five field reports once, and decoys in which memory is not
+//! the cause. `cargo xtask ci --full` runs every case.
+
+/// One run of the quick list.
+pub(super) struct QuickRun {
+    /// `CASE/VARIANT`.
+    pub(super) name: &'static str,
+    /// What it proves that no other run of this list proves.
+    pub(super) reason: &'static str,
+}
+
+/// What `check` finds, and what `fix` and `undo` change.
+const CHECKED: &[QuickRun] = &[
+    QuickRun {
+        name: "ram-starved-cluster/128k",
+        reason: "field report 4: dirty limits, heartbeats missed, fixed and reverted",
+    },
+    QuickRun {
+        name: "fragmented-node/thrash",
+        reason: "field report 1: huge pages after a job that thrashed; a fix that is an action",
+    },
+    QuickRun {
+        name: "mysql-stall/redis",
+        reason: "field report 3: compaction in page faults, fixed and reverted",
+    },
+    QuickRun {
+        name: "vmtasks/cpus-4",
+        reason: "field report 5: segments of every kind, by all CPUs of two nodes",
+    },
+    QuickRun {
+        name: "slow-shared-memory/ramfs",
+        reason: "field report 2: zone reclaim on a node that a ramdisk fills",
+    },
+    QuickRun { name: "decoy-slow-disk/slow", reason: "no finding on a machine with a slow disk" },
+    QuickRun { name: "decoy-network/lost", reason: "no finding on a machine whose network fails" },
+];
+
+/// What the recorder names as the cause of a stall.
+const WATCHED: &[QuickRun] = &[
+    QuickRun {
+        name: "mysql-stall/redis",
+        reason: "the cause, and the kernel functions of the profile's difference",
+    },
+    QuickRun {
+        name: "decoy-stopped-process/stopped",
+        reason: "the recorder does not blame memory for a stopped server",
+    },
+];
+
+/// The runs, and whether the recorder watches them.
+pub(super) const GROUPS: [(bool, &[QuickRun]); 2] = [(false, CHECKED), (true, WATCHED)];
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_quick_run_exists_and_has_a_reason() {
+        let folder = crate::root().join("lab");
+        for run in CHECKED.iter().chain(WATCHED) {
+            let chosen = mw_lab::cases::chosen(&folder, &[run.name.to_owned()], &[]).unwrap();
+            assert_eq!(chosen.len(), 1, "{}", run.name);
+            assert!(!run.reason.is_empty(), "{}", run.name);
+        }
+    }
+
+    #[test]
+    fn every_field_report_has_a_quick_run() {
+        let folder = crate::root().join("lab");
+        let reports = mw_lab::cases::chosen(&folder, &[], &[mw_lab::Kind::Tale]).unwrap();
+        for report in reports {
+            let is_of = |run: &QuickRun| run.name.starts_with(&format!("{}/", report.case));
+            assert!(CHECKED.iter().any(is_of), "{}", report.case);
+        }
+    }
+}
