@@ -15,7 +15,7 @@ pub enum Exit {
     /// The machine or the tree could not be looked at.
     CouldNotLook,
     /// A privilege is missing.
-    Refused,
+    PermissionDenied,
     /// A change failed part-way and what was done was taken back.
     RolledBack,
     /// `run`: the command was found and could not be executed, as of env(1).
@@ -34,7 +34,7 @@ impl Exit {
             Self::Findings => 1,
             Self::Usage => 2,
             Self::CouldNotLook => 3,
-            Self::Refused => 4,
+            Self::PermissionDenied => 4,
             Self::RolledBack => 5,
             Self::CommandNotExecutable => 126,
             Self::CommandNotFound => 127,

@@ -82,7 +82,7 @@ pub(crate) fn write<T>(
 }
 
 /// Does something that has temporary files while SIGINT, SIGTERM and SIGHUP wait: they end the
-/// command once those are gone. What takes long looks out for them ([`mw_sys::is_asked_to_end`]).
+/// command once those are gone. What takes long looks out for them ([`mw_sys::is_termination_requested`]).
 pub(crate) fn without_interruption<T>(
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -133,7 +133,7 @@ struct Interruptible<'a>(&'a mut File);
 
 impl Write for Interruptible<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if mw_sys::is_asked_to_end() {
+        if mw_sys::is_termination_requested() {
             return Err(io::Error::other("interrupted"));
         }
         self.0.write(bytes)

@@ -137,7 +137,7 @@ fn plain(pages: Pages, mib: usize) -> (f64, f64) {
     let region = Region::reserve(mib * MIB, mw_sys::page_bytes(), 2 * MIB).unwrap();
     region.map_file(0..mib * MIB, file.as_fd(), 0).unwrap();
     if pages == Pages::Thp {
-        region.choose(mw_sys::Huge::Wanted).unwrap();
+        region.advise_thp(mw_sys::ThpAdvice::Enable).unwrap();
     }
     region.lock(0..mib * MIB).unwrap();
     let created = start.elapsed();

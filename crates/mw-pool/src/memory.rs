@@ -4,7 +4,7 @@ use crate::client::alignment;
 use crate::lease_table::Ownership;
 use crate::spec::{Nodes, Pages};
 use mw_segment::{Phase, Workers};
-use mw_sys::{Huge, RangePolicy, Region};
+use mw_sys::{RangePolicy, Region, ThpAdvice};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
     ftruncate, memfd_create, open,
@@ -57,9 +57,9 @@ impl Memory {
         let region = Region::reserve(bytes, granule, align)?;
         region.map_file(0..bytes, file.as_fd(), 0)?;
         match pages {
-            Pages::Thp => region.choose(Huge::Wanted)?,
+            Pages::Thp => region.advise_thp(ThpAdvice::Enable)?,
             // A kernel without transparent huge pages has nothing to decline.
-            Pages::Base => drop(region.choose(Huge::Declined)),
+            Pages::Base => drop(region.advise_thp(ThpAdvice::Disable)),
             Pages::Huge2M | Pages::Huge1G => {}
         }
         let nodes = nodes.clone();

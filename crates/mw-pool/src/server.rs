@@ -26,7 +26,7 @@ use crate::spec::{Pages, Spec};
 use crate::state_file::StateFile;
 use crate::workers::Workers;
 use freed::Watches;
-use mw_sys::Wakeups;
+use mw_sys::InterruptTimer;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -146,7 +146,7 @@ pub struct Server {
     pub(crate) lines: (Option<Instant>, u32),
     pub(crate) state: ServerStatus,
     /// Of the end: the last to be dropped, so that what clients have queued is dropped under it.
-    wakeups: Option<Wakeups>,
+    wakeups: Option<InterruptTimer>,
 }
 
 impl Drop for Server {
@@ -420,9 +420,9 @@ impl Server {
 
     /// While clients can send descriptors, which end here when their messages do: what their owners
     /// have the kernel wait for at the end does not hold this thread up for longer than this.
-    fn wakeups(&self) -> Option<Wakeups> {
+    fn wakeups(&self) -> Option<InterruptTimer> {
         let needed = !self.listener.refuses_descriptors();
-        needed.then(|| Wakeups::every(LONGEST_CLOSE, Signal::IO.as_raw()).ok()).flatten()
+        needed.then(|| InterruptTimer::new(LONGEST_CLOSE, Signal::IO.as_raw()).ok()).flatten()
     }
 
     fn forget(&mut self, kept: StoredName) {

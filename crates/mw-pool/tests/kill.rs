@@ -233,7 +233,7 @@ fn remove_segments(user: u32) {
     for line in all.lines().skip(1) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         if fields[7].parse() == Ok(user) {
-            let _ = SysvSegment::of(fields[1].parse().unwrap()).remove();
+            let _ = SysvSegment::from_id(fields[1].parse().unwrap()).remove();
         }
     }
 }

@@ -90,7 +90,7 @@ fn its_maker_alone_says_whose_memory_it_is() {
     let foreign = Command::new("ipcmk").args(["-M", "8388608", "-p", "0600"]).output().unwrap();
     let foreign = String::from_utf8(foreign.stdout).unwrap();
     let foreign: i32 = foreign.split_whitespace().last().unwrap().parse().unwrap();
-    let foreign = Segment(SysvSegment::of(foreign));
+    let foreign = Segment(SysvSegment::from_id(foreign));
     assert_eq!(refusal(of(wanted().segment(foreign.id()))), Refusal::NoSuchSegment);
 }
 
@@ -110,7 +110,7 @@ fn other_users_of_the_pool_do_not_get_it() {
         let made = as_user(USERS[0], "maker_process", &server, 0);
         let id: u32 =
             made.lines().find_map(|line| line.strip_prefix("made ")).unwrap().parse().unwrap();
-        let segment = Segment(SysvSegment::of(id.try_into().unwrap()));
+        let segment = Segment(SysvSegment::from_id(id.try_into().unwrap()));
         assert!(as_user(USERS[0], "other_process", &server, id).contains("has it"));
         assert!(as_user(USERS[1], "other_process", &server, id).contains("Denied"));
         assert!(server.client.segment(id).is_ok(), "root may");

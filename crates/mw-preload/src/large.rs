@@ -85,6 +85,6 @@ fn choose_huge_pages(parts: &[MappedPart]) {
     };
     for part in parts.iter().filter(|part| wanted && part.memory != MemoryType::Hugetlb) {
         // A mapping that cannot have them stays as it is.
-        let _ = mw_sys::want_huge_pages(part.addresses.clone());
+        let _ = mw_sys::advise_huge_pages(part.addresses.clone());
     }
 }

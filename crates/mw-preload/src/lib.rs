@@ -50,11 +50,11 @@
 #![cfg(target_pointer_width = "64")]
 
 mod anew;
-mod apart;
 #[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod builtins;
 pub mod by_number;
 mod heap;
+mod helper_thread;
 pub mod interpose;
 mod kernel;
 mod large;

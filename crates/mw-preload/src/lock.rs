@@ -5,7 +5,7 @@
 //! (`MLOCK_ONFAULT`), which the kernel grants and refuses for the same reasons, they are populated
 //! in parallel; its own call then marks them as asked for, populates what is left, and answers.
 
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::large::{self, can_be_populated};
 use crate::stats::Call;
 use crate::{kernel, settings};
@@ -41,7 +41,7 @@ pub(crate) fn prepare(at: *const c_void, bytes: usize) {
     #[allow(unsafe_code, reason = "a system call")]
     let marked = unsafe { kernel::mlock2(at, bytes, libc::MLOCK_ONFAULT as c_int) } == 0;
     if marked {
-        apart(&|workers| in_parallel(workers, &addresses));
+        on_helper_thread(&|workers| in_parallel(workers, &addresses));
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn prepare_all(flags: c_int) {
     if flags & libc::MCL_CURRENT == 0 || flags & libc::MCL_ONFAULT != 0 {
         return;
     }
-    apart(&|workers| {
+    on_helper_thread(&|workers| {
         let mut parts = large::parts(&(0..usize::MAX), MAX_MAPPINGS)?;
         parts.retain(|part| part.bytes() >= SMALL_BYTES && can_be_populated(part));
         if !large::is_worth_it(&parts) {

@@ -4,7 +4,7 @@
 //! The kernel's mmap(2) populates what it has mapped whether that succeeds or not, so that it can be
 //! mapped first, without `MAP_POPULATE` or `MAP_LOCKED`, and populated then.
 
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::large;
 use crate::pooled::{self, Pooled};
 use crate::settings::{self, Huge};
@@ -159,12 +159,12 @@ unsafe fn lock_on_fault(at: *mut c_void, bytes: usize) -> bool {
 fn populate(at: *mut c_void, request: &Request, wanted: Wanted) {
     let Some(addresses) = kernel::pages(at, request.bytes) else { return };
     if wanted.huge {
-        let _ = mw_sys::want_huge_pages(addresses.clone());
+        let _ = mw_sys::advise_huge_pages(addresses.clone());
     }
     if !(wanted.populate || wanted.locked || wanted.prefault) {
         return;
     }
-    let done = apart(&|workers| in_parallel(workers, &addresses));
+    let done = on_helper_thread(&|workers| in_parallel(workers, &addresses));
     if done.is_none() && wanted.populate {
         // As the kernel populates what it maps, whatever comes of it.
         let _ = mw_sys::populate_existing(addresses, request.fault(), None);
@@ -189,7 +189,7 @@ pub(crate) fn attached(id: c_int, at: *mut c_void) {
         return;
     };
     let Some(addresses) = kernel::pages(at, bytes) else { return };
-    let done = apart(&|workers| in_parallel(workers, &addresses));
+    let done = on_helper_thread(&|workers| in_parallel(workers, &addresses));
     if done.is_some() && settings::lock() {
         // SAFETY: locking changes no content (mlock(2)).
         #[allow(unsafe_code, reason = "a system call")]

@@ -18,7 +18,7 @@
 //! - **Addresses that the program fixes** (`MAP_FIXED`) and protections other than to read and write
 //!   are the kernel's matter.
 
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::map::Request;
 use crate::settings::{self, Pool};
 use crate::stats::{self, Call};
@@ -118,7 +118,7 @@ pub(crate) fn map(request: &Request) -> Pooled {
     let wants = request.flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0;
     let at_once = wants || settings::prefault();
     let asked = Asked::new(request.bytes, request.flags, libc::MAP_HUGETLB);
-    let why = match apart(&|workers| Some(take(workers, pool, asked, at_once))) {
+    let why = match on_helper_thread(&|workers| Some(take(workers, pool, asked, at_once))) {
         Some(Ok(at)) => return Pooled::Mapped(kernel::pointer(at)),
         Some(Err(why)) => why,
         None => Why::alone(),

@@ -1,6 +1,6 @@
 //! munmap(2), shmdt(2) and madvise(2): what is given back, or populated, in parallel.
 
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::kernel;
 use crate::large::{self, MAX_PARTS};
 use crate::own_locks;
@@ -42,7 +42,7 @@ pub(crate) unsafe fn unmap(at: *mut c_void, bytes: usize) -> Option<c_int> {
     if addresses.start != at.addr() || !is_resident(&addresses) {
         return None;
     }
-    apart(&|workers| unmap_in_parallel(workers, &addresses))
+    on_helper_thread(&|workers| unmap_in_parallel(workers, &addresses))
 }
 
 fn unmap_in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<c_int> {
@@ -119,12 +119,16 @@ fn move_away(addresses: &Range<usize>, region: Region) -> Option<Away> {
 pub(crate) unsafe fn advise(at: *mut c_void, bytes: usize, advice: c_int) -> Option<c_int> {
     let addresses = kernel::pages(at, bytes).filter(|range| range.start == at.addr())?;
     match advice {
-        libc::MADV_POPULATE_READ => apart(&|workers| populate(workers, &addresses, Fault::Read)),
-        libc::MADV_POPULATE_WRITE => apart(&|workers| populate(workers, &addresses, Fault::Write)),
+        libc::MADV_POPULATE_READ => {
+            on_helper_thread(&|workers| populate(workers, &addresses, Fault::Read))
+        }
+        libc::MADV_POPULATE_WRITE => {
+            on_helper_thread(&|workers| populate(workers, &addresses, Fault::Write))
+        }
         libc::MADV_DONTNEED => {
             let _errno = kernel::Errno::kept();
             if is_resident(&addresses) {
-                apart(&|workers| discard(workers, &addresses));
+                on_helper_thread(&|workers| discard(workers, &addresses));
             }
             None
         }
@@ -180,7 +184,7 @@ pub(crate) fn before_detaching(at: *const c_void) {
     let _errno = kernel::Errno::kept();
     let (least, at) = (kernel::pages(at, settings::release_threshold()), at.addr());
     if least.is_some_and(|least| least.start == at && is_resident(&least)) {
-        apart(&|workers| empty_segment(workers, at));
+        on_helper_thread(&|workers| empty_segment(workers, at));
     }
 }
 

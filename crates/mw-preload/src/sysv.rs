@@ -17,7 +17,7 @@
 //!   does not serve it, it is removed, and the kernel's own call makes another.
 //! - **Who attaches it must run with the pool too.** Without, there is the kernel's memory: zeros.
 
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::kernel;
 use crate::lock::is_future_locked;
 use crate::pooled::{self, Asked, Why, mapped};
@@ -109,7 +109,8 @@ fn made(key: key_t, bytes: usize, flags: c_int, pool: Pool) -> Option<Result<c_i
     // It is there, or may not be.
     let segment = u32::try_from(id).ok()?;
     let asked = Asked::new(bytes, flags & HUGE, libc::SHM_HUGETLB).whole();
-    let tied = apart(&|_| Some(tie(segment, pool, asked))).unwrap_or_else(|| Err(Why::alone()));
+    let tied =
+        on_helper_thread(&|_| Some(tie(segment, pool, asked))).unwrap_or_else(|| Err(Why::alone()));
     if tied.is_err() {
         kernel_control(id, libc::IPC_RMID, null_mut());
     }
@@ -138,7 +139,7 @@ pub(crate) fn attach(id: c_int, at: *const c_void, flags: c_int) -> Option<*mut 
         anchor: anchor.at,
         read_only,
     };
-    let why = match apart(&|workers| Some(overlay(workers, pool, wanted))) {
+    let why = match on_helper_thread(&|workers| Some(overlay(workers, pool, wanted))) {
         Some(Ok(at)) => {
             let page = mw_sys::page_bytes();
             unmap(&(anchor.at + page..anchor.at + wanted.bytes.next_multiple_of(page)));
@@ -273,7 +274,7 @@ pub(crate) fn detach(at: *const c_void) -> Option<c_int> {
     let _errno = kernel::Errno::kept();
     let [bytes, anchor, known] =
         [&attached.bytes, &attached.anchor, &attached.inode].map(|of| of.load(Ordering::Relaxed));
-    let is_there = apart(&|_| Some(inode(at) == known)).unwrap_or(true);
+    let is_there = on_helper_thread(&|_| Some(inode(at) == known)).unwrap_or(true);
     if is_there {
         unmap(&(at..at + bytes));
     }

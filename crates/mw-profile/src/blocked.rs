@@ -2,7 +2,7 @@
 
 use crate::process::{Stat, TaskFiles, Text, next_batch, numbers};
 use mw_model::{BlockedTask, Missing};
-use mw_sys::ASIDE_TASK;
+use mw_sys::HELPER_THREAD_NAME;
 use std::collections::HashMap;
 use std::fs::ReadDir;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ impl Blocked {
         while threads < MAX_THREADS && Instant::now() < deadline {
             let more = next_batch(&mut processes, &mut batch);
             let questions: Vec<_> = batch.iter().map(|pid| (*pid, deadline)).collect();
-            for found in files.blocked.ask(&questions).into_iter().flatten() {
+            for found in files.blocked.run(&questions).into_iter().flatten() {
                 threads += found.threads;
                 self.hidden |= found.hidden;
                 found.blocked.into_iter().for_each(|key| self.count(key));
@@ -126,7 +126,7 @@ impl Found {
     fn thread(&mut self, pid: u32, tid: u32, text: &mut Text) -> Option<Stat> {
         self.threads += 1;
         let stat = Stat::parse(text.read(&format!("/proc/{pid}/task/{tid}/stat"))?)?;
-        if matches!(stat.state, 'D' | 'T' | 't') && stat.comm != ASIDE_TASK {
+        if matches!(stat.state, 'D' | 'T' | 't') && stat.comm != HELPER_THREAD_NAME {
             let stack = text.read(&format!("/proc/{pid}/task/{tid}/stack"));
             self.hidden |= stack.is_none();
             let stack = stack.map(functions).unwrap_or_default();

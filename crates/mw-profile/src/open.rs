@@ -3,7 +3,7 @@
 use crate::points::{Decoder, FLOOD, Point, WAITS};
 use crate::tracepoint::Format;
 use mw_model::Missing;
-use mw_sys::{Attr, Event, Every, Ring, Source};
+use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -38,20 +38,20 @@ pub(crate) enum Origin {
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub(crate) cpus: u32,
-    pub(crate) baseline: Vec<Event>,
-    pub(crate) stall: Vec<Event>,
+    pub(crate) baseline: Vec<PerfEvent>,
+    pub(crate) stall: Vec<PerfEvent>,
     /// Major faults, and tasks' new names; each owns the ring that its processor's tracepoints record into.
-    pub(crate) faults: Vec<Event>,
+    pub(crate) faults: Vec<PerfEvent>,
     /// Tracepoints of waits.
-    pub(crate) waits: Vec<Event>,
-    pub(crate) flood: Vec<Event>,
+    pub(crate) waits: Vec<PerfEvent>,
+    pub(crate) flood: Vec<PerfEvent>,
 }
 
 /// Where the records are, and what they mean.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
-    pub(crate) stacks: Vec<Ring>,
-    pub(crate) points: Vec<Ring>,
+    pub(crate) stacks: Vec<PerfRing>,
+    pub(crate) points: Vec<PerfRing>,
     /// By the id of the event.
     pub(crate) origins: HashMap<u64, Origin>,
 }
@@ -65,7 +65,7 @@ enum List {
 }
 
 impl Opened {
-    fn list(&mut self, list: List) -> &mut Vec<Event> {
+    fn list(&mut self, list: List) -> &mut Vec<PerfEvent> {
         match list {
             List::Faults => &mut self.faults,
             List::Waits => &mut self.waits,
@@ -128,9 +128,9 @@ fn open_stacks(
     rates: Rates,
 ) -> Result<(), Missing> {
     let bytes = ring_bytes(cpus.len(), RINGS_BYTES / 3 * 2, MAX_STACK_RING_BYTES);
-    let clock = |hz| Attr {
-        source: Source::CpuClock,
-        every: Every::Hz(hz),
+    let clock = |hz| PerfAttr {
+        source: PerfSource::CpuClock,
+        period: SamplePeriod::Hz(hz),
         stack_frames: Some(STACK_FRAMES),
         fields: false,
         names: false,
@@ -138,9 +138,9 @@ fn open_stacks(
     };
     let refused = |error: io::Error| refused("kernel stacks", &error);
     for cpu in cpus {
-        let baseline = Event::open(&clock(rates.baseline_hz), *cpu).map_err(refused)?;
-        let ring = Ring::map(&baseline, bytes).map_err(refused)?;
-        let stall = Event::open(&clock(rates.stall_hz), *cpu).map_err(refused)?;
+        let baseline = PerfEvent::open(&clock(rates.baseline_hz), *cpu).map_err(refused)?;
+        let ring = PerfRing::map(&baseline, bytes).map_err(refused)?;
+        let stall = PerfEvent::open(&clock(rates.stall_hz), *cpu).map_err(refused)?;
         stall.record_into(&baseline).map_err(refused)?;
         rings.origins.insert(baseline.id(), Origin::Baseline);
         rings.origins.insert(stall.id(), Origin::Stall);
@@ -159,7 +159,7 @@ fn wake_bytes(ring_bytes: usize) -> u32 {
 
 /// An event to open on every processor.
 struct Wanted {
-    source: Source,
+    source: PerfSource,
     period: u64,
     origin: Origin,
     list: List,
@@ -174,11 +174,11 @@ fn open_points(
     let bytes = ring_bytes(cpus.len(), RINGS_BYTES / 3, MAX_POINT_RING_BYTES);
     for cpu in cpus {
         for wanted in &wanted {
-            let attr = Attr {
+            let attr = PerfAttr {
                 source: wanted.source,
-                every: Every::Occurrences(wanted.period),
+                period: SamplePeriod::Occurrences(wanted.period),
                 stack_frames: None,
-                fields: matches!(wanted.source, Source::Tracepoint(_)),
+                fields: matches!(wanted.source, PerfSource::Tracepoint(_)),
                 names: wanted.list == List::Faults,
                 wake_bytes: wake_bytes(bytes),
             };
@@ -196,22 +196,22 @@ fn open_points(
 /// Opens an event that records into the ring of `owner`, or into one of its own where there is
 /// none yet.
 fn open_into(
-    attr: &Attr,
+    attr: &PerfAttr,
     cpu: u32,
-    owner: Option<&Event>,
+    owner: Option<&PerfEvent>,
     bytes: usize,
-) -> io::Result<(Event, Option<Ring>)> {
-    let event = Event::open(attr, cpu)?;
+) -> io::Result<(PerfEvent, Option<PerfRing>)> {
+    let event = PerfEvent::open(attr, cpu)?;
     match owner {
         Some(owner) => event.record_into(owner).map(|()| (event, None)),
-        None => Ring::map(&event, bytes).map(|ring| (event, Some(ring))),
+        None => PerfRing::map(&event, bytes).map(|ring| (event, Some(ring))),
     }
 }
 
 /// Major faults, and the tracepoints that this kernel has.
 fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
     let mut wanted = vec![Wanted {
-        source: Source::MajorFaults,
+        source: PerfSource::MajorFaults,
         period: 1,
         origin: Origin::MajorFault,
         list: List::Faults,
@@ -230,7 +230,7 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
         };
         match format(&tracefs, point) {
             Ok(format) => wanted.push(Wanted {
-                source: Source::Tracepoint(format.id),
+                source: PerfSource::Tracepoint(format.id),
                 period,
                 origin: Origin::Point(Decoder::new(point, &format)),
                 list,

@@ -7,7 +7,7 @@
 
 use crate::process::unanswered;
 use mw_model::Missing;
-use mw_sys::Aside;
+use mw_sys::HelperThread;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -42,13 +42,13 @@ struct Known {
 pub(crate) struct Paths {
     known: HashMap<File, Known>,
     wanted: VecDeque<(u32, File)>,
-    finder: io::Result<Aside<File, Option<String>>>,
+    finder: io::Result<HelperThread<File, Option<String>>>,
 }
 
 impl Default for Paths {
     fn default() -> Self {
         let find = |pid, file: &File| opened(pid, *file).or_else(|| mapped(pid, *file));
-        let finder = Aside::new(PATIENCE, find);
+        let finder = HelperThread::new(PATIENCE, find);
         Self { known: HashMap::new(), wanted: VecDeque::new(), finder }
     }
 }
@@ -73,7 +73,7 @@ impl Paths {
             return;
         }
         let questions: Vec<_> = self.wanted.drain(..looks).collect();
-        for ((_, file), path) in questions.iter().zip(finder.ask(&questions)) {
+        for ((_, file), path) in questions.iter().zip(finder.run(&questions)) {
             if self.known.len() >= MAX_FILES {
                 self.known.clear();
             }
@@ -95,7 +95,7 @@ impl Paths {
     pub(crate) fn missing(&self) -> Option<Missing> {
         const WHAT: &str = "/proc/PID/fdinfo and maps";
         match &self.finder {
-            Ok(finder) => unanswered(WHAT, finder.stuck()),
+            Ok(finder) => unanswered(WHAT, finder.blocked()),
             Err(error) => Some(Missing::failed(WHAT, error.to_string())),
         }
     }

@@ -3,7 +3,7 @@
 use crate::blocked::{self, Found};
 use crate::tasks::{self, Seen};
 use mw_model::Missing;
-use mw_sys::Aside;
+use mw_sys::HelperThread;
 use std::fs::{File, ReadDir};
 use std::io;
 use std::io::Read;
@@ -70,11 +70,11 @@ impl Text {
 }
 
 /// Reads what /proc says of processes, on threads apart: each of its files may wait for a lock of its
-/// process ([`mw_sys::Aside`]).
+/// process ([`mw_sys::HelperThread`]).
 #[derive(Debug)]
 pub struct TaskFiles {
-    pub(crate) uses: Aside<(), Option<Seen>>,
-    pub(crate) blocked: Aside<Instant, Found>,
+    pub(crate) uses: HelperThread<(), Option<Seen>>,
+    pub(crate) blocked: HelperThread<Instant, Found>,
 }
 
 /// Longer than a process takes on a machine that is short of memory.
@@ -91,14 +91,14 @@ impl TaskFiles {
     pub fn start() -> io::Result<Self> {
         let blocked = |pid, deadline: &Instant| blocked::look(pid, *deadline);
         Ok(Self {
-            uses: Aside::new(PATIENCE, |pid, ()| tasks::look(pid))?,
-            blocked: Aside::new(PATIENCE, blocked)?,
+            uses: HelperThread::new(PATIENCE, |pid, ()| tasks::look(pid))?,
+            blocked: HelperThread::new(PATIENCE, blocked)?,
         })
     }
 
     /// The processes that nothing is said of.
     pub fn missing(&self) -> Option<Missing> {
-        let stuck = [self.uses.stuck(), self.blocked.stuck()].concat();
+        let stuck = [self.uses.blocked(), self.blocked.blocked()].concat();
         unanswered("/proc/PID", stuck)
     }
 }

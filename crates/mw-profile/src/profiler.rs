@@ -7,7 +7,7 @@ use crate::reader::{Reader, Seen};
 use crate::symbols::{Symbols, visible};
 use crate::table::{Span, Table};
 use mw_model::{FloodShare, KernelWait, Missing, Profile};
-use mw_sys::{Event, join_within};
+use mw_sys::{PerfEvent, join_within};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -255,7 +255,7 @@ impl Shared {
     /// Sleeps until a round is due, a ring is half full or somebody calls.
     fn sleep(&self) {
         let round = if self.stalled_ns.load(Ordering::Acquire) == 0 { CALM } else { BUSY };
-        let rings = self.opened.baseline.iter().chain(&self.opened.faults).map(Event::as_fd);
+        let rings = self.opened.baseline.iter().chain(&self.opened.faults).map(PerfEvent::as_fd);
         let wake = self.wake.as_ref().map(AsFd::as_fd);
         let mut fds: Vec<_> =
             rings.chain(wake).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -307,7 +307,7 @@ impl Shared {
     }
 }
 
-fn enable(events: &[Event]) {
+fn enable(events: &[PerfEvent]) {
     for event in events {
         // An event that is there can be enabled.
         let _ = event.enable();

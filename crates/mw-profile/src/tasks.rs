@@ -53,7 +53,7 @@ impl Tasks {
             }
             more = next_batch(&mut left, &mut batch);
             let questions: Vec<_> = batch.iter().map(|pid| (*pid, ())).collect();
-            let seen = batch.iter().zip(files.uses.ask(&questions));
+            let seen = batch.iter().zip(files.uses.run(&questions));
             self.seen.extend(seen.filter_map(|(pid, seen)| Some((*pid, seen.flatten()?))));
         }
         self.complete |= !more;

@@ -10,7 +10,7 @@ use crate::plan::{Lock, Plan};
 use crate::progress::{Phase, Progress};
 use crate::segment_kind::{Kind, Page};
 use crate::worker_group::{Stopped, WorkerGroup};
-use mw_sys::{Huge, Region};
+use mw_sys::{Region, ThpAdvice};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -91,9 +91,9 @@ impl Segment {
 
     fn place(&self) -> Result<(), Error> {
         let chosen = match self.plan.page {
-            Page::Thp => self.region.choose(Huge::Wanted),
+            Page::Thp => self.region.advise_thp(ThpAdvice::Enable),
             // A kernel without transparent huge pages has nothing to decline.
-            Page::Base => self.region.choose(Huge::Declined).or(Ok(())),
+            Page::Base => self.region.advise_thp(ThpAdvice::Disable).or(Ok(())),
             Page::Huge2M | Page::Huge1G | Page::Auto => Ok(()),
         };
         chosen.map_err(Error::system("madvise"))?;

@@ -1,6 +1,6 @@
 //! Private anonymous memory in one call: a [`Region`] that is mapped throughout.
 
-use crate::region::{Huge, Region};
+use crate::region::{Region, ThpAdvice};
 use rustix::io::Errno;
 use std::io;
 
@@ -38,9 +38,9 @@ impl Region {
         region.map_anonymous(0..bytes, matches!(pages, Pages::Hugetlb(_)))?;
         match pages {
             Pages::Hugetlb(_) => {}
-            Pages::Transparent(_) => region.choose(Huge::Wanted)?,
+            Pages::Transparent(_) => region.advise_thp(ThpAdvice::Enable)?,
             // A kernel without transparent huge pages has nothing to decline.
-            Pages::Base => region.choose(Huge::Declined).or_else(|error| {
+            Pages::Base => region.advise_thp(ThpAdvice::Disable).or_else(|error| {
                 let none = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
                 if none { Ok(()) } else { Err(error) }
             })?,

@@ -40,22 +40,22 @@ struct Start<'a> {
     alive: AtomicU32,
 }
 
-/// Makes up to `wanted` - 1 threads, as many as can be had; each runs `helper` with its number from
+/// Makes up to `wanted` - 1 threads, as many as can be had; each runs `worker` with its number from
 /// 1 on and how many there are, while this thread runs `own` with how many there are. Returns when
 /// all have ended. All signals are blocked in the threads.
 ///
 /// # Safety
-/// The threads have this thread's thread-local storage. `helper` and `own` must therefore do
+/// The threads have this thread's thread-local storage. `worker` and `own` must therefore do
 /// nothing that keeps state there which another of them could see half changed: system calls
 /// whose `errno` is not looked at are fine, as is a library call that one of them makes while no
-/// other makes any. A panic in `helper` ends the process.
+/// other makes any. A panic in `worker` ends the process.
 #[allow(unsafe_code, reason = "what the closures do cannot be checked here")]
-pub unsafe fn run_bare_threads(wanted: usize, helper: &Body<'_>, own: &mut dyn FnMut(usize)) {
+pub unsafe fn run_bare_threads(wanted: usize, worker: &Body<'_>, own: &mut dyn FnMut(usize)) {
     let wanted = wanted.clamp(1, MAX_THREADS);
     let gate = AtomicU32::new(0);
     let starts: [Start<'_>; MAX_THREADS] = std::array::from_fn(|number| Start {
         number,
-        body: helper,
+        body: worker,
         gate: &gate,
         alive: AtomicU32::new(0),
     });
@@ -203,7 +203,7 @@ extern "C" fn enter(start: *const Start<'_>) {
     // there are shared references alone.
     #[allow(unsafe_code, reason = "what clone(2) was given")]
     let start = unsafe { &*start };
-    let _ = rustix::thread::set_name(c"mw-helper");
+    let _ = rustix::thread::set_name(c"mw-worker");
     let mut workers = start.gate.load(Ordering::Acquire);
     while workers == 0 {
         let _ = futex::wait(start.gate, futex::Flags::PRIVATE, 0, None);
@@ -235,11 +235,11 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    fn run(wanted: usize, helper: &Body<'_>, own: &mut dyn FnMut(usize)) {
+    fn run(wanted: usize, worker: &Body<'_>, own: &mut dyn FnMut(usize)) {
         // SAFETY: the closures below touch atomics alone.
         #[allow(unsafe_code, reason = "what is tested")]
         unsafe {
-            run_bare_threads(wanted, helper, own);
+            run_bare_threads(wanted, worker, own);
         }
     }
 

@@ -59,7 +59,7 @@ pub fn populate_existing(
 ///
 /// # Errors
 /// madvise(2)'s: `EINVAL` on a kernel without them or for a mapping that cannot have them.
-pub fn want_huge_pages(addresses: Range<usize>) -> io::Result<()> {
+pub fn advise_huge_pages(addresses: Range<usize>) -> io::Result<()> {
     advise(addresses, Advice::LinuxHugepage)
 }
 
@@ -86,7 +86,7 @@ mod tests {
         assert!(can_populate());
         let region = Region::anonymous(8 * MIB, Pages::Transparent(2 * MIB)).unwrap();
         let start = region.as_ptr().as_ptr().expose_provenance();
-        want_huge_pages(start..start + 8 * MIB).unwrap();
+        advise_huge_pages(start..start + 8 * MIB).unwrap();
         let (odd, end) = (start + 4096, start + 8 * MIB);
         populate_existing(odd..end, Fault::Write, Some(2 * MIB)).unwrap();
         assert_eq!(region.absent_bytes(4096..8 * MIB).unwrap(), 0);

@@ -10,14 +10,14 @@
 //!   whoever turns that into references answers for them.
 
 mod anonymous;
-mod aside;
 mod bare_threads;
-mod child;
 mod direct;
 mod direct_file;
 mod existing;
-mod heap;
-mod lease;
+mod file_lease;
+mod helper_thread;
+mod interrupt_timer;
+mod malloc;
 mod mappings;
 mod pagemap;
 mod peer;
@@ -28,6 +28,7 @@ mod populate;
 mod privilege;
 mod realtime;
 mod region;
+mod resource_usage;
 mod scratch;
 mod service;
 mod signals;
@@ -35,22 +36,21 @@ mod sysv;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod touch;
-mod wakeups;
 mod zero;
 
 pub use anonymous::Pages;
-pub use aside::{ASIDE_TASK, Aside, join_within};
 pub use bare_threads::run_bare_threads;
-pub use child::{Usage, wait_with_usage};
 pub use direct::system_call;
 pub use direct_file::{DirectFile, read_file};
-pub use existing::{Fault, can_populate, populate_existing, want_huge_pages};
-pub use heap::give_freed_memory_back;
-pub use lease::is_only_open;
+pub use existing::{Fault, advise_huge_pages, can_populate, populate_existing};
+pub use file_lease::is_only_open;
+pub use helper_thread::{HELPER_THREAD_NAME, HelperThread, join_within};
+pub use interrupt_timer::InterruptTimer;
+pub use malloc::return_freed_memory_to_kernel;
 pub use mappings::{Mapping, mapping_from};
 pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
-pub use perf::{Attr, Event, Every, Source};
-pub use perf_ring::Ring;
+pub use perf::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
+pub use perf_ring::PerfRing;
 pub use policy::{
     AffinityGuard, PolicyGuard, RangePolicy, bind_thread_to_node, pin_thread_to_cpus,
 };
@@ -58,10 +58,10 @@ pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
     set_memlock_limit_bytes, thread_time, under_hypervisor,
 };
-pub use realtime::run_before_ordinary_threads;
-pub use region::{Huge, Region};
+pub use realtime::set_sched_fifo;
+pub use region::{Region, ThpAdvice};
+pub use resource_usage::{ResourceUsage, wait_with_usage};
 pub use scratch::{Scratch, huge_page_bytes};
 pub use service::passed_descriptors;
-pub use signals::{HandlersHeld, SignalsBlocked, is_asked_to_end};
+pub use signals::{SignalHandlersBlocked, SignalsBlocked, is_termination_requested};
 pub use sysv::{SysvSegment, SysvState};
-pub use wakeups::Wakeups;

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum PerfSource {
     /// The processor's clock, idle time included.
     CpuClock,
     /// Faults that had to wait for a device.
@@ -21,10 +21,10 @@ pub enum Source {
 
 /// When an event leaves a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Every {
+pub enum SamplePeriod {
     /// So many times a second.
     Hz(u32),
-    /// Every so many occurrences.
+    /// SamplePeriod so many occurrences.
     Occurrences(u64),
 }
 
@@ -33,11 +33,11 @@ pub enum Every {
 /// Records hold, in this order: the event's id, the task, the time (`CLOCK_MONOTONIC`), then the
 /// stack or the tracepoint's fields where they were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attr {
+pub struct PerfAttr {
     /// What it counts.
-    pub source: Source,
+    pub source: PerfSource,
     /// When it leaves a record.
-    pub every: Every,
+    pub period: SamplePeriod,
     /// Records the kernel's stack, of at most so many frames; only what happens in the kernel is
     /// counted then.
     pub stack_frames: Option<u16>,
@@ -49,21 +49,23 @@ pub struct Attr {
     pub wake_bytes: u32,
 }
 
-impl Attr {
+impl PerfAttr {
     fn raw(&self) -> io::Result<bindings::perf_event_attr> {
         let (kind, config) = match self.source {
-            Source::CpuClock => (bindings::PERF_TYPE_SOFTWARE, bindings::PERF_COUNT_SW_CPU_CLOCK),
-            Source::MajorFaults => {
+            PerfSource::CpuClock => {
+                (bindings::PERF_TYPE_SOFTWARE, bindings::PERF_COUNT_SW_CPU_CLOCK)
+            }
+            PerfSource::MajorFaults => {
                 (bindings::PERF_TYPE_SOFTWARE, bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ)
             }
-            Source::Tracepoint(_) => (bindings::PERF_TYPE_TRACEPOINT, 0),
+            PerfSource::Tracepoint(_) => (bindings::PERF_TYPE_TRACEPOINT, 0),
         };
         let mut raw = bindings::perf_event_attr {
             type_: kind,
             size: u32::try_from(size_of::<bindings::perf_event_attr>())
                 .map_err(io::Error::other)?,
             config: match self.source {
-                Source::Tracepoint(id) => id,
+                PerfSource::Tracepoint(id) => id,
                 _ => u64::from(config),
             },
             sample_type: self.sample_type(),
@@ -71,12 +73,12 @@ impl Attr {
             sample_max_stack: self.stack_frames.unwrap_or(0),
             ..bindings::perf_event_attr::default()
         };
-        match self.every {
-            Every::Hz(hz) => {
+        match self.period {
+            SamplePeriod::Hz(hz) => {
                 raw.set_freq(1);
                 raw.__bindgen_anon_1.sample_freq = u64::from(hz);
             }
-            Every::Occurrences(period) => raw.__bindgen_anon_1.sample_period = period,
+            SamplePeriod::Occurrences(period) => raw.__bindgen_anon_1.sample_period = period,
         }
         raw.__bindgen_anon_2.wakeup_watermark = self.wake_bytes;
         raw.set_watermark(1);
@@ -104,19 +106,19 @@ impl Attr {
 
 /// An event on one processor, off until it is enabled.
 #[derive(Debug)]
-pub struct Event {
+pub struct PerfEvent {
     fd: OwnedFd,
     id: u64,
 }
 
-impl Event {
+impl PerfEvent {
     /// Opens an event on processor `cpu`, disabled.
     ///
     /// # Errors
     /// perf_event_open(2)'s: `EACCES` and `EPERM` without the privilege (`CAP_PERFMON`, or
     /// `kernel.perf_event_paranoid` below 0), `EMFILE` beyond `RLIMIT_NOFILE`, `ENODEV` where the
     /// processor is offline, `ENOENT` for an unknown tracepoint.
-    pub fn open(attr: &Attr, cpu: u32) -> io::Result<Self> {
+    pub fn open(attr: &PerfAttr, cpu: u32) -> io::Result<Self> {
         let mut raw = attr.raw()?;
         let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
         let flags = libc::c_ulong::from(bindings::PERF_FLAG_FD_CLOEXEC);
@@ -172,7 +174,7 @@ impl Event {
     }
 }
 
-impl AsFd for Event {
+impl AsFd for PerfEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

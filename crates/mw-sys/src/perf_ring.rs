@@ -1,6 +1,6 @@
 //! The ring that the kernel writes an event's records to (perf_event_open(2), "MMAP layout").
 
-use crate::perf::Event;
+use crate::perf::PerfEvent;
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The kernel writes from the tail that we last set up to its head and never beyond: what lies
 /// between is ours until the tail is moved.
 #[derive(Debug)]
-pub struct Ring {
+pub struct PerfRing {
     page: NonNull<perf_event_mmap_page>,
     page_bytes: usize,
     data_bytes: usize,
@@ -20,15 +20,15 @@ pub struct Ring {
 
 // SAFETY: the mapping belongs to this value alone and is valid in every thread of the process.
 #[allow(unsafe_code, reason = "it holds a pointer to its own mapping")]
-unsafe impl Send for Ring {}
+unsafe impl Send for PerfRing {}
 
-impl Ring {
+impl PerfRing {
     /// Maps a ring of `bytes` for an event; those that record into it do so from then on.
     ///
     /// # Errors
     /// `InvalidInput` where `bytes` is no power of two of whole pages; mmap(2)'s: `EPERM` beyond
     /// `kernel.perf_event_mlock_kb` and the limit of locked memory.
-    pub fn map(event: &Event, bytes: usize) -> io::Result<Self> {
+    pub fn map(event: &PerfEvent, bytes: usize) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size();
         if !bytes.is_power_of_two() || bytes < page_bytes {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -102,7 +102,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for PerfRing {
     fn drop(&mut self) {
         let length = self.page_bytes + self.data_bytes;
         // SAFETY: exactly this mapping, which nothing refers to any more.
@@ -114,15 +114,15 @@ impl Drop for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::{Attr, Every, Source};
+    use crate::perf::{PerfAttr, PerfSource, SamplePeriod};
     use std::time::{Duration, Instant};
 
     const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
 
-    fn clock(hz: u32) -> Attr {
-        Attr {
-            source: Source::CpuClock,
-            every: Every::Hz(hz),
+    fn clock(hz: u32) -> PerfAttr {
+        PerfAttr {
+            source: PerfSource::CpuClock,
+            period: SamplePeriod::Hz(hz),
             stack_frames: Some(16),
             fields: false,
             names: false,
@@ -144,14 +144,14 @@ mod tests {
     /// The ring is filled and emptied many times over, so that records cross its end.
     #[test]
     fn records_are_whole_also_across_the_end() {
-        let event = match Event::open(&clock(4000), 0) {
+        let event = match PerfEvent::open(&clock(4000), 0) {
             Ok(event) => event,
             Err(error) => {
                 eprintln!("skipped: {error}: needs CAP_PERFMON");
                 return;
             }
         };
-        let mut ring = Ring::map(&event, 4096).unwrap();
+        let mut ring = PerfRing::map(&event, 4096).unwrap();
         event.enable().unwrap();
         let (mut bytes, mut total, since) = (Vec::new(), 0, Instant::now());
         while total < 5 * ring.capacity_bytes() && since.elapsed() < Duration::from_secs(20) {
@@ -174,11 +174,11 @@ mod tests {
     #[test]
     fn what_found_no_room_is_counted() {
         const LOST: u32 = perf_event_open_sys::bindings::PERF_RECORD_LOST;
-        let Ok(event) = Event::open(&clock(4000), 0) else {
+        let Ok(event) = PerfEvent::open(&clock(4000), 0) else {
             eprintln!("skipped: needs CAP_PERFMON");
             return;
         };
-        let mut ring = Ring::map(&event, 4096).unwrap();
+        let mut ring = PerfRing::map(&event, 4096).unwrap();
         event.enable().unwrap();
         let (since, mut found) = (Instant::now(), Vec::new());
         while !found.contains(&LOST) && since.elapsed() < Duration::from_secs(20) {
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn two_events_share_a_ring_and_are_told_apart() {
-        let Ok(owner) = Event::open(&clock(500), 0) else {
+        let Ok(owner) = PerfEvent::open(&clock(500), 0) else {
             eprintln!("skipped: needs CAP_PERFMON");
             return;
         };
-        let mut ring = Ring::map(&owner, 1 << 16).unwrap();
-        let guest = Event::open(&clock(500), 0).unwrap();
+        let mut ring = PerfRing::map(&owner, 1 << 16).unwrap();
+        let guest = PerfEvent::open(&clock(500), 0).unwrap();
         guest.record_into(&owner).unwrap();
         assert_ne!(owner.id(), guest.id());
         guest.enable().unwrap();
@@ -213,12 +213,12 @@ mod tests {
 
     #[test]
     fn a_ring_is_a_power_of_two_of_pages() {
-        let Ok(event) = Event::open(&clock(1), 0) else {
+        let Ok(event) = PerfEvent::open(&clock(1), 0) else {
             eprintln!("skipped: needs CAP_PERFMON");
             return;
         };
         for bytes in [0, 1024, 3 * 4096] {
-            assert!(Ring::map(&event, bytes).is_err(), "{bytes}");
+            assert!(PerfRing::map(&event, bytes).is_err(), "{bytes}");
         }
     }
 }

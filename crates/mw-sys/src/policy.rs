@@ -23,11 +23,11 @@ impl NodeMask {
     /// The kernel reads one bit less than it is told.
     const MAXNODE: c_ulong = MAX_NODES as c_ulong + 1;
 
-    fn of(node: u32) -> io::Result<Self> {
-        Self::of_all(&[node])
+    fn from_node(node: u32) -> io::Result<Self> {
+        Self::from_nodes(&[node])
     }
 
-    fn of_all(nodes: &[u32]) -> io::Result<Self> {
+    fn from_nodes(nodes: &[u32]) -> io::Result<Self> {
         let mut mask = Self::EMPTY;
         for node in nodes {
             let node = *node as usize;
@@ -53,7 +53,7 @@ pub struct PolicyGuard {
 /// # Errors
 /// `EINVAL` for a node that does not exist or that the cpuset excludes, `ENOSYS` without NUMA.
 pub fn bind_thread_to_node(node: u32) -> io::Result<PolicyGuard> {
-    let wanted = NodeMask::of(node)?;
+    let wanted = NodeMask::from_node(node)?;
     let mut guard =
         PolicyGuard { mode: 0, mask: NodeMask::EMPTY.0, _thread: std::marker::PhantomData };
     // SAFETY: `mode` and `mask` are writable and as large as MAXNODE says (get_mempolicy(2)).
@@ -115,7 +115,7 @@ pub(crate) fn place_range(
         RangePolicy::Bind(nodes) => (libc::MPOL_BIND, nodes),
         RangePolicy::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes),
     };
-    let mask = NodeMask::of_all(nodes)?;
+    let mask = NodeMask::from_nodes(nodes)?;
     // SAFETY: `mask` is readable and as long as MAXNODE says; the call changes where pages come
     // from and no content (mbind(2)), and a range that is not mapped is EFAULT.
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]

@@ -76,7 +76,7 @@ fn is_unknown(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Huge;
+    use crate::ThpAdvice;
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
     use std::os::fd::AsFd;
 
@@ -88,7 +88,7 @@ mod tests {
         let region = Region::reserve(4 * MIB, 4096, 2 * MIB).unwrap();
         region.map_anonymous(0..4 * MIB, false).unwrap();
         // Also where none is to be had.
-        region.choose(Huge::Declined).unwrap();
+        region.advise_thp(ThpAdvice::Disable).unwrap();
         region.populate_huge(0..4 * MIB, 2 * MIB).unwrap();
         // ENOTTY before kernel 6.7.
         if let Ok(bytes) = region.absent_bytes(0..4 * MIB) {

@@ -1,15 +1,14 @@
-//! Threads that must be punctual.
+//! Real-time scheduling.
 
 use std::io;
 
-/// Makes this thread run before every ordinary one (SCHED_FIFO, the lowest real-time priority), so
-/// that it is punctual while the machine is not. It must sleep most of the time. Threads that it
-/// makes are ordinary.
+/// Schedules this thread as SCHED_FIFO with the lowest real-time priority, so that it runs on time
+/// under CPU contention. It must sleep most of the time. Threads that it creates do not inherit this.
 ///
 /// # Errors
 /// sched_setscheduler(2)'s: `EPERM` without CAP_SYS_NICE, or in a cgroup without real-time budget.
 #[allow(unsafe_code, reason = "no safe wrapper of sched_setscheduler(2)")]
-pub fn run_before_ordinary_threads() -> io::Result<()> {
+pub fn set_sched_fifo() -> io::Result<()> {
     let lowest = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameter is live and only read; 0 is this thread (sched_setscheduler(2)).
@@ -22,13 +21,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_this_thread_alone_that_runs_before_others() {
+    fn only_this_thread_is_real_time() {
         let policy = || {
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             // Field 41, counted behind the name in brackets, which is field 2.
             stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().to_owned()
         };
-        let thread = std::thread::spawn(move || match run_before_ordinary_threads() {
+        let thread = std::thread::spawn(move || match set_sched_fifo() {
             Ok(()) => {
                 assert_eq!(policy(), "1");
                 assert_eq!(std::thread::spawn(policy).join().unwrap(), "0");

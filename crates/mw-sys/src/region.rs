@@ -15,11 +15,11 @@ const DONTNEED_LOCKED: i32 = 24;
 
 /// What a range is told of transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Huge {
-    /// Wanted (`MADV_HUGEPAGE`).
-    Wanted,
-    /// Declined (`MADV_NOHUGEPAGE`).
-    Declined,
+pub enum ThpAdvice {
+    /// `MADV_HUGEPAGE`.
+    Enable,
+    /// `MADV_NOHUGEPAGE`.
+    Disable,
 }
 
 /// A range of addresses, unmapped when it is dropped with all that is mapped in it.
@@ -142,10 +142,10 @@ impl Region {
     ///
     /// # Errors
     /// madvise(2)'s: `EINVAL` on a kernel without them.
-    pub fn choose(&self, huge: Huge) -> io::Result<()> {
-        let advice = match huge {
-            Huge::Wanted => Advice::LinuxHugepage,
-            Huge::Declined => Advice::LinuxNoHugepage,
+    pub fn advise_thp(&self, advice: ThpAdvice) -> io::Result<()> {
+        let advice = match advice {
+            ThpAdvice::Enable => Advice::LinuxHugepage,
+            ThpAdvice::Disable => Advice::LinuxNoHugepage,
         };
         self.advise(0..self.bytes, advice)
     }
@@ -323,12 +323,12 @@ mod tests {
         let _alone = crate::anonymous::tests::alone();
         let region = region(4);
         region.map_anonymous(0..4 * MIB, false).unwrap();
-        region.choose(Huge::Declined).unwrap();
+        region.advise_thp(ThpAdvice::Disable).unwrap();
         region.populate(0..2 * MIB).unwrap();
         // ENOTTY before kernel 6.7.
         if let Ok(bytes) = region.huge_bytes(0..4 * MIB) {
             assert_eq!(bytes, 0);
-            region.choose(Huge::Wanted).unwrap();
+            region.advise_thp(ThpAdvice::Enable).unwrap();
             region.populate(2 * MIB..4 * MIB).unwrap();
             assert!([0, 2 * MIB].contains(&region.huge_bytes(0..4 * MIB).unwrap()));
         }

@@ -23,8 +23,8 @@ impl Scratch {
     ///
     /// # Errors
     /// As [`Region::anonymous`].
-    pub fn base(bytes: usize) -> io::Result<Self> {
-        Ok(Self::of(Region::anonymous(bytes, Pages::Base)?))
+    pub fn with_base_pages(bytes: usize) -> io::Result<Self> {
+        Ok(Self::new(Region::anonymous(bytes, Pages::Base)?))
     }
 
     /// Maps `bytes` at a multiple of `bytes`, a power of two, and says nothing of huge pages: they
@@ -32,13 +32,13 @@ impl Scratch {
     ///
     /// # Errors
     /// As [`Region::reserve`].
-    pub fn undecided(bytes: usize) -> io::Result<Self> {
+    pub fn with_default_pages(bytes: usize) -> io::Result<Self> {
         let region = Region::reserve(bytes, rustix::param::page_size(), bytes)?;
         region.map_anonymous(0..bytes, false)?;
-        Ok(Self::of(region))
+        Ok(Self::new(region))
     }
 
-    fn of(region: Region) -> Self {
+    fn new(region: Region) -> Self {
         Self { region, page_bytes: rustix::param::page_size() }
     }
 
@@ -70,7 +70,7 @@ impl Scratch {
     ///
     /// # Errors
     /// As [`Region::discard`].
-    pub fn give_back(&mut self) -> io::Result<()> {
+    pub fn discard(&mut self) -> io::Result<()> {
         self.region.discard(0..self.region.bytes())
     }
 }
@@ -93,13 +93,13 @@ mod tests {
     #[test]
     fn pages_are_fresh_every_time() {
         let _alone = crate::anonymous::tests::alone();
-        let mut scratch = Scratch::base(MIB).unwrap();
+        let mut scratch = Scratch::with_base_pages(MIB).unwrap();
         for _ in 0..3 {
             scratch.touch(0..MIB).unwrap();
             // ENOTTY before kernel 6.7.
             if let Ok(absent) = scratch.region.absent_bytes(0..MIB) {
                 assert_eq!(absent, 0);
-                scratch.give_back().unwrap();
+                scratch.discard().unwrap();
                 assert_eq!(scratch.region.absent_bytes(0..MIB).unwrap(), MIB);
             }
         }
@@ -107,12 +107,12 @@ mod tests {
 
     #[test]
     fn ranges_outside_are_refused() {
-        let mut scratch = Scratch::undecided(2 * MIB).unwrap();
+        let mut scratch = Scratch::with_default_pages(2 * MIB).unwrap();
         assert_eq!(scratch.bytes(), 2 * MIB);
         assert_eq!(scratch.region.as_ptr().as_ptr().align_offset(2 * MIB), 0);
         scratch.touch(2 * MIB - 4096..2 * MIB).unwrap();
         assert!(scratch.touch(0..4 * MIB).is_err());
         assert!(scratch.touch(1..4096).is_err());
-        assert!(Scratch::undecided(3 * MIB).is_err());
+        assert!(Scratch::with_default_pages(3 * MIB).is_err());
     }
 }

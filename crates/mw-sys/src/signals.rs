@@ -46,8 +46,8 @@ impl SignalsBlocked {
     /// Whether somebody has asked the program to end meanwhile; the signal is delivered when this is
     /// dropped.
     #[must_use]
-    pub fn is_asked_to_end(&self) -> bool {
-        is_asked_to_end()
+    pub fn is_termination_requested(&self) -> bool {
+        is_termination_requested()
     }
 }
 
@@ -56,7 +56,7 @@ impl SignalsBlocked {
 /// under nohup(1): they do not count.
 #[must_use]
 #[allow(unsafe_code, reason = "no safe wrapper of sigpending(2)")]
-pub fn is_asked_to_end() -> bool {
+pub fn is_termination_requested() -> bool {
     let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the pointer is to a live sigset_t, which the call writes (sigpending(2)).
     if unsafe { libc::sigpending(pending.as_mut_ptr()) } != 0 {
@@ -108,13 +108,13 @@ pub(crate) fn swap_signal_mask(mask: u64) -> u64 {
 /// handler waits, what would end or stop the program does so at once.
 #[derive(Debug)]
 #[must_use = "the signals are handled again when this is dropped"]
-pub struct HandlersHeld {
+pub struct SignalHandlersBlocked {
     before: u64,
     /// The mask belongs to the thread.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl HandlersHeld {
+impl SignalHandlersBlocked {
     /// Holds them. Allocates nothing and takes no lock.
     pub fn new() -> Self {
         let before = swap_signal_mask(ALL_SIGNALS);
@@ -125,13 +125,13 @@ impl HandlersHeld {
     }
 }
 
-impl Default for HandlersHeld {
+impl Default for SignalHandlersBlocked {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for HandlersHeld {
+impl Drop for SignalHandlersBlocked {
     fn drop(&mut self) {
         swap_signal_mask(self.before);
     }
@@ -171,7 +171,7 @@ mod tests {
         let before = blocked();
         let bit = |signal: i32| 1 << (signal - 1);
         // The Rust runtime ignores SIGPIPE, and handles SIGSEGV.
-        let held = HandlersHeld::new();
+        let held = SignalHandlersBlocked::new();
         assert_eq!(blocked() & bit(libc::SIGTERM), before & bit(libc::SIGTERM));
         assert_ne!(blocked() & bit(libc::SIGPIPE), 0);
         assert_ne!(blocked() & bit(libc::SIGSEGV), 0);
@@ -186,7 +186,7 @@ mod tests {
         let usr1 = 1 << (libc::SIGUSR1 - 1);
         assert_ne!(blocked() & usr1, 0);
         assert_ne!(std::thread::spawn(blocked).join().unwrap() & usr1, 0);
-        assert!(!guard.is_asked_to_end());
+        assert!(!guard.is_termination_requested());
         drop(guard);
         assert_eq!(blocked(), before);
     }

@@ -27,7 +27,7 @@ pub struct SysvState {
 
 impl SysvSegment {
     /// The segment of this number, whether there is one or not.
-    pub fn of(id: i32) -> Self {
+    pub fn from_id(id: i32) -> Self {
         Self { id }
     }
 
@@ -140,7 +140,7 @@ mod tests {
     fn a_segment_is_made_and_removed() {
         let segment = SysvSegment::create(0, 1 << 20, None).unwrap();
         assert_eq!(segment.attached().unwrap(), 0);
-        let seen = SysvSegment::of(segment.id()).look().unwrap();
+        let seen = SysvSegment::from_id(segment.id()).look().unwrap();
         assert_eq!((seen.creator, seen.mode & 0o777), (std::process::id(), 0o600));
         segment.remove().unwrap();
         assert!(segment.attached().is_err());

@@ -196,6 +196,6 @@ fn read(path: &Path) {
 }
 
 fn touch() {
-    let mut memory = Scratch::base(FRESH_BYTES).unwrap();
+    let mut memory = Scratch::with_base_pages(FRESH_BYTES).unwrap();
     memory.touch(0..FRESH_BYTES).unwrap();
 }

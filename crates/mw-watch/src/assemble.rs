@@ -6,7 +6,7 @@ use mw_model::{
     Table, TaskUse, Tick, Window,
 };
 use mw_profile::{Evidence, difference};
-use mw_sys::ASIDE_TASK;
+use mw_sys::HELPER_THREAD_NAME;
 
 /// What was gathered during a stall.
 #[derive(Debug, Default)]
@@ -36,7 +36,9 @@ pub(crate) fn incident(
     trigger.failure = failure.filter(|_| largest(&table, &failures, &during) > Some(0));
     let Gathered { mut evidence, flood, tasks, blocked, unseen } = gathered;
     for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
-        profile.stacks.retain(|stack| ![OWN_TASK, ASIDE_TASK].contains(&stack.task.as_str()));
+        profile
+            .stacks
+            .retain(|stack| ![OWN_TASK, HELPER_THREAD_NAME].contains(&stack.task.as_str()));
     }
     let difference = match (&evidence.baseline, &evidence.profile) {
         (Some(baseline), Some(profile)) => difference(baseline, profile),

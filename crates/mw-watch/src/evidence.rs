@@ -9,7 +9,7 @@ use crate::trigger::{Begun, Stalls};
 use mw_model::{BlockedTask, Host, Incident, Missing, Snapshot, TriggerKind};
 use mw_profile::{Blocked, TaskFiles, Tasks};
 use mw_record::Writer;
-use mw_sys::Aside;
+use mw_sys::HelperThread;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) struct Evidence {
     pub(crate) writer: Arc<Writer>,
     pub(crate) stalls: Arc<Stalls>,
     /// Looks at the whole machine: a mount or a device may not answer.
-    pub(crate) snapshot: Aside<(), Snapshot>,
+    pub(crate) snapshot: HelperThread<(), Snapshot>,
     pub(crate) files: TaskFiles,
     pub(crate) host: Host,
     /// What cannot be looked at on this machine.
@@ -151,7 +151,7 @@ impl Evidence {
     }
 
     fn explain(&mut self, incident: &mut Incident) {
-        let snapshot = self.snapshot.ask(&[(std::process::id(), ())]).pop().flatten();
+        let snapshot = self.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
         let snapshot = snapshot.unwrap_or_else(|| {
             incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
             Snapshot::default()

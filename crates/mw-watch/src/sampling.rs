@@ -93,7 +93,7 @@ impl Sampling {
     /// Looks until it is told to stop.
     pub(crate) fn run(mut self, pulse: &Pulse, stop: &AtomicBool) {
         // Without the privilege it is as punctual as others are; the gaps that it records tell.
-        let _ = mw_sys::run_before_ordinary_threads();
+        let _ = mw_sys::set_sched_fifo();
         let mut before = clock::monotonic();
         for turn in 1_u32.. {
             // After a standstill looks are not made up for.

@@ -108,7 +108,7 @@ pub(crate) fn run(
     stop: &AtomicBool,
 ) {
     // Without the privilege it is as punctual as others are.
-    let _ = mw_sys::run_before_ordinary_threads();
+    let _ = mw_sys::set_sched_fifo();
     let mut detector = Detector::new(looks.limits, looks.probers.len());
     let mut alarms = Alarms::of(looks, pressure);
     let mut probes = Vec::with_capacity(looks.probers.len());

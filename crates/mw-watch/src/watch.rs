@@ -14,7 +14,7 @@ use mw_collect::{Source, SourceError, capture};
 use mw_model::{Host, Incident, Missing, Trigger};
 use mw_profile::{Profiler, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
-use mw_sys::{Aside, join_within};
+use mw_sys::{HelperThread, join_within};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -173,7 +173,8 @@ impl Watch {
         let ring = sampling.ring();
         let (pulse, stop) = (Arc::clone(&self.pulse), Arc::clone(&self.stop));
         self.thread("mw-sample", move || sampling.run(&pulse, &stop))?;
-        let snapshot = Aside::new(SNAPSHOT_LIMIT, move |_, ()| mw_collect::snapshot(&source));
+        let snapshot =
+            HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| mw_collect::snapshot(&source));
         let evidence = Evidence {
             snapshot: snapshot.map_err(WatchError::Thread)?,
             files: TaskFiles::start().map_err(WatchError::Thread)?,

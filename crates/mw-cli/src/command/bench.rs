@@ -236,7 +236,7 @@ impl Run<'_> {
 
     /// Stops what is being made when somebody has asked the program to end.
     fn look(&self) {
-        if self.signals.is_asked_to_end() {
+        if self.signals.is_termination_requested() {
             self.cancel.cancel();
         }
     }
@@ -258,7 +258,7 @@ impl Run<'_> {
     fn step(&self, what: &str) -> Result<(), Failure> {
         self.bar.set_message(what.to_owned());
         self.bar.inc(1);
-        if self.signals.is_asked_to_end() {
+        if self.signals.is_termination_requested() {
             return Err(Failure::new(Exit::RolledBack, "interrupted; everything was given back"));
         }
         Ok(())

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     let chosen = choose(&before.findings, &named);
     let kernel = Kernel::live();
     let plan = Plan::of(&kernel, &chosen).map_err(|error| {
-        let exit = if error.is_privilege() { Exit::Refused } else { Exit::CouldNotLook };
+        let exit = if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotLook };
         Failure::new(exit, with_sudo(exit, args, &error))
     })?;
     if let Some(verdict) = before.unknown
@@ -153,7 +153,10 @@ fn carry_out(
                 "the changes are in force but not kept over a reboot: {cause}; \
                  'memwright undo' takes them back"
             );
-            Failure::new(if cause.is_privilege() { Exit::Refused } else { Exit::Findings }, line)
+            Failure::new(
+                if cause.is_privilege() { Exit::PermissionDenied } else { Exit::Findings },
+                line,
+            )
         })?;
     }
     Ok(())
@@ -206,12 +209,12 @@ pub(super) fn lock(state_dir: &Path) -> Result<Journal, JournalError> {
 }
 
 pub(super) fn journal_exit(error: &JournalError) -> Exit {
-    if error.is_privilege() { Exit::Refused } else { Exit::CouldNotLook }
+    if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotLook }
 }
 
 fn apply_failure(args: &FixArgs, error: &ApplyError) -> Failure {
     let exit = match error {
-        _ if error.is_privilege() => Exit::Refused,
+        _ if error.is_privilege() => Exit::PermissionDenied,
         ApplyError::NothingDone { .. } if matches!(error.cause(), Cause::Journal(_)) => {
             Exit::CouldNotLook
         }
@@ -222,7 +225,7 @@ fn apply_failure(args: &FixArgs, error: &ApplyError) -> Failure {
 
 /// A refusal with the command that would work.
 fn with_sudo(exit: Exit, args: &FixArgs, error: &dyn std::fmt::Display) -> String {
-    if exit != Exit::Refused {
+    if exit != Exit::PermissionDenied {
         return error.to_string();
     }
     let mut command = String::from("sudo memwright fix");

@@ -97,7 +97,7 @@ fn failed(path: impl AsRef<Path>, error: &std::io::Error) -> Failure {
     let path = path.as_ref().display();
     match error.kind() {
         ErrorKind::PermissionDenied => {
-            Failure::new(Exit::Refused, format!("{path}: {error}; run it as root"))
+            Failure::new(Exit::PermissionDenied, format!("{path}: {error}; run it as root"))
         }
         _ => Failure::new(Exit::CouldNotLook, format!("{path}: {error}")),
     }

@@ -50,7 +50,7 @@ fn interruptibly<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> R
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
-            if signals.is_asked_to_end() {
+            if signals.is_termination_requested() {
                 interrupt::interrupt();
             }
             std::thread::sleep(LOOK);

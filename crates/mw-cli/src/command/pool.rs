@@ -208,7 +208,7 @@ fn number(name: &str, file: &Path) -> Result<u32, String> {
 /// One line for people, and the exit code.
 pub(super) fn failure(error: Error) -> Failure {
     let exit = match &error {
-        Error::Refused(Refusal::Denied, _) => Exit::Refused,
+        Error::Refused(Refusal::Denied, _) => Exit::PermissionDenied,
         Error::Refused(Refusal::TooLarge | Refusal::Full | Refusal::Limit, _) => Exit::Findings,
         Error::Refused(Refusal::NoSuchPool | Refusal::Exists | Refusal::Invalid, _) => Exit::Usage,
         _ => Exit::CouldNotLook,

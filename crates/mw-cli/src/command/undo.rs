@@ -20,7 +20,7 @@ pub(crate) fn run(args: &UndoArgs, config: &Config) -> Result<Exit, Failure> {
         terminal::print(&text(&undone));
     }
     Ok(match () {
-        () if undone.iter().any(|change| change.outcome.is_privilege()) => Exit::Refused,
+        () if undone.iter().any(|change| change.outcome.is_privilege()) => Exit::PermissionDenied,
         () if undone.iter().all(|change| change.outcome.is_gone()) => Exit::Fine,
         () if undone.iter().any(|c| matches!(c.outcome, Outcome::Failed { .. })) => {
             Exit::RolledBack

@@ -30,7 +30,7 @@ const MAX_SILENCE_MS: u64 = 5000;
 const MAX_PROBES: usize = 64;
 
 pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Exit, Failure> {
-    mw_sys::give_freed_memory_back();
+    mw_sys::return_freed_memory_to_kernel();
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     listen(&end, &reload)
         .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
@@ -207,7 +207,7 @@ fn failure(error: WatchError) -> Failure {
     );
     if refused {
         let hint = "run it as root, or name a file of your own with --recording";
-        return Failure::new(Exit::Refused, format!("{error}; {hint}"));
+        return Failure::new(Exit::PermissionDenied, format!("{error}; {hint}"));
     }
     Failure::new(Exit::CouldNotLook, error)
 }

@@ -4,7 +4,7 @@ use crate::source::Source;
 use mw_model::{Missing, OriginKind, Process, Processes};
 use mw_proc::limits::Limits;
 use mw_proc::status::Status;
-use mw_sys::Aside;
+use mw_sys::HelperThread;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -57,10 +57,11 @@ fn look(
     }
     let failed = |error: std::io::Error| Missing::failed("/proc/PID", error.to_string());
     let theirs = source.again().map_err(failed)?;
-    let mut aside = Aside::new(PATIENCE, move |pid, ()| process(&theirs, pid)).map_err(failed)?;
+    let mut helper =
+        HelperThread::new(PATIENCE, move |pid, ()| process(&theirs, pid)).map_err(failed)?;
     Ok(Box::new(move |pids| {
         let questions: Vec<_> = pids.iter().map(|pid| (*pid, ())).collect();
-        aside.ask(&questions)
+        helper.run(&questions)
     }))
 }
 

@@ -80,9 +80,9 @@ impl Canary {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let bytes = bytes.next_multiple_of(rustix::param::page_size());
-        let base = Scratch::base((HELD_BYTES / bytes).max(1) * bytes)?;
+        let base = Scratch::with_base_pages((HELD_BYTES / bytes).max(1) * bytes)?;
         let huge = mw_sys::huge_page_bytes().ok().filter(|bytes| *bytes <= MAX_HUGE_BYTES);
-        let huge = huge.map(Scratch::undecided).transpose()?;
+        let huge = huge.map(Scratch::with_default_pages).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared {
             interval_ns: AtomicU64::new(nanos(interval)),
@@ -209,11 +209,11 @@ impl Toucher {
     /// Memory that was not given back is touched again without being fresh, at worst.
     fn give_back(&mut self) {
         if self.next + self.bytes > self.base.bytes() {
-            let _ = self.base.give_back();
+            let _ = self.base.discard();
             self.next = 0;
         }
         if std::mem::take(&mut self.huge_held) {
-            let _ = self.huge.as_mut().map(Scratch::give_back);
+            let _ = self.huge.as_mut().map(Scratch::discard);
         }
     }
 }

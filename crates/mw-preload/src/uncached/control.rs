@@ -2,7 +2,7 @@
 
 use super::{Way, system};
 use crate::anew::anew;
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::seccomp::{Working, is_confined};
 use crate::{settings, stats};
 use mw_iotune::{Control, OFF, READ_AGAIN, TABLE_MAX_BYTES};
@@ -111,7 +111,8 @@ fn is_off_in_the_new_table() -> bool {
     // Whoever asks once more in the meantime is heard: the number is 0 again then.
     if CONTROL.floor.compare_exchange(READ_AGAIN, OFF, Relaxed, Relaxed).is_ok() {
         // Without a thread to be had what was there before holds on.
-        let floor = apart(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
+        let floor =
+            on_helper_thread(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
         let floor = floor.unwrap_or(OFF);
         let _ = CONTROL.floor.compare_exchange(OFF, floor, Relaxed, Relaxed);
     }

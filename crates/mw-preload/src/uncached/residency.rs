@@ -5,7 +5,7 @@
 //! there. A mapping of such a file is one of the file that has the pages, so that mincore(2) says it.
 //!
 //! A mapping needs a descriptor that can read. Where the program's cannot, the file is opened once
-//! more for a moment, by a thread that has descriptors of its own (`apart`): closing that one takes no
+//! more for a moment, by a thread that has descriptors of its own (`on_helper_thread`): closing that one takes no
 //! lock (fcntl(2)) from the program. mincore(2) calls all pages of a file resident that the user
 //! neither owns nor may write, so that it is not asked about those.
 //!
@@ -17,7 +17,7 @@
 use super::files::{BLIND, Entry, REOPENED, STACKED};
 use super::system;
 use crate::anew::anew;
-use crate::apart::apart;
+use crate::helper_thread::on_helper_thread;
 use crate::kernel;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -98,7 +98,7 @@ fn reopened(fd: c_int, from: u64, bytes: u64) -> Result<u64, Unsaid> {
         system::close(own);
         pages
     };
-    apart(&|_| look()).unwrap_or(Err(Unsaid::Refused))
+    on_helper_thread(&|_| look()).unwrap_or(Err(Unsaid::Refused))
 }
 
 /// Asks all of it once: a filter of system calls may end the process.

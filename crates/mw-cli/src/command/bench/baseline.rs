@@ -3,7 +3,7 @@
 
 use super::ways::{Place, Sample, ms_per_gib};
 use mw_segment::{Kind, Page, Phase, StdThreads, ThreadSpawner, Workers};
-use mw_sys::{Huge, RangePolicy, Region, SysvSegment};
+use mw_sys::{RangePolicy, Region, SysvSegment, ThpAdvice};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::cell::Cell;
 use std::io;
@@ -67,9 +67,9 @@ impl Baseline {
     /// Sets the pages, the NUMA policy and the lock.
     fn prepare(&self, region: &Region) -> io::Result<()> {
         match self.page {
-            Page::Thp => region.choose(Huge::Wanted)?,
+            Page::Thp => region.advise_thp(ThpAdvice::Enable)?,
             // Fails on a kernel without transparent huge pages, which has nothing to decline.
-            Page::Base => drop(region.choose(Huge::Declined)),
+            Page::Base => drop(region.advise_thp(ThpAdvice::Disable)),
             Page::Huge2M | Page::Huge1G | Page::Auto => {}
         }
         for (range, place) in &self.places {
@@ -181,7 +181,7 @@ pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
     let region = Region::reserve(bytes, mw_sys::page_bytes(), THP_BYTES)?;
     let file = map(kind, Page::Base, &region)?;
     // Base pages, as before there were others.
-    let _ = region.choose(Huge::Declined);
+    let _ = region.advise_thp(ThpAdvice::Disable);
     let create = start.elapsed();
     let start = Instant::now();
     region.lock(0..bytes)?;

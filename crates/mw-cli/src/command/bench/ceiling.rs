@@ -4,7 +4,7 @@
 
 use super::report::Spread;
 use super::ways::ms_per_gib;
-use mw_sys::{Huge, Region};
+use mw_sys::{Region, ThpAdvice};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ impl Ceiling {
 fn resident(bytes: usize) -> io::Result<Region> {
     let region = Region::reserve(bytes, mw_sys::page_bytes(), CHUNK_BYTES)?;
     region.map_anonymous(0..bytes, false)?;
-    let _ = region.choose(Huge::Wanted);
+    let _ = region.advise_thp(ThpAdvice::Enable);
     region.populate(0..bytes)?;
     Ok(region)
 }

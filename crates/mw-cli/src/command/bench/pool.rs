@@ -56,7 +56,7 @@ impl Pool {
 fn set(path: &str, value: String, state_dir: &Path) -> Result<Option<u64>, Failure> {
     let refused = |error: &dyn std::fmt::Display| {
         let line = format!("huge pages cannot be reserved as --reserve wants: {error}");
-        Failure::new(Exit::Refused, line)
+        Failure::new(Exit::PermissionDenied, line)
     };
     let kernel = Kernel::live();
     let step = Step::Write { path: path.to_owned(), value };

@@ -72,7 +72,7 @@ fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
         _ => Err(error),
     }) {
         let exit = match error.kind() {
-            ErrorKind::PermissionDenied => Exit::Refused,
+            ErrorKind::PermissionDenied => Exit::PermissionDenied,
             _ => Exit::CouldNotLook,
         };
         let line = format!("{}: {error}; choose --socket", folder.display());
@@ -133,5 +133,5 @@ fn failure(error: StartError) -> Failure {
         &error,
         StartError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied
     );
-    Failure::new(if refused { Exit::Refused } else { Exit::CouldNotLook }, error)
+    Failure::new(if refused { Exit::PermissionDenied } else { Exit::CouldNotLook }, error)
 }

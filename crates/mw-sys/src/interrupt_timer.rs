@@ -11,25 +11,25 @@ use std::time::Duration;
 /// it, and a pending signal ends that (net/core/stream.c, `sk_stream_wait_close`). A timer tick
 /// rather than one signal: what comes before the wait would be lost.
 #[must_use = "the timer ends when this is dropped"]
-pub struct Wakeups {
+pub struct InterruptTimer {
     timer: libc::timer_t,
     /// The signal goes to the thread that made it.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl std::fmt::Debug for Wakeups {
+impl std::fmt::Debug for InterruptTimer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wakeups").finish_non_exhaustive()
+        f.debug_struct("InterruptTimer").finish_non_exhaustive()
     }
 }
 
-impl Wakeups {
+impl InterruptTimer {
     /// Starts them. `signal` must have a handler, or it ends the process as its default says.
     ///
     /// # Errors
     /// timer_create(2)'s.
     #[allow(unsafe_code, reason = "no safe wrapper of timer_create(2)")]
-    pub fn every(interval: Duration, signal: i32) -> io::Result<Self> {
+    pub fn new(interval: Duration, signal: i32) -> io::Result<Self> {
         let mut event = MaybeUninit::<libc::sigevent>::zeroed();
         // SAFETY: all zeros are a valid sigevent, which consists of numbers and null pointers.
         let event = unsafe { event.assume_init_mut() };
@@ -57,7 +57,7 @@ impl Wakeups {
     }
 }
 
-impl Drop for Wakeups {
+impl Drop for InterruptTimer {
     fn drop(&mut self) {
         // SAFETY: the timer is this process's and nobody uses it again (timer_delete(2)).
         #[allow(unsafe_code, reason = "no safe wrapper of timer_delete(2)")]
@@ -102,7 +102,7 @@ mod tests {
         rustix::net::sendmsg(&theirs, &[IoSlice::new(b"x")], &mut control, flags).unwrap();
         drop(stream);
         let start = Instant::now();
-        let wakeups = Wakeups::every(Duration::from_millis(50), libc::SIGURG).unwrap();
+        let wakeups = InterruptTimer::new(Duration::from_millis(50), libc::SIGURG).unwrap();
         // Without room for descriptors: the kernel drops what came, and nobody else has it.
         recv(&ours, &mut [0; 8][..], RecvFlags::empty()).unwrap();
         drop(wakeups);

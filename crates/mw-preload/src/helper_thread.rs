@@ -3,7 +3,7 @@
 use crate::kernel;
 use crate::seccomp::Working;
 use mw_segment::{ThreadSpawner, Workers};
-use mw_sys::HandlersHeld;
+use mw_sys::SignalHandlersBlocked;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
@@ -44,7 +44,9 @@ impl ThreadSpawner for Bare {
 /// number that the program expects, and is closed by nobody else. This thread's signal handlers
 /// wait, as they would for the kernel: one that never returns would pull the stack from under the
 /// work.
-pub(crate) fn apart<T: Send>(work: &(dyn Fn(&Workers<'_>) -> Option<T> + Sync)) -> Option<T> {
+pub(crate) fn on_helper_thread<T: Send>(
+    work: &(dyn Fn(&Workers<'_>) -> Option<T> + Sync),
+) -> Option<T> {
     let _errno = kernel::Errno::kept();
     let _working = Working::begin()?;
     let result = Mutex::new(None);
@@ -57,7 +59,7 @@ pub(crate) fn apart<T: Send>(work: &(dyn Fn(&Workers<'_>) -> Option<T> + Sync)) 
             *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
         }
     };
-    let _held = HandlersHeld::new();
+    let _held = SignalHandlersBlocked::new();
     let _whole = NotCancelled::new();
     // SAFETY: this thread waits while the other works, so that one of them uses its thread-local
     // storage at a time.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What a process used until it ended (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// The most memory that was resident at once, in KiB.
     pub max_resident_kib: u64,
     /// Time in user mode.
@@ -21,7 +21,7 @@ pub struct Usage {
 /// # Errors
 /// wait4(2)'s.
 #[allow(unsafe_code, reason = "no safe wrapper of wait4(2) reports the usage")]
-pub fn wait_with_usage(child: Child) -> io::Result<Usage> {
+pub fn wait_with_usage(child: Child) -> io::Result<ResourceUsage> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let mut status = 0;
     // SAFETY: rusage is plain numbers, for which all bits zero is a value.
@@ -41,7 +41,7 @@ pub fn wait_with_usage(child: Child) -> io::Result<Usage> {
         Duration::from_secs(t.tv_sec.unsigned_abs())
             + Duration::from_micros(t.tv_usec.unsigned_abs())
     };
-    Ok(Usage {
+    Ok(ResourceUsage {
         max_resident_kib: usage.ru_maxrss.unsigned_abs(),
         user: time(usage.ru_utime),
         system: time(usage.ru_stime),
