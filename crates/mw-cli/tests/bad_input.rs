@@ -199,9 +199,9 @@ fn unknown_rules_and_sizes_are_refused_with_what_to_write() {
     refused(&["fix", "nonsense", "--dry-run"], 2, &["nonsense", "memwright explain"]);
     refused(&["fix", "not-memory"], 2, &["only explains stalls", "memwright explain not-memory"]);
     for (request, words) in [
-        ("12X", "'12X' is not a size"),
+        ("12X", "invalid size '12X'"),
         ("0", "out of range"),
-        ("1G,lokc", "'lokc' is not known"),
+        ("1G,lokc", "unknown option 'lokc'"),
         ("1G,huge=3M", "huge=3M: write 2M, 1G or thp"),
         ("1G,node=-1", "node=-1"),
     ] {

@@ -90,7 +90,7 @@ fn takes_what_another_test_asks_for() {
 fn the_limit_of_a_cgroup_is_what_is_available() {
     let group = Cgroup::with_memory(256 * MIB).unwrap();
     let place = Place { group: Some(group.path()), by: &[] };
-    place.is_right(" of this cgroup's 256 MiB available at once");
+    place.is_right(" of this cgroup's 256 MiB available");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_limit_of_a_group_above_counts_also_where_a_namespace_hides_it() {
     let inner = group.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
     let name = group.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let above = format!("{name}'s 256 MiB available at once");
+    let above = format!("{name}'s 256 MiB available");
     Place { group: Some(&inner), by: &[] }.is_right(&above);
     // The machine's own mount, seen from a namespace that begins at the inner group.
     Place { group: Some(&inner), by: &["unshare", "--cgroup"] }.is_right(&above);
@@ -109,9 +109,9 @@ fn the_limit_of_a_group_above_counts_also_where_a_namespace_hides_it() {
 #[test]
 fn resource_limits_are_what_is_available() {
     let data = ["prlimit", "--data=268435456"];
-    Place { group: None, by: &data }.is_right("data limit (RLIMIT_DATA) available at once");
+    Place { group: None, by: &data }.is_right("data limit (RLIMIT_DATA) available");
     let space = ["prlimit", "--as=268435456"];
-    Place { group: None, by: &space }.is_right("address space limit (RLIMIT_AS) available at once");
+    Place { group: None, by: &space }.is_right("address space limit (RLIMIT_AS) available");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_mount_that_is_covered_does_not_hide_the_limits_of_the_one_above() {
     let cover = format!("mount --bind {} /sys/fs/cgroup/memory && exec \"$@\"", inner.display());
     let by = ["unshare", "--mount", "sh", "-c", &cover, "sh"];
     let place = Place { group: Some(&own), by: &by };
-    place.is_right(" of this cgroup's 256 MiB available at once");
+    place.is_right(" of this cgroup's 256 MiB available");
     std::fs::remove_dir(&own).unwrap();
     std::fs::remove_dir(&inner).unwrap();
 }

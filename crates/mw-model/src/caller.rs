@@ -206,7 +206,7 @@ fn cgroups(snapshot: &Snapshot) -> Result<Vec<CallerLimit>, Missing> {
     let limit = |path: Option<&str>, own: bool, limit: GroupLimit| CallerLimit {
         kind: LimitKind::Cgroup { path: path.map(str::to_owned), own, file: limit.file.to_owned() },
         limit_bytes: limit.limit_bytes,
-        available_bytes: limit.at_once_bytes,
+        available_bytes: limit.available_bytes,
     };
     let visible = cgroups.own.iter().enumerate().flat_map(|(index, group)| {
         let limits = group_limits(group, cgroups.version);
@@ -226,10 +226,10 @@ pub struct GroupLimit {
     /// What counts towards it, in bytes.
     pub used_bytes: u64,
     /// What is left below it, with the clean page cache that the group can drop.
-    pub at_once_bytes: u64,
+    pub available_bytes: u64,
     /// The same with all page cache and slab that the group could give back; in version 1 with all
     /// kernel memory, of which no file tells what is reclaimable.
-    pub to_the_last_bytes: u64,
+    pub max_available_bytes: u64,
     /// What happens at the limit.
     pub effect: GroupEffect,
 }
@@ -283,8 +283,8 @@ fn group_limit(
         file,
         limit_bytes,
         used_bytes,
-        at_once_bytes: left.saturating_add(cache.saturating_sub(unwritten)).min(limit_bytes),
-        to_the_last_bytes: left.saturating_add(cache).saturating_add(slab).min(limit_bytes),
+        available_bytes: left.saturating_add(cache.saturating_sub(unwritten)).min(limit_bytes),
+        max_available_bytes: left.saturating_add(cache).saturating_add(slab).min(limit_bytes),
         effect,
     }
 }

@@ -10,11 +10,11 @@ use std::fmt;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// A condition worth knowing that stalls nothing by itself.
     Note,
-    /// Stalls under load.
+    /// It causes stalls under load.
     Warning,
-    /// Stalls now, or at the next large request.
+    /// It causes stalls now, or at the next large request.
     Critical,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A hazard or a cause, with what was seen, what it does to a service, and what mends it.
+/// A hazard or a cause: its evidence, its impact on services and its remedy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
@@ -40,11 +40,11 @@ pub struct Finding {
     pub subject: String,
     /// One sentence with the numbers that matter.
     pub headline: String,
-    /// What was seen, each with the file that said it.
+    /// The evidence, each value with its source.
     pub evidence: Vec<Evidence>,
-    /// What it does to a service that wants memory.
+    /// Its impact on a service that needs memory.
     pub impact: String,
-    /// What mends it.
+    /// How to remove it.
     pub remedy: Option<Remedy>,
 }
 
@@ -93,15 +93,15 @@ impl Finding {
     }
 }
 
-/// One thing that was seen.
+/// One piece of evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// What the number is, in the kernel's own words where it has them.
+    /// What the value is, by the kernel's name where it has one.
     pub what: String,
-    /// The number.
+    /// The value.
     pub quantity: Quantity,
-    /// The kernel file that said it, or the files that it was computed from.
+    /// The kernel file with the value, or the files that it was computed from.
     pub source: String,
 }
 
@@ -111,20 +111,20 @@ pub struct Evidence {
 pub struct Remedy {
     /// What it does, in the imperative: `set vm.zone_reclaim_mode to 0`.
     pub summary: String,
-    /// Whether `fix` may apply it without being asked for the rule by name.
+    /// Whether `fix` applies it only if the rule is named.
     pub consent: Consent,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// Whether a remedy needs to be asked for by name.
+/// Whether the user has to name the rule to apply its remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Consent {
-    /// `memwright fix` applies it: it only brings a setting back to what suits every workload.
+    /// `memwright fix` applies it: it only sets a setting to a value that suits every workload.
     Automatic,
-    /// Only `memwright fix RULE` applies it: it takes something that somebody may have wanted.
+    /// Only `memwright fix RULE` applies it: it changes something that may be intended.
     Named,
 }
 
@@ -133,26 +133,26 @@ pub enum Consent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Step {
-    /// Write a setting; the former value can be put back.
+    /// Writes a setting; the former value can be restored.
     Write {
         /// The kernel's file, such as `/proc/sys/vm/zone_reclaim_mode`.
         path: String,
         /// What is written, without a newline.
         value: String,
     },
-    /// Make the kernel do something once; there is nothing to take back.
+    /// Makes the kernel do something once; there is nothing to revert.
     Once {
         /// The kernel's file, such as `/proc/sys/vm/compact_memory`.
         path: String,
         /// What is written, without a newline.
         value: String,
     },
-    /// Something that only a person can decide; memwright prints it.
+    /// An action that only an administrator can decide on; memwright prints it.
     Manual {
         /// A command line, or a sentence where there is no command.
         command: String,
     },
-    /// Something that only a boot parameter does; memwright prints it.
+    /// A boot parameter; memwright prints it.
     BootParameter {
         /// The parameter, such as `hugepagesz=1G hugepages=16`.
         parameter: String,
@@ -160,47 +160,47 @@ pub enum Step {
 }
 
 impl Step {
-    /// A setting of the kernel.
+    /// Writes a setting of the kernel.
     pub fn write(path: impl Into<String>, value: impl fmt::Display) -> Self {
         Self::Write { path: path.into(), value: value.to_string() }
     }
 
-    /// Something for a person to run or decide.
+    /// An action for an administrator.
     pub fn manual(command: impl Into<String>) -> Self {
         Self::Manual { command: command.into() }
     }
 
-    /// A command for a person to run on what somebody else has named: the name is its last word,
-    /// quoted for the shell. Where it has characters that cannot be seen there is no command, since
-    /// nobody could see what it does.
+    /// A command for an administrator with a name from outside as its last word, quoted for the
+    /// shell. There is no command if the name contains invisible characters, since the reader could
+    /// not see what it does.
     pub fn manual_on(command: &str, name: &str) -> Self {
         Self::manual(match shell_word(name) {
             Some(word) => format!("{command} {word}"),
             None => format!(
-                "no command to copy: the name \"{}\" has invisible characters",
+                "no command to copy: the name \"{}\" contains invisible characters",
                 crate::visible::line(name)
             ),
         })
     }
 
-    /// Whether memwright carries this step out itself.
+    /// Whether memwright performs this step itself.
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Once { .. })
     }
 }
 
 impl Remedy {
-    /// A remedy that `fix` applies without being asked for the rule by name.
+    /// A remedy that `fix` applies by default.
     pub fn automatic(summary: impl Into<String>, steps: Vec<Step>) -> Self {
         Self { summary: summary.into(), consent: Consent::Automatic, steps }
     }
 
-    /// A remedy that is applied only when the rule is named.
+    /// A remedy that `fix` applies only if the rule is named.
     pub fn named(summary: impl Into<String>, steps: Vec<Step>) -> Self {
         Self { summary: summary.into(), consent: Consent::Named, steps }
     }
 
-    /// Whether at least one step is carried out by memwright.
+    /// Whether memwright performs at least one step itself.
     pub fn is_ours(&self) -> bool {
         self.steps.iter().any(Step::is_ours)
     }

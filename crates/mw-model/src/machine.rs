@@ -158,7 +158,7 @@ impl Processes {
             return Ok(());
         }
         let why = format!(
-            "{} of {} processes were not looked at: the time allowed for looking was used up",
+            "{} of {} processes could not be checked within the time limit",
             self.unseen, self.present
         );
         Err(Missing::skipped("/proc/PID/status", why))
@@ -206,8 +206,7 @@ impl Cgroups {
         if !self.truncated {
             return Ok(());
         }
-        let why = "some groups were not looked at: the time allowed for looking, or the number of groups, \
-                   was used up";
+        let why = "some cgroups could not be checked within the limits of time and number";
         Err(Missing::skipped("/sys/fs/cgroup", why))
     }
 }

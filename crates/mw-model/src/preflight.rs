@@ -1,11 +1,12 @@
-//! Preflight: can this machine give that much memory, from where, and how fast?
+//! Preflight: whether a request for memory would succeed on this machine, from which nodes, and how
+//! fast.
 
 use crate::{Missing, SizeError, format_bytes, parse_size};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// What somebody wants: `32G,lock,huge=2M,node=0`.
+/// A request for memory: `32G,lock,huge=2M,node=0`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
@@ -13,13 +14,13 @@ pub struct Request {
     pub size_bytes: u64,
     /// Whether it is locked (mlock).
     pub lock: bool,
-    /// Of which pages.
+    /// The kind of pages.
     pub page: PageKind,
-    /// From which node alone, where one is named.
+    /// The only node to allocate from, if one is given.
     pub node: Option<u32>,
 }
 
-/// The pages that memory is made of.
+/// The kind of pages of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -32,26 +33,28 @@ pub enum PageKind {
     Hugetlb(u64),
 }
 
-/// A request that could not be understood.
+/// A request that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The size is none.
+    /// The size is malformed or out of range.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// Nothing was asked for.
-    #[error("no size: write SIZE[,lock][,huge=2M|1G|thp][,node=N], such as 32G,lock,huge=2M")]
+    /// The text is empty.
+    #[error(
+        "missing size (use SIZE[,lock][,huge=2M|1G|thp][,node=N], for example 32G,lock,huge=2M)"
+    )]
     NoSize,
-    /// A word that is not known.
-    #[error("'{0}' is not known: write SIZE[,lock][,huge=2M|1G|thp][,node=N]")]
+    /// An unknown option.
+    #[error("unknown option '{0}' (use SIZE[,lock][,huge=2M|1G|thp][,node=N])")]
     Unknown(String),
-    /// A word that stands twice.
-    #[error("'{0}' stands twice")]
-    Twice(String),
-    /// A node that is no number.
-    #[error("node={0}: write the node's number, such as node=0")]
+    /// An option is given duplicate.
+    #[error("duplicate option '{0}'")]
+    Duplicate(String),
+    /// The node is not a number.
+    #[error("invalid node '{0}' (use the node's number, for example node=0)")]
     Node(String),
-    /// A page size that is no power of two, or below 64 KiB.
-    #[error("huge={0}: write 2M, 1G or thp")]
+    /// The page size is not a power of two, or below 64 KiB.
+    #[error("invalid page size '{0}' (use huge=2M, huge=1G or huge=thp)")]
     Huge(String),
 }
 
@@ -64,13 +67,13 @@ impl FromStr for Request {
         let mut request =
             Self { size_bytes: parse_size(size)?, lock: false, page: PageKind::Base, node: None };
         for word in words {
-            let twice = || RequestError::Twice(word.to_owned());
+            let duplicate = || RequestError::Duplicate(word.to_owned());
             match word.split_once('=') {
                 None if word == "lock" && !request.lock => request.lock = true,
-                None if word == "lock" => return Err(twice()),
-                Some(("huge", _)) if request.page != PageKind::Base => return Err(twice()),
+                None if word == "lock" => return Err(duplicate()),
+                Some(("huge", _)) if request.page != PageKind::Base => return Err(duplicate()),
                 Some(("huge", page)) => request.page = parse_page(page)?,
-                Some(("node", _)) if request.node.is_some() => return Err(twice()),
+                Some(("node", _)) if request.node.is_some() => return Err(duplicate()),
                 Some(("node", node)) => {
                     let id = node.parse().map_err(|_| RequestError::Node(node.to_owned()))?;
                     request.node = Some(id);
@@ -107,7 +110,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// A pool of memory that memwright keeps populated, as a request sees it. Sizes in bytes.
+/// A memwright pool that may serve a request. Sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRoom {
     /// Its name.
@@ -116,9 +119,9 @@ pub struct PoolRoom {
     pub page: PageKind,
     /// All of it.
     pub size_bytes: u64,
-    /// What could be had now.
+    /// Ready to be leased.
     pub ready_bytes: u64,
-    /// What is being populated, zeroed or given back.
+    /// Being populated, zeroed or returned.
     pub coming_bytes: u64,
 }
 
@@ -126,20 +129,20 @@ pub struct PoolRoom {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Preflight {
-    /// What was asked.
+    /// The request.
     pub request: Request,
     /// Yes, slowly, no or unknown.
     pub answer: Answer,
     /// The answer in one line.
     pub summary: String,
-    /// Where the memory would come from, node by node.
+    /// How much each node would contribute.
     pub nodes: Vec<NodeAccount>,
-    /// How long one thread takes to create it (and lock it); absent when the answer is no, or
-    /// nothing was measured.
+    /// How long one thread takes to populate (and lock) it; absent if the answer is no, or nothing was
+    /// measured.
     pub time: Option<TimeEstimate>,
-    /// What stands in the way or slows it down, worst first.
+    /// What refuses the request or slows it down, the worst first.
     pub obstacles: Vec<Obstacle>,
-    /// What could not be looked at, and so is not part of the answer.
+    /// What could not be read, and so is not part of the answer.
     pub unseen: Vec<Missing>,
 }
 
@@ -148,13 +151,13 @@ pub struct Preflight {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// From memory that is free or cleanly reclaimable.
+    /// From free memory and clean page cache.
     Yes,
-    /// Only by reclaiming dirty memory, swapping, compacting or leaving the node.
+    /// Only with writeback, swap, compaction or memory of another node.
     Slowly,
-    /// The kernel will refuse, or kill.
+    /// The kernel will refuse it, or kill the process.
     No,
-    /// The machine could give it, and a limit on the process that asks that could not be determined
+    /// The machine has enough memory, but a limit on the calling process that could not be determined
     /// may refuse it.
     Unknown,
 }
@@ -170,7 +173,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// One node's memory, as a request sees it. All sizes in bytes.
+/// One node's memory and what a request takes of it. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeAccount {
@@ -180,27 +183,27 @@ pub struct NodeAccount {
     pub total_bytes: u64,
     /// Free above the watermarks, or free pages of the pool.
     pub free_bytes: u64,
-    /// Clean page cache and slab that reclaim gives back without writing.
+    /// Clean page cache and slab, which reclaim frees without writeback.
     pub clean_bytes: u64,
-    /// Dirty or under writeback: given back after it is written.
+    /// Dirty or under writeback: reclaimable once written.
     pub dirty_bytes: u64,
-    /// Anonymous memory that swap has room for.
+    /// Anonymous memory that fits into free swap.
     pub swappable_bytes: u64,
     /// Kept free by the watermarks.
     pub watermark_bytes: u64,
-    /// What no reclaim gives back, by what holds it: a mount, shared segments, locked memory.
+    /// Unreclaimable memory, by holder: a mount, shared segments, locked memory.
     pub unreclaimable: Vec<Share>,
     /// How much the request would take from here.
     pub taken_bytes: u64,
 }
 
-/// A part of a node's memory and what holds it.
+/// A part of a node's unreclaimable memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Share {
-    /// What holds it.
+    /// The mount, segment or kind of memory.
     pub holder: String,
-    /// How much.
+    /// Its size.
     pub bytes: u64,
 }
 
@@ -216,7 +219,7 @@ pub struct TimeEstimate {
     pub high_ms: f64,
     /// How sure the estimate is.
     pub confidence: Confidence,
-    /// Why it is not surer, or what it was measured on.
+    /// What it was measured on, and what makes it uncertain.
     pub basis: String,
 }
 
@@ -233,25 +236,26 @@ pub enum Confidence {
     Low,
 }
 
-/// Something that stands in the way of a request.
+/// A limit or condition that refuses a request or slows it down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Obstacle {
-    /// Whether it makes the request fail; otherwise it slows it down.
+    /// Whether it refuses the request; otherwise it slows the request down.
     pub blocks: bool,
     /// Which limit or condition: `RLIMIT_MEMLOCK`, `hugetlb pool of 2 MiB pages`.
     pub what: String,
     /// How much of it the request needs, in bytes.
     pub needed_bytes: Option<u64>,
-    /// How much there is, in bytes.
-    pub had_bytes: Option<u64>,
-    /// What lifts it.
+    /// How much is available, in bytes.
+    #[serde(rename = "had_bytes")]
+    pub available_bytes: Option<u64>,
+    /// How to lift it.
     pub lift: String,
 }
 
-/// What a measurement of at most 50 ms says of this machine's speed with one thread. What was not
-/// measured is absent. All speeds are of memory that is not short and that, in a virtual machine,
-/// the host has backed; [`Backing`] says what comes on top.
+/// The speed of this machine with one thread, measured in at most 50 ms. What was not measured is
+/// absent. All speeds are for memory that is not short and that, in a virtual machine, the host has
+/// backed; [`Backing`] has the additional cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
@@ -271,32 +275,31 @@ pub struct Calibration {
     pub thp_lock_ns_per_byte: Option<f64>,
     /// Spread of the repetitions: the ninth decile over the first, at least 1.
     pub spread: f64,
-    /// How many times its processor time a thread takes here, by the threads that want to run and
-    /// the processors that there are: at least 1. The speeds above are of processor time.
+    /// Elapsed time of a thread relative to its CPU time, by the number of runnable threads and of CPUs:
+    /// at least 1. The speeds above are of CPU time.
     pub crowding: f64,
-    /// What the host of a virtual machine adds.
+    /// The additional cost in a virtual machine.
     pub backing: Backing,
 }
 
-/// What touching memory that the host has not backed costs where it is not known, in nanoseconds a
-/// byte: small pages on the host, on nested virtual machines.
+/// The assumed cost of touching memory that the host has not backed, in nanoseconds a byte: that of
+/// nested virtual machines with base pages on the host.
 pub const UNBACKED_NS_PER_BYTE: f64 = 2.7;
 
-/// Whether the memory is there: a virtual machine's host may back it only when it is touched, and
-/// take it back when it is free. Touching memory that is not backed costs up to ten times as much.
+/// Whether the host of a virtual machine has backed its memory: it may do so only on first touch, and
+/// reclaim free memory. Touching unbacked memory costs up to ten times as much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backing {
     /// Whether this is a virtual machine.
     pub virtual_machine: bool,
-    /// Whether free memory is given back to the host (free page reporting of the balloon).
+    /// Whether the host reclaims free memory (free page reporting of the balloon).
     pub gives_back: bool,
-    /// What one byte of memory that was not backed cost, in nanoseconds; absent when the
-    /// measurement met none.
+    /// The cost of a byte of unbacked memory, in nanoseconds; absent if the measurement met none.
     pub unbacked_ns_per_byte: Option<f64>,
-    /// What of the large free blocks was backed before the first that was not, in bytes. Free blocks
-    /// are handed out last in, first out, so that these are the ones that were in use most recently,
-    /// those of an earlier measurement among them.
+    /// How much of the large free blocks was backed before the first unbacked one, in bytes. The kernel
+    /// allocates free blocks last in, first out, so these were in use most recently, for example by an
+    /// earlier measurement.
     pub backed_first_bytes: u64,
     /// The share of memory that was not backed among what was taken from large free blocks after
     /// that, 0 to 1; absent when none was taken.
@@ -326,13 +329,13 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused_with_what_to_write() {
         for (text, error) in [
-            ("", "no size: write SIZE"),
-            ("12X", "'12X' is not a size"),
-            ("1G,locked", "'locked' is not known"),
-            ("1G,lock,lock", "'lock' stands twice"),
-            ("1G,huge=3M", "huge=3M: write 2M"),
-            ("1G,node=x", "node=x: write the node's number"),
-            ("1G,", "'' is not known"),
+            ("", "missing size (use SIZE"),
+            ("12X", "invalid size '12X'"),
+            ("1G,locked", "unknown option 'locked'"),
+            ("1G,lock,lock", "duplicate option 'lock'"),
+            ("1G,huge=3M", "invalid page size '3M' (use huge=2M"),
+            ("1G,node=x", "invalid node 'x' (use the node's number"),
+            ("1G,", "unknown option ''"),
         ] {
             let got = text.parse::<Request>().unwrap_err().to_string();
             assert!(got.starts_with(error), "{text}: {got}");

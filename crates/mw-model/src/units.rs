@@ -1,4 +1,4 @@
-//! Sizes, durations and quantities as people write and read them.
+//! Sizes, durations and quantities in text.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,21 +7,21 @@ const KIB: u64 = 1 << 10;
 const SUFFIXES: [(&str, u64); 5] =
     [("P", 1 << 50), ("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", KIB)];
 
-/// A size that could not be understood.
+/// A size that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// Not a number with a suffix.
-    #[error("'{0}' is not a size; write a number and K, M, G, T or P, such as 32G or 512M")]
+    #[error("invalid size '{0}' (use a number with K, M, G, T or P, for example 32G or 512M)")]
     Malformed(String),
     /// Zero, or more than 64 bits can hold.
-    #[error("'{0}' is out of range; a size is at least 1 byte and below 16 EiB")]
+    #[error("size '{0}' is out of range (at least 1 byte, below 16 EiB)")]
     OutOfRange(String),
 }
 
-/// Reads a size such as `4096`, `64k`, `2M`, `1.5G`, `32GiB`. Suffixes are powers of 1024.
+/// Parses a size such as `4096`, `64k`, `2M`, `1.5G`, `32GiB`. Suffixes are powers of 1024.
 ///
 /// # Errors
-/// [`SizeError`] when the text is no size, or the size is zero or does not fit 64 bits.
+/// [`SizeError`] if the text is not a size, or the size is zero or does not fit into 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let malformed = || SizeError::Malformed(text.to_owned());
     let trimmed = text.trim();
@@ -58,7 +58,7 @@ fn parse_digits(
     digits.parse().map_err(|_| out_of_range())
 }
 
-/// Writes bytes for people: `512 B`, `64 KiB`, `1.5 GiB`; exact multiples without a fraction.
+/// Formats bytes: `512 B`, `64 KiB`, `1.5 GiB`; exact multiples without a fraction.
 pub fn format_bytes(bytes: u64) -> String {
     if bytes < KIB {
         return format!("{bytes} B");
@@ -71,28 +71,28 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{:.1} {suffix}iB", bytes as f64 / factor as f64)
 }
 
-/// Writes milliseconds for people: `0.4 ms`, `85 ms`, `2.3 s`, `4 min 10 s`, `2 h 5 min`.
+/// Formats milliseconds: `0.4 ms`, `85 ms`, `2.3 s`, `4 min 10 s`, `2 h 5 min`.
 pub fn format_duration_ms(ms: f64) -> String {
     if !ms.is_finite() || ms < 0.0 {
         return "unknown".to_owned();
     }
     let seconds = ms / 1000.0;
-    match () {
-        () if ms < 10.0 => format!("{ms:.1} ms"),
-        () if seconds < 1.0 => format!("{ms:.0} ms"),
-        () if seconds < 60.0 => format!("{seconds:.1} s"),
-        () if seconds < 3600.0 => {
-            let whole = seconds as u64;
-            format!("{} min {} s", whole / 60, whole % 60)
-        }
-        () => {
-            let minutes = (seconds / 60.0) as u64;
-            format!("{} h {} min", minutes / 60, minutes % 60)
-        }
+    if ms < 10.0 {
+        format!("{ms:.1} ms")
+    } else if seconds < 1.0 {
+        format!("{ms:.0} ms")
+    } else if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 3600.0 {
+        let whole = seconds as u64;
+        format!("{} min {} s", whole / 60, whole % 60)
+    } else {
+        let minutes = (seconds / 60.0) as u64;
+        format!("{} h {} min", minutes / 60, minutes % 60)
     }
 }
 
-/// A number with its unit: people read the text, programs read `value` and `unit`.
+/// A number with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "unit", content = "value", rename_all = "snake_case")]
@@ -111,7 +111,7 @@ pub enum Quantity {
     BytesPerSecond(u64),
     /// Milliseconds.
     Milliseconds(f64),
-    /// Words, such as the selected choice of a kernel file.
+    /// Text, such as the selected choice of a kernel file.
     Text(String),
 }
 

@@ -6,14 +6,14 @@ use mw_proc::vmstat::Counter;
 /// A snapshot and the samples that came before it, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    /// Earlier samples, oldest first; empty where there is only one look.
+    /// Earlier samples, oldest first; empty if there is only one.
     pub earlier: Vec<Sample>,
-    /// The latest look.
+    /// The latest snapshot.
     pub now: Snapshot,
 }
 
 impl Window {
-    /// A window of one look.
+    /// A window without earlier samples.
     pub fn of(now: Snapshot) -> Self {
         Self { earlier: Vec::new(), now }
     }
@@ -24,7 +24,7 @@ impl Window {
         Some(self.now.sample.at_ms - oldest.at_ms).filter(|ms| *ms > 0.0)
     }
 
-    /// How often a counter went up a second, from the oldest sample to the latest.
+    /// The rate of a counter per second, from the oldest sample to the latest.
     ///
     /// # Errors
     /// There is only one sample, or the counter is missing from it.
@@ -32,7 +32,7 @@ impl Window {
         let no_rate = || {
             Missing::absent(
                 format!("/proc/vmstat {}", counter.name()),
-                "a rate needs two looks, and there is one",
+                "a rate needs two samples, and there is only one",
             )
         };
         let span_ms = self.span_ms().ok_or_else(no_rate)?;

@@ -199,7 +199,7 @@ impl Page {
         for obstacle in &preflight.obstacles {
             let how = if obstacle.blocks { "blocks" } else { "slows" };
             let mut text = obstacle.what.clone();
-            if let (Some(needed), Some(had)) = (obstacle.needed_bytes, obstacle.had_bytes) {
+            if let (Some(needed), Some(had)) = (obstacle.needed_bytes, obstacle.available_bytes) {
                 let (needed, had) = (format_bytes(needed), format_bytes(had));
                 let _ = write!(text, ": {needed} needed, {had} there");
             }

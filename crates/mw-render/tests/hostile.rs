@@ -60,7 +60,7 @@ fn report(name: &str) -> Report {
                 what: name.to_owned(),
                 blocks: true,
                 needed_bytes: None,
-                had_bytes: None,
+                available_bytes: None,
                 lift: name.to_owned(),
             }],
             unseen: vec![missing],

@@ -107,7 +107,7 @@ fn verdict(report: &Report) -> String {
     let room = room(report);
     if report.findings.is_empty() && report.quiet.is_empty() {
         return match report.unchecked.as_slice() {
-            [] => "could not be checked: every rule lacks what it needs".to_owned(),
+            [] => "could not be checked: no rule had the data that it needs".to_owned(),
             unchecked => not_checked(unchecked),
         };
     }
@@ -129,9 +129,9 @@ fn verdict(report: &Report) -> String {
     };
     let blind = match report.skipped.len() {
         0 => String::new(),
-        1 => "; 1 rule could not look".to_owned(),
+        1 => "; 1 rule could not be checked".to_owned(),
         count => {
-            format!("; {count} of {} rules could not look", rules())
+            format!("; {count} of {} rules could not be checked", rules())
         }
     };
     let is_used = |missing: &&Missing| missing.absence != Absence::Masked;
@@ -142,7 +142,7 @@ fn verdict(report: &Report) -> String {
             let counts = if counts.is_empty() { counts } else { format!("; {counts}") };
             format!("{}{counts}{blind}", not_checked(&report.unchecked))
         }
-        None => format!("ready: {room}, and nothing found that stalls it{blind}"),
+        None => format!("ready: {room}, no hazard found{blind}"),
         Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),
         Some(Severity::Warning) => format!("may stall under load: {counts}; {room}{blind}"),
         Some(Severity::Critical) => {
@@ -155,11 +155,15 @@ fn verdict(report: &Report) -> String {
 fn room(report: &Report) -> String {
     match (report.ready_bytes, &report.limited_by, report.memory_bytes) {
         (Some(ready), Some(limit), _) => {
-            format!("{} of {limit} available at once", format_bytes(ready))
+            format!("{} of {limit} available", format_bytes(ready))
         }
         (Some(ready), None, Some(memory)) => {
-            format!("{} of {} can be had at once", format_bytes(ready), format_bytes(memory))
+            format!(
+                "{} of {} available without writeback or swap",
+                format_bytes(ready),
+                format_bytes(memory)
+            )
         }
-        _ => "how much memory can be had is not known".to_owned(),
+        _ => "available memory is unknown".to_owned(),
     }
 }

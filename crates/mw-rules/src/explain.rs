@@ -92,18 +92,18 @@ fn verdict(stall: &Stall<'_>, cause: Option<&Cause>, skipped: usize) -> String {
     let what = symptom(&stall.incident.trigger, stall.length_ms());
     let blind = match skipped {
         0 => String::new(),
-        1 => "; 1 rule could not look".to_owned(),
-        count => format!("; {count} rules could not look"),
+        1 => "; 1 rule could not be checked".to_owned(),
+        count => format!("; {count} rules could not be checked"),
     };
     let Some(cause) = cause else {
-        return format!("{what}: nothing was found that explains it{blind}");
+        return format!("{what}: cause unknown, no rule explains it{blind}");
     };
     let (rule, percent) = (&cause.finding.rule, cause.confidence_percent);
     let headline = &cause.finding.headline;
     if is_plausible(cause) {
         return format!("{what}: {headline} ({rule}, {percent}%)");
     }
-    format!("{what}: nothing explains it for sure, perhaps: {headline} ({rule}, {percent}%){blind}")
+    format!("{what}: cause unknown, possibly: {headline} ({rule}, {percent}%){blind}")
 }
 
 /// What was seen from outside.
@@ -116,8 +116,8 @@ fn symptom(trigger: &Trigger, length_ms: f64) -> String {
             format!("{name} failed ({failure})")
         }
         (TriggerKind::Probe, _) => format!("{name} did not answer for {time}"),
-        (TriggerKind::Canary, _) => format!("fresh memory took {time}"),
-        (TriggerKind::Pressure, _) => format!("programs waited for memory for {time}"),
-        (TriggerKind::Heartbeat, _) => format!("a heartbeat came {time} late"),
+        (TriggerKind::Canary, _) => format!("a page fault took {time} (canary)"),
+        (TriggerKind::Pressure, _) => format!("tasks waited {time} for memory (pressure)"),
+        (TriggerKind::Heartbeat, _) => format!("a heartbeat was {time} late"),
     }
 }

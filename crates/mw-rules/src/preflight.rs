@@ -1,45 +1,45 @@
 //! Preflight: the answer to `check --for SIZE[,lock][,huge=…][,node=N]`.
 //!
-//! It goes by the arithmetic of the kernel, and errs to both sides on purpose: *yes* counts what
-//! the kernel surely gives without waiting (free above the high watermark, clean cache less a
-//! caution), *no* says that not even the last page that could be had is enough, or that a limit
-//! forbids it. What lies between is *slowly*. Where a limit on the process that asks could not be
-//! determined, both of these are *unknown*.
+//! It follows the kernel's arithmetic, with a margin on both sides: *yes* counts only what the kernel
+//! certainly allocates without a wait (free memory above the high watermark, clean page cache less a
+//! reserve); *no* means that even every last free and reclaimable page is not enough, or that a limit
+//! refuses the request. Everything between is *slowly*. If a limit on the calling process could not
+//! be determined, both *yes* and *slowly* become *unknown*.
 //!
-//! - `ceiling`: more than the machine has in all, so that nothing below could help.
-//! - `room`: each node's free, reclaimable and held memory.
-//! - `holders`: who holds what no reclaim gives back.
-//! - `pool`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
+//! - `ceiling`: requests beyond the size of the machine, which no setting can help.
+//! - `node_memory`: each node's free, reclaimable and unreclaimable memory.
+//! - `unreclaimable`: what the unreclaimable memory consists of.
+//! - `hugetlb`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
-//! - `warm`: memory of a pool that `memwright pool` keeps.
-//! - `plan`: which node gives how much of what.
-//! - `time`: how long it takes; `say`: the answer in one line.
+//! - `memwright_pool`: memory of a pool of `memwright pool`.
+//! - `plan`: how much each node contributes, and from what.
+//! - `time`: how long it takes; `summary`: the answer in one line.
 
 mod ceiling;
-mod holders;
+mod hugetlb;
 mod limits;
+mod memwright_pool;
+mod node_memory;
 mod plan;
-mod pool;
-mod room;
-mod say;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod thp;
 mod time;
-mod warm;
+mod unreclaimable;
 
+pub use memwright_pool::from_pool;
 use mw_model::caller;
 use mw_model::{
     Answer, Calibration, Missing, Obstacle, PageKind, Preflight, Request, Snapshot, Window,
 };
+use node_memory::NodeMemory;
 use plan::Plan;
-use room::Room;
-pub use warm::from_pool;
 
-/// Answers a request from what was seen; a calibration adds how long it takes.
+/// Answers a request from a snapshot; with a calibration, also how long it takes.
 ///
 /// # Errors
-/// Nothing is known of the machine's memory: meminfo was not seen.
+/// meminfo was not read.
 pub fn answer(
     window: &Window,
     request: &Request,
@@ -47,18 +47,18 @@ pub fn answer(
 ) -> Result<Preflight, Missing> {
     let snapshot = &window.now;
     let mut notes = Notes::default();
-    let rooms = room::rooms(snapshot, request, &mut notes)?;
-    if let Some(obstacle) = room::unreachable_node(snapshot, request, &rooms) {
+    let nodes = node_memory::read(snapshot, request, &mut notes)?;
+    if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
         return Ok(refused(request, obstacle, notes));
     }
     let plan = match request.page {
         PageKind::Hugetlb(page_bytes) => {
-            pool::plan(snapshot, request, page_bytes, &rooms, &mut notes)
+            hugetlb::plan(snapshot, request, page_bytes, &nodes, &mut notes)
         }
-        PageKind::Base | PageKind::Thp => ordinary(snapshot, request, &rooms, &mut notes),
+        PageKind::Base | PageKind::Thp => ordinary(snapshot, request, &nodes, &mut notes),
     };
-    limits::look(snapshot, request, &mut notes);
-    if let Some(ceiling) = ceiling::exceeded(snapshot, request, &rooms) {
+    limits::check(snapshot, request, &mut notes);
+    if let Some(ceiling) = ceiling::exceeded(snapshot, request, &nodes) {
         notes.beyond(&ceiling);
     }
     let machine = notes.answer(&plan);
@@ -68,10 +68,11 @@ pub fn answer(
         (_, Some(calibration)) => time::estimate(snapshot, request, &plan, calibration, &notes),
     };
     notes.sort();
-    let nodes = plan.nodes(&rooms, request);
-    let mut summary = say::summary(request, machine, &nodes, time.as_ref(), &notes.obstacles);
+    let nodes = plan.accounts(&nodes, request);
+    let mut summary =
+        summary::for_answer(request, machine, &nodes, time.as_ref(), &notes.obstacles);
     if answer == Answer::Unknown {
-        summary = say::unknown(&summary);
+        summary = summary::for_unknown(&summary);
     }
     Ok(Preflight {
         request: request.clone(),
@@ -84,13 +85,13 @@ pub fn answer(
     })
 }
 
-/// The answer where one thing rules the request out, and no other needs to be looked at.
+/// The answer where one obstacle rules the request out by itself.
 fn refused(request: &Request, obstacle: Obstacle, notes: Notes) -> Preflight {
     let obstacles = vec![obstacle];
     Preflight {
         request: request.clone(),
         answer: Answer::No,
-        summary: say::summary(request, Answer::No, &[], None, &obstacles),
+        summary: summary::for_answer(request, Answer::No, &[], None, &obstacles),
         nodes: Vec::new(),
         time: None,
         obstacles,
@@ -99,22 +100,27 @@ fn refused(request: &Request, obstacle: Obstacle, notes: Notes) -> Preflight {
 }
 
 /// Memory from the free lists and from reclaim.
-fn ordinary(snapshot: &Snapshot, request: &Request, rooms: &[Room], notes: &mut Notes) -> Plan {
-    let mut plan = plan::ordinary(snapshot, request, rooms, notes);
+fn ordinary(
+    snapshot: &Snapshot,
+    request: &Request,
+    nodes: &[NodeMemory],
+    notes: &mut Notes,
+) -> Plan {
+    let mut plan = plan::ordinary(snapshot, request, nodes, notes);
     if request.page == PageKind::Thp {
-        plan.not_huge_bytes = thp::look(snapshot, request, notes);
+        plan.not_huge_bytes = thp::not_huge_bytes(snapshot, request, notes);
     }
     plan
 }
 
-/// What is said beside the answer.
+/// What accompanies the answer.
 #[derive(Debug, Default)]
 struct Notes {
     obstacles: Vec<Obstacle>,
     unseen: Vec<Missing>,
-    /// Whether there may be a limit on the process that asks beside those that were seen.
+    /// Whether a limit on the calling process could not be determined.
     has_unseen_limit: bool,
-    /// Whether a limit makes the process wait that does not refuse it.
+    /// Whether a limit slows the process down without refusing the request.
     slowed: bool,
 }
 
@@ -124,15 +130,14 @@ impl Notes {
         blocks: bool,
         what: impl Into<String>,
         needed_bytes: Option<u64>,
-        had_bytes: Option<u64>,
+        available_bytes: Option<u64>,
         lift: impl Into<String>,
     ) {
         let (what, lift) = (what.into(), lift.into());
-        self.obstacles.push(Obstacle { blocks, what, needed_bytes, had_bytes, lift });
+        self.obstacles.push(Obstacle { blocks, what, needed_bytes, available_bytes, lift });
     }
 
-    /// The machine has less in all than is asked for: no setting makes the request succeed, and none
-    /// is advised.
+    /// The request exceeds the machine: no setting makes it succeed, and none is proposed.
     fn beyond(&mut self, lift: &str) {
         self.obstacles.retain(|obstacle| obstacle.blocks);
         for obstacle in &mut self.obstacles {
@@ -146,29 +151,31 @@ impl Notes {
         }
     }
 
-    /// A limit on the process that asks was not seen: unless there is none, it may refuse the request.
+    /// A limit on the calling process could not be read: it may refuse the request.
     fn unseen_limit(&mut self, snapshot: &Snapshot, missing: &Missing) {
         self.unseen(missing);
         self.has_unseen_limit |= caller::undetermined(snapshot, missing.clone()).is_some();
     }
 
-    /// What the machine could give and a limit that was not seen may refuse is unknown.
+    /// A request that an undetermined limit may refuse is unknown.
     fn within_limits(&self, machine: Answer) -> Answer {
         if machine != Answer::No && self.has_unseen_limit { Answer::Unknown } else { machine }
     }
 
     fn answer(&self, plan: &Plan) -> Answer {
-        match () {
-            () if self.obstacles.iter().any(|obstacle| obstacle.blocks) => Answer::No,
-            () if plan.is_slow() || self.slowed => Answer::Slowly,
-            () => Answer::Yes,
+        if self.obstacles.iter().any(|obstacle| obstacle.blocks) {
+            Answer::No
+        } else if plan.is_slow() || self.slowed {
+            Answer::Slowly
+        } else {
+            Answer::Yes
         }
     }
 
-    /// What blocks first, and among equals what lacks most.
+    /// What refuses the request first; then what has the largest shortfall.
     fn sort(&mut self) {
         let lacks = |o: &Obstacle| {
-            o.needed_bytes.unwrap_or(0).saturating_sub(o.had_bytes.unwrap_or(u64::MAX))
+            o.needed_bytes.unwrap_or(0).saturating_sub(o.available_bytes.unwrap_or(u64::MAX))
         };
         self.obstacles.sort_by_key(|o| (!o.blocks, std::cmp::Reverse(lacks(o))));
     }

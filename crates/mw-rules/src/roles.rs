@@ -83,7 +83,7 @@ fn waited(stall: &Stall<'_>, pid: u32, task: &str) -> Part {
     kinds.sort_by_key(|(_, us, _)| std::cmp::Reverse(*us));
     let line = |(kind, us, count): &(WaitKind, u64, u64)| {
         if *kind == WaitKind::Oom && *us == 0 {
-            return "was chosen by the OOM killer".to_owned();
+            return "was killed by the OOM killer".to_owned();
         }
         let time = format_duration_ms(*us as f64 / 1000.0);
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
@@ -95,11 +95,11 @@ fn waited(stall: &Stall<'_>, pid: u32, task: &str) -> Part {
 }
 
 fn blocked(task: &BlockedTask) -> String {
-    let looks = format!("in {} of {} looks", task.seen, task.looks);
+    let samples = format!("in {} of {} samples", task.seen, task.looks);
     match (task.state, task.stack.first()) {
-        ('D', Some(function)) => format!("found blocked in {function} {looks}"),
-        ('D', None) => format!("found blocked {looks}"),
-        _ => format!("found stopped by a signal or a debugger {looks}"),
+        ('D', Some(function)) => format!("blocked in {function} {samples}"),
+        ('D', None) => format!("blocked {samples}"),
+        _ => format!("stopped by a signal or a debugger {samples}"),
     }
 }
 
@@ -157,7 +157,7 @@ fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     for task in &stall.incident.tasks {
         let share = percent(ms(task), used);
         if share >= BUSY_PERCENT {
-            let why = format!("took {share:.0}% of the processor time used");
+            let why = format!("used {share:.0}% of the CPU time");
             add(parts, task.pid, &task.task, why, share);
         }
     }
@@ -180,7 +180,7 @@ fn writers(stall: &Stall<'_>, parts: &mut Vec<Part>) {
         let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
             continue;
         };
-        let why = format!("had {} written", format_bytes(bytes));
+        let why = format!("wrote {} to devices", format_bytes(bytes));
         add(parts, task.pid, &task.task, why, bytes as f64);
     }
 }
@@ -214,7 +214,7 @@ fn in_functions(stall: &Stall<'_>, functions: &[&str], what: &str, parts: &mut V
     for (pid, task, share) in tasks.into_iter().filter(|(.., share)| *share >= BUSY_PERCENT) {
         let kernel = is_background(task);
         let who = if kernel { "kernel thread, " } else { "" };
-        let why = format!("{who}took {share:.0}% of a processor in {what}");
+        let why = format!("{who}used {share:.0}% of a CPU in {what}");
         add(parts, pid, task, why, if kernel { 0.0 } else { share });
     }
 }
@@ -243,7 +243,7 @@ fn named(mut parts: Vec<Part>) -> Vec<Role> {
     }
     let said = |(role, more): (Role, u32)| match more {
         0 => role,
-        _ => Role { why: format!("{}; {more} more of that name", role.why), ..role },
+        _ => Role { why: format!("{}; {more} more tasks of that name", role.why), ..role },
     };
     named.into_iter().take(MAX_NAMED).map(said).collect()
 }

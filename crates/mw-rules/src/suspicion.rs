@@ -136,7 +136,7 @@ impl<'a> Suspicion<'a> {
         let Some(task) = self.stall.stuck_in(functions) else { return self };
         let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
         let inner = task.stack.iter().find(|f| crate::stall::is_in(&[(*f).clone()], functions));
-        let what = format!("{} stuck in {}", task.task, inner.map_or("", String::as_str));
+        let what = format!("{} blocked in {}", task.task, inner.map_or("", String::as_str));
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);
         self.looked = true;
         self.see(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
@@ -151,7 +151,7 @@ impl<'a> Suspicion<'a> {
             return self;
         }
         self.work.push(strength(grown, MOST_OF_PROFILE));
-        let what = format!("{function}, of one processor, more than before");
+        let what = format!("{function}, share of one CPU, increase");
         self.see(what, Quantity::Percent(grown), "kernel profile")
     }
 
@@ -176,7 +176,7 @@ impl<'a> Suspicion<'a> {
         if this.stall.calm.is_none() {
             return this;
         }
-        this.see(format!("{what}, before"), Quantity::PerSecond(calm), "/proc/vmstat")
+        this.see(format!("{what}, before the stall"), Quantity::PerSecond(calm), "/proc/vmstat")
     }
 
     /// How much of the stall the kernel says that some task waited for memory.
@@ -201,7 +201,7 @@ impl<'a> Suspicion<'a> {
         }
         self.add(self.stall.cover_percent(us).max(LEAST_SHARE_PERCENT), 1.0, MOST_OF_PRESSURE);
         let ms = us as f64 / 1000.0;
-        self.see("fresh memory took the canary longer by", Quantity::Milliseconds(ms), "canary")
+        self.see("page-fault latency of the canary", Quantity::Milliseconds(ms), "canary")
     }
 
     /// The cause of a stall in which the service says in one of these words that it was refused,
@@ -218,11 +218,11 @@ impl<'a> Suspicion<'a> {
         };
         let said = stall.incident.trigger.failure.clone().unwrap_or_default();
         let suspicion = Suspicion::of(stall).event(OF_A_REFUSAL).see(
-            "the service's answer",
+            "error of the service",
             Quantity::Text(said),
             "probe",
         );
-        finding.headline = format!("the service was refused: {}", finding.headline);
+        finding.headline = format!("the service was refused memory: {}", finding.headline);
         suspicion.cause(finding)
     }
 

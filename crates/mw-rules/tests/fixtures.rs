@@ -109,11 +109,11 @@ fn the_field_report_is_found_where_it_was() {
 }
 
 #[test]
-fn pages_that_compaction_cannot_move_are_told_apart() {
+fn pinned_pages_are_named_in_the_finding() {
     let says = |fixture: &str| {
         let report = look(&fixtures().join(fixture));
         let headlines = report.findings.iter().filter(|f| f.rule == "fragmented-node");
-        let all: Vec<bool> = headlines.map(|f| f.headline.contains("held in place")).collect();
+        let all: Vec<bool> = headlines.map(|f| f.headline.contains("pinned pages")).collect();
         assert!(!all.is_empty(), "{fixture}: {}", said(&report));
         all.contains(&true)
     };
@@ -122,7 +122,7 @@ fn pages_that_compaction_cannot_move_are_told_apart() {
 }
 
 #[test]
-fn pages_that_are_held_are_told_from_what_is_locked() {
+fn pinned_pages_are_told_from_locked_ones() {
     fn node(window: &mut Window) -> &mut Meminfo {
         let Look::Seen(meminfo) = &mut window.now.sample.nodes[0].meminfo else { panic!("node 0") };
         meminfo
@@ -130,9 +130,9 @@ fn pages_that_are_held_are_told_from_what_is_locked() {
     fn add(field: &mut Option<u64>, mib: u64) {
         *field = field.map(|bytes| bytes + (mib << 20));
     }
-    let is_held = |window: &Window| {
+    let has_pinned = |window: &Window| {
         let findings = mw_rules::check(window, None).findings;
-        findings.iter().any(|f| f.rule == "fragmented-node" && f.headline.contains("held in place"))
+        findings.iter().any(|f| f.rule == "fragmented-node" && f.headline.contains("pinned pages"))
     };
     let source = Source::tree(&fixtures().join("fragmented-node/firing")).unwrap();
     let mut window = mw_collect::window(&source);
@@ -140,8 +140,8 @@ fn pages_that_are_held_are_told_from_what_is_locked() {
     add(&mut node(&mut window).shmem_bytes, 128);
     add(&mut node(&mut window).file_pages_bytes, 256);
     add(&mut node(&mut window).unevictable_bytes, 256);
-    assert!(is_held(&window), "pages in pipes beside it");
+    assert!(has_pinned(&window), "pages in pipes beside it");
     // A process has mapped the pages in pipes.
     add(&mut node(&mut window).anon_pages_bytes, 68);
-    assert!(!is_held(&window), "what is locked is nobody else's");
+    assert!(!has_pinned(&window), "locked pages are not pinned by others");
 }

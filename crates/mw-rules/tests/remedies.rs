@@ -36,7 +36,7 @@ fn a_filesystem_is_not_enlarged_beyond_memory() {
     leave(&mut window, 1 << 20);
     let remedy = remedy(&window, "tmpfs-full");
     assert!(!enlarges(&remedy), "{remedy:?}");
-    assert!(remedy.summary.contains("there is no memory"), "{}", remedy.summary);
+    assert!(remedy.summary.contains("too little memory"), "{}", remedy.summary);
 }
 
 #[test]

@@ -1,12 +1,16 @@
-//! The most that the machine could ever give, with nothing else on it and every limit lifted.
+//! The most that the machine could provide if it were idle and without limits.
 
-use super::room::Room;
+use super::node_memory::NodeMemory;
 use mw_model::{PageKind, Request, Snapshot, derived, format_bytes};
 
-/// What can be done about a request that exceeds it; none where it does not.
-pub(super) fn exceeded(snapshot: &Snapshot, request: &Request, rooms: &[Room]) -> Option<String> {
-    let eligible = || rooms.iter().filter(|room| room.eligible);
-    let memory = derived::total(eligible().map(|room| room.total));
+/// What to do about a request that exceeds it; `None` if it does not.
+pub(super) fn exceeded(
+    snapshot: &Snapshot,
+    request: &Request,
+    nodes: &[NodeMemory],
+) -> Option<String> {
+    let eligible = || nodes.iter().filter(|node| node.eligible);
+    let memory = derived::total(eligible().map(|node| node.total));
     let (swap, in_use) = match request.page {
         PageKind::Hugetlb(page_bytes) => (0, pages_in_use(snapshot, page_bytes)),
         PageKind::Base | PageKind::Thp if request.lock => (0, 0),
@@ -15,10 +19,10 @@ pub(super) fn exceeded(snapshot: &Snapshot, request: &Request, rooms: &[Room]) -
     if request.size_bytes <= memory.saturating_add(swap).saturating_sub(in_use) {
         return None;
     }
-    let whole = if eligible().count() == rooms.len() {
+    let whole = if eligible().count() == nodes.len() {
         "this machine has".to_owned()
     } else {
-        let nodes: Vec<String> = eligible().map(|room| room.node.to_string()).collect();
+        let nodes: Vec<String> = eligible().map(|node| node.node.to_string()).collect();
         let word = if nodes.len() == 1 { "node" } else { "nodes" };
         let verb = if nodes.len() == 1 { "has" } else { "have" };
         format!("{word} {} {verb}", nodes.join(","))
@@ -28,10 +32,10 @@ pub(super) fn exceeded(snapshot: &Snapshot, request: &Request, rooms: &[Room]) -
         swap => format!(" and {} of swap", format_bytes(swap)),
     };
     let memory = format_bytes(memory);
-    Some(format!("ask for less, or add memory: {whole} {memory} in all{swap}"))
+    Some(format!("request less, or add memory: {whole} {memory} in total{swap}"))
 }
 
-/// Pages of the pool that others have, or were promised.
+/// Pages of the pool that other programs use or have reserved.
 fn pages_in_use(snapshot: &Snapshot, page_bytes: u64) -> u64 {
     let pools = snapshot.hugepages.seen().map_or(&[][..], Vec::as_slice);
     let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);

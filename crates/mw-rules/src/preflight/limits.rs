@@ -1,4 +1,4 @@
-//! Limits that refuse a request whatever memory is free: overcommit, cgroups, resource limits,
+//! Limits that refuse a request however much memory is free: overcommit, cgroups, resource limits,
 //! shared memory.
 
 use super::Notes;
@@ -13,15 +13,15 @@ use mw_proc::version::KernelVersion;
 /// 8c7829b04c52).
 const SIMPLE_HEURISTIC: KernelVersion = KernelVersion::new(5, 2, 0);
 
-pub(super) fn look(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
+pub(super) fn check(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     commit(snapshot, request, notes);
     cgroups(snapshot, request, notes);
     resources(snapshot, request, notes);
     shared_memory(snapshot, request, notes);
 }
 
-/// Whether the kernel promises that much (`__vm_enough_memory`). Pages of a pool are promised by
-/// the pool instead.
+/// Whether the kernel commits that much (`__vm_enough_memory`). Pages of a hugetlb pool are reserved
+/// in the pool instead.
 fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     if matches!(request.page, PageKind::Hugetlb(_)) {
         return;
@@ -39,15 +39,15 @@ fn heuristic(snapshot: &Snapshot, request: &Request, meminfo: &Meminfo, notes: &
     let parts = [meminfo.mem_total_bytes, meminfo.swap_total_bytes];
     let total = derived::total(parts.into_iter().flatten());
     let simple = snapshot.origin.kernel.is_none_or(|kernel| kernel >= SIMPLE_HEURISTIC);
-    let had = if simple { total } else { old_heuristic_bytes(meminfo).min(total) };
-    if request.size_bytes > had {
+    let available = if simple { total } else { old_heuristic_bytes(meminfo).min(total) };
+    if request.size_bytes > available {
         let lift = "map less at a time, set vm.overcommit_memory to 1, or add memory or swap";
         let what = "vm.overcommit_memory is 0";
-        notes.obstacle(true, what, Some(request.size_bytes), Some(had), lift);
+        notes.obstacle(true, what, Some(request.size_bytes), Some(available), lift);
     }
 }
 
-/// Free memory, page cache, swap and reclaimable slab, with the reserves left to doubt.
+/// Free memory, page cache, swap and reclaimable slab; the reserves are ignored.
 fn old_heuristic_bytes(meminfo: &Meminfo) -> u64 {
     let parts = [
         meminfo.mem_free_bytes,
@@ -61,22 +61,23 @@ fn old_heuristic_bytes(meminfo: &Meminfo) -> u64 {
 }
 
 fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
-    let had = match caller::commit(snapshot) {
+    let available = match caller::commit(snapshot) {
         Ok(limit) => limit.map_or(u64::MAX, |limit| limit.available_bytes),
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
-    if request.size_bytes > had {
-        let over = format_bytes(request.size_bytes.saturating_sub(had));
+    if request.size_bytes > available {
+        let over = format_bytes(request.size_bytes.saturating_sub(available));
         let lift = format!(
-            "{over} too much: raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or set \
-             vm.overcommit_memory to 0"
+            "{over} over the limit: raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or \
+             set vm.overcommit_memory to 0"
         );
         let what = "commit limit (vm.overcommit_memory is 2)";
-        notes.obstacle(true, what, Some(request.size_bytes), Some(had), lift);
+        notes.obstacle(true, what, Some(request.size_bytes), Some(available), lift);
     }
 }
 
-/// The limits of our own group and its ancestors. Pages of a pool are charged to no memory limit.
+/// The limits of the process's own cgroup and its ancestors. Hugetlb pages are charged to no memory
+/// limit.
 fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     if matches!(request.page, PageKind::Hugetlb(_)) {
         return;
@@ -90,7 +91,7 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     let swap = swap_of_groups(snapshot, cgroups);
     for group in &cgroups.own {
         let anon = [group.stat.active_anon_bytes, group.stat.inactive_anon_bytes];
-        // The group's other memory may be swapped out, and the request's own unless it is locked.
+        // The group's other memory may be swapped out; the request itself, too, unless it is locked.
         let others = derived::total(anon.into_iter().flatten());
         let swap = if request.lock { others.min(swap) } else { swap };
         for limit in caller::group_limits(group, cgroups.version) {
@@ -98,32 +99,32 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         }
     }
     if let Some(limit) = caller::limit_above(cgroups) {
-        group_limit("a cgroup above this container's", limit, swap, request, notes);
+        group_limit("an ancestor of this container's cgroup", limit, swap, request, notes);
     }
 }
 
-/// Swap that is free, and that version 2 lets our groups use.
+/// Free swap, as far as version 2 lets the process's own cgroups use it.
 fn swap_of_groups(snapshot: &Snapshot, cgroups: &Cgroups) -> u64 {
     let free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
     let own = cgroups.own.iter().filter(|_| cgroups.version == CgroupVersion::V2);
-    let rooms = own.filter_map(|group| {
+    let nodes = own.filter_map(|group| {
         Some(group.swap_max_bytes?.saturating_sub(group.swap_current_bytes.unwrap_or(0)))
     });
-    rooms.chain([free]).min().unwrap_or(free)
+    nodes.chain([free]).min().unwrap_or(free)
 }
 
 fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, notes: &mut Notes) {
     let needed = with_page_tables(request.size_bytes);
-    if needed <= limit.at_once_bytes {
+    if needed <= limit.available_bytes {
         return;
     }
     let reach = match limit.effect {
-        GroupEffect::Kills => limit.to_the_last_bytes.saturating_add(swap),
-        GroupEffect::KillsSwapIncluded => limit.to_the_last_bytes,
+        GroupEffect::Kills => limit.max_available_bytes.saturating_add(swap),
+        GroupEffect::KillsSwapIncluded => limit.max_available_bytes,
         GroupEffect::Slows => u64::MAX,
     };
     let blocks = needed > reach;
-    let had = if blocks { limit.to_the_last_bytes } else { limit.at_once_bytes };
+    let available = if blocks { limit.max_available_bytes } else { limit.available_bytes };
     let what = match limit.effect {
         GroupEffect::Kills => format!("memory limit of {group}"),
         GroupEffect::KillsSwapIncluded => format!("memory and swap limit of {group}"),
@@ -131,17 +132,18 @@ fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, not
     };
     let lift = match limit.effect {
         GroupEffect::Slows => {
-            "raise memory.high of the group: above it every allocation is slowed down".to_owned()
+            "raise memory.high of the cgroup: above it the kernel slows every allocation down"
+                .to_owned()
         }
         _ => format!(
-            "the limit is {}, {} of it in use: raise {} of the group, or stop what else runs in it",
+            "the limit is {}, {} in use: raise {} of the cgroup, or stop other programs in it",
             format_bytes(limit.limit_bytes),
             format_bytes(limit.used_bytes),
             limit.file
         ),
     };
     notes.slowed |= !blocks;
-    notes.obstacle(blocks, what, Some(needed), Some(had), lift);
+    notes.obstacle(blocks, what, Some(needed), Some(available), lift);
 }
 
 fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
@@ -149,7 +151,7 @@ fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Ok(limits) => limits,
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
-    let mut check = |left, limit: Option<Limit>, resource: &Resource| {
+    let mut compare = |left, limit: Option<Limit>, resource: &Resource| {
         let Ok(Some(caller::CallerLimit { limit_bytes, available_bytes, .. })) = left else {
             return;
         };
@@ -157,19 +159,21 @@ fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
             let used = limit_bytes.saturating_sub(available_bytes);
             let needed = request.size_bytes.saturating_add(used);
             let lift = resource.raise(limit, needed);
-            let (needed, had) = (Some(request.size_bytes), Some(available_bytes));
-            notes.obstacle(true, resource.name, needed, had, lift);
+            let (needed, available) = (Some(request.size_bytes), Some(available_bytes));
+            notes.obstacle(true, resource.name, needed, available, lift);
         }
     };
-    check(caller::address_space(snapshot), limits.address_space, &ADDRESS_SPACE);
-    check(caller::data(snapshot), limits.data_size, &DATA);
+    compare(caller::address_space(snapshot), limits.address_space, &ADDRESS_SPACE);
+    compare(caller::data(snapshot), limits.data_size, &DATA);
     let locked = limits.max_locked_memory.and_then(|limit| limit.soft);
-    if let Some(had) = locked.filter(|had| request.lock && *had < request.size_bytes) {
-        memlock(snapshot, request, limits.max_locked_memory, had, notes);
+    if let Some(available) =
+        locked.filter(|available| request.lock && *available < request.size_bytes)
+    {
+        memlock(snapshot, request, limits.max_locked_memory, available, notes);
     }
 }
 
-/// A resource limit, and where it is raised.
+/// A resource limit, and how to raise it.
 struct Resource {
     name: &'static str,
     shell: &'static str,
@@ -183,15 +187,15 @@ const MEMLOCK: Resource =
     Resource { name: "RLIMIT_MEMLOCK", shell: "ulimit -l", unit: "LimitMEMLOCK=" };
 
 impl Resource {
-    /// What raises it so far: a shell may go up to the hard limit, beyond that only root.
+    /// How to raise it to `needed`: a shell can go up to the hard limit, beyond that only root can.
     fn raise(&self, limit: Option<Limit>, needed: u64) -> String {
         let hard = limit.and_then(|limit| limit.hard);
         let unit = self.unit;
         if hard.is_none_or(|hard| hard >= needed) {
-            format!("raise it with {}, or {unit} of the service", self.shell)
+            format!("raise it with {}, or with {unit} of the service", self.shell)
         } else {
             format!(
-                "raise the hard limit too, which takes root: {unit} of the service or \
+                "raise the hard limit too, which needs root: {unit} of the service or \
                  /etc/security/limits.d"
             )
         }
@@ -202,7 +206,7 @@ fn memlock(
     snapshot: &Snapshot,
     request: &Request,
     limit: Option<Limit>,
-    had: u64,
+    available: u64,
     notes: &mut Notes,
 ) {
     let capable = caller::may_lock_all(snapshot);
@@ -214,24 +218,24 @@ fn memlock(
     let lift = format!("{raise}, or give the program CAP_IPC_LOCK");
     let blocks = capable == Some(false);
     let what = format!("{}{unless}", MEMLOCK.name);
-    notes.obstacle(blocks, what, Some(request.size_bytes), Some(had), lift);
+    notes.obstacle(blocks, what, Some(request.size_bytes), Some(available), lift);
 }
 
-/// The request does not say that it is a SysV segment; if it is, these limits refuse it.
+/// These limits refuse the request if it is a System V segment, which it does not say.
 fn shared_memory(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     let sysctl = &snapshot.sysctl;
     if let Some(max) = sysctl.number("kernel.shmmax").ok().filter(|max| *max < request.size_bytes) {
-        let lift = "raise kernel.shmmax; only a SysV segment (shmget) is refused";
+        let lift = "raise kernel.shmmax; it limits only System V segments (shmget)";
         notes.obstacle(false, "kernel.shmmax", Some(request.size_bytes), Some(max), lift);
     }
     if let Ok(all) = sysctl.number("kernel.shmall") {
         let page = snapshot.origin.page_bytes;
         let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
         let used = derived::total(segments.iter().map(|segment| segment.size_bytes));
-        let had = all.saturating_mul(page).saturating_sub(used);
-        if had < request.size_bytes {
-            let lift = "raise kernel.shmall (in pages); only a SysV segment (shmget) is refused";
-            notes.obstacle(false, "kernel.shmall", Some(request.size_bytes), Some(had), lift);
+        let available = all.saturating_mul(page).saturating_sub(used);
+        if available < request.size_bytes {
+            let lift = "raise kernel.shmall (in pages); it limits only System V segments (shmget)";
+            notes.obstacle(false, "kernel.shmall", Some(request.size_bytes), Some(available), lift);
         }
     }
 }

@@ -74,7 +74,7 @@ fn node_0_full_of_tmpfs_leaves_node_1() {
     assert!(preflight.summary.ends_with("from node 0 (0.0 GiB) and node 1 (8.0 GiB)"));
     let holder = &preflight.nodes[0].unreclaimable[0];
     assert_eq!(holder.bytes, 15 * GIB);
-    assert_eq!(holder.holder, "tmpfs and shared memory: tmpfs /mnt/ram has 15 GiB in all");
+    assert_eq!(holder.holder, "tmpfs and shared memory: tmpfs /mnt/ram, 15 GiB in total");
 
     let bound = machine().ask("8G,lock,node=0");
     assert_eq!(bound.answer, Answer::No);
@@ -108,7 +108,7 @@ fn a_pool_that_is_short_says_by_how_much() {
     let preflight = Machine::of(&[IDLE]).pool(pool).ask("15G,huge=2M");
     assert_eq!(
         preflight.obstacles[0].lift,
-        "ask for less, or add memory: this machine has 16 GiB in all"
+        "request less, or add memory: this machine has 16 GiB in total"
     );
     let preflight = Machine::of(&[IDLE]).pool(pool).ask("12G,lock,huge=2M");
     check(
@@ -229,7 +229,7 @@ fn swap_makes_a_no_slow_and_a_lock_keeps_it_out() {
     assert_eq!(holder.holder, "anonymous memory of processes (no swap)");
     let swapping = Machine::of(&[busy]).swap(16384).ask("8G");
     assert_eq!(swapping.answer, Answer::Slowly);
-    assert!(swapping.obstacles.iter().any(|o| o.what == "swapping"));
+    assert!(swapping.obstacles.iter().any(|o| o.what == "swap"));
     assert_eq!(swapping.time.unwrap().confidence, Confidence::Low);
     // Its own pages may be swapped out as well, unless they are locked.
     let large = || Machine::of(&[Memory { anon: 1024, ..busy }]).swap(15000);
@@ -245,25 +245,25 @@ fn no_remedy_is_advised_that_cannot_help() {
         preflight.obstacles.into_iter().map(|obstacle| obstacle.lift).collect()
     };
     // More than there is in all: no setting and no limit helps.
-    let whole = "ask for less, or add memory: this machine has 16 GiB in all";
+    let whole = "request less, or add memory: this machine has 16 GiB in total";
     for mode in ["0", "1", "2"] {
         let machine = Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", mode);
         let machine = machine.sysctl("kernel.shmmax", "33554432");
         assert!(lifts(machine, "64G").iter().all(|lift| lift == whole), "mode {mode}");
     }
     let bound = lifts(Machine::of(&[IDLE, IDLE]), "20G,node=1");
-    assert_eq!(bound, ["ask for less, or add memory: node 1 has 16 GiB in all"]);
+    assert_eq!(bound, ["request less, or add memory: node 1 has 16 GiB in total"]);
     // Swap makes no room for locked memory beyond what others could give up.
     let ramfs = Memory { total: 16384, free: 1024, file: 0, dirty: 0, anon: 256, shmem: 0 };
     assert!(!lifts(Machine::of(&[ramfs]), "8G,lock")[0].contains("add swap"));
     assert!(lifts(Machine::of(&[ramfs]), "8G")[0].contains("add swap"));
-    // The shell raises a limit up to the hard one; beyond that it takes root.
+    // The shell raises a limit up to the hard one; beyond that it needs root.
     let limited = |hard: &str| {
         let text = format!("Max data size  1048576  {hard}  bytes\n");
         lifts(Machine::of(&[IDLE]).limits(&text), "1G")[0].clone()
     };
     assert!(limited("unlimited").starts_with("raise it with ulimit -d"));
-    assert!(limited("1048576").starts_with("raise the hard limit too, which takes root"));
+    assert!(limited("1048576").starts_with("raise the hard limit too, which needs root"));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn dirty_memory_is_slow_and_clean_memory_is_not() {
     assert_eq!(Machine::of(&[cached]).ask("8G,lock").answer, Answer::Yes);
     let dirty = Machine::of(&[Memory { dirty: 12288, ..cached }]).ask("8G,lock");
     assert_eq!(dirty.answer, Answer::Slowly);
-    let waiting = dirty.obstacles.iter().find(|o| o.what == "memory that is not written yet");
+    let waiting = dirty.obstacles.iter().find(|o| o.what == "dirty memory");
     assert!(waiting.is_some_and(|o| o.needed_bytes.is_some_and(|bytes| bytes > 4 * GIB)));
     assert!(dirty.time.unwrap().likely_ms > 40_000.0, "a disk's speed");
 }
@@ -297,7 +297,7 @@ fn huge_pages_that_must_be_compacted_for_are_slow() {
     assert_eq!(scattered().ask_as_it_is("4G").answer, Answer::Yes);
     let off = Machine::of(&[IDLE]).thp("always madvise [never]", "[never]").ask("1G,huge=thp");
     assert_eq!(off.answer, Answer::Slowly);
-    assert_eq!(off.obstacles[0].what, "transparent huge pages are off");
+    assert_eq!(off.obstacles[0].what, "transparent huge pages are disabled");
 }
 
 #[test]
@@ -312,8 +312,8 @@ fn a_segment_of_system_v_is_warned_about() {
 fn a_node_that_is_not_there_is_refused() {
     let preflight = Machine::of(&[IDLE]).ask("1G,node=3");
     assert_eq!(preflight.answer, Answer::No);
-    assert_eq!(preflight.summary, "no: 1 GiB from node 3: there is no node 3");
-    assert_eq!(preflight.obstacles[0].lift, "ask for a node with memory: 0");
+    assert_eq!(preflight.summary, "no: 1 GiB from node 3: node 3 does not exist");
+    assert_eq!(preflight.obstacles[0].lift, "request a node with memory: 0");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn without_nodes_and_zones_it_answers_from_the_machine_and_says_so() {
     assert_eq!(preflight.unseen.len(), 1, "{:?}", preflight.unseen);
     let time = preflight.time.unwrap();
     assert_eq!(time.confidence, Confidence::Medium);
-    assert!(time.basis.contains("not everything could be looked at"));
+    assert!(time.basis.contains("some files could not be read"));
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_limit_that_was_not_seen_makes_the_answer_unknown() {
         let preflight = ask("8G", change);
         assert_eq!(preflight.answer, Answer::Unknown, "{preflight:#?}");
         let starts =
-            "unknown, for a limit that could not be determined may forbid it; otherwise yes: ";
+            "unknown, because a limit that could not be determined may refuse it; otherwise yes: ";
         assert!(preflight.summary.starts_with(starts), "{}", preflight.summary);
         assert_eq!(preflight.unseen, [why()]);
         assert_eq!(ask("200G", change).answer, Answer::No, "what is surely refused is");

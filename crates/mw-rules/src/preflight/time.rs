@@ -7,21 +7,21 @@ use mw_model::{
     UNBACKED_NS_PER_BYTE, derived, fragmentation,
 };
 
-/// Dropping clean page cache to make room, beside kswapd, in nanoseconds a byte.
+/// Dropping clean page cache, next to kswapd, in nanoseconds a byte.
 const RECLAIM_NS_PER_BYTE: f64 = 0.25;
-/// Writing, where the kernel does not know the disk's speed: a hard disk.
+/// The speed of a disk that the kernel has not measured: that of a hard disk.
 const DISK_BYTES_PER_S: f64 = 100e6;
-/// What a page costs when each allocation scans the local node first, in times of a plain one
+/// The cost of a page when each allocation first scans the local node, relative to a plain one
 /// (measured with vm.zone_reclaim_mode 4 to 7 and a node full of tmpfs).
 const ZONE_RECLAIM_FACTOR: f64 = 5.0;
-/// What a transparent huge page costs when it is compacted for (measured with defrag=always).
+/// The relative cost of a transparent huge page that needs compaction (measured with defrag=always).
 const COMPACTION_FACTOR: f64 = 15.0;
-/// Making a page of the pool, on top of populating it, in times of that.
+/// The relative cost of a huge page that is allocated beyond the pool and populated.
 const OVERCOMMIT_FACTOR: f64 = 1.5;
-/// Measured chunks that differ by more than this say little.
+/// Measured chunks that vary by more than this are not reliable.
 const WIDE_SPREAD: f64 = 2.0;
 
-/// With more than this, how long it takes depends on what others do meanwhile.
+/// With more than this, the time depends on what other threads do.
 const CROWDED: f64 = 1.1;
 
 /// The estimate; none where the calibration did not measure what the request needs.
@@ -51,7 +51,7 @@ pub(super) fn estimate(
         Confidence::Low => (3.0, 10.0),
     };
     let low = (plain.min(likely) / down).max(likely / 10.0);
-    // Where the backing is what is not known, its worst is the worst.
+    // Where only the backing is unknown, its worst case is the worst case.
     let beyond = if unbacked.most_bytes > unbacked.likely_bytes { 1.25 } else { up.min(2.0) };
     let high = (plain + unbacked.most_bytes as f64 * more + slow_ns) * beyond;
     let high = high.max(likely * up.min(2.0));
@@ -65,11 +65,11 @@ pub(super) fn estimate(
     })
 }
 
-/// Nanoseconds a byte of memory that is there.
+/// Nanoseconds a byte of memory that the host has backed.
 struct Speed {
     populate: f64,
     lock: f64,
-    /// Whether it was measured on other pages than those asked for.
+    /// Whether it was measured with pages of another size than requested.
     borrowed: bool,
 }
 
@@ -90,7 +90,7 @@ fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Sp
             None => (c.thp_ns_per_byte?, None, true),
         },
     };
-    // A lock that was asked for and could not be measured costs about a quarter of populating.
+    // A lock that could not be measured costs about a quarter of populating.
     let unmeasured = request.lock && lock.is_none() && request.page == PageKind::Base;
     let lock = lock.unwrap_or(if unmeasured { populate / 4.0 } else { 0.0 });
     Some(Speed { populate, lock, borrowed: borrowed || unmeasured })
@@ -101,12 +101,12 @@ struct Unbacked {
     likely_bytes: u64,
     most_bytes: u64,
     /// Whether the request reaches far deeper into the free lists than the sample, and the host
-    /// takes back what is there.
+    /// reclaims free memory.
     deep: bool,
 }
 
-/// Base pages come from small free blocks first: most of those were in use before, so they are
-/// backed, and they are too small to be given back. For large blocks the sample speaks.
+/// Base pages come from small free blocks first. Most of those were in use before, so the host has
+/// backed them, and they are too small for it to reclaim. For large blocks the sample is extrapolated.
 fn unbacked(
     snapshot: &Snapshot,
     request: &Request,
@@ -126,9 +126,10 @@ fn unbacked(
     let share = backing.unbacked_share.unwrap_or(0.0);
     let behind = large.saturating_sub(backing.backed_first_bytes);
     let likely = plan.untouched.min(size).saturating_add((behind as f64 * share) as u64);
-    let believed = if backing.gives_back { BELIEVED_IF_GIVEN_BACK } else { BELIEVED };
-    let deep = size > believed.saturating_mul(calibration.measured_bytes);
-    // A block that went back to the host stays so when it is split for a smaller request.
+    let extrapolated =
+        if backing.gives_back { MAX_EXTRAPOLATION_IF_RECLAIMED } else { MAX_EXTRAPOLATION };
+    let deep = size > extrapolated.saturating_mul(calibration.measured_bytes);
+    // A block that the host reclaimed stays unbacked when it is split for a smaller request.
     let backed = if backing.gives_back { 0 } else { small };
     let most = if share > 0.0 || deep { size.saturating_sub(backed).max(likely) } else { likely };
     Unbacked {
@@ -138,11 +139,11 @@ fn unbacked(
     }
 }
 
-/// A sample of backed memory speaks for so many times its size.
-const BELIEVED: u64 = 64;
-/// The same where the host takes free memory back: the free lists begin with what was freed last,
-/// and what lies deeper is gone.
-const BELIEVED_IF_GIVEN_BACK: u64 = 2;
+/// A sample of backed memory is extrapolated to so many times its size.
+const MAX_EXTRAPOLATION: u64 = 64;
+/// The same where the host reclaims free memory: the free lists begin with what was freed last, and
+/// the host has reclaimed what lies deeper.
+const MAX_EXTRAPOLATION_IF_RECLAIMED: u64 = 2;
 
 fn small_blocks_bytes(snapshot: &Snapshot) -> u64 {
     let Some(buddyinfo) = snapshot.sample.buddyinfo.seen() else { return 0 };
@@ -192,12 +193,13 @@ fn confidence(
 ) -> Confidence {
     let sampled = calibration.backing.unbacked_ns_per_byte.is_some();
     let guessed = unbacked.likely_bytes > 0 && !sampled;
-    match () {
-        () if slow || guessed || speed.borrowed || unbacked.deep => Confidence::Low,
-        () if unbacked.most_bytes > 0 => Confidence::Medium,
-        () if calibration.crowding > CROWDED => Confidence::Medium,
-        () if calibration.spread > WIDE_SPREAD || !unseen.is_empty() => Confidence::Medium,
-        () => Confidence::High,
+    let is_noisy = calibration.crowding > CROWDED || calibration.spread > WIDE_SPREAD;
+    if slow || guessed || speed.borrowed || unbacked.deep {
+        Confidence::Low
+    } else if unbacked.most_bytes > 0 || is_noisy || !unseen.is_empty() {
+        Confidence::Medium
+    } else {
+        Confidence::High
     }
 }
 
@@ -215,25 +217,27 @@ fn basis(
         basis.push_str(text);
     };
     if speed.borrowed {
-        add("on other pages than those asked for");
+        add("with pages of another size than requested");
     }
     if unbacked.likely_bytes > 0 {
         let bytes = mw_model::format_bytes(unbacked.likely_bytes);
         add(&format!("the host of this virtual machine has to back {bytes} first"));
     } else if unbacked.deep {
-        add("the host of this virtual machine takes free memory back, and then it is far slower");
+        add(
+            "the host of this virtual machine reclaims free memory, and touching it again is far slower",
+        );
     }
     if slow {
-        add("reclaiming, writing or compacting is an estimate");
+        add("the time for reclaim, writeback or compaction is an estimate");
     }
     if calibration.spread > WIDE_SPREAD {
-        add(&format!("the measurements differ by a factor of {:.1}", calibration.spread));
+        add(&format!("the measurements vary by a factor of {:.1}", calibration.spread));
     }
     if calibration.crowding > CROWDED {
-        add("other threads want the processors as well");
+        add("other threads compete for the CPUs");
     }
     if !unseen.is_empty() {
-        add("not everything could be looked at");
+        add("some files could not be read");
     }
     basis
 }

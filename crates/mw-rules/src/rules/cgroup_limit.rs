@@ -1,31 +1,32 @@
 //! # cgroup-limit
 //!
-//! A group of processes is about to hit its memory limit, however much the machine has.
+//! A cgroup is close to its memory limit, however much memory the machine has.
 //!
 //! ## What it finds
-//! A memory cgroup (ours, one above it, or any other with a limit) 90% of whose limit is memory
-//! that reclaim inside the group cannot give back: anonymous and shared memory and kernel memory,
-//! not page cache.
+//! A memory cgroup (its own, an ancestor, or any other with a limit) in which memory that reclaim inside
+//! the group cannot free takes 90% of the limit: anonymous, shared and kernel memory, but not page
+//! cache.
 //!
-//! As the cause of a stall: tasks reclaimed within a group's limit, were found stuck there, or a group met
-//! its limit more often than before. The machine and the canary may have been calm all the while.
+//! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
+//! reached its limit more often than before. The machine and the canary may have been calm throughout.
 //!
 //! ## Why it hurts
-//! At `memory.high` the group's processes are slowed down, at `memory.max` they reclaim from each
-//! other, and then one of them is killed. The machine looks healthy all the while.
+//! At `memory.high` the kernel slows the group's tasks down. At `memory.max` they reclaim from each
+//! other, and then the OOM killer kills one of them. The machine as a whole looks healthy.
 //!
 //! ## What it looks like
-//! `max` and `oom_kill` in the group's memory.events grow; its memory.pressure is high; the
+//! `max` and `oom_kill` in the group's memory.events increase. The group's memory.pressure is high, the
 //! machine's is not.
 //!
 //! ## Threshold
-//! Page cache fills every limit in time and is given back; the rest at 90% leaves too little cache
-//! for the group's own programs and files. It is critical at 97%, or when the group has had OOM
-//! kills and stands at 90% again.
+//! Page cache fills every limit in time and is reclaimable. With the rest at 90%, too little cache is
+//! left for the group's own programs and files. The finding is critical at 97%, or when the group has
+//! had OOM kills and is at 90% again.
 //!
 //! ## How to fix it
-//! Raise the limit, or give the program less: `systemctl set-property UNIT MemoryMax=8G`, or write
-//! memory.max of the group. memwright does not do it: the limit is somebody's policy.
+//! Raise the limit, or give the program less memory to use: `systemctl set-property UNIT MemoryMax=8G`,
+//! or write to memory.max of the group. memwright does not change the limit itself, because it is an
+//! administrator's policy.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
@@ -71,7 +72,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     };
     let met = cgroups.and_then(|groups| most_met(stall, groups));
     if let Some((group, times)) = met.filter(|(_, times)| *times >= MET_AT_LEAST) {
-        let what = format!("limit of {} met during the stall, times", group.path);
+        let what = format!("times {} reached its limit during the stall", group.path);
         suspicion = suspicion.event(OF_EVENTS).see(what, Quantity::Count(times), "memory.events");
     }
     let named = met.map(|(group, _)| group);
@@ -85,7 +86,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         (None, None) => "a cgroup".to_owned(),
     };
     let headline =
-        suspicion.said(&format!("{group} was at its memory limit and reclaimed from itself"));
+        suspicion.said(&format!("{group} was at its memory limit, and its tasks had to reclaim"));
     let finding = Finding {
         severity: Severity::Critical,
         headline,
@@ -94,7 +95,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(finding)
 }
 
-/// The group that met its limit most often since the minute before.
+/// The group that reached its limit most often since the minute before.
 fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, u64)> {
     let before = stall.calm?.now.cgroups.seen()?;
     let times = |group: &Cgroup| {
@@ -110,17 +111,17 @@ fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, 
     groups.filter_map(since).filter(|(_, met)| *met > 0).max_by_key(|(_, met)| *met)
 }
 
-/// A group of which is only known that it was at its limit.
+/// A group that is known only to have been at its limit.
 fn unnamed(subject: String) -> Finding {
     Finding::new(Severity::Critical, subject, "")
-        .hurts("Each allocation of the group reclaims from its own processes first.")
+        .hurts("Each allocation of the group first reclaims memory of its own processes.")
         .mended_by(Remedy::named(
-            "raise the limit of the group, or give its program less",
+            "raise the limit of the group, or give its program less memory to use",
             vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
         ))
 }
 
-/// Charged memory that the group cannot give back by itself.
+/// Charged memory that reclaim inside the group cannot free.
 fn hard_bytes(group: &Cgroup) -> Option<u64> {
     let stat = &group.stat;
     let soft = [stat.inactive_file_bytes, stat.active_file_bytes, stat.slab_reclaimable_bytes];
@@ -143,26 +144,27 @@ fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
         CgroupVersion::V2 => ("memory.max", "memory.current"),
     };
     let headline = format!(
-        "{} of {} are used for good ({share:.0}% of {limit_file})",
+        "{} of {} is unreclaimable ({share:.0}% of {limit_file})",
         format_bytes(hard),
         format_bytes(limit)
     );
     let mut finding = Finding::new(severity, format!("cgroup {}", group.path), headline)
         .seen(limit_file, Quantity::Bytes(limit), limit_file)
         .seen(current_file, Quantity::Bytes(group.current_bytes.unwrap_or(0)), current_file)
-        .seen("of it not page cache", Quantity::Bytes(hard), "memory.stat")
+        .seen("unreclaimable", Quantity::Bytes(hard), "memory.stat")
         .hurts(
-            "The next allocation of this group reclaims from its own processes, or kills one of \
-             them.",
+            "The next allocation of this group reclaims memory of its own processes, or the OOM \
+             killer kills one of them.",
         )
         .mended_by(Remedy::named(
-            "raise the limit of the group, or give its program less",
+            "raise the limit of the group, or give its program less memory to use",
             vec![Step::manual_on(
                 &format!("echo {} >", limit.saturating_add(limit / 4)),
                 &format!("{}{}/{limit_file}", cgroups.mount, group.path.trim_end_matches('/')),
             )],
         ));
-    for (what, count) in [("limit hit", group.events.max), ("OOM kills", group.events.oom_kill)] {
+    for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]
+    {
         if let Some(count) = count {
             finding = finding.seen(what, Quantity::Count(count), "memory.events");
         }

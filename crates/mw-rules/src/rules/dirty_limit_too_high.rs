@@ -1,39 +1,41 @@
 //! # dirty-limit-too-high
 //!
-//! More memory may become dirty than there is to spare, or than the disk can write in a minute.
+//! The dirty limit exceeds the memory to spare, or what the disk can write in a minute.
 //!
 //! ## What it finds
-//! The limit at which writers are stopped (`vm.dirty_ratio` or `vm.dirty_bytes`) is half or more of
-//! the memory that can hold page cache at all; or it takes more than 60 s to write that much to a
-//! device, by the kernel's own estimate of the device's speed.
+//! The limit at which the kernel throttles writers (`vm.dirty_ratio` or `vm.dirty_bytes`) is at least
+//! half of the memory that can hold page cache; or writing that much to a device takes more than 60 s,
+//! by the kernel's own estimate of the device's speed.
 //!
-//! As the cause of a stall: the limit is too high as above, more was dirty or under writeback during the
-//! stall than the default limit of 20% allows, and programs reclaimed or were throttled meanwhile. It is
-//! named before `page-cache-flood`, since changing the limit mends the stall whoever writes.
+//! As the cause of a stall: the limit is too high as above, more memory was dirty or under writeback
+//! during the stall than the default limit of 20% allows, and tasks reclaimed or were throttled. This
+//! rule ranks before `page-cache-flood`, because lowering the limit ends the stall whichever program
+//! writes.
 //!
 //! ## Why it hurts
-//! Memory that is locked or anonymous does not count towards the limit, so with a database in
-//! memory the rest can become dirty to the last page. Then every allocation waits for the disk. In
-//! our re-enactment (1 GiB locked of 1.7, a slow disk, `dirty_ratio` 90) the OOM killer took the
-//! database; with the default limit nothing happened. `fsync` waits behind all that is dirty.
+//! Locked and anonymous memory does not count towards the limit, so with a database in memory, all of
+//! the rest can become dirty. Then every allocation waits for the disk. In our reproduction (1 GiB of
+//! 1.7 GiB locked, a slow disk, `dirty_ratio` 90) the OOM killer killed the database; with the default
+//! limit it did not. `fsync` waits for everything that is dirty.
 //!
 //! ## What it looks like
-//! `Dirty` in /proc/meminfo climbs to gigabytes before the disk gets busy, then everything stops.
+//! `Dirty` in /proc/meminfo grows to gigabytes before the disk becomes busy; then everything stops.
 //!
 //! ## Threshold
-//! 50% is a warning: half of the page cache can no longer be dropped. 75% is critical: what is left
-//! is used by running programs themselves. The default of 20% is silent. 60 s of writing is the
-//! common limit of cluster and database time-outs; a device counts only after the kernel has
-//! measured it (256 MiB written, and another speed than the initial guess of 100 MiB/s).
+//! 50% is a warning: half of the page cache can no longer be dropped. 75% is critical: running programs
+//! use the rest themselves. The default of 20% gives no finding. 60 s of writing is the common timeout
+//! of clusters and databases. A device counts only after the kernel has measured it (256 MiB written,
+//! and a speed other than the initial guess of 100 MiB/s).
 //!
-//! What can hold page cache is free memory and the cache of files. Memory that the kernel has not given
-//! to its zones yet (deferred initialisation) is in MemFree and not in nr_free_pages; it counts as free.
+//! The memory that can hold page cache is free memory plus the page cache of files. Memory that the
+//! kernel has not handed to its zones yet (deferred initialization) is in MemFree but not in
+//! nr_free_pages; it counts as free.
 //!
 //! ## How to fix it
-//! `memwright fix dirty-limit-too-high` lowers `vm.dirty_ratio` to 20 and
-//! `vm.dirty_background_ratio` to 10, the kernel's defaults, or to what the device writes in 30 s;
-//! where the limits are set in bytes, the bytes. Where the limits are somebody else's, keep the writer out
-//! of the page cache or limit its device (see page-cache-flood).
+//! `memwright fix dirty-limit-too-high` sets `vm.dirty_ratio` to 20 and `vm.dirty_background_ratio` to
+//! 10, the kernel's defaults, or to what the device writes in 30 s. Where the limits are set in bytes,
+//! it sets the bytes. If you must not change the limits, keep the writer out of the page cache or limit
+//! its device (see page-cache-flood).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,
@@ -61,17 +63,16 @@ const MIN_WRITTEN_BYTES: u64 = 256 << 20;
 /// The kernel's guess for a device that it has not measured, INIT_BW.
 const UNMEASURED_BYTES_PER_S: u64 = 100 << 20;
 
-/// The limit in force.
 struct Limit {
     /// Whether it is set in bytes.
     in_bytes: bool,
-    /// Bytes at which writers are stopped.
+    /// Bytes at which the kernel throttles writers.
     bytes: u64,
     /// Bytes that can hold page cache.
     dirtyable: u64,
 }
 
-/// The device that takes longest to write what may be dirty.
+/// The device that takes longest to write as much as may become dirty.
 struct Drain<'a> {
     disk: &'a Disk,
     bytes_per_s: u64,
@@ -90,23 +91,23 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let subject = if limit.in_bytes { "vm.dirty_bytes" } else { "vm.dirty_ratio" };
     let headline = match &slow {
         Some(drain) if share < WARNING_PERCENT => format!(
-            "{} may be dirty, which {} takes {:.0} s to write",
+            "{} may become dirty, and {} takes {:.0} s to write that much",
             format_bytes(limit.bytes),
             drain.disk.name,
             drain.seconds
         ),
         _ => format!(
-            "{} may be dirty: {share:.0}% of the {} that can hold page cache",
+            "{} may become dirty: {share:.0}% of the {} that can hold page cache",
             format_bytes(limit.bytes),
             format_bytes(limit.dirtyable)
         ),
     };
     let mut finding = Finding::new(severity, subject, headline)
         .seen("dirty limit", Quantity::Bytes(limit.bytes), "/proc/vmstat nr_dirty_threshold")
-        .seen("memory for page cache", Quantity::Bytes(limit.dirtyable), "/proc/vmstat")
+        .seen("memory that can hold page cache", Quantity::Bytes(limit.dirtyable), "/proc/vmstat")
         .hurts(
-            "A burst of writes leaves no memory that can be given to anybody else before the disk \
-             has written; at worst the OOM killer comes.",
+            "After a burst of writes, allocations wait until the disk has written it; at worst the \
+             OOM killer kills a process.",
         )
         .mended_by(remedy(&limit, slow.as_ref()));
     if let Some(drain) = slow {
@@ -130,12 +131,15 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         return suspicion.nothing();
     };
     let headline = suspicion.said(&format!(
-        "{} were waiting to be written, for the dirty limit is too high",
+        "{} were dirty or under writeback, because the dirty limit is too high",
         format_bytes(unwritten)
     ));
-    let suspicion = suspicion
-        .see("dirty or under writeback", Quantity::Bytes(unwritten), "/proc/vmstat")
-        .see("of what can hold page cache", Quantity::Percent(share), "/proc/vmstat");
+    let suspicion =
+        suspicion.see("dirty or under writeback", Quantity::Bytes(unwritten), "/proc/vmstat").see(
+            "share of the memory that can hold page cache",
+            Quantity::Percent(share),
+            "/proc/vmstat",
+        );
     let finding = Finding { severity: Severity::Critical, headline, ..hazard };
     suspicion.cause(finding)
 }

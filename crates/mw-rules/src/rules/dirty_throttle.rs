@@ -1,29 +1,29 @@
 //! # dirty-throttle
 //!
-//! Writers are being stopped, because too much is dirty already.
+//! The kernel throttles writers, because too much memory is dirty already.
 //!
 //! ## What it finds
-//! Dirty memory and memory under writeback are above the point at which the kernel begins to slow
-//! writers down: halfway between the background limit and the limit.
+//! Dirty memory plus memory under writeback exceeds the point from which the kernel slows writers down:
+//! halfway between the background limit and the limit.
 //!
-//! As the cause of a stall: tasks were throttled in `balance_dirty_pages`, or found stuck there.
+//! As the cause of a stall: tasks were throttled or blocked in `balance_dirty_pages`.
 //!
 //! ## Why it hurts
-//! Every program that writes to a file, its log included, sleeps in `balance_dirty_pages` for up to
-//! 200 ms a call, whichever device it writes to and however fast that is.
+//! Every program that writes to a file, even to its log, sleeps in `balance_dirty_pages` for up to
+//! 200 ms a call, whichever device it writes to and however fast that device is.
 //!
 //! ## What it looks like
-//! Programs in state D with `balance_dirty_pages` in their stack; one device is 100% busy; I/O
-//! pressure in /proc/pressure/io.
+//! Tasks in state D with `balance_dirty_pages` in their stack; one device is 100% busy; I/O pressure in
+//! /proc/pressure/io.
 //!
 //! ## Threshold
 //! The kernel's own: (nr_dirty_background_threshold + nr_dirty_threshold) / 2, above which
-//! `balance_dirty_pages` no longer lets writers run freely. A warning: it is how the kernel holds
-//! a fast writer to the speed of its disk, and it stalls the writers but not memory itself.
+//! `balance_dirty_pages` no longer lets writers run freely. It is a warning: this is how the kernel
+//! slows a fast writer to the speed of its disk, and it stalls the writers but not memory allocation.
 //!
 //! ## How to fix it
-//! Find the writer and give it a limit of its own, or let the device have only a part of the limit
-//! (`/sys/class/bdi/MAJOR:MINOR/max_ratio`), so that other devices' writers go on.
+//! Find the writer and limit it, or give the device only a part of the limit
+//! (`/sys/class/bdi/MAJOR:MINOR/max_ratio`), so that writers to other devices continue.
 //!
 //! ## References
 //! Linux, mm/page-writeback.c, balance_dirty_pages() and dirty_freerun_ceiling();
@@ -39,7 +39,7 @@ use mw_model::{
 };
 use mw_proc::vmstat::Counter;
 
-/// The share of the limit that a slow device is left with, in percent.
+/// The share of the dirty limit that remains for a slow device, in percent.
 const SLOW_DEVICE_RATIO: u64 = 10;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -55,7 +55,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let bytes = |pages: u64| pages.saturating_mul(snapshot.origin.page_bytes);
     let headline = format!(
-        "{} are dirty or being written; writers are slowed down from {}",
+        "{} are dirty or under writeback; the kernel slows writers down from {}",
         format_bytes(bytes(unwritten)),
         format_bytes(bytes(free_run))
     );
@@ -63,16 +63,17 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .seen("nr_dirty + nr_writeback", Quantity::Bytes(bytes(unwritten)), "/proc/vmstat")
         .seen("nr_dirty_background_threshold", Quantity::Bytes(bytes(background)), "/proc/vmstat")
         .seen("nr_dirty_threshold", Quantity::Bytes(bytes(limit)), "/proc/vmstat")
-        .hurts("Every program that writes to a file sleeps in write(2), its log included.");
+        .hurts("Every program that writes to a file, even to its log, sleeps in write(2).");
     Ok(vec![finding.mended_by(remedy(snapshot))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let suspicion = Suspicion::of(stall).waits(&[WaitKind::DirtyThrottle]).stuck(DIRTY_THROTTLE);
     let hazard = hazard(stall.window);
-    let headline = suspicion.said("writers were held up, because too much was dirty already");
+    let headline =
+        suspicion.said("writers were throttled, because too much memory was dirty already");
     let mut finding = Finding::new(Severity::Critical, "dirty pages", headline)
-        .hurts("Every program that wrote to a file slept in write(2), its log included.")
+        .hurts("Every program that wrote to a file, even to its log, slept in write(2).")
         .mended_by(remedy(&stall.window.now));
     match hazard {
         Ok(found) => finding.evidence = found.into_iter().flat_map(|f| f.evidence).collect(),
@@ -90,14 +91,14 @@ fn remedy(snapshot: &Snapshot) -> Remedy {
     let dirty = busiest.and_then(|disk| disk.bdi.as_ref()?.reclaimable_bytes).unwrap_or(0);
     match busiest {
         Some(disk) if dirty > 0 && disk.max_ratio.is_some() => Remedy::named(
-            format!("let {} have {SLOW_DEVICE_RATIO}% of the dirty limit", disk.name),
+            format!("limit {} to {SLOW_DEVICE_RATIO}% of the dirty limit", disk.name),
             vec![Step::write(
                 format!("/sys/class/bdi/{}/max_ratio", disk.device),
                 SLOW_DEVICE_RATIO,
             )],
         ),
         _ => Remedy::named(
-            "let the slow device have a part of the dirty limit only",
+            "limit the slow device to a part of the dirty limit",
             vec![Step::manual(format!(
                 "echo {SLOW_DEVICE_RATIO} > /sys/class/bdi/MAJOR:MINOR/max_ratio"
             ))],

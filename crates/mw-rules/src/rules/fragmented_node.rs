@@ -1,58 +1,58 @@
 //! # fragmented-node
 //!
-//! Much memory is free, but in pieces too small for a huge page.
+//! Much memory is free, but in blocks too small for a huge page.
 //!
 //! ## What it finds
-//! A zone half or more of whose free memory is in blocks smaller than a huge page: the kernel's
-//! *unusable free space index* at the huge page's order is 0.5 or more.
+//! A zone in which at least half of the free memory is in blocks smaller than a huge page: the kernel's
+//! *unusable free space index* at the order of a huge page is 0.5 or more.
 //!
-//! As the cause of a stall: tasks waited in compaction, and the free memory of a zone is in pieces as
-//! above. Where the settings of transparent huge pages let every fault compact, `thp-compaction` is named
-//! first, since changing them mends the stall at once and for good; where programs ask for huge pages, or
-//! for other large blocks, this is.
+//! As the cause of a stall: tasks waited in compaction, and a zone is fragmented as above. Where the
+//! settings of transparent huge pages let every fault compact, `thp-compaction` ranks first, because
+//! changing them ends the stalls at once and for good. Where programs request huge pages or other large
+//! blocks, this rule ranks first.
 //!
 //! ## Why it hurts
-//! Requests for huge pages (transparent or of a pool), for large network buffers and for kernel
-//! stacks fail or compact first: the caller waits while the kernel moves pages. A node that has
-//! thrashed can stay in this state for days, looks healthy to every monitor ("free memory: 13 GB"),
-//! and stalls the next job that asks for memory.
+//! Requests for huge pages (transparent or from a pool), large network buffers and kernel stacks fail,
+//! or compact first: the caller waits while the kernel moves pages. A node that has thrashed can stay
+//! fragmented for days. It looks healthy to every monitor ("free memory: 13 GB") and stalls the next job
+//! that allocates much memory.
 //!
 //! ## What it looks like
 //! In /proc/buddyinfo the left columns are large and the right ones small. `compact_stall` and
-//! `compact_fail` in /proc/vmstat grow when somebody asks.
+//! `compact_fail` in /proc/vmstat increase with each large request.
 //!
 //! ## Threshold
-//! An index of 0.5: half of what is called free cannot be had. In the field report the zone of a
-//! node that had thrashed stood at 0.51, its other zones, which served on, at 0.37 and below, and
-//! all zones of a fresh node at 0.01 or below. From 0.8 it is critical: in our measurements 1 GiB of
-//! huge pages then took 9.7 s instead of 0.6. A zone counts only when its unusable free memory is
-//! at least 5% of the zone (64 MiB where the zone's size is unknown): a machine whose memory is
-//! in use has little free memory, in small pieces, and that is no hazard, since page cache is moved
-//! and reclaimed easily.
+//! An index of 0.5: half of the free memory is unusable. In the field report the zone of a node that had
+//! thrashed stood at 0.51, its other zones, which still worked, at 0.37 and below, and all zones of a
+//! freshly booted node at 0.01 or below. From 0.8 on it is critical: in our measurements allocating
+//! 1 GiB of huge pages then took 9.7 s instead of 0.6 s. A zone counts only if its unusable free memory
+//! is at least 5% of the zone (64 MiB where the zone's size is unknown). A machine whose memory is in
+//! use has little free memory, in small blocks; that is no hazard, since page cache is easily moved and
+//! reclaimed.
 //!
-//! A zone that the kernel still gives memory to (deferred initialisation, a balloon that deflates, a
-//! memory block that is being onlined) is not judged: what it will get is in one piece. Memory that a
-//! confidential guest has not accepted yet counts as free and in one piece.
+//! A zone that the kernel is still adding memory to (deferred initialization, a balloon that deflates, a
+//! memory block being onlined) is not judged: the memory to come is contiguous. Memory that a
+//! confidential guest has not accepted yet counts as free and contiguous.
 //!
-//! *Held in place* are pages that no process maps and that something keeps all the same, such as
-//! pages in a pipe (vmsplice) or in the hands of a device: what is on the LRU lists of the node, that of
-//! locked pages included, less AnonPages and FilePages. The kernel cannot move them, and one of them is
-//! enough to spoil a huge page. They are said to be the reason when there is one for every huge page that
-//! the unusable free memory would make, and 16 MiB of them, since the kernel's counters lag behind.
+//! *Pinned* pages are pages that no process maps but something references, such as pages in a pipe
+//! (vmsplice) or in use by a device: all pages on the node's LRU lists, including the unevictable list,
+//! less AnonPages and FilePages. The kernel cannot move them, and one is enough to prevent a huge page.
+//! The finding names them as the reason if there is one for every huge page that the unusable free
+//! memory would make, and at least 16 MiB of them, because the kernel's counters lag behind.
 //!
 //! ## How to fix it
 //! `memwright fix fragmented-node` compacts the node once. That moves pages of running programs and
-//! costs a core for seconds, so it is done only when asked for by name. It joins free memory between
-//! pages that can be moved. Where the finding says that pages are held in place, the programs that
-//! hold them have to end as well: in our re-enactment compaction got nothing back then.
+//! keeps a CPU busy for seconds, so it is done only if you name the rule. Compaction joins free memory
+//! between movable pages. Where the finding names pinned pages, the programs that pin them have to end
+//! as well: in our reproduction compaction recovered nothing until then.
 //!
-//! To prevent it, limit jobs so that they cannot thrash (`memory.max` with `memory.swap.max=0`,
-//! `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: what is reserved cannot be
-//! fragmented. In our measurements the next job then got all of its huge pages, and 7% at most with
-//! `compaction_proactiveness`, `watermark_scale_factor`, `min_free_kbytes`, or compaction between
-//! jobs (docs/evaluations). A pool that was made in time (`memwright pool create NAME --huge 2M`) keeps
-//! them populated as well: a program under `memwright run --pool NAME` asks the kernel for nothing when it
-//! starts again.
+//! To prevent fragmentation, limit jobs so that they cannot thrash (`memory.max` with
+//! `memory.swap.max=0`, `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: reserved
+//! memory cannot become fragmented. In our measurements the next job then got all of its huge pages,
+//! compared with at most 7% with `compaction_proactiveness`, `watermark_scale_factor`,
+//! `min_free_kbytes`, or compaction between jobs (docs/evaluations). A pool that is created in time
+//! (`memwright pool create NAME --huge 2M`) also keeps them populated: a program under
+//! `memwright run --pool NAME` allocates no new memory when it restarts.
 //!
 //! ## References
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;
@@ -71,18 +71,18 @@ use mw_proc::meminfo::Meminfo;
 const WARNING_MILLI: u32 = 500;
 const CRITICAL_MILLI: u32 = 800;
 
-/// Share of a zone that has to be free and unusable.
+/// Share of a zone that has to be free and unusable for it to count.
 const MIN_PERCENT: u64 = 5;
 
-/// The same where the zone's size is unknown, and the least of it.
+/// The same where the zone's size is unknown, and its minimum.
 const MIN_BYTES: u64 = 64 << 20;
 
 /// The kernel's counters may be off by less than this.
-const MIN_HELD_BYTES: u64 = 16 << 20;
+const MIN_PINNED_BYTES: u64 = 16 << 20;
 
-/// What it is worth as a cause where a setting makes every fault compact: mending the setting ends the
-/// stalls, and memory gets into pieces again.
-const SETTING_MENDS_IT: f64 = 0.9;
+/// The score's factor where a setting makes every fault compact: changing the setting ends the stalls,
+/// while memory becomes fragmented again.
+const IF_SETTING_IS_THE_CAUSE: f64 = 0.9;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -106,10 +106,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     zones.sort_by_key(|zone| (!of_node(zone), std::cmp::Reverse(zone.severity)));
     let Some(mut finding) = zones.into_iter().next() else { return suspicion.nothing() };
     let thp = snapshot.thp.seen();
-    let setting_does_it = thp.is_some_and(thp_compaction::every_fault_compacts);
-    let suspicion = suspicion.times(if setting_does_it { SETTING_MENDS_IT } else { 1.0 });
-    finding.headline =
-        suspicion.said(&format!("memory was in pieces too small to be had: {}", finding.headline));
+    let setting_is_the_cause = thp.is_some_and(thp_compaction::every_fault_compacts);
+    let suspicion =
+        suspicion.times(if setting_is_the_cause { IF_SETTING_IS_THE_CAUSE } else { 1.0 });
+    finding.headline = suspicion.said(&format!("memory was fragmented: {}", finding.headline));
     suspicion.cause(finding)
 }
 
@@ -133,16 +133,16 @@ fn finding(
     let severity = if index >= CRITICAL_MILLI { Severity::Critical } else { Severity::Warning };
     let subject = format!("node {} zone {}", zone.node, zone.name);
     let huge = format_bytes(huge_bytes);
-    let held_bytes = held_bytes(snapshot, zone.node);
-    let held_pages = held_bytes.checked_div(page_bytes).unwrap_or(0);
-    let spoilable = unusable_bytes.checked_div(huge_bytes).unwrap_or(0);
-    let is_held = held_bytes >= MIN_HELD_BYTES && held_pages >= spoilable;
+    let pinned_bytes = pinned_bytes(snapshot, zone.node);
+    let pinned_pages = pinned_bytes.checked_div(page_bytes).unwrap_or(0);
+    let unusable_huge_pages = unusable_bytes.checked_div(huge_bytes).unwrap_or(0);
+    let is_pinned = pinned_bytes >= MIN_PINNED_BYTES && pinned_pages >= unusable_huge_pages;
     let headline = format!(
         "{:.0}% of the free memory of {subject} cannot serve a {huge} page ({} of {}){}",
         f64::from(index) / 10.0,
         format_bytes(unusable_bytes),
         format_bytes(free_bytes),
-        if is_held { ", and pages that are held in place keep it so" } else { "" },
+        if is_pinned { ", and pinned pages keep it fragmented" } else { "" },
     );
     let ratio = f64::from(index) / 1000.0;
     let finding = Finding::new(severity, subject, headline)
@@ -157,19 +157,19 @@ fn finding(
             "A request for huge pages compacts first, or fails; the next large job on this \
                  node stalls although memory is free.",
         )
-        .mended_by(remedy(zone.node, is_held));
-    let finding = if is_held {
+        .mended_by(remedy(zone.node, is_pinned));
+    let finding = if is_pinned {
         finding.seen(
-            "held in place",
-            Quantity::Bytes(held_bytes),
+            "pinned",
+            Quantity::Bytes(pinned_bytes),
             format!("/sys/devices/system/node/node{}/meminfo", zone.node),
         )
     } else {
         finding
     };
-    Some(match kernels_own(snapshot, zone, order) {
+    Some(match kernel_index(snapshot, zone, order) {
         Some(milli) => finding.seen(
-            "the same by the kernel's own count",
+            "the kernel's own value of the index",
             Quantity::Ratio(f64::from(milli) / 1000.0),
             "/sys/kernel/debug/extfrag/unusable_index",
         ),
@@ -177,29 +177,29 @@ fn finding(
     })
 }
 
-fn remedy(node: u32, is_held: bool) -> Remedy {
+fn remedy(node: u32, is_pinned: bool) -> Remedy {
     let path = format!("/sys/devices/system/node/node{node}/compact");
     let compact = Step::Once { path, value: "1".to_owned() };
-    if !is_held {
+    if !is_pinned {
         return Remedy::named(format!("compact node {node} once"), vec![compact]);
     }
     Remedy::named(
-        format!("compact node {node} once; it cannot move the pages that are held in place"),
+        format!("compact node {node} once, which cannot move the pinned pages"),
         vec![
             compact,
             Step::manual(
-                "end the programs that keep pages in pipes (vmsplice), sockets or devices; then \
+                "end the programs that pin pages in pipes (vmsplice), sockets or devices, then run: \
                  memwright fix fragmented-node",
             ),
         ],
     )
 }
 
-/// Pages of a node that are on the LRU lists although no process maps them, and no file, shared memory
-/// or swap has them: something else holds them, and the kernel cannot move them. What is locked is on a
-/// list of its own, and has its process or file as any other.
-fn held_bytes(snapshot: &Snapshot, node: u32) -> u64 {
-    let held = |meminfo: &Meminfo| {
+/// Pages of a node that are on the LRU lists although no process maps them and they belong to no file,
+/// shared memory or swap: something else references them, and the kernel cannot move them. Locked pages
+/// are on a list of their own, and belong to a process or file as any other.
+fn pinned_bytes(snapshot: &Snapshot, node: u32) -> u64 {
+    let pinned = |meminfo: &Meminfo| {
         let lists = [meminfo.active_bytes?, meminfo.inactive_bytes?, meminfo.unevictable_bytes?];
         let cached = [meminfo.buffers_bytes, meminfo.cached_bytes, meminfo.swap_cached_bytes];
         // Nodes have one number for it, the machine three.
@@ -210,17 +210,17 @@ fn held_bytes(snapshot: &Snapshot, node: u32) -> u64 {
         Some(derived::total(lists).saturating_sub(known))
     };
     let mut nodes = zones::node_meminfos(snapshot).into_iter();
-    nodes.find(|(number, _)| *number == node).and_then(|(_, meminfo)| held(&meminfo)).unwrap_or(0)
+    nodes.find(|(number, _)| *number == node).and_then(|(_, meminfo)| pinned(&meminfo)).unwrap_or(0)
 }
 
 /// The kernel's own index, where debugfs is mounted.
-fn kernels_own(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option<i32> {
+fn kernel_index(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option<i32> {
     let zones = &snapshot.extfrag_unusable.seen()?.zones;
     let own = zones.iter().find(|own| own.node == zone.node && own.name == zone.name)?;
     own.values().get(order).copied()
 }
 
-/// How much of a zone has to be free and unusable for it to count.
+/// From how much free and unusable memory on a zone counts.
 fn floor_bytes(snapshot: &Snapshot, zone: &BuddyZone) -> u64 {
     let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |z| z.zones.as_slice());
     let known = zones.iter().find(|z| z.node == zone.node && z.name == zone.name);

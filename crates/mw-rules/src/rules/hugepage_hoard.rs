@@ -1,17 +1,17 @@
 //! # hugepage-hoard
 //!
-//! Memory is set aside as huge pages that nobody uses.
+//! Memory is reserved as huge pages that no program uses.
 //!
 //! ## What it finds
-//! Free, unreserved pages in the hugetlb pools that make up a tenth of memory or more.
+//! Free, unreserved pages in the hugetlb pools that make up at least a tenth of memory.
 //!
-//! As the cause of a stall: a quarter of memory or more was set aside and idle while programs reclaimed. It
-//! was there before the stall, and is less sure than what happened during it.
+//! As the cause of a stall: at least a quarter of memory was reserved and idle while tasks reclaimed.
+//! The condition existed before the stall, so it scores lower than what happened during it.
 //!
 //! ## Why it hurts
-//! A page of the pool serves huge page mappings and nothing else: not the page cache, not malloc.
-//! Everything else has that much less memory, and reclaims that much sooner, while `free` counts it
-//! as used.
+//! A page of the pool serves hugetlb mappings and nothing else: neither the page cache nor malloc.
+//! Everything else has that much less memory and reclaims that much sooner, while `free` counts the
+//! pages as used.
 //!
 //! ## What it looks like
 //! `HugePages_Free` minus `HugePages_Rsvd` in /proc/meminfo is large; MemAvailable is small, and no
@@ -19,12 +19,12 @@
 //!
 //! ## Threshold
 //! A tenth of memory is a note: a database that is about to start needs its pool. A quarter is a
-//! warning: that is commonly the whole buffer pool of a service that is down or that failed to get
-//! its huge pages and runs beside them.
+//! warning: that is commonly the whole buffer pool of a service that is down, or that failed to get its
+//! huge pages and runs without them.
 //!
 //! ## How to fix it
-//! `memwright fix hugepage-hoard` gives the idle pages back. Since somebody may be about to use
-//! them it is done only when asked for by name.
+//! `memwright fix hugepage-hoard` frees the idle pages. A program may be about to use them, so it is
+//! done only if you name the rule.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
@@ -65,7 +65,7 @@ fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
     let size = format_bytes(pool.page_bytes);
     let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", pool.page_bytes / 1024);
     let headline = format!(
-        "{} are set aside as {size} huge pages that nobody uses ({share:.0}% of memory)",
+        "{} are reserved as {size} huge pages that no program uses ({share:.0}% of memory)",
         format_bytes(idle)
     );
     let keep = pool.total_pages.saturating_sub(idle_pages).saturating_sub(pool.surplus_pages);
@@ -74,9 +74,9 @@ fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
             .seen("nr_hugepages", Quantity::Count(pool.total_pages), dir.clone())
             .seen("free_hugepages", Quantity::Count(pool.free_pages), dir.clone())
             .seen("resv_hugepages", Quantity::Count(pool.reserved_pages), dir.clone())
-            .hurts("Everything that does not ask for huge pages has that much less memory.")
+            .hurts("Everything that does not use huge pages has that much less memory.")
             .mended_by(Remedy::named(
-                format!("shrink the pool to the {keep} pages that are used or reserved"),
+                format!("shrink the pool to the {keep} pages that are in use or reserved"),
                 vec![Step::write(format!("{dir}/nr_hugepages"), keep)],
             )),
     )

@@ -1,32 +1,31 @@
 //! # khugepaged-churn
 //!
-//! The thread that collects huge pages in the background is set to work without pause.
+//! khugepaged is configured to scan and collapse pages almost without pause.
 //!
 //! ## What it finds
-//! khugepaged is set to scan more than a hundred times as fast as the kernel's default, or to try
-//! again within a second after it found no huge page.
+//! khugepaged is set to scan more than a hundred times as fast as the kernel's default, or to retry
+//! within a second after a huge page allocation failed.
 //!
-//! As the cause of a stall: khugepaged was at work (a tenth of a processor or more) while tasks were stuck at
-//! the lock of their address space; without such tasks it is less sure, and where the settings are the
-//! kernel's own, too.
+//! As the cause of a stall: khugepaged was active (at least a tenth of a CPU) while tasks were blocked
+//! on the lock of their address space. Without such tasks the score is lower; it is also lower where
+//! the settings are the kernel's defaults.
 //!
 //! ## Why it hurts
-//! Each collapse takes the program's mmap lock for writing and copies 2 MiB; each failed try
-//! compacts memory again. Threads of a busy program then wait for the lock, and a core is spent on
-//! copying.
+//! Each collapse takes the program's mmap lock for writing and copies 2 MiB; each failed attempt
+//! compacts memory again. Threads of a busy program then wait for the lock, and copying occupies a CPU.
 //!
 //! ## What it looks like
-//! `khugepaged` uses CPU all the time; `thp_collapse_alloc_failed` in /proc/vmstat grows;
-//! page faults of large programs show rare long delays.
+//! `khugepaged` uses CPU time constantly; `thp_collapse_alloc_failed` in /proc/vmstat increases; page
+//! faults of large programs show rare long delays.
 //!
 //! ## Threshold
-//! The default is 4096 pages every 10 s (410 pages a second) and a pause of 60 s after a failure.
-//! A hundred times that is 41,000 pages a second, 160 MiB/s: enough to go through 64 GiB in seven
-//! minutes, so nobody needs more. A pause below one second means that a fragmented machine is
-//! compacted once a second or more for as long as it stays fragmented.
+//! The default is 4096 pages every 10 s (410 pages a second) and a pause of 60 s after a failure. A
+//! hundred times that is 41,000 pages a second, 160 MiB/s: enough to scan 64 GiB in seven minutes, and
+//! more than any workload needs. With a pause below one second, a fragmented machine is compacted at
+//! least once a second for as long as it stays fragmented.
 //!
 //! ## How to fix it
-//! `memwright fix khugepaged-churn` puts the kernel's defaults back.
+//! `memwright fix khugepaged-churn` restores the kernel's defaults.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.
@@ -46,7 +45,7 @@ const MIN_ALLOC_SLEEP_MS: u64 = 1000;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.need()?;
     let setting = |name: &str| {
-        let missing = || Missing::absent(format!("{DIR}/{name}"), "not seen");
+        let missing = || Missing::absent(format!("{DIR}/{name}"), "not in this snapshot");
         thp.khugepaged.get(name).copied().ok_or_else(missing)
     };
     let pages = setting("pages_to_scan")?;
@@ -64,7 +63,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             pages_per_s / (DEFAULT_PAGES * 1000 / DEFAULT_SLEEP_MS)
         )
     } else {
-        format!("khugepaged tries again {alloc_sleep_ms} ms after it found no huge page")
+        format!("khugepaged retries {alloc_sleep_ms} ms after a huge page allocation failed")
     };
     let path = |name: &str| format!("{DIR}/{name}");
     let wanted = [
@@ -73,8 +72,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         ("alloc_sleep_millisecs", alloc_sleep_ms, DEFAULT_ALLOC_SLEEP_MS),
     ];
     let mut finding = Finding::new(Severity::Warning, "khugepaged", headline).hurts(
-        "Programs wait for the lock of their address space while pages are collected, and memory \
-         is compacted over and over.",
+        "Programs wait for the mmap lock while khugepaged collapses pages, and memory is \
+         compacted over and over.",
     );
     for (name, value, _) in wanted {
         finding = finding.seen(name, Quantity::Count(value), path(name));
@@ -84,28 +83,28 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .filter(|(_, value, default)| value != default)
         .map(|(name, _, default)| Step::write(path(name), default))
         .collect();
-    Ok(vec![finding.mended_by(Remedy::automatic("put khugepaged's defaults back", steps))])
+    Ok(vec![finding.mended_by(Remedy::automatic("restore khugepaged's defaults", steps))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const WORKING_MOST: f64 = 55.0;
     const BY_DEFAULT: f64 = 0.7;
-    let at_work = Suspicion::of(stall).profile(COLLAPSE);
+    let active = Suspicion::of(stall).profile(COLLAPSE);
     let found = hazard(stall.window)?.pop();
-    if at_work.confidence_percent() <= 0.0 {
-        return at_work.nothing();
+    if active.confidence_percent() <= 0.0 {
+        return active.nothing();
     }
     let waited = stall.stuck_in(MMAP_LOCK).is_some();
-    let suspicion = if waited { at_work.stuck(MMAP_LOCK) } else { at_work.at_most(WORKING_MOST) };
+    let suspicion = if waited { active.stuck(MMAP_LOCK) } else { active.at_most(WORKING_MOST) };
     let suspicion = suspicion.times(if found.is_some() { 1.0 } else { BY_DEFAULT });
-    let headline = suspicion.said("khugepaged was collecting huge pages, and holds locks for it");
+    let headline = suspicion.said("khugepaged was collapsing huge pages under the mmap lock");
     let remedy = Remedy::named(
-        "let khugepaged rest: collect huge pages less eagerly",
+        "make khugepaged less aggressive",
         vec![Step::manual(format!("echo 0 > {DIR}/defrag"))],
     );
     let finding = found.unwrap_or_else(|| {
         Finding::new(Severity::Warning, "khugepaged", "")
-            .hurts("Programs wait for the lock of their address space while pages are collected.")
+            .hurts("Programs wait for the mmap lock while khugepaged collapses pages.")
             .mended_by(remedy)
     });
     suspicion.cause(Finding { headline, ..finding })

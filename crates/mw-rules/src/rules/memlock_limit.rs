@@ -1,27 +1,26 @@
 //! # memlock-limit
 //!
-//! A program has locked as much memory as it may.
+//! A process has almost reached its limit on locked memory.
 //!
 //! ## What it finds
-//! A process without CAP_IPC_LOCK whose locked memory (`VmLck`) is 90% of its RLIMIT_MEMLOCK or
-//! more.
+//! A process without CAP_IPC_LOCK whose locked memory (`VmLck`) is at least 90% of its RLIMIT_MEMLOCK.
 //!
 //! ## Why it hurts
-//! The next `mlock`, `io_uring` ring or registered buffer fails with ENOMEM or EAGAIN. Databases
-//! then start without locking (and are swapped), or do not start.
+//! The next `mlock`, `io_uring` ring or registered buffer fails with ENOMEM or EAGAIN. Databases then
+//! start without locked memory (and are swapped out), or do not start.
 //!
 //! ## What it looks like
-//! "could not lock memory", "mlock: Cannot allocate memory" in the program's log, although memory is
+//! "could not lock memory" or "mlock: Cannot allocate memory" in the program's log, although memory is
 //! free.
 //!
 //! ## Threshold
-//! 90%: locked memory is asked for in large pieces, so that the last tenth is seldom of use. The
-//! default limit of 64 KiB, or 8 MiB since kernel 5.16, was made for keys, not for databases.
+//! 90%: programs lock memory in large pieces, so the last tenth is rarely usable. The default limit of
+//! 64 KiB, or 8 MiB since kernel 5.16, is meant for cryptographic keys, not for databases.
 //!
 //! ## How to fix it
-//! Raise the limit where the service is started: `LimitMEMLOCK=infinity` in its unit,
-//! `memlock unlimited` in /etc/security/limits.conf, or `prlimit --memlock=unlimited --pid PID` for
-//! one that runs.
+//! Raise the limit where the service is started: `LimitMEMLOCK=infinity` in its unit, `memlock
+//! unlimited` in /etc/security/limits.conf, or `prlimit --memlock=unlimited --pid PID` for a running
+//! process.
 //!
 //! ## References
 //! mlock(2), getrlimit(2), systemd.exec(5).
@@ -59,7 +58,7 @@ fn finding(process: &Process) -> Option<Finding> {
     }
     let pid = status.pid?;
     let headline = format!(
-        "{} (pid {pid}) has locked {} of the {} that it may ({share:.0}%)",
+        "{} (pid {pid}) has locked {} of its limit of {} ({share:.0}%)",
         status.name,
         format_bytes(locked),
         format_bytes(limit)
@@ -68,7 +67,8 @@ fn finding(process: &Process) -> Option<Finding> {
         Finding::new(Severity::Warning, format!("process {}", status.name), headline)
             .seen("VmLck", Quantity::Bytes(locked), format!("/proc/{pid}/status"))
             .seen("Max locked memory", Quantity::Bytes(limit), format!("/proc/{pid}/limits"))
-            .hurts("Its next request to lock memory fails; it runs unlocked, or not at all.")
+            .hurts("Its next request to lock memory fails; the program runs without locked memory, or not at \
+                 all.")
             .mended_by(Remedy::named(
                 "raise the limit of the service",
                 vec![

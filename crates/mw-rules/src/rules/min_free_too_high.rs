@@ -1,32 +1,33 @@
 //! # min-free-too-high
 //!
-//! The kernel keeps so much memory free that programs run out of it.
+//! The watermarks keep so much memory free that programs run out of it.
 //!
 //! ## What it finds
-//! `vm.min_free_kbytes` is a tenth of memory or more, or the watermarks (with
+//! `vm.min_free_kbytes` is at least a tenth of memory, or the high watermarks (with
 //! `vm.watermark_scale_factor`) add up to a fifth.
 //!
-//! As the cause of a stall: programs reclaimed while at least half of what is kept so was free.
+//! As the cause of a stall: tasks reclaimed while at least half of the memory below the watermarks was
+//! free.
 //!
 //! ## Why it hurts
-//! Memory below the watermarks is not given to programs. They reclaim, swap and are killed while
-//! `free` shows gigabytes free.
+//! Programs cannot allocate memory below the watermarks. They reclaim, are swapped out and are killed
+//! while `free` shows gigabytes free.
 //!
 //! ## What it looks like
-//! kswapd is busy and swap fills although MemFree is large; an OOM report lists a `free` of a zone
-//! just above its `min`.
+//! kswapd is busy and swap fills although MemFree is large; an OOM report shows a zone's `free` just
+//! above its `min`.
 //!
 //! ## Threshold
-//! khugepaged raises the value to at most 5% of memory. 10% is more than the kernel sets by itself
-//! in any configuration, and a warning; 25% is critical, the kernel's documentation warns that such
-//! a machine runs out of memory at once.
+//! khugepaged raises the value to at most 5% of memory. 10% is more than the kernel sets by itself in
+//! any configuration, and is a warning. 25% is critical: the kernel's documentation warns that such a
+//! machine runs out of memory at once.
 //!
-//! Shares are of the memory that is present, with what a balloon of the host has taken for now: the kernel
-//! has chosen the value for that, and it is right again when the balloon deflates.
+//! Shares are of the memory that is present, including what a balloon of the host has taken: the kernel
+//! chose the value for that size, and it is right again when the balloon deflates.
 //!
 //! ## How to fix it
-//! `memwright fix min-free-too-high` sets `vm.min_free_kbytes` to the kernel's own choice (with
-//! khugepaged's share where transparent huge pages are on), or `vm.watermark_scale_factor` to its
+//! `memwright fix min-free-too-high` sets `vm.min_free_kbytes` to the kernel's own choice (including
+//! khugepaged's share where transparent huge pages are enabled), or `vm.watermark_scale_factor` to its
 //! default of 10.
 //!
 //! ## References
@@ -70,7 +71,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let severity =
         if kept_share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
     let headline = format!(
-        "{setting} keeps {} of {} free ({kept_share:.0}%): programs cannot have it",
+        "{setting} keeps {} of {} free ({kept_share:.0}%), which programs cannot allocate",
         format_bytes(kept),
         format_bytes(total)
     );
@@ -78,8 +79,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         Finding::new(severity, setting, headline)
             .seen(MIN_FREE, Quantity::Bytes(min_free), Sysctl::path(MIN_FREE))
             .seen("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
-            .seen("memory", Quantity::Bytes(total), "/proc/zoneinfo present")
-            .hurts("Programs reclaim, swap and are killed while memory is free.")
+            .seen("present memory", Quantity::Bytes(total), "/proc/zoneinfo present")
+            .hurts("Programs reclaim, are swapped out and are killed while memory is free.")
             .mended_by(Remedy::automatic(
                 format!("set {setting} to {target}"),
                 vec![Step::write(Sysctl::path(setting), target)],

@@ -1,26 +1,25 @@
 //! # min-free-too-low
 //!
-//! The kernel keeps too little memory free for itself.
+//! The kernel keeps too little memory free for bursts of allocations.
 //!
 //! ## What it finds
-//! `vm.min_free_kbytes` is less than half of what the kernel would choose for a machine of this
-//! size.
+//! `vm.min_free_kbytes` is less than half of what the kernel would choose for a machine of this size.
 //!
-//! As the cause of a stall: the value is too low as above, and programs reclaimed more than kswapd did. It was
-//! there before the stall, and is less sure than what happened during it.
+//! As the cause of a stall: the value is too low as above, and tasks reclaimed more than kswapd did. The
+//! condition existed before the stall, so it scores lower than what happened during it.
 //!
 //! ## Why it hurts
-//! The background reclaimer starts so late that a burst of allocations overtakes it: programs
-//! reclaim by themselves, network packets are dropped for want of a page, and the reserve that
-//! writing to disk needs to make progress may run out.
+//! kswapd starts so late that a burst of allocations overtakes it: tasks reclaim directly, network
+//! packets are dropped for lack of a page, and the reserve that writeback needs to make progress may be
+//! exhausted.
 //!
 //! ## What it looks like
-//! "page allocation failure ... GFP_ATOMIC" in the kernel log; `allocstall` in /proc/vmstat moves
+//! "page allocation failure ... GFP_ATOMIC" in the kernel log; `allocstall` in /proc/vmstat increases
 //! while kswapd is mostly idle.
 //!
 //! ## Threshold
-//! The kernel's own choice is 4 * sqrt(memory in KiB), between 128 KiB and 256 MiB; distributions
-//! and khugepaged only ever raise it. Less than half of it was set by hand.
+//! The kernel's own choice is 4 * sqrt(memory in KiB), between 128 KiB and 256 MiB; distributions and
+//! khugepaged only ever raise it. A value below half of it was set by hand.
 //!
 //! ## How to fix it
 //! `memwright fix min-free-too-low` sets the kernel's own choice.
@@ -45,7 +44,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let bytes = |kib: u64| kib.saturating_mul(1024);
     let headline = format!(
-        "{MIN_FREE} keeps {} free; the kernel itself would keep {}",
+        "{MIN_FREE} keeps {} free; the kernel's own choice is {}",
         format_bytes(bytes(set_kib)),
         format_bytes(bytes(choice_kib))
     );
@@ -53,10 +52,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         Finding::new(Severity::Warning, MIN_FREE, headline)
             .seen(MIN_FREE, Quantity::Bytes(bytes(set_kib)), Sysctl::path(MIN_FREE))
             .seen("the kernel's choice", Quantity::Bytes(bytes(choice_kib)), "/proc/zoneinfo")
-            .hurts(
-                "Bursts of allocations overtake the background reclaimer: programs stall, packets \
-                 are dropped.",
-            )
+            .hurts("Bursts of allocations overtake kswapd: programs stall, packets are dropped.")
             .mended_by(Remedy::automatic(
                 format!("set {MIN_FREE} to {choice_kib}"),
                 vec![Step::write(Sysctl::path(MIN_FREE), choice_kib)],
@@ -72,7 +68,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(finding)
 }
 
-/// Whether programs reclaimed more than the background reclaimer, as far as it is counted.
+/// Whether tasks reclaimed more than kswapd, as far as the kernel counts it.
 fn kswapd_is_late(stall: &Stall<'_>) -> bool {
     let direct = stall.rate(&[Counter::PgscanDirect]);
     let background = stall.rate(&[Counter::PgscanKswapd]);

@@ -1,35 +1,37 @@
 //! # not-memory
 //!
-//! A service stalled, and memory was not to blame.
+//! A service stalled, and memory was not the cause.
 //!
 //! ## What it finds
-//! No hazard: it only explains stalls, and only those for which no other rule has a plausible cause
-//! (40% or more). It says what it was instead:
-//! - the **processors**: the two halves of the canary, the one that touches fresh memory and the one
-//!   that does not, were held up alike; tasks waited for a processor; a program took most of them;
-//! - a **disk**: tasks waited for I/O, were found stuck in a file system, a journal or a block device,
-//!   or a disk was busy all the time, and nobody reclaimed memory;
-//! - a **stopped process**: one that a signal or a debugger has stopped (state T or t);
-//! - the **network or the service itself**: everything that can be seen on this machine was calm.
+//! No hazard: this rule only explains stalls, and only those for which no other rule has a plausible
+//! cause (a score of 40% or more). It names what the cause was instead:
+//! - **CPU contention**: both canary threads, the one that touches new pages and the one that does not,
+//!   were delayed alike; tasks waited for a CPU; one program used most of the CPU time;
+//! - a **disk**: tasks waited for I/O, were blocked in a file system, a journal or a block device, or a
+//!   disk was busy all the time, and no task reclaimed memory;
+//! - a **stopped process**: a signal or a debugger stopped it (state T or t);
+//! - the **network or the service itself**: everything that can be observed on this machine was calm.
 //!
 //! ## Why it hurts
-//! A stall looks the same from outside whatever made it. Who takes it for one of memory tunes the
-//! wrong thing, and it comes back.
+//! All stalls look the same from outside. If you take this one for a memory problem, you tune the wrong
+//! thing, and the stall returns.
 //!
 //! ## What it looks like
-//! A probe passes its limit while scan rates, compaction and memory pressure stay where they were.
+//! A probe exceeds its limit while scan rates, compaction and memory pressure do not change.
 //!
 //! ## Threshold
-//! The canary counts as held up from 20 ms on, twice its period; as held up by memory where fresh memory
-//! takes that much longer than the same work without, and twice as long in all, and then this rule is
-//! silent. Processors: tasks waited for one a fifth of the stall, or the canary was late for a twentieth of
-//! it; programs of one name are named when they took half of the time used and a quarter of a processor.
-//! Disk: tasks waited for I/O for a third of the stall, or one was stuck for as long, or a disk was busy for
-//! four fifths of it. Network or service: the surer the less anybody waited.
+//! The canary counts as delayed from 20 ms on, twice its period. It counts as delayed by memory if
+//! touching new pages takes that much longer than the same work without, and twice as long in total;
+//! then this rule does not apply. CPU contention: tasks waited for a CPU for a fifth of the stall, or
+//! the canary was late for a twentieth of it; a program is named if its processes used half of the CPU
+//! time and a quarter of one CPU. Disk: tasks waited for I/O for a third of the stall, or one was
+//! blocked for as long, or a disk was busy for four fifths of it. Network or service: the less any task
+//! waited, the higher the score.
 //!
 //! ## How to fix it
-//! Processors: give the service more weight, or the other a quota. Disk: see who writes, and give it
-//! less weight. Stopped process: let it go on (`kill -CONT PID`). Network or service: look there.
+//! CPU contention: give the service a larger CPU weight, or the other program a quota. Disk: find the
+//! writer and give it a smaller I/O weight. Stopped process: continue it (`kill -CONT PID`). Network or
+//! service: investigate there.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_pid_stat(5); systemd.resource-control(5).
@@ -44,24 +46,24 @@ use mw_model::{
     BlockedTask, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, TriggerKind, derived,
 };
 
-/// What a stall that is not memory's is put down to.
+/// What such a stall is attributed to.
 pub(crate) const PROCESSORS: &str = "processors";
 pub(crate) const DISK: &str = "disk";
 pub(crate) const STOPPED: &str = "stopped process";
 pub(crate) const ELSEWHERE: &str = "network or service";
 
-/// Share of the stall that tasks waited for a processor, and of the processor time used by one name.
+/// Share of the stall that tasks waited for a CPU, and of the CPU time that one program used.
 const CPU_PRESSURE_PERCENT: f64 = 20.0;
 const HOG_PERCENT: f64 = 50.0;
 
-/// Who uses less of one processor keeps nobody from it.
-const HOG_OF_A_PROCESSOR_PERCENT: f64 = 25.0;
+/// A program that uses less of one CPU causes no contention.
+const HOG_OF_ONE_CPU_PERCENT: f64 = 25.0;
 
-/// Share of the stall that tasks waited for I/O or one was stuck, and that a disk was busy.
+/// Share of the stall that tasks waited for I/O or one was blocked, and that a disk was busy.
 const IO_PERCENT: f64 = 33.0;
 const DISK_BUSY_PERCENT: f64 = 80.0;
 
-/// Share of the looks that found a process stopped.
+/// Share of the samples that found a process stopped.
 const STOPPED_PERCENT: f64 = 50.0;
 
 /// Nothing is certain.
@@ -78,7 +80,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     }
     let candidates = [stopped(stall), processors(stall), disk(stall), elsewhere(stall)?];
     let candidates = candidates.into_iter().flatten().filter(|(sure, _)| *sure >= WORTH_NAMING);
-    // The first of equals: what names a culprit comes before what does not.
+    // The first of equals: a candidate that names a culprit precedes one that does not.
     let candidates: Vec<Candidate> = candidates.collect();
     let best = candidates.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
     Ok(best.map(|(confidence, finding)| Cause {
@@ -87,7 +89,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     }))
 }
 
-/// A process that cannot answer because it may not run.
+/// A process that cannot answer because it is stopped.
 fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 80.0;
@@ -98,7 +100,7 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
         long.max_by_key(|task| (stall.is_probed(&task.task), task.seen, Reverse(task.pid)))?;
     let (sure, perhaps) = match stall.is_probed(&task.task) {
         true => (OF_THE_SERVICE, ""),
-        false => (OF_ANOTHER, ", and may be what did not answer"),
+        false => (OF_ANOTHER, ", and may be the service that did not answer"),
     };
     let headline = format!("not memory: the process '{}' was stopped{perhaps}", task.task);
     let finding = Finding::new(Severity::Critical, STOPPED, headline)
@@ -107,8 +109,8 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
             Quantity::Percent(seen_percent(task)),
             format!("/proc/{}/stat", task.pid),
         )
-        .hurts("A stopped process answers nobody; its connections stay open.")
-        .mended_by(manual("let it go on", format!("kill -CONT {}", task.pid)));
+        .hurts("A stopped process does not answer; its connections stay open.")
+        .mended_by(manual("continue the process", format!("kill -CONT {}", task.pid)));
     Some((sure, finding))
 }
 
@@ -116,7 +118,7 @@ fn seen_percent(task: &BlockedTask) -> f64 {
     f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1))
 }
 
-/// Too many programs for the processors.
+/// More runnable tasks than CPUs.
 fn processors(stall: &Stall<'_>) -> Option<Candidate> {
     const OF_THE_CANARY: f64 = 45.0;
     const OF_PRESSURE: f64 = 30.0;
@@ -126,7 +128,7 @@ fn processors(stall: &Stall<'_>) -> Option<Candidate> {
     let mut finding = Finding::new(Severity::Critical, PROCESSORS, "");
     let mut sure = 0.0;
     let waited = stall.pressure_percent(Resource::Cpu);
-    // A single late turn in seconds is no shortage where the kernel says that nobody waits.
+    // A single late turn in seconds is no contention if the kernel reports no task waiting.
     let calm = waited.is_some_and(|share| share < CPU_PRESSURE_PERCENT);
     let least_us = if calm { stall.incident.duration_ms().saturating_mul(1000) / 20 } else { 0 };
     if let Canary::Processors(us) = stall.canary()
@@ -134,12 +136,12 @@ fn processors(stall: &Stall<'_>) -> Option<Candidate> {
     {
         sure += OF_THE_CANARY;
         let late = Quantity::Milliseconds(us as f64 / 1000.0);
-        finding = finding.seen("both halves of the canary held up by", late, "canary");
+        finding = finding.seen("delay of both canary threads", late, "canary");
     }
     if let Some(share) = waited.filter(|share| *share >= CPU_PRESSURE_PERCENT) {
         sure = (sure + FURTHER).max(OF_PRESSURE + PER_SHARE * share);
         let source = "/proc/pressure/cpu";
-        finding = finding.seen("processor pressure, some", Quantity::Percent(share), source);
+        finding = finding.seen("CPU pressure, some", Quantity::Percent(share), source);
     }
     if sure == 0.0 {
         return None;
@@ -148,22 +150,22 @@ fn processors(stall: &Stall<'_>) -> Option<Candidate> {
     let headline = match &hog {
         Some((name, share)) => {
             sure += OF_A_HOG;
-            let what = format!("of the processor time used, by '{name}'");
+            let what = format!("share of the CPU time used, by '{name}'");
             finding = finding.seen(what, Quantity::Percent(*share), "/proc/PID/stat");
-            format!("not memory: the processors were busy with '{name}'")
+            format!("not memory: CPU contention, caused by '{name}'")
         }
-        None => "not memory: there were more programs than processors".to_owned(),
+        None => "not memory: CPU contention".to_owned(),
     };
     finding.headline = headline;
     let finding =
-        finding.hurts("Whoever wanted a processor had to wait for one.").mended_by(manual(
-            "give the service more weight, or the other a quota",
+        finding.hurts("Every task that was ready to run had to wait for a CPU.").mended_by(manual(
+            "give the service a larger CPU weight, or the other program a quota",
             "systemctl set-property UNIT CPUWeight=1000".to_owned(),
         ));
     Some((sure, finding))
 }
 
-/// Programs of one name that took most of the processor time used, in percent of it.
+/// The program whose processes used most of the CPU time, in percent of it.
 fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
     let mut names: Vec<(&str, u64)> = Vec::new();
     for task in &stall.incident.tasks {
@@ -176,11 +178,11 @@ fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
     let used = derived::total(names.iter().map(|(_, ms)| *ms));
     let (name, ms) = names.into_iter().max_by_key(|(_, ms)| *ms)?;
     let share = percent(ms, used);
-    let much = percent(ms, stall.incident.duration_ms()) >= HOG_OF_A_PROCESSOR_PERCENT;
+    let much = percent(ms, stall.incident.duration_ms()) >= HOG_OF_ONE_CPU_PERCENT;
     (much && share >= HOG_PERCENT).then(|| (name.to_owned(), share))
 }
 
-/// A disk that takes long.
+/// A slow disk.
 fn disk(stall: &Stall<'_>) -> Option<Candidate> {
     const LEAST: f64 = 35.0;
     const OF_STUCK: f64 = 50.0;
@@ -192,7 +194,7 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
     let stuck = stuck_in_io(stall);
     if let Some((task, share)) = stuck {
         kinds.push(OF_STUCK * share / 100.0 * stall.weight_of(&task.task));
-        let what = format!("{} stuck in {}", task.task, task.stack.first().map_or("", |f| f));
+        let what = format!("{} blocked in {}", task.task, task.stack.first().map_or("", |f| f));
         let source = format!("/proc/{}/stack", task.pid);
         finding = finding.seen(what, Quantity::Percent(share), source);
     }
@@ -215,13 +217,14 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
         Some((task, _)) => format!("not memory: {name} was slow, and {} waited for it", task.task),
         None => format!("not memory: {name} was slow, and programs waited for it"),
     };
-    let finding = finding
-        .hurts("Whoever read from the disk or synced to it had to wait.")
-        .mended_by(manual("see who writes, and give it less weight", "pidstat -d 1".to_owned()));
+    let finding =
+        finding.hurts("Every task that read from the disk or synced to it had to wait.").mended_by(
+            manual("find the writer and give it a smaller I/O weight", "pidstat -d 1".to_owned()),
+        );
     Some((LEAST + best + further, finding))
 }
 
-/// The task that was stuck longest in a file system, a journal or a block device.
+/// The task that was blocked longest in a file system, a journal or a block device.
 fn stuck_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
     let in_io = |task: &&BlockedTask| {
         let named = |frame: &String| BLOCK_PREFIXES.iter().any(|p| frame.starts_with(p));
@@ -244,7 +247,7 @@ fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
     table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Everything that can be seen here was calm.
+/// Everything that can be observed on this machine was calm.
 ///
 /// # Errors
 /// Nothing could be seen.
@@ -263,7 +266,7 @@ fn elsewhere(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
     let calm = stall.canary() == Canary::Calm;
     let known: Vec<f64> = pressures.iter().filter_map(|(_, share)| *share).collect();
     if known.is_empty() && !calm {
-        let why = "neither the canary nor pressure stall information says whether it was calm";
+        let why = "neither the canary nor pressure stall information was recorded";
         return Err(Missing::skipped("canary and /proc/pressure", why));
     }
     let sure = LEAST - PER_SHARE * known.iter().copied().fold(0.0, f64::max)
@@ -271,13 +274,13 @@ fn elsewhere(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
         + if known.len() == pressures.len() { FURTHER } else { 0.0 };
     let said = stall.incident.trigger.failure.as_deref().unwrap_or("");
     let headline = if said.contains("refused") {
-        "not memory: nothing listens where the service should be; the machine was calm".to_owned()
+        "not memory: nothing listens at the address of the service; the machine was calm".to_owned()
     } else {
         "not memory: the network or the service itself; the machine was calm".to_owned()
     };
     let mut finding = Finding::new(Severity::Warning, ELSEWHERE, headline)
-        .hurts("The service does not answer whatever this machine does.")
-        .mended_by(manual("look at the service's log and its connections", "ss -tin".to_owned()));
+        .hurts("The service does not answer, although nothing on this machine delays it.")
+        .mended_by(manual("check the service's log and its connections", "ss -tin".to_owned()));
     for (name, share) in pressures {
         if let Some(share) = share {
             let source = format!("/proc/pressure/{name}");
@@ -287,7 +290,7 @@ fn elsewhere(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
     }
     if calm {
         let calm = Quantity::Text("calm".to_owned());
-        finding = finding.seen("both halves of the canary", calm, "canary");
+        finding = finding.seen("both canary threads", calm, "canary");
     }
     Ok(Some((sure, finding)))
 }

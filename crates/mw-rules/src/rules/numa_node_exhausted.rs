@@ -1,31 +1,31 @@
 //! # numa-node-exhausted
 //!
-//! One node is used up while another has plenty.
+//! One NUMA node is exhausted while another has plenty of free memory.
 //!
 //! ## What it finds
-//! A node with CPUs of which less than 5% is free or clean page cache, while another node has at
-//! least a quarter of its memory free.
+//! A node with CPUs in which less than 5% of memory is free or clean page cache, while another node has
+//! at least a quarter of its memory free.
 //!
-//! As the cause of a stall: a node is used up as above and tasks reclaimed meanwhile, on that node where
-//! the kernel says which. A canary on another node sees nothing of it.
+//! As the cause of a stall: a node is exhausted as above and tasks reclaimed, on that node where the
+//! kernel reports the node. A canary on another node is not affected.
 //!
 //! ## Why it hurts
 //! Programs on the full node get remote memory (slower, and unevenly so), reclaim runs on that node
-//! alone, and a program that is bound to it (`numactl --membind`, a cpuset) swaps or is killed
+//! alone, and a program that is bound to it (`numactl --membind`, a cpuset) is swapped out or killed
 //! although half of the machine is free.
 //!
 //! ## What it looks like
-//! `numa_miss` and `numa_foreign` grow; `numastat` shows one node near zero; kswapd of that node is
+//! `numa_miss` and `numa_foreign` increase; `numastat` shows one node near zero; kswapd of that node is
 //! busy and the others are idle.
 //!
 //! ## Threshold
-//! 5% is where the kernel's own watermarks and a few hundred megabytes of breathing space are on
-//! machines of 16 GiB to 1 TiB; a quarter free elsewhere says that it is imbalance and not a full
-//! machine. With `vm.zone_reclaim_mode` set it is critical, since then the kernel does not use the
-//! neighbour before it has reclaimed.
+//! On machines of 16 GiB to 1 TiB, 5% is the kernel's own watermarks plus a few hundred megabytes. A
+//! quarter free on another node shows that this is imbalance and not a full machine. With
+//! `vm.zone_reclaim_mode` set it is critical, since the kernel then reclaims before it uses the other
+//! node.
 //!
 //! ## How to fix it
-//! Start large programs with `numactl --interleave=all`, or move a running one's memory with
+//! Start large programs with `numactl --interleave=all`, or move a running program's memory with
 //! `migratepages PID 0 1`. Spread a tmpfs with `mpol=interleave`.
 //!
 //! ## References
@@ -78,7 +78,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(finding)
 }
 
-/// What a node can give without writing or swapping.
+/// What can be allocated on a node without writeback or swap.
 fn room((node, meminfo): (u32, Meminfo)) -> Option<Room> {
     let total = meminfo.mem_total_bytes.filter(|total| *total > 0)?;
     let clean =
@@ -90,7 +90,7 @@ fn room((node, meminfo): (u32, Meminfo)) -> Option<Room> {
 fn finding(room: &Room, roomiest: &Room, reclaims_first: bool) -> Finding {
     let severity = if reclaims_first { Severity::Critical } else { Severity::Warning };
     let headline = format!(
-        "node {} has {} left ({:.1}%) while node {} has {} ({:.0}%)",
+        "node {} has {} available ({:.1}%) while node {} has {} ({:.0}%)",
         room.node,
         format_bytes(room.bytes),
         room.share,
@@ -101,18 +101,18 @@ fn finding(room: &Room, roomiest: &Room, reclaims_first: bool) -> Finding {
     let source = |node: u32| format!("/sys/devices/system/node/node{node}/meminfo");
     Finding::new(severity, format!("node {}", room.node), headline)
         .seen(
-            format!("free and clean on node {}", room.node),
+            format!("free and clean memory of node {}", room.node),
             Quantity::Bytes(room.bytes),
             source(room.node),
         )
         .seen(
-            format!("free and clean on node {}", roomiest.node),
+            format!("free and clean memory of node {}", roomiest.node),
             Quantity::Bytes(roomiest.bytes),
             source(roomiest.node),
         )
         .hurts(
-            "Programs on this node get remote memory, and those bound to it reclaim, swap or are \
-             killed although the machine has memory.",
+            "Programs on this node get remote memory; those bound to it reclaim, are swapped out or \
+             are killed although the machine has memory.",
         )
         .mended_by(Remedy::named(
             "spread large programs over the nodes",

@@ -1,28 +1,28 @@
 //! # oom-kill
 //!
-//! The kernel has killed processes for want of memory.
+//! The kernel has killed processes because memory ran out.
 //!
 //! ## What it finds
-//! `oom_kill` in /proc/vmstat is not 0: kills since boot, of the whole machine or of a cgroup at its
+//! `oom_kill` in /proc/vmstat is not 0: OOM kills since boot, of the whole machine or of a cgroup at its
 //! limit.
 //!
-//! As the cause of a stall: a process was killed during it. What made memory short is named before it, where
-//! that is known.
+//! As the cause of a stall: the OOM killer killed a process during it. A rule that explains why memory
+//! ran out ranks before this one.
 //!
 //! ## Why it hurts
-//! What was killed is gone, and the memory that it was killed for is wanted again when it has been
-//! restarted. Before each kill the machine was at a standstill for seconds.
+//! The killed process is gone, and needs the same memory again when it is restarted. Before each kill
+//! the machine was stalled for seconds.
 //!
 //! ## What it looks like
-//! "Out of memory: Killed process" in the kernel log; services that restart by themselves.
+//! "Out of memory: Killed process" in the kernel log; services that restart unexpectedly.
 //!
 //! ## Threshold
-//! A kill within a day, or one a day on average since boot, is a warning; older ones are a note. It
-//! is critical while processes are being killed (between the two looks of this check).
+//! A kill within the last day, or one a day on average since boot, is a warning; older ones are a note.
+//! It is critical while processes are being killed (between the two samples of this check).
 //!
 //! ## How to fix it
-//! The kernel log (`dmesg | grep -A 40 'invoked oom-killer'`) shows who asked, who was killed and
-//! what held the memory. Give the largest program less, or a cgroup limit of its own.
+//! The kernel log (`dmesg | grep -A 40 'invoked oom-killer'`) shows which task allocated, which was
+//! killed and what used the memory. Give the largest program less memory, or a cgroup limit of its own.
 //!
 //! ## References
 //! Linux, mm/oom_kill.c; proc_vmstat(5).
@@ -55,15 +55,15 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     };
     let what = if kills == 1 { "1 process" } else { "processes" };
     let headline = if kills == 1 {
-        format!("the kernel has killed {what} for want of memory since boot")
+        format!("the OOM killer has killed {what} since boot")
     } else {
-        format!("the kernel has killed {kills} {what} for want of memory since boot")
+        format!("the OOM killer has killed {kills} {what} since boot")
     };
     Ok(vec![
         Finding::new(severity, "OOM killer", headline)
             .seen("oom_kill", Quantity::Count(kills), "/proc/vmstat")
             .seen("uptime in days", Quantity::Ratio(days), "/proc/uptime")
-            .hurts("What was killed wants the memory again when it is restarted.")
+            .hurts("The killed program needs the same memory again when it is restarted.")
             .mended_by(remedy()),
     ])
 }
@@ -90,17 +90,18 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     );
     let killed: Vec<&str> =
         stall.waits(&[WaitKind::Oom]).map(|wait| wait.task.as_str()).take(MAX_SHOWN).collect();
-    let of = if killed.is_empty() { String::new() } else { format!(" ({})", killed.join(", ")) };
-    let headline = format!("the kernel killed {kills} for want of memory{of}");
+    let names = if killed.is_empty() { String::new() } else { format!(" ({})", killed.join(", ")) };
+    let processes = if kills == 1 { "process" } else { "processes" };
+    let headline = format!("the OOM killer killed {kills} {processes}{names}");
     let finding = Finding::new(Severity::Critical, "OOM killer", headline)
-        .hurts("What was killed is gone, and the machine stood still before it.")
+        .hurts("The killed process is gone, and the machine stalled before the kill.")
         .mended_by(remedy());
     suspicion.cause(finding)
 }
 
 fn remedy() -> Remedy {
     Remedy::named(
-        "see in the kernel log who held the memory, and give it less",
+        "find the largest program in the kernel log, and give it less memory",
         vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
     )
 }

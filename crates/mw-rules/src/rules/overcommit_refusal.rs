@@ -3,31 +3,31 @@
 //! Strict overcommit refuses memory that the machine has.
 //!
 //! ## What it finds
-//! `vm.overcommit_memory` is 2 and the memory promised to programs (`Committed_AS`) is close to the
-//! limit (`CommitLimit`), or that limit is less than half of memory.
+//! `vm.overcommit_memory` is 2 and committed memory (`Committed_AS`) is close to the limit
+//! (`CommitLimit`), or the limit is less than half of memory.
 //!
-//! As the cause of a stall: the service answered that it cannot allocate memory while this was so.
+//! As the cause of a stall: the service reported that it cannot allocate memory under this condition.
 //!
 //! ## Why it hurts
-//! With strict overcommit every mapping counts in full when it is made, touched or not. At the limit
-//! `mmap`, `fork` and thread creation fail with ENOMEM, in every program, however much memory is
-//! free.
+//! With strict overcommit every private writable mapping counts in full when it is created, touched or
+//! not. At the limit `mmap`, `fork` and thread creation fail with ENOMEM in every program, however much
+//! memory is free.
 //!
 //! ## What it looks like
-//! "Cannot allocate memory" in logs while `free` shows plenty; a database that cannot fork a new
+//! "Cannot allocate memory" in logs while `free` shows plenty; a database that cannot fork for a new
 //! connection.
 //!
 //! ## Threshold
-//! 90% of the limit is critical: a large request is refused now, and a fork of a large process too.
-//! 75% is a warning. So is a limit below half of the memory that huge page pools leave: the kernel's
-//! default ratio of 50 lets programs have half of it, and below that most of the machine cannot be
-//! allocated whatever is free.
+//! 90% of the limit is critical: a large request fails now, and so does a fork of a large process. 75%
+//! is a warning. So is a limit below half of the memory that is not in huge page pools: the kernel's
+//! default ratio of 50 lets programs commit half of it, and below that most of the machine cannot be
+//! allocated, however much is free.
 //!
 //! ## How to fix it
-//! `memwright fix overcommit-refusal` raises `vm.overcommit_ratio` to 90, so that nearly all memory
-//! can be promised; the default of 50 lets programs have half of it. A limit that is set in kilobytes
-//! (`vm.overcommit_kbytes`) gives way to the ratio. Strict overcommit stays on. It is done only when
-//! asked for by name: it is a policy.
+//! `memwright fix overcommit-refusal` raises `vm.overcommit_ratio` to 90, so that programs can commit
+//! nearly all memory; the default of 50 lets them commit half. A limit set in kilobytes
+//! (`vm.overcommit_kbytes`) is replaced by the ratio. Strict overcommit stays enabled. It is done only
+//! if you name the rule, because it is a policy.
 //!
 //! ## References
 //! Linux, Documentation/mm/overcommit-accounting.rst; PostgreSQL documentation, "Linux Memory
@@ -58,14 +58,14 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let meminfo = snapshot.sample.meminfo.need()?;
     let limit = field(meminfo.commit_limit_bytes, "CommitLimit")?;
-    let promised = field(meminfo.committed_as_bytes, "Committed_AS")?;
-    let share = percent(promised, limit);
-    let memory = promisable(meminfo)?;
+    let committed = field(meminfo.committed_as_bytes, "Committed_AS")?;
+    let share = percent(committed, limit);
+    let memory = committable(meminfo)?;
     let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
     let headline = if share >= WARNING_PERCENT {
         format!(
-            "{} of the {} that may be promised are promised ({share:.0}%): larger requests are refused",
-            format_bytes(promised),
+            "{} of the commit limit of {} is committed ({share:.0}%): larger requests are refused",
+            format_bytes(committed),
             format_bytes(limit)
         )
     } else if limit.saturating_add(ROUNDING_BYTES) < memory / 2 {
@@ -79,10 +79,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     };
     let finding = Finding::new(severity, MODE, headline)
-        .seen("Committed_AS", Quantity::Bytes(promised), "/proc/meminfo")
+        .seen("Committed_AS", Quantity::Bytes(committed), "/proc/meminfo")
         .seen("CommitLimit", Quantity::Bytes(limit), "/proc/meminfo")
         .seen("MemFree", Quantity::Bytes(meminfo.mem_free_bytes.unwrap_or(0)), "/proc/meminfo")
-        .hurts("mmap, fork and new threads fail with ENOMEM although memory is free.");
+        .hurts("mmap, fork and thread creation fail with ENOMEM although memory is free.");
     Ok(vec![finding.mended_by(remedy(sysctl, limit, memory))])
 }
 
@@ -94,8 +94,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     )
 }
 
-/// Memory that can be promised: what huge page pools hold is not.
-fn promisable(meminfo: &Meminfo) -> Result<u64, Missing> {
+/// Memory that can be committed: all but the huge page pools.
+fn committable(meminfo: &Meminfo) -> Result<u64, Missing> {
     let memory = field(meminfo.mem_total_bytes, "MemTotal")?;
     let pages = meminfo.hugepages_total_pages.unwrap_or(0);
     let pool = pages.saturating_mul(meminfo.hugepagesize_bytes.unwrap_or(0));
@@ -109,7 +109,7 @@ fn remedy(sysctl: &Sysctl, limit: u64, memory: u64) -> Remedy {
     let raised = (memory / 100).saturating_mul(GOOD_RATIO);
     if limit >= raised || (ratio >= GOOD_RATIO && !in_kilobytes) {
         return Remedy::named(
-            "promise less: smaller stacks, heaps and buffer pools; or add swap",
+            "commit less memory (smaller stacks, heaps and buffer pools), or add swap",
             vec![Step::manual("swapon FILE")],
         );
     }

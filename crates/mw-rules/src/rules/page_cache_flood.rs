@@ -1,44 +1,44 @@
 //! # page-cache-flood
 //!
-//! Buffered I/O fills memory faster than it is written or dropped.
+//! Buffered I/O fills the page cache faster than the kernel writes it back or drops it.
 //!
 //! ## What it finds
-//! At least a tenth of memory is dirty or under writeback while free memory is down at the
-//! watermarks; or the kernel scans file pages at 10,000 a second or more to make room for others.
+//! At least a tenth of memory is dirty or under writeback while free memory is down at the watermarks;
+//! or the kernel scans at least 10,000 file pages a second to make room for new ones.
 //!
-//! As the cause of a stall: programs reclaimed as in `reclaim-storm` while a condition above held, or while
-//! a tenth of memory was dirty at one time, or files that are known by name brought at least a twentieth of
+//! As the cause of a stall: tasks reclaimed as in `reclaim-storm` while a condition above held, or while
+//! a tenth of memory was dirty at some point, or files known by name brought at least a twentieth of
 //! memory into the page cache.
 //!
 //! ## Why it hurts
-//! All other programs allocate from what the flood leaves: they reclaim, wait for writeback, and
-//! miss their deadlines. In the field report a cluster's heartbeats were missed while a table space
-//! was created with buffered writes of 128 kB; the cluster failed over.
+//! All other programs allocate from what the flood leaves: they reclaim, wait for writeback and miss
+//! their deadlines. In the field report a cluster missed its heartbeats while a table space was created
+//! with buffered writes of 128 kB, and failed over.
 //!
 //! ## What it looks like
 //! `Cached` grows to the size of memory, `Dirty` and `Writeback` are large, kswapd is busy, and
-//! `pgscan_file` in /proc/vmstat moves by thousands a second.
+//! `pgscan_file` in /proc/vmstat increases by thousands a second.
 //!
 //! ## Threshold
-//! 10,000 pages a second is the scan rate that the field report's author calls severe. A tenth of
-//! memory dirty with free memory within twice the high watermarks says that the writer is ahead of
-//! its device and that nothing is left for anybody else. It is critical when programs reclaim
-//! directly at the same time.
+//! 10,000 pages a second is the scan rate that the field report's author calls severe. A tenth of memory
+//! dirty, with free memory below twice the high watermarks, shows that the writer outpaces its device
+//! and that nothing is left for other programs. It is critical if tasks reclaim directly at the same
+//! time.
 //!
 //! ## How to fix it
-//! Keep large and sequential writes out of the page cache: `memwright run --direct-io 64k -- COMMAND`, or
-//! `memwright iotune set PATH discovered_direct_iosz=64k` for all that is written below a path by programs
-//! that have its library; or direct I/O of the program's own (`oflag=direct`,
-//! `innodb_flush_method=O_DIRECT`). In our re-enactment of the field report no heartbeat was missed then,
-//! and the kernel scanned no page, at 99% of the rate that the disk sustains.
+//! Keep large and sequential writes out of the page cache: `memwright run --direct-io 64k -- COMMAND`,
+//! or `memwright iotune set PATH discovered_direct_iosz=64k` for everything that programs with the
+//! preload library write below a path; or use the program's own direct I/O (`oflag=direct`,
+//! `innodb_flush_method=O_DIRECT`). In our reproduction of the field report the cluster then missed no
+//! heartbeat and the kernel scanned no page, at 99% of the rate that the disk sustains.
 //!
-//! Where the writer is none of those: limit it by a memory cgroup, or limit its device.
-//! `memwright fix page-cache-flood` lets the device that most waits for have dirty what it writes in 2 s,
-//! 8 MiB at least, whatever all may have (`strict_limit` and `max_ratio_fine` in /sys/class/bdi, kernel
-//! 6.2; needs the kernel's estimate of its speed, in debugfs). Keep `vm.dirty_ratio` low (see
-//! dirty-limit-too-high). Larger writes through the cache are no remedy: in our measurements 128 MiB took
-//! the same 101 MiB of page cache in calls of 16 kB and of 1 MiB, and none with `O_DIRECT`, which was no
-//! slower.
+//! If none of these fits the writer, limit it with a memory cgroup, or limit its device.
+//! `memwright fix page-cache-flood` limits the dirty memory of the device with the longest backlog to
+//! what it writes in 2 s, at least 8 MiB, independently of the global limit (`strict_limit` and
+//! `max_ratio_fine` in /sys/class/bdi, kernel 6.2; needs the kernel's estimate of its speed, in
+//! debugfs). Keep `vm.dirty_ratio` low (see dirty-limit-too-high). Larger writes through the cache do
+//! not help: in our measurements 128 MiB took the same 101 MiB of page cache in calls of 16 kB and of
+//! 1 MiB, and none with `O_DIRECT`, which was no slower.
 //!
 //! ## References
 //! R. Elling, "Tales from the Trenches: The Case of the RAM Starved Cluster", Sun BluePrints, 2000;
@@ -57,10 +57,10 @@ const DIRTY_PERCENT: f64 = 10.0;
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
 const CACHE_PERCENT: f64 = 25.0;
 
-/// Share of memory that came into the page cache during a stall from which it is a flood.
+/// From which share of memory on pages brought into the page cache during a stall are a flood.
 const FLOOD_PERCENT: f64 = 5.0;
 
-/// What a device may have dirty: what it writes in that time, or so much.
+/// The dirty memory that a device may have: what it writes in this time, at least so much.
 const DEVICE_DIRTY_S: u64 = 2;
 const DEVICE_DIRTY_BYTES: u64 = 8 << 20;
 
@@ -83,12 +83,12 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let severity = if direct { Severity::Critical } else { Severity::Warning };
     let headline = if dirty_flood {
         format!(
-            "{} are waiting to be written while {} are free: buffered writes flood memory",
+            "{} are dirty or under writeback while {} are free: buffered writes fill memory",
             format_bytes(unwritten),
             format_bytes(free)
         )
     } else {
-        format!("the kernel scans {scan:.0} file pages a second to make room for more")
+        format!("the kernel scans {scan:.0} file pages a second to make room for new ones")
     };
     let finding = Finding::new(severity, "page cache", headline)
         .seen("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
@@ -98,7 +98,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .seen("pgscan_file", Quantity::PerSecond(scan), "/proc/vmstat")
         .hurts(
             "Every other program reclaims or waits for writeback before it gets a page; \
-             heartbeats and time-outs are missed.",
+             heartbeats are missed and requests time out.",
         );
     Ok(vec![finding.mended_by(remedy(&window.now))])
 }
@@ -123,20 +123,20 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
             let what = format!("{} with {}", share.task, share.path);
             let headline = format!(
-                "{} flooded the page cache with {} of {}",
+                "{} brought {} of {} into the page cache",
                 share.task,
                 format_bytes(bytes),
                 share.path
             );
             (suspicion.see(what, Quantity::Bytes(bytes), "kernel tracepoints"), headline)
         }
-        None => (suspicion, "buffered I/O flooded the page cache".to_owned()),
+        None => (suspicion, "buffered I/O filled the page cache".to_owned()),
     };
     let headline = suspicion.said(&what);
     let mut finding = Finding::new(Severity::Critical, "page cache", headline)
         .hurts(
             "Every other program reclaimed or waited for writeback before it got a page; \
-             heartbeats and time-outs are missed.",
+             heartbeats were missed and requests timed out.",
         )
         .mended_by(remedy(snapshot));
     finding.evidence = found.pop().map_or_else(Vec::new, |hazard| hazard.evidence);
@@ -160,13 +160,16 @@ fn remedy(snapshot: &Snapshot) -> Remedy {
     let writes =
         [Step::write(setting("strict_limit"), 1), Step::write(setting("max_ratio_fine"), parts)];
     Remedy::named(
-        format!("keep the writer out of the page cache, or let {} have less dirty", disk.name),
+        format!(
+            "keep the writer out of the page cache, or limit the dirty memory of {}",
+            disk.name
+        ),
         writes.into_iter().chain(manual).collect(),
     )
 }
 
-/// The device that most waits for, and the share of the dirty limit that suits its speed, in parts of a
-/// million.
+/// The device with the longest backlog, and the share of the dirty limit that suits its speed, in parts
+/// per million.
 fn flooded(snapshot: &Snapshot) -> Option<(&Disk, u64)> {
     let waiting = |disk: &&Disk| {
         let bdi = disk.bdi.unwrap_or_default();

@@ -1,34 +1,34 @@
 //! # reclaim-storm
 //!
-//! The kernel is scanning memory hard to find pages to give.
+//! The kernel scans memory at a high rate to find pages to reclaim.
 //!
 //! ## What it finds
-//! 10,000 pages a second or more are scanned; or programs wait for memory more than 10% of the time
+//! The kernel scans at least 10,000 pages a second; or tasks wait for memory more than 10% of the time
 //! (pressure stall information).
 //!
-//! As the cause of a stall: tasks waited in direct reclaim or were throttled by it, or the scan rate, memory
-//! pressure or the canary say that everybody did. It is named after whatever explains *why* memory was short.
-//! Where the canary got its fresh memory at once, scan rates and pressure alone do not explain a stall.
+//! As the cause of a stall: tasks waited in direct reclaim or were throttled by it, or the scan rate,
+//! memory pressure or the canary show that all tasks did. Any rule that explains *why* memory was short
+//! ranks before this one. If the canary's page faults were fast, scan rates and pressure alone do not
+//! explain a stall.
 //!
 //! ## Why it hurts
-//! When the background reclaimer (kswapd) cannot keep up, each program that allocates reclaims by
-//! itself first. Latencies go from microseconds to tens and hundreds of milliseconds, for every
-//! program on the machine.
+//! When kswapd cannot keep up, each task that allocates has to reclaim first. Latencies grow from
+//! microseconds to tens and hundreds of milliseconds, for every program on the machine.
 //!
 //! ## What it looks like
-//! kswapd at 100%; `pgscan_direct` and `allocstall` in /proc/vmstat move; `some` of
+//! kswapd at 100%; `pgscan_direct` and `allocstall` in /proc/vmstat increase; `some` of
 //! /proc/pressure/memory is above 0.
 //!
 //! ## Threshold
-//! 10,000 pages a second is the scan rate that the field report "The Case of the RAM Starved
-//! Cluster" met when heartbeats were missed. It is critical when programs reclaim directly (10
-//! stalls a second, 1,000 pages a second), or when pressure has stopped all programs 10% of the last
-//! ten seconds. 10% of pressure is where systemd-oomd and Android's lmkd begin to look.
+//! 10,000 pages a second is the scan rate at which heartbeats were missed in the field report "The Case
+//! of the RAM Starved Cluster". It is critical if tasks reclaim directly (10 stalls a second and 1,000
+//! pages a second), or if pressure stopped all programs for 10% of the last ten seconds. 10% of pressure
+//! is where systemd-oomd and Android's lmkd begin to act.
 //!
 //! ## How to fix it
-//! See who takes the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` are usually found
-//! with it. A larger distance between the watermarks (`vm.watermark_scale_factor` 100) lets kswapd
-//! start earlier.
+//! Find out which program uses the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` usually
+//! report a finding at the same time. A larger distance between the watermarks
+//! (`vm.watermark_scale_factor` 100) makes kswapd start earlier.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; Documentation/admin-guide/sysctl/vm.rst,
@@ -47,7 +47,7 @@ const PRESSURE_PERCENT: f64 = 10.0;
 const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
 const WIDER_SCALE_FACTOR: u64 = 100;
 
-/// What is going on, as far as it can be told.
+/// The rates of reclaim, 0 where they are unknown.
 struct Storm {
     scan_per_s: f64,
     direct_per_s: f64,
@@ -57,7 +57,7 @@ struct Storm {
 }
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let storm = look(window)?;
+    let storm = storm(window)?;
     let scans = storm.scan_per_s >= SCAN_PAGES_PER_S;
     if !scans && storm.some_percent < PRESSURE_PERCENT {
         return Ok(Vec::new());
@@ -70,9 +70,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         Severity::Warning
     };
     let headline = if scans {
-        format!("{:.0} pages a second are scanned to find memory", storm.scan_per_s)
+        format!("the kernel scans {:.0} pages a second to reclaim memory", storm.scan_per_s)
     } else {
-        format!("programs waited for memory {:.0}% of the last 10 s", storm.some_percent)
+        format!("tasks waited for memory for {:.0}% of the last 10 s", storm.some_percent)
     };
     let finding = Finding::new(severity, "reclaim", headline)
         .seen("pages scanned", Quantity::PerSecond(storm.scan_per_s), "/proc/vmstat")
@@ -83,20 +83,20 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             Quantity::Percent(storm.some_percent),
             "/proc/pressure/memory",
         )
-        .hurts("Any program that allocates may wait for tens or hundreds of milliseconds.");
+        .hurts("Any task that allocates may wait for tens or hundreds of milliseconds.");
     Ok(vec![finding.mended_by(remedy(window))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let suspicion = Suspicion::of_reclaim(stall);
-    let headline = suspicion.said("memory was short, and programs had to reclaim it themselves");
+    let headline = suspicion.said("memory was short, and tasks had to reclaim directly");
     let finding = Finding::new(Severity::Critical, "reclaim", headline)
-        .hurts("Every program that allocated waited until memory had been reclaimed.")
+        .hurts("Every task that allocated waited for reclaim.")
         .mended_by(remedy(stall.window));
     suspicion.cause(finding)
 }
 
-fn look(window: &Window) -> Result<Storm, Missing> {
+fn storm(window: &Window) -> Result<Storm, Missing> {
     let scans = window.rate_of(&[Counter::PgscanKswapd, Counter::PgscanDirect]);
     let pressure = window.now.sample.pressure.memory.need();
     if let (Err(missing), Err(_)) = (&scans, &pressure) {
@@ -119,7 +119,7 @@ fn remedy(window: &Window) -> Remedy {
             vec![Step::write(Sysctl::path(SCALE_FACTOR), WIDER_SCALE_FACTOR)],
         ),
         _ => Remedy::named(
-            "find and limit the program that takes the memory",
+            "find the program that uses the memory, and limit it",
             vec![Step::manual("systemd-run -p MemoryHigh=SIZE COMMAND")],
         ),
     }

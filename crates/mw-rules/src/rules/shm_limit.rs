@@ -1,26 +1,26 @@
 //! # shm-limit
 //!
-//! The limits of System V shared memory are below what the machine has.
+//! The limits of System V shared memory are low for the size of the machine.
 //!
 //! ## What it finds
-//! `kernel.shmmax` (one segment) or `kernel.shmall` (all of them) is less than half of memory; or
-//! nearly all of `shmall` or of the number of segments (`kernel.shmmni`) is used.
+//! `kernel.shmmax` (one segment) or `kernel.shmall` (all segments) is less than half of memory; or
+//! nearly all of `shmall` or of the number of segments (`kernel.shmmni`) is in use.
 //!
 //! ## Why it hurts
-//! `shmget` of a database's segment fails with EINVAL or ENOSPC, though memory is free. Oracle,
-//! Sybase, DB2, SAP and PostgreSQL (with `shared_memory_type = sysv`) do not start.
+//! `shmget` of a database's segment fails with EINVAL or ENOSPC although memory is free. Oracle, Sybase,
+//! DB2, SAP and PostgreSQL (with `shared_memory_type = sysv`) do not start.
 //!
 //! ## What it looks like
 //! "could not create shared memory segment: Invalid argument" in the database's log.
 //!
 //! ## Threshold
-//! Since 3.16 the kernel's defaults are as good as unlimited; smaller values come from old sysctl
-//! files. Databases take up to 80% of memory, so less than half is a warning. 90% in use is
-//! critical: the next segment is refused.
+//! Since 3.16 the kernel's defaults are practically unlimited; smaller values come from old sysctl
+//! files. Databases use up to 80% of memory, so less than half is a warning. 90% in use is critical: the
+//! next segment is refused.
 //!
 //! ## How to fix it
-//! `memwright fix shm-limit` sets the kernel's defaults (for the number of segments: twice what is
-//! set). These limits protect nothing: cgroups do.
+//! `memwright fix shm-limit` sets the kernel's defaults (for the number of segments: twice the present
+//! value). These limits protect nothing; cgroups do.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, shmall, shmmax, shmmni; shmget(2); commit
@@ -60,10 +60,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 fn too_low(setting: &str, limit: u64, what: &str) -> Finding {
     let headline =
-        format!("{setting} lets {what} have {}, less than half of memory", format_bytes(limit));
+        format!("{setting} limits {what} to {}, less than half of memory", format_bytes(limit));
     Finding::new(Severity::Warning, setting, headline)
         .seen(setting, Quantity::Bytes(limit), Sysctl::path(setting))
-        .hurts("shmget of a database's segment fails though memory is free.")
+        .hurts("shmget of a database's segment fails although memory is free.")
         .mended_by(raise(setting, DEFAULT_LIMIT))
 }
 
@@ -74,7 +74,7 @@ fn raise(setting: &str, value: u64) -> Remedy {
     )
 }
 
-/// Limits of which nearly all is used.
+/// Limits that are nearly reached.
 fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Finding> {
     let Some(segments) = snapshot.shm.seen() else { return Vec::new() };
     let bytes = segments.iter().fold(0_u64, |sum, s| sum.saturating_add(s.size_bytes));
@@ -82,7 +82,7 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
     let mut findings = Vec::new();
     if percent(bytes, shmall_bytes) >= USED_PERCENT {
         let headline = format!(
-            "shared segments take {} of the {} that {SHMALL} allows",
+            "shared memory segments take {} of the {} that {SHMALL} allows",
             format_bytes(bytes),
             format_bytes(shmall_bytes)
         );
@@ -91,7 +91,7 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
     if let Ok(most) = sysctl.number(SHMMNI)
         && percent(count, most) >= USED_PERCENT
     {
-        let headline = format!("there are {count} shared segments; {SHMMNI} allows {most}");
+        let headline = format!("{count} shared memory segments exist; {SHMMNI} allows {most}");
         findings.push((SHMMNI, headline, Quantity::Count(count), most.saturating_mul(2)));
     }
     findings
@@ -99,7 +99,7 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
         .map(|(setting, headline, used, target)| {
             Finding::new(Severity::Critical, setting, headline)
                 .seen("in use", used, "/proc/sysvipc/shm")
-                .hurts("The next shmget fails with ENOSPC though memory is free.")
+                .hurts("The next shmget fails with ENOSPC although memory is free.")
                 .mended_by(raise(setting, target))
         })
         .collect()

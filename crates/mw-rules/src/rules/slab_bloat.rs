@@ -1,37 +1,37 @@
 //! # slab-bloat
 //!
-//! The kernel's own objects hold a large part of memory.
+//! Kernel objects take a large part of memory.
 //!
 //! ## What it finds
-//! Unreclaimable slab memory of 15% of memory or more, or reclaimable slab (mostly cached file names and
-//! inodes) of half of memory or more.
+//! Unreclaimable slab memory of at least 15% of memory, or reclaimable slab (mostly cached dentries and
+//! inodes) of at least half of memory.
 //!
-//! Unreclaimable is `SUnreclaim`, and of `SReclaimable` what is in use: every file of a tmpfs or ramfs
-//! keeps its name in memory, a ramfs its inodes as well, and so do sockets and open files. The kernel
-//! counts them as reclaimable, in MemAvailable too. `nr_dentry` less `nr_unused` of
-//! /proc/sys/fs/dentry-state (and inode-state, slabinfo) tell how much it is.
+//! Unreclaimable slab is `SUnreclaim` plus the objects of `SReclaimable` that are in use: every file of
+//! a tmpfs or ramfs keeps its dentry in memory, a ramfs its inodes as well, and so do sockets and open
+//! files. The kernel counts these as reclaimable, in MemAvailable too. `nr_dentry` less `nr_unused` of
+//! /proc/sys/fs/dentry-state (and inode-state, slabinfo) show how much it is.
 //!
-//! As the cause of a stall: tasks spent it giving back such objects (`shrink_slab` in their stacks or in the
-//! profile); or they reclaimed while the kernel's objects held as much as above. The latter was there before
-//! the stall, and is less sure than what happened during it.
+//! As the cause of a stall: tasks freed such objects during it (`shrink_slab` in their stacks or in the
+//! profile); or they reclaimed while kernel objects took as much memory as above. The latter condition
+//! existed before the stall, so it scores lower than what happened during it.
 //!
 //! ## Why it hurts
-//! Unreclaimable objects are given back by nobody but the code that made them: often a leak, or a
-//! program with millions of open files, sockets or cgroups. Reclaimable objects are given back
-//! slowly, one by one, under locks that other programs wait for.
+//! Unreclaimable objects are freed only by the code that allocated them: often a leak, or a program with
+//! millions of open files, sockets or cgroups. Reclaimable objects are freed slowly, one by one, under
+//! locks that other programs wait for.
 //!
 //! ## What it looks like
 //! `Slab` in /proc/meminfo is large and no process accounts for it; `slabtop` names the cache.
 //!
 //! ## Threshold
-//! A machine in good order has 1 to 5% of unreclaimable slab, file servers up to 10%. From 15% it is
-//! a warning, from 30% critical. Half of memory in file names happens after a backup or a `find`;
-//! it is a note.
+//! A healthy machine has 1 to 5% of unreclaimable slab, a file server up to 10%. From 15% on it is a
+//! warning, from 30% on critical. Half of memory in dentries and inodes is usual after a backup or a
+//! `find`; it is a note.
 //!
 //! ## How to fix it
-//! Find the owner by the cache's name. File names and inodes are dropped by
-//! `memwright fix slab-bloat`, once (`vm.drop_caches` 2): it takes a while and what is dropped has
-//! to be read again, so it is done only when asked for by name.
+//! Find the owner by the cache's name. `memwright fix slab-bloat` drops cached dentries and inodes once
+//! (`vm.drop_caches` 2). That takes time, and what is dropped has to be read again, so it is done only if
+//! you name the rule.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; slabinfo(5), slabtop(1).
@@ -53,15 +53,15 @@ const RECLAIMABLE_PERCENT: f64 = 50.0;
 /// Caches that are shown as evidence.
 const MAX_SHOWN: usize = 3;
 
-/// What no reclaim gives back, in bytes.
-struct Held {
-    /// What the kernel counts as unreclaimable.
+/// Slab memory that no reclaim frees, in bytes.
+struct UnreclaimableSlab {
+    /// `SUnreclaim`.
     unreclaimable: u64,
-    /// What it counts as reclaimable and is in use.
+    /// The objects of `SReclaimable` that are in use.
     pinned: u64,
 }
 
-impl Held {
+impl UnreclaimableSlab {
     fn bytes(&self) -> u64 {
         self.unreclaimable.saturating_add(self.pinned)
     }
@@ -72,21 +72,21 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let meminfo = snapshot.sample.meminfo.need()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let pinned = derived::pinned_slab(snapshot);
-    let held = Held {
+    let slab = UnreclaimableSlab {
         unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?,
         pinned: pinned.least_bytes,
     };
     let counted = field(meminfo.sreclaimable_bytes, "SReclaimable")?;
     let reclaimable = counted.saturating_sub(pinned.most_bytes);
-    let share = percent(held.bytes(), total);
+    let share = percent(slab.bytes(), total);
     if share >= WARNING_PERCENT {
         let severity =
             if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
-        return Ok(vec![held_for_good(snapshot, severity, &held, share)]);
+        return Ok(vec![unreclaimable_finding(snapshot, severity, &slab, share)]);
     }
     let share = percent(reclaimable, total);
     if share >= RECLAIMABLE_PERCENT {
-        return Ok(vec![held_as_cache(snapshot, reclaimable, share)]);
+        return Ok(vec![reclaimable_finding(snapshot, reclaimable, share)]);
     }
     Ok(Vec::new())
 }
@@ -101,43 +101,47 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(finding)
 }
 
-fn held_for_good(snapshot: &Snapshot, severity: Severity, held: &Held, share: f64) -> Finding {
+fn unreclaimable_finding(
+    snapshot: &Snapshot,
+    severity: Severity,
+    slab: &UnreclaimableSlab,
+    share: f64,
+) -> Finding {
     let headline = format!(
-        "the kernel's own objects hold {} for good ({share:.0}% of memory)",
-        format_bytes(held.bytes())
+        "kernel objects take {} that cannot be reclaimed ({share:.0}% of memory)",
+        format_bytes(slab.bytes())
     );
-    let remedy = if held.pinned > held.unreclaimable {
+    let remedy = if slab.pinned > slab.unreclaimable {
         Remedy::named(
-            "remove files from ramfs and tmpfs, or restart what has the most files and sockets open",
+            "remove files from ramfs and tmpfs, or restart the program with the most open files and sockets",
             vec![Step::manual("df -i -t tmpfs"), Step::manual("slabtop -o -s c")],
         )
     } else {
         Remedy::named(
-            "find what holds the largest cache, and restart it",
+            "find the owner of the largest cache, and restart it",
             vec![Step::manual("slabtop -o -s c")],
         )
     };
     let mut finding = Finding::new(severity, "slab", headline)
-        .seen("SUnreclaim", Quantity::Bytes(held.unreclaimable), "/proc/meminfo")
-        .hurts("That much memory is lost to programs until its owner in the kernel lets go.")
+        .seen("SUnreclaim", Quantity::Bytes(slab.unreclaimable), "/proc/meminfo")
+        .hurts("Programs cannot use this memory until its owner in the kernel frees it.")
         .mended_by(remedy);
-    if held.pinned > 0 {
-        let quantity = Quantity::Bytes(held.pinned);
-        finding = finding.seen("in use of SReclaimable", quantity, "/proc/sys/fs/dentry-state");
+    if slab.pinned > 0 {
+        let quantity = Quantity::Bytes(slab.pinned);
+        finding =
+            finding.seen("objects of SReclaimable in use", quantity, "/proc/sys/fs/dentry-state");
     }
     with_largest(finding, snapshot)
 }
 
-fn held_as_cache(snapshot: &Snapshot, bytes: u64, share: f64) -> Finding {
-    let headline = format!(
-        "cached file names and inodes hold {} ({share:.0}% of memory)",
-        format_bytes(bytes)
-    );
+fn reclaimable_finding(snapshot: &Snapshot, bytes: u64, share: f64) -> Finding {
+    let headline =
+        format!("cached dentries and inodes take {} ({share:.0}% of memory)", format_bytes(bytes));
     let drop = Step::Once { path: "/proc/sys/vm/drop_caches".to_owned(), value: "2".to_owned() };
     let finding = Finding::new(Severity::Note, "slab", headline)
         .seen("SReclaimable", Quantity::Bytes(bytes), "/proc/meminfo")
-        .hurts("A large request frees them one by one first, under locks that others wait for.")
-        .mended_by(Remedy::named("drop cached file names and inodes once", vec![drop]));
+        .hurts("A large request first frees them one by one, under locks that other programs wait for.")
+        .mended_by(Remedy::named("drop cached dentries and inodes once", vec![drop]));
     with_largest(finding, snapshot)
 }
 

@@ -1,34 +1,34 @@
 //! # swap-thrash
 //!
-//! Pages are swapped out and at once wanted back.
+//! Pages are swapped out and needed again at once.
 //!
 //! ## What it finds
-//! Pages move to swap and from swap at the same time, at 256 a second (1 MiB/s) or more each way;
-//! or, where there is one look only, half of the swap is used and memory pressure has stopped all
-//! programs for a tenth of the last minute.
+//! At least 256 pages a second (1 MiB/s) are swapped in while as many are swapped out; or, where there
+//! is only one sample, half of the swap is used and memory pressure stopped all programs for a tenth of
+//! the last minute.
 //!
-//! As the cause of a stall: pages went both ways at such rates and programs waited for memory; or tasks
-//! waited for their own pages to come back from swap.
+//! As the cause of a stall: pages were swapped in and out at such rates and tasks waited for memory; or
+//! tasks waited for their own pages to be swapped in.
 //!
 //! ## Why it hurts
-//! The programs' working set does not fit. Everything runs at the speed of the swap device. When it
-//! is over, free memory is left in small pieces: a node that has thrashed may not be able to
-//! allocate what it could before (see fragmented-node).
+//! The programs' working set does not fit into memory. Everything runs at the speed of the swap device.
+//! Afterwards free memory is fragmented: a node that has thrashed may fail to allocate what it could
+//! allocate before (see fragmented-node).
 //!
 //! ## What it looks like
-//! `si` and `so` of vmstat(8) are both large; one core is busy with system time while programs make
-//! no headway.
+//! `si` and `so` of vmstat(8) are both large; one CPU is busy with system time while programs make no
+//! progress.
 //!
 //! ## Threshold
-//! Traffic in one direction only is harmless: idle pages going out, or coming back after a peak.
-//! 1 MiB/s both ways is above what such exchange makes on an idle machine. Ten times that, or
-//! memory pressure above 10%, is critical.
+//! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
+//! in both directions is more than such an exchange causes on an idle machine. Ten times that, or memory
+//! pressure above 10%, is critical.
 //!
 //! ## How to fix it
-//! Give less to the program that outgrew the machine: a limit on its cgroup
-//! (`systemd-run -p MemoryMax=20G -p MemorySwapMax=0`), a smaller heap or buffer pool. Without the
-//! second limit it thrashes inside the first: in our measurements the next job then got half of its
-//! huge pages, with both limits all of them, and without any none. Swap settings only move the pain.
+//! Limit the program that outgrew the machine: with its cgroup
+//! (`systemd-run -p MemoryMax=20G -p MemorySwapMax=0`), a smaller heap or a smaller buffer pool. Without
+//! the second limit it thrashes inside the first: in our measurements the next job then got half of its
+//! huge pages, all of them with both limits, and none without any. Swap settings only move the problem.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
@@ -45,7 +45,7 @@ const CRITICAL_PAGES_PER_S: f64 = 2560.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 const USED_PERCENT: f64 = 50.0;
 
-/// What it is worth as a cause at most while pages only come back.
+/// The highest score while pages are only swapped in.
 const ONE_WAY_MOST: f64 = 85.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -70,7 +70,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let heavy = pages_in + pages_out >= CRITICAL_PAGES_PER_S || some >= PRESSURE_PERCENT;
     let severity = if heavy { Severity::Critical } else { Severity::Warning };
     let headline =
-        format!("{pages_out:.0} pages a second go to swap while {pages_in:.0} come back");
+        format!("{pages_out:.0} pages a second are swapped out while {pages_in:.0} are swapped in");
     let finding = Finding::new(severity, "swap", headline)
         .seen("pswpin", Quantity::PerSecond(pages_in), "/proc/vmstat")
         .seen("pswpout", Quantity::PerSecond(pages_out), "/proc/vmstat")
@@ -97,9 +97,9 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         return suspicion.nothing();
     }
     let headline = if both_ways {
-        suspicion.said("pages went to swap and were at once wanted back")
+        suspicion.said("pages were swapped out and needed again at once")
     } else {
-        suspicion.said("programs waited for their own pages to come back from swap")
+        suspicion.said("tasks waited for their own pages to be swapped in")
     };
     let finding = Finding::new(Severity::Critical, "swap", headline)
         .seen("pswpin", Quantity::PerSecond(pages_in.unwrap_or(0.0)), "/proc/vmstat")
@@ -107,7 +107,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(complete(finding))
 }
 
-/// Without a rate: swap that is used and pressure that has stopped everybody.
+/// Without a rate: swap that is in use and pressure that has stopped all tasks.
 fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
     let meminfo = window.now.sample.meminfo.seen()?;
     let total = meminfo.swap_total_bytes?;
@@ -116,7 +116,8 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
         return None;
     }
     let headline = format!(
-        "swap is {:.0}% used and memory stopped all programs {stopped_percent:.0}% of the last minute",
+        "swap is {:.0}% used, and memory pressure stopped all tasks for {stopped_percent:.0}% of the last \
+         minute",
         percent(used, total)
     );
     let finding = Finding::new(Severity::Critical, "swap", headline)
@@ -131,12 +132,9 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
 
 fn complete(finding: Finding) -> Finding {
     finding
-        .hurts(
-            "Programs run at the speed of the swap device, and memory is left fragmented \
-             afterwards.",
-        )
+        .hurts("Programs run at the speed of the swap device, and memory is fragmented afterwards.")
         .mended_by(Remedy::named(
-            "give less memory to the program that outgrew the machine",
+            "limit the memory of the program that outgrew the machine",
             vec![Step::manual("systemd-run -p MemoryMax=SIZE -p MemorySwapMax=0 COMMAND")],
         ))
 }

@@ -1,40 +1,40 @@
 //! # thp-compaction
 //!
-//! Page faults compact memory to get a transparent huge page.
+//! Page faults compact memory to allocate a transparent huge page.
 //!
 //! ## What it finds
-//! Transparent huge pages are on for every program (`enabled` is `always`) and a fault that finds
-//! no huge page compacts at once (`defrag` is `always`); or faults are compacting right now.
+//! Transparent huge pages are enabled for every program (`enabled` is `always`) and a fault that finds
+//! no free huge page compacts at once (`defrag` is `always`); or faults are compacting right now.
 //!
 //! As the cause of a stall: tasks waited in compaction for blocks of a huge page's size while the
-//! settings let faults compact, or `compact_stall` went up by 10 a second or more, or the kernel's profile
-//! shows compaction that was not there before.
+//! settings let faults compact, or `compact_stall` increased by at least 10 a second, or the kernel
+//! profile shows compaction that was not there before.
 //!
 //! ## Why it hurts
-//! The fault of any thread may stop for as long as the kernel takes to move pages. A database
+//! A page fault of any thread may block for as long as the kernel takes to move pages. A database
 //! refused all connections for 5 to 20 s at a time; its profile showed `compaction_alloc`.
 //!
 //! ## What it looks like
-//! System time goes up for seconds in all threads of the program; `compact_stall` in /proc/vmstat
-//! grows, and `compact_fail` with it when memory is badly fragmented.
+//! System time rises for seconds in all threads of the program; `compact_stall` in /proc/vmstat
+//! increases, and `compact_fail` with it when memory is badly fragmented.
 //!
 //! ## Threshold
-//! `always` and `always` is a warning, since the stall needs fragmented memory to show; it is
-//! critical when at least 100 faults compacted since boot and half of them in vain, or when faults
-//! compact now (10 a second; in our re-enactment of the field report it was 108 a second). The
-//! kernel's own default has been `madvise` since 4.6 because of such stalls.
+//! `always` for both is a warning, since the stall shows only when memory is fragmented. It is critical
+//! if at least 100 faults have compacted since boot and half of them failed, or if faults compact now
+//! (10 a second; in our reproduction of the field report it was 108 a second). The kernel's own default
+//! has been `madvise` since 4.6 because of such stalls.
 //!
 //! ## How to fix it
 //! `memwright fix thp-compaction` sets `defrag` to `defer+madvise` (kernel 4.11; `madvise` before):
-//! programs that ask for huge pages still wait for them, all others get them from the background.
-//! Huge pages stay on. Where programs that ask must not wait either, set `defer`: in our measurements
-//! 1 GiB of memory that asks took 9.7 s with `always` and 1.5 s with `defer`, and where memory is
-//! fragmented `defer` got as many huge pages (docs/evaluations). Shared memory that a pool has ready
-//! (`memwright run --pool NAME`) needs none of it: nothing is allocated.
+//! programs that request huge pages still wait for them, all others get them in the background. Huge
+//! pages stay enabled. If programs that request them must not wait either, set `defer`: in our
+//! measurements 1 GiB of such memory took 9.7 s with `always` and 1.5 s with `defer`, and where memory
+//! is fragmented `defer` got as many huge pages (docs/evaluations). Shared memory from a pool
+//! (`memwright run --pool NAME`) is not affected: nothing is allocated.
 //!
 //! ## References
-//! Linux, Documentation/admin-guide/mm/transhuge.rst; commit 444eb2a449ef ("mm: thp: set THP defrag
-//! by default to madvise").
+//! Linux, Documentation/admin-guide/mm/transhuge.rst; commit 444eb2a449ef ("mm: thp: set THP defrag by
+//! default to madvise").
 
 use crate::share::percent;
 use crate::stall::Stall;
@@ -45,19 +45,19 @@ use mw_proc::vmstat::Counter;
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
 const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Settings that keep faults from compacting, best first.
+/// Settings that keep faults from compacting, the best first.
 const BETTER: [&str; 3] = ["defer+madvise", "madvise", "never"];
 
 const STALLS_NOW_PER_S: f64 = 10.0;
 const MIN_STALLS: u64 = 100;
 const VAIN_PERCENT: f64 = 50.0;
 
-/// What it is worth where the setting is mild and programs ask for huge pages: then what mends it is
-/// memory in larger pieces.
-const ASKED_FOR: f64 = 0.85;
+/// The score's factor where the setting is mild and programs request huge pages: then the remedy is
+/// less fragmentation.
+const IF_REQUESTED: f64 = 0.85;
 
-/// What it is worth where somebody fills a pool of huge pages meanwhile.
-const FOR_A_POOL: f64 = 0.7;
+/// The score's factor while a pool of huge pages is being enlarged.
+const IF_FOR_A_POOL: f64 = 0.7;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.need()?;
@@ -73,9 +73,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let in_vain = stalls >= MIN_STALLS && percent(failed, stalls) >= VAIN_PERCENT;
     let severity = if compacting || in_vain { Severity::Critical } else { Severity::Warning };
     let headline = if compacting {
-        format!("faults are compacting memory now: {rate:.0} a second wait for it")
+        format!("page faults are compacting memory now, {rate:.0} a second")
     } else {
-        "any page fault may stop to compact memory for a transparent huge page".to_owned()
+        "any page fault may block to compact memory for a transparent huge page".to_owned()
     };
     let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
     let finding = Finding::new(severity, "transparent huge pages", headline)
@@ -84,8 +84,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .seen("compact_stall since boot", Quantity::Count(stalls), "/proc/vmstat")
         .seen("compact_fail since boot", Quantity::Count(failed), "/proc/vmstat")
         .hurts(
-            "Threads stop in page faults while the kernel moves pages: seconds without an answer \
-             when memory is fragmented.",
+            "Threads block in page faults while the kernel moves pages, for seconds when memory is \
+             fragmented.",
         );
     Ok(vec![finding.mended_by(remedy(thp))])
 }
@@ -99,10 +99,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if thp.enabled.selected() == Some("never") || smaller {
         return Ok(None);
     }
-    let settings_do_it = every_fault_compacts(thp);
+    let settings_are_the_cause = every_fault_compacts(thp);
     let suspicion = Suspicion::of_compaction(stall)
-        .times(if settings_do_it { 1.0 } else { ASKED_FOR })
-        .times(if is_for_a_pool(stall) { FOR_A_POOL } else { 1.0 });
+        .times(if settings_are_the_cause { 1.0 } else { IF_REQUESTED })
+        .times(if is_for_a_pool(stall) { IF_FOR_A_POOL } else { 1.0 });
     let headline = suspicion.said("direct compaction for transparent huge pages");
     let failed = stall.rate(&[Counter::CompactFail]).unwrap_or(0.0);
     let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
@@ -110,7 +110,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .seen("compact_fail", Quantity::PerSecond(failed), "/proc/vmstat")
         .seen("enabled", selected(thp.enabled.selected()), ENABLED)
         .seen("defrag", selected(thp.defrag.selected()), DEFRAG)
-        .hurts("Threads stopped in page faults while the kernel moved pages.")
+        .hurts("Threads blocked in page faults while the kernel moved pages.")
         .mended_by(remedy(thp));
     suspicion.cause(finding)
 }
@@ -120,7 +120,7 @@ pub(crate) fn every_fault_compacts(thp: &Thp) -> bool {
     thp.enabled.selected() == Some("always") && thp.defrag.selected() == Some("always")
 }
 
-/// Whether pages were being made for a pool of huge pages at the same rate.
+/// Whether pages were allocated for a pool of huge pages at the same rate.
 fn is_for_a_pool(stall: &Stall<'_>) -> bool {
     let rate = |counters: &[Counter]| stall.rate(counters).unwrap_or(0.0);
     let of_pools = rate(&[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail]);
@@ -135,8 +135,8 @@ fn remedy(thp: &Thp) -> Remedy {
             vec![Step::write(DEFRAG, better)],
         ),
         _ => Remedy::named(
-            "faults compact although the setting is mild: a program asks for it (madvise), or \
-             wants large blocks otherwise; mend the fragmentation",
+            "reduce the fragmentation: faults compact although the setting is mild, because a \
+             program requests huge pages (madvise) or other large blocks",
             vec![Step::manual("memwright explain fragmented-node")],
         ),
     }

@@ -1,29 +1,30 @@
 //! # tmpfs-full
 //!
-//! A filesystem in memory has no room left.
+//! A tmpfs is nearly full.
 //!
 //! ## What it finds
-//! A writable tmpfs of which 95% of the space or of the inodes are used.
+//! A writable tmpfs with 95% of its space or of its inodes in use.
 //!
-//! As the cause of a stall: the service answered that there is no space left while this was so.
+//! As the cause of a stall: the service reported that no space is left under this condition.
 //!
 //! ## Why it hurts
-//! POSIX shared memory (`shm_open`) lives in /dev/shm: when it is full, `posix_fallocate` fails with
-//! ENOSPC, and a program that maps first and touches later is killed by SIGBUS. In /tmp and /run
-//! other services fail.
+//! POSIX shared memory (`shm_open`) is in /dev/shm. When it is full, `posix_fallocate` fails with
+//! ENOSPC, and a program that maps first and touches later is killed by SIGBUS. In /tmp and /run other
+//! services fail.
 //!
 //! ## What it looks like
-//! "No space left on device" or "Bus error" from a program that handles large shared memory while
-//! `free` shows plenty.
+//! "No space left on device" or "Bus error" from a program with large shared memory while `free` shows
+//! plenty.
 //!
 //! ## Threshold
-//! 95% is a warning. For /dev/shm 99% is critical: shared segments are created there in large
-//! pieces. A tmpfs below 1 MiB is somebody's marker, not storage.
+//! 95% is a warning. For /dev/shm 99% is critical: programs create shared segments there in large
+//! pieces. A tmpfs below 1 MiB is a marker, not storage, and does not count.
 //!
 //! ## How to fix it
-//! Remove what is left over (`ls -l /dev/shm`; segments of programs that are gone stay), or enlarge
-//! it: `mount -o remount,size=16G /dev/shm`. Note that a tmpfs takes its memory from everybody (see
-//! unreclaimable-ramfs); enlarging it is proposed only where there is memory available to fill it.
+//! Remove leftover files (`ls -l /dev/shm`; segments stay when their programs have ended), or enlarge
+//! the file system: `mount -o remount,size=16G /dev/shm`. A tmpfs takes its memory from all other
+//! programs (see unreclaimable-ramfs); enlarging it is proposed only where memory is available to fill
+//! it.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7).
@@ -67,14 +68,18 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
         filesystem.inodes.zip(filesystem.inodes_used).map_or(0.0, |(all, used)| percent(used, all));
     let target = &filesystem.target;
     let (share, headline, grow) = if space >= WARNING_PERCENT {
-        let headline = format!("{target} holds {} of {}", format_bytes(used), format_bytes(size));
-        // There must be memory for what the filesystem may grow by.
+        let headline = format!(
+            "{target} is nearly full: {} of {} used",
+            format_bytes(used),
+            format_bytes(size)
+        );
+        // Memory must be available for what the file system may grow by.
         let grow =
             (size <= available_bytes).then(|| format!("size={}M", size.saturating_mul(2) >> 20));
         (space, headline, grow)
     } else if inodes >= WARNING_PERCENT {
         let all = filesystem.inodes.unwrap_or(0);
-        let headline = format!("{target} has used {inodes:.0}% of its {all} inodes");
+        let headline = format!("{target} uses {inodes:.0}% of its {all} inodes");
         (inodes, headline, Some(format!("nr_inodes={}", all.saturating_mul(2))))
     } else {
         return None;
@@ -88,15 +93,15 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     let summary = match grow {
         Some(grow) => {
             steps.push(Step::manual_on(&format!("mount -o remount,{grow}"), target));
-            "remove leftover files, or enlarge the filesystem"
+            "remove leftover files, or enlarge the file system"
         }
-        None => "remove leftover files: there is no memory to enlarge the filesystem by",
+        None => "remove leftover files: too little memory is available to enlarge the file system",
     };
     Some(
         Finding::new(severity, target.clone(), headline)
             .seen("space used", Quantity::Percent(space), "statfs")
             .seen("inodes used", Quantity::Percent(inodes), "statfs")
-            .hurts("Shared memory created there fails with ENOSPC, or kills its program by SIGBUS.")
+            .hurts("Creating shared memory there fails with ENOSPC, or its program is killed by SIGBUS.")
             .mended_by(Remedy::named(summary, steps)),
     )
 }

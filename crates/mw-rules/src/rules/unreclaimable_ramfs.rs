@@ -1,35 +1,35 @@
 //! # unreclaimable-ramfs
 //!
-//! Files of a ramdisk hold so much of a node that reclaim finds little else.
+//! Files on a RAM disk take so much of a node that reclaim finds little else.
 //!
 //! ## What it finds
-//! A node (or the machine) whose tmpfs and ramfs files hold a quarter of its memory or more, by
-//! mount. Memory of a tmpfs for which there is free swap does not count; a ramfs is never swapped.
-//! Shared segments and locked memory of programs are shown beside it: they are as unreclaimable,
-//! but wanted.
+//! A node (or the machine) in which tmpfs and ramfs files take at least a quarter of the memory, by
+//! mount. Memory of a tmpfs for which swap is free does not count; a ramfs is never swapped out. Shared
+//! segments and locked memory of programs are shown with it: they are unreclaimable too, but intended.
 //!
-//! As the cause of a stall: ramdisks hold as much as above and tasks reclaimed meanwhile. It was there before
-//! the stall and explains only why memory was short, so that it is less sure than what happened during it;
-//! surer where most of what was scanned could not be reclaimed.
+//! As the cause of a stall: RAM disks take as much as above and tasks reclaimed. The condition existed
+//! before the stall and explains only why memory was short, so it scores lower than what happened during
+//! it; it scores higher where most scanned pages could not be reclaimed.
 //!
 //! ## Why it hurts
-//! A file in a ramdisk is memory that no reclaim gives back. Once the rest is used, each further
-//! allocation scans these pages in vain. With `vm.zone_reclaim_mode` set this took a database two
-//! hours; without swap it ends with the OOM killer. A ramfs has no size limit at all.
+//! No reclaim frees a file on a RAM disk. Once the rest of the memory is used, each further allocation
+//! scans these pages in vain. With `vm.zone_reclaim_mode` set a database took two hours to start;
+//! without swap the OOM killer ends it. A ramfs has no size limit at all.
 //!
 //! ## What it looks like
-//! Much `Shmem` (tmpfs) or `Unevictable` (ramfs) in the node's meminfo; `df` shows the tmpfs and
-//! shows nothing for a ramfs.
+//! Much `Shmem` (tmpfs) or `Unevictable` (ramfs) in the node's meminfo; `df` shows the tmpfs, but
+//! nothing for a ramfs.
 //!
 //! ## Threshold
-//! 25% of a node is a warning, 50% critical. In the field report 10 GB of ramdisk on nodes of 24 GB
-//! (42% of one node) was enough; up to a quarter, reclaim still finds three pages in four of
+//! 25% of a node is a warning, 50% is critical. In the field report 10 GB of RAM disk on nodes of 24 GB
+//! (42% of one node) was enough; up to a quarter, three of four pages that reclaim scans are still of
 //! another kind.
 //!
 //! ## How to fix it
-//! Remove the files, or keep the mount from growing: `mount -o remount,size=2G /mnt/ramdisk` (not
-//! less than it holds). On several nodes spread new files over them: `mount -o remount,mpol=interleave /mnt/ramdisk`. Use a tmpfs instead
-//! of a ramfs: it has a limit, and can be swapped.
+//! Remove the files, or limit the mount: `mount -o remount,size=2G /mnt/ramdisk` (not below what it
+//! holds). With several nodes, spread new files over them:
+//! `mount -o remount,mpol=interleave /mnt/ramdisk`. Use a tmpfs instead of a ramfs: it has a limit and
+//! can be swapped out.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/tmpfs.rst and ramfs-rootfs-initramfs.rst;
@@ -49,20 +49,20 @@ use mw_proc::vmstat::Counter;
 const WARNING_PERCENT: f64 = 25.0;
 const CRITICAL_PERCENT: f64 = 50.0;
 
-/// How many pages are scanned for one that is reclaimed from where on it is in vain.
+/// From how many scanned pages per reclaimed page on scanning is in vain.
 const VAIN: f64 = 4.0;
 
-/// What it is worth as a cause at most where scanning was in vain.
+/// The highest score where scanning was in vain.
 const VAIN_MOST: f64 = 75.0;
 
 /// Mounts that are shown as evidence.
 const MAX_SHOWN: usize = 3;
 
-/// What ramdisks hold of the whole machine, in bytes.
-struct Held {
-    /// By tmpfs files that swap has no room for.
+/// Memory of the whole machine that files on RAM disks take, in bytes.
+struct RamDisks {
+    /// tmpfs files that do not fit into free swap.
     tmpfs_pinned: u64,
-    /// By ramfs files: unevictable pages that are neither mlocked nor in a locked segment.
+    /// ramfs files: unevictable pages that are neither mlocked nor in a locked segment.
     ramfs: u64,
 }
 
@@ -70,14 +70,14 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let filesystems = snapshot.filesystems.need()?;
     let machine = snapshot.sample.meminfo.need()?;
-    let held = held(snapshot, filesystems, machine);
-    if held.tmpfs_pinned == 0 && held.ramfs == 0 {
+    let disks = ram_disks(snapshot, filesystems, machine);
+    if disks.tmpfs_pinned == 0 && disks.ramfs == 0 {
         return Ok(Vec::new());
     }
     let of_node = |(node, meminfo): (u32, Meminfo)| {
         let total = meminfo.mem_total_bytes?;
-        let tmpfs = portion(held.tmpfs_pinned, meminfo.shmem_bytes, machine.shmem_bytes);
-        let ramfs = portion(held.ramfs, not_locked(&meminfo), not_locked(machine));
+        let tmpfs = portion(disks.tmpfs_pinned, meminfo.shmem_bytes, machine.shmem_bytes);
+        let ramfs = portion(disks.ramfs, not_locked(&meminfo), not_locked(machine));
         let bytes = tmpfs.saturating_add(ramfs);
         let share = percent(bytes, total);
         (share >= WARNING_PERCENT).then(|| finding(snapshot, filesystems, node, bytes, share))
@@ -100,7 +100,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     suspicion.cause(finding)
 }
 
-fn held(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> Held {
+fn ram_disks(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> RamDisks {
     let of_tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs");
     let tmpfs = derived::total(of_tmpfs.filter_map(|f| f.used_bytes));
     let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
@@ -108,7 +108,7 @@ fn held(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo
         derived::total(segments.iter().filter(|s| s.is_locked()).filter_map(|s| s.rss_bytes));
     let has_ramfs = filesystems.iter().any(|f| f.fstype == "ramfs");
     let ramfs = not_locked(machine).unwrap_or(0).saturating_sub(locked_segments);
-    Held {
+    RamDisks {
         tmpfs_pinned: tmpfs.saturating_sub(machine.swap_free_bytes.unwrap_or(0)),
         ramfs: if has_ramfs { ramfs } else { 0 },
     }
@@ -139,22 +139,22 @@ fn finding(
     let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
     let subject = format!("node {node}");
     let headline = format!(
-        "ramdisks hold {} of node {node}'s memory ({share:.0}%), and no reclaim gives it back",
+        "files on RAM disks take {} of node {node}'s memory ({share:.0}%), which cannot be reclaimed",
         format_bytes(bytes)
     );
     let source = format!("/sys/devices/system/node/node{node}/meminfo");
     let mut finding = Finding::new(severity, subject, headline)
-        .seen("held by ramdisks", Quantity::Bytes(bytes), source)
+        .seen("files on RAM disks", Quantity::Bytes(bytes), source)
         .hurts(
             "Once the rest of the node is used, every allocation scans these pages in vain; \
-             without swap it ends with the OOM killer.",
+             without swap the OOM killer follows.",
         );
     let mut mounts: Vec<&MemoryFilesystem> =
         filesystems.iter().filter(|f| ["tmpfs", "ramfs"].contains(&f.fstype.as_str())).collect();
     mounts.sort_by_key(|f| std::cmp::Reverse(f.used_bytes.unwrap_or(u64::MAX)));
     for mount in mounts.iter().filter(|f| f.used_bytes != Some(0)).take(MAX_SHOWN) {
         let quantity = mount.used_bytes.map_or_else(
-            || Quantity::Text("the kernel does not count it".to_owned()),
+            || Quantity::Text("not counted by the kernel".to_owned()),
             Quantity::Bytes,
         );
         finding = finding.seen(format!("{} ({})", mount.target, mount.fstype), quantity, "statfs");
@@ -162,9 +162,9 @@ fn finding(
     finding.mended_by(remedy(snapshot, mounts.first().copied()))
 }
 
-/// What a person can do about the fullest ramdisk.
+/// What an administrator can do about the fullest RAM disk.
 fn remedy(snapshot: &Snapshot, fullest: Option<&MemoryFilesystem>) -> Remedy {
-    let mut steps = vec![Step::manual("remove files from the ramdisk that nobody needs")];
+    let mut steps = vec![Step::manual("remove files that are no longer needed from the RAM disk")];
     match fullest {
         Some(tmpfs) if tmpfs.fstype == "tmpfs" => {
             let mib = tmpfs.used_bytes.unwrap_or(0).div_ceil(1 << 20);
@@ -174,7 +174,7 @@ fn remedy(snapshot: &Snapshot, fullest: Option<&MemoryFilesystem>) -> Remedy {
                 steps.push(Step::manual_on("mount -o remount,mpol=interleave", target));
             }
         }
-        _ => steps.push(Step::manual("use a tmpfs instead of a ramfs: it has a limit")),
+        _ => steps.push(Step::manual("use a tmpfs instead of a ramfs: it has a size limit")),
     }
-    Remedy::named("empty the ramdisk, or keep it from growing", steps)
+    Remedy::named("remove files from the RAM disk, or limit its size", steps)
 }

@@ -1,37 +1,36 @@
 //! # zone-reclaim
 //!
-//! A node that is full reclaims from itself before it takes free memory from its neighbour.
+//! A full node reclaims its own memory before it uses free memory of another node.
 //!
 //! ## What it finds
-//! `vm.zone_reclaim_mode` is not 0. Bit 1 switches node-local reclaim on, bit 2 lets it write
-//! dirty pages, bit 4 lets it unmap and swap pages.
+//! `vm.zone_reclaim_mode` is not 0. Bit 1 enables node-local reclaim, bit 2 lets it write dirty pages,
+//! bit 4 lets it unmap and swap pages.
 //!
 //! As the cause of a stall: the mode is not 0 and tasks waited in node reclaim, or the profile shows it,
-//! or its scans went up by 1,000 a second or more.
+//! or its scans increased by at least 1,000 a second.
 //!
 //! ## Why it hurts
-//! Every allocation that does not fit the local node scans that node's pages first, although
-//! another node has free memory. When much of the node cannot be reclaimed (a ramdisk, locked
-//! memory) the scan finds nothing, and is repeated for the next page. A database that locked 32 GB
-//! of shared memory waited two hours for it.
+//! Every allocation that does not fit the local node scans that node's pages first, although another
+//! node has free memory. If much of the node is unreclaimable (a RAM disk, locked memory) the scan finds
+//! nothing, and is repeated for the next page. A database that locked 32 GB of shared memory took two
+//! hours.
 //!
 //! ## What it looks like
-//! One thread at 100% system time in `mlock` or in page faults; `ps` and `ls /proc` hang, since
-//! they wait for the lock that the faulting process holds; `zone_reclaim_failed` in /proc/vmstat
-//! grows by thousands a second.
+//! One thread at 100% system time in `mlock` or in page faults; `ps` and `ls /proc` hang, since they
+//! wait for the mmap lock that the faulting process holds; `zone_reclaim_failed` in /proc/vmstat
+//! increases by thousands a second.
 //!
 //! ## Threshold
-//! Any value but 0. On several nodes it is critical when bit 4 is set, when the kernel has already
-//! counted failed scans, or when a quarter of a node cannot be reclaimed; in our measurements on
-//! kernel 6.1 (two nodes of 2 GB, one of them filled by a tmpfs) locking 1 GiB took 2 to 3 s with
-//! modes 0 to 2 and 14 to 15 s with modes 4, 5 and 7, and docs/evaluations has all eight. The kernel
-//! of the field report, 2.6.18, waited with mode 2. On a single node it is a warning: there is no
-//! neighbour to spare, but every allocation below the low watermark reclaims by itself before the
-//! background reclaimer is woken.
+//! Any value but 0. With several nodes it is critical if bit 4 is set, if the kernel has already counted
+//! failed scans, or if a quarter of a node is unreclaimable. In our measurements on kernel 6.1 (two
+//! nodes of 2 GB, one of them filled by a tmpfs) locking 1 GiB took 2 to 3 s with modes 0 to 2 and 14 to
+//! 15 s with modes 4, 5 and 7; docs/evaluations has all eight. The kernel of the field report, 2.6.18,
+//! waited with mode 2. With a single node it is a warning: there is no other node, but every allocation
+//! below the low watermark reclaims directly before it wakes kswapd.
 //!
 //! ## How to fix it
-//! `memwright fix zone-reclaim` sets `vm.zone_reclaim_mode` to 0, the kernel's own default since
-//! 3.16. Programs that profit from node-local memory bind themselves with numactl.
+//! `memwright fix zone-reclaim` sets `vm.zone_reclaim_mode` to 0, the kernel's own default since 3.16.
+//! Programs that benefit from node-local memory can bind themselves with numactl.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().
@@ -49,7 +48,7 @@ use mw_proc::vmstat::Counter;
 const SETTING: &str = "vm.zone_reclaim_mode";
 const MODE_UNMAP: u64 = 4;
 
-/// Share of a node that cannot be reclaimed from which a scan of it is mostly in vain.
+/// From which unreclaimable share of a node on scanning it is mostly in vain.
 const VAIN_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -70,24 +69,24 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     };
     let headline = if nodes > 1 {
         format!(
-            "{SETTING} is {mode}: a full node reclaims from itself before it asks its neighbour"
+            "{SETTING} is {mode}: a full node reclaims its own memory before it uses another node"
         )
     } else {
-        format!("{SETTING} is {mode}: allocations reclaim by themselves, ahead of kswapd")
+        format!("{SETTING} is {mode}: allocations reclaim directly, before kswapd does")
     };
     let mut finding = Finding::new(severity, SETTING, headline)
         .seen(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
         .seen("NUMA nodes", Quantity::Count(nodes as u64), "/sys/devices/system/node")
         .hurts(
-            "A large allocation scans memory that cannot be reclaimed, page after page: minutes \
-             to hours for what takes seconds otherwise.",
+            "A large allocation scans unreclaimable memory for every page: minutes to hours for \
+             what takes seconds otherwise.",
         )
         .mended_by(remedy());
     if let Some(count) = failed {
         finding = finding.seen("zone_reclaim_failed", Quantity::Count(count), "/proc/vmstat");
     }
     if let Some((node, share)) = fullest {
-        let what = format!("unreclaimable on node {node}");
+        let what = format!("unreclaimable memory of node {node}");
         let source = format!("/sys/devices/system/node/node{node}/meminfo");
         finding = finding.seen(what, Quantity::Percent(share), source);
     }
@@ -112,14 +111,14 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         );
     if let Some((node, share)) = fullest_node(snapshot) {
         let source = format!("/sys/devices/system/node/node{node}/meminfo");
-        let what = format!("unreclaimable on node {node}");
+        let what = format!("unreclaimable memory of node {node}");
         suspicion = suspicion.see(what, Quantity::Percent(share), source);
     }
     let headline = suspicion
-        .said(&format!("{SETTING} is {mode}, and the full node reclaimed from itself in vain"));
+        .said(&format!("{SETTING} is {mode}, and a full node reclaimed its own memory in vain"));
     let finding = Finding::new(Severity::Critical, SETTING, headline)
         .seen(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
-        .hurts("Every page that was asked for was looked for on the full node first.")
+        .hurts("Every allocation first scanned the full node.")
         .mended_by(remedy());
     suspicion.cause(finding)
 }
@@ -129,7 +128,7 @@ fn remedy() -> Remedy {
     Remedy::automatic(format!("set {SETTING} to 0"), vec![step])
 }
 
-/// The node with the largest share of memory that reclaim cannot give back.
+/// The node with the largest share of unreclaimable memory.
 fn fullest_node(snapshot: &Snapshot) -> Option<(u32, f64)> {
     let swap_free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
     zones::node_meminfos(snapshot)

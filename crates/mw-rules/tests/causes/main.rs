@@ -96,12 +96,11 @@ fn the_verdict_is_the_answer() {
         "mysql-3306 did not answer for 8.2 s: direct compaction for transparent huge pages; mysqld \
          waited 7.9 s (thp-compaction, 97%)"
     );
-    assert!(says("ram-starved-cluster").starts_with("a heartbeat came 5.0 s late: "));
+    assert!(says("ram-starved-cluster").starts_with("a heartbeat was 5.0 s late: "));
     let [hog, ..] = stalls::decoys(stalls::HEALTHY);
     assert_eq!(
         asked(&hog.1).verdict,
-        "postgres-5432 did not answer for 8.2 s: not memory: the processors were busy with \
-         'stress' (not-memory, 75%)"
+        "postgres-5432 did not answer for 8.2 s: not memory: CPU contention, caused by 'stress' (not-memory, 75%)"
     );
 }
 
@@ -117,11 +116,11 @@ fn who_suffered_and_who_caused_it_is_named() {
     };
     let (suffering, causing) = roles("mysql-stall");
     assert_eq!(suffering, ["901 mysqld: waited 7.9 s in compaction, 880 times"]);
-    assert_eq!(causing, ["901 mysqld: took 92% of a processor in compaction"]);
+    assert_eq!(causing, ["901 mysqld: used 92% of a CPU in compaction"]);
     let (suffering, _) = roles("mysql-stall, 40 threads");
     assert_eq!(
         suffering,
-        ["1000 mysqld: waited 500 ms in compaction, 60 times; 39 more of that name"]
+        ["1000 mysqld: waited 500 ms in compaction, 60 times; 39 more tasks of that name"]
     );
     let (suffering, causing) = roles("ram-starved-cluster");
     assert_eq!(suffering[0], "77 heartbeat: waited 4.3 s in direct reclaim, 900 times");
@@ -131,7 +130,7 @@ fn who_suffered_and_who_caused_it_is_named() {
     );
     let (_, causing) = roles("swap-thrash");
     assert_eq!(causing[0], "660 job: grew by 900 MiB");
-    assert_eq!(causing[1], "45 kswapd0: kernel thread, took 100% of a processor in reclaim");
+    assert_eq!(causing[1], "45 kswapd0: kernel thread, used 100% of a CPU in reclaim");
 }
 
 #[test]
@@ -139,7 +138,7 @@ fn an_empty_incident_has_a_sensible_verdict() {
     let empty = explain(&Incident::default(), &Window::default(), None);
     assert_eq!(empty.causes, []);
     assert!(empty.verdict.starts_with("a probe did not answer for "), "{}", empty.verdict);
-    assert!(empty.verdict.contains("nothing was found that explains it; "), "{}", empty.verdict);
+    assert!(empty.verdict.contains("cause unknown, no rule explains it; "), "{}", empty.verdict);
     assert!(empty.skipped.iter().any(|skipped| skipped.rule == "reclaim-storm"));
     assert!(empty.skipped.iter().any(|skipped| skipped.rule == NOT_MEMORY));
 }
@@ -163,7 +162,10 @@ fn a_canary_that_only_memory_held_up_is_no_decoy() {
         .canary(880_000, 500);
     let explanation = asked(&made);
     assert_eq!(explanation.causes, [], "that it was memory is no cause");
-    assert_eq!(explanation.verdict, "fresh memory took 900 ms: nothing was found that explains it");
+    assert_eq!(
+        explanation.verdict,
+        "a page fault took 900 ms (canary): cause unknown, no rule explains it"
+    );
 }
 
 /// What waits in the background is nobody's stall.
@@ -218,7 +220,7 @@ fn a_canary_is_judged_by_all_of_the_stall() {
     };
     column(&mut hog, "canary.touch_us", [60_000, 900]);
     column(&mut hog, "canary.idle_us", [30_000, 40_000]);
-    assert!(asked(&hog).verdict.contains("the processors"), "{}", asked(&hog).verdict);
+    assert!(asked(&hog).verdict.contains("CPU contention"), "{}", asked(&hog).verdict);
     column(&mut hog, "canary.idle_us", [900, 900]);
     assert!(!plausible(&asked(&hog)).contains(NOT_MEMORY), "{}", asked(&hog).verdict);
 }

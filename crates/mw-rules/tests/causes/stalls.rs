@@ -273,7 +273,7 @@ fn refused() -> Vec<Stall> {
 pub(crate) fn decoys(fixture: &str) -> [(&'static str, Made, &'static str); 4] {
     let stopped = Made::on(fixture).blocked(POSTGRES, 'T', 9, &["do_signal_stop"]);
     [
-        ("cpu-hog", cpu_hog(fixture), "the processors were busy with 'stress'"),
+        ("cpu-hog", cpu_hog(fixture), "CPU contention, caused by 'stress'"),
         ("slow-disk", slow_disk(fixture), "the disk sdb was slow"),
         ("stopped", stopped, "the process 'postgres' was stopped"),
         ("network", Made::on(fixture), "the network or the service itself"),

@@ -1,17 +1,22 @@
-//! Who holds the memory that no reclaim gives back.
+//! What the unreclaimable memory of a node consists of.
 
-use super::room::Room;
+use super::node_memory::NodeMemory;
 use mw_model::{HugePool, Share, Snapshot, format_bytes};
 use mw_proc::meminfo::Meminfo;
 
-/// Less than this is not worth a line.
+/// Smaller parts are not listed.
 const LEAST_BYTES: u64 = 1 << 20;
-/// The most mounts and segments that are named one by one.
+/// How many mounts and segments are listed one by one.
 const MOST_NAMED: usize = 8;
 
-/// What is held on a node, most first. Files of tmpfs and ramfs cannot be told apart by node, so
-/// they are named one by one only where there is one node.
-pub(super) fn of(snapshot: &Snapshot, room: &Room, meminfo: &Meminfo, alone: bool) -> Vec<Share> {
+/// The unreclaimable memory of a node, the largest part first. The kernel does not count files of
+/// tmpfs and ramfs by node, so they are listed one by one only if there is a single node.
+pub(super) fn shares(
+    snapshot: &Snapshot,
+    node: &NodeMemory,
+    meminfo: &Meminfo,
+    alone: bool,
+) -> Vec<Share> {
     let mut shares = Vec::new();
     let mut add = |holder: String, bytes: u64| {
         if bytes >= LEAST_BYTES {
@@ -20,10 +25,10 @@ pub(super) fn of(snapshot: &Snapshot, room: &Room, meminfo: &Meminfo, alone: boo
     };
     let shmem = meminfo.shmem_bytes.unwrap_or(0);
     let anon = meminfo.anon_pages_bytes.unwrap_or(0);
-    // Swap takes from both; what it cannot take stays, anonymous memory counted first.
-    let anon_kept = anon.saturating_sub(room.swappable);
-    let shmem_kept = shmem.saturating_sub(room.swappable.saturating_sub(anon));
-    let no_swap = if room.swappable == 0 { "no swap" } else { "swap has no room" };
+    // Both can be swapped out; what does not fit stays, anonymous memory counted first.
+    let anon_kept = anon.saturating_sub(node.swappable);
+    let shmem_kept = shmem.saturating_sub(node.swappable.saturating_sub(anon));
+    let no_swap = if node.swappable == 0 { "no swap" } else { "swap is full" };
     add(format!("anonymous memory of processes ({no_swap})"), anon_kept);
     for (holder, bytes) in shared(snapshot, shmem_kept, alone) {
         add(holder, bytes);
@@ -32,11 +37,11 @@ pub(super) fn of(snapshot: &Snapshot, room: &Room, meminfo: &Meminfo, alone: boo
     add("memory locked by mlock or SHM_LOCK".to_owned(), locked);
     let pinned = meminfo.unevictable_bytes.unwrap_or(0).saturating_sub(locked);
     add(format!("ramfs and other unevictable files{}", ramfs(snapshot)), pinned);
-    for pool in pools(snapshot, room.node, alone) {
+    for pool in pools(snapshot, node.node, alone) {
         let holder = format!("hugetlb pool of {} pages", format_bytes(pool.page_bytes));
         add(holder, pool.total_pages.saturating_mul(pool.page_bytes));
     }
-    add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), room.pinned);
+    add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), node.pinned);
     add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0));
     add("kernel stacks".to_owned(), meminfo.kernel_stack_bytes.unwrap_or(0));
     add("page tables".to_owned(), meminfo.page_tables_bytes.unwrap_or(0));
@@ -44,7 +49,7 @@ pub(super) fn of(snapshot: &Snapshot, room: &Room, meminfo: &Meminfo, alone: boo
     shares
 }
 
-/// tmpfs by mount, SysV segments, and the rest of shared memory, of `bytes` in all.
+/// tmpfs by mount, System V segments and the rest of shared memory, `bytes` in total.
 fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
     let mut named: Vec<(String, u64)> = Vec::new();
     let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
@@ -63,7 +68,7 @@ fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
     if !alone {
         let names: Vec<String> = named
             .iter()
-            .map(|(name, held)| format!("{name} has {} in all", format_bytes(*held)))
+            .map(|(name, held)| format!("{name}, {} in total", format_bytes(*held)))
             .collect();
         let among =
             if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
@@ -78,7 +83,7 @@ fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
     named
 }
 
-/// The mounts of ramfs: the kernel does not count what they hold.
+/// The mounts of ramfs, of which the kernel counts no memory.
 fn ramfs(snapshot: &Snapshot) -> String {
     let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
     let mounts: Vec<&str> = filesystems
@@ -90,9 +95,9 @@ fn ramfs(snapshot: &Snapshot) -> String {
     if mounts.is_empty() { String::new() } else { format!(" (ramfs on {})", mounts.join(", ")) }
 }
 
-fn pools(snapshot: &Snapshot, node: u32, alone: bool) -> Vec<HugePool> {
+fn pools(snapshot: &Snapshot, number: u32, alone: bool) -> Vec<HugePool> {
     let nodes = snapshot.nodes.seen().map_or(&[][..], Vec::as_slice);
-    match nodes.iter().find(|n| n.id == node) {
+    match nodes.iter().find(|n| n.id == number) {
         Some(node) if !alone => node.hugepages.clone(),
         _ => snapshot.hugepages.seen().cloned().unwrap_or_default(),
     }

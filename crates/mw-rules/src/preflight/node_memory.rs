@@ -1,51 +1,51 @@
-//! Each node's memory as an allocation sees it, from zoneinfo and meminfo.
+//! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
-use super::{Notes, holders};
+use super::{Notes, unreclaimable};
 use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pinned::Pinned;
 use mw_proc::zoneinfo::Zone;
 
-/// The share of memory that may be in the lists of single processors, which no file counts as
-/// free and which an allocation that would fail gets after all.
+/// The share of memory that may be on per-CPU lists, which no file counts as free and which the
+/// kernel drains before an allocation fails.
 const PER_CPU_SHARE: u64 = 128;
 
-/// What one node has. All sizes in bytes.
+/// The memory of one node. All sizes in bytes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Room {
+pub(super) struct NodeMemory {
     pub(super) node: u32,
     /// Whether the request may take memory from here.
     pub(super) eligible: bool,
     pub(super) total: u64,
     /// Free above the high watermark and the reserves for lower zones.
     pub(super) free: u64,
-    /// Free above the lowest watermark: the last that can be had.
-    pub(super) free_to_the_last: u64,
-    /// The part of `free` that nothing ever touched: the kernel initialises or accepts it when it
-    /// is allocated.
+    /// Free above the min watermark, with the pages on per-CPU lists.
+    pub(super) free_above_min: u64,
+    /// The part of `free` that was never touched: the kernel initializes or accepts it when it is
+    /// allocated.
     pub(super) untouched: u64,
-    /// What the watermarks keep.
+    /// Kept free by the watermarks.
     pub(super) watermark: u64,
-    /// Clean page cache and slab, with the caution of the kernel's own MemAvailable.
+    /// Clean page cache and slab, less the reserve of the kernel's own MemAvailable.
     pub(super) clean: u64,
-    /// All page cache and slab that could be given back, without dirty pages and what is pinned.
-    pub(super) clean_to_the_last: u64,
-    /// Kernel objects that are counted as reclaimable and are in use, for certain.
+    /// All reclaimable page cache and slab, without dirty pages and pinned objects.
+    pub(super) all_clean: u64,
+    /// Kernel objects that are counted as reclaimable but certainly in use.
     pub(super) pinned: u64,
     pub(super) dirty: u64,
-    /// Anonymous and shared memory on the lists that swapping looks at.
+    /// Anonymous and shared memory that fits into free swap.
     pub(super) swappable: u64,
-    /// The same if there were swap without end.
+    /// The same with unlimited swap.
     pub(super) anonymous: u64,
     pub(super) unreclaimable: Vec<Share>,
 }
 
-/// The rooms of all nodes, or one for the whole machine where nodes cannot be told apart.
-pub(super) fn rooms(
+/// The memory of all nodes, or of the whole machine if the kernel does not report nodes.
+pub(super) fn read(
     snapshot: &Snapshot,
     request: &Request,
     notes: &mut Notes,
-) -> Result<Vec<Room>, Missing> {
+) -> Result<Vec<NodeMemory>, Missing> {
     let machine = *snapshot.sample.meminfo.need()?;
     let per_node = node_meminfos(snapshot, &machine, notes);
     let zoneinfo: &[Zone] = match snapshot.sample.zoneinfo.need() {
@@ -59,56 +59,58 @@ pub(super) fn rooms(
     let pinned = derived::pinned_slab(snapshot);
     let of_node = |(node, meminfo): &(u32, Meminfo)| {
         let slab = Slab::of(meminfo, &machine, pinned);
-        room(*node, meminfo, &slab, zoneinfo, page)
+        node_memory(*node, meminfo, &slab, zoneinfo, page)
     };
-    let mut rooms: Vec<Room> = per_node.iter().map(of_node).collect();
+    let mut nodes: Vec<NodeMemory> = per_node.iter().map(of_node).collect();
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
-    for (room, (_, meminfo)) in rooms.iter_mut().zip(&per_node) {
-        let deferred = zones::node_deferred_bytes(snapshot, room.node);
-        room.free = room.free.saturating_add(deferred);
-        room.free_to_the_last = room.free_to_the_last.saturating_add(deferred);
-        room.untouched = zones::node_untouched_bytes(snapshot, room.node).min(room.free);
-        room.anonymous = anon_lists(meminfo);
-        room.swappable = room.anonymous.min(swap);
-        swap = swap.saturating_sub(room.swappable);
-        room.eligible = is_eligible(snapshot, request, room.node);
-        room.unreclaimable = holders::of(snapshot, room, meminfo, per_node.len() == 1);
+    for (node, (_, meminfo)) in nodes.iter_mut().zip(&per_node) {
+        let deferred = zones::node_deferred_bytes(snapshot, node.node);
+        node.free = node.free.saturating_add(deferred);
+        node.free_above_min = node.free_above_min.saturating_add(deferred);
+        node.untouched = zones::node_untouched_bytes(snapshot, node.node).min(node.free);
+        node.anonymous = anon_lists(meminfo);
+        node.swappable = node.anonymous.min(swap);
+        swap = swap.saturating_sub(node.swappable);
+        node.eligible = is_eligible(snapshot, request, node.node);
+        node.unreclaimable = unreclaimable::shares(snapshot, node, meminfo, per_node.len() == 1);
     }
-    Ok(rooms)
+    Ok(nodes)
 }
 
-/// Why the node that is asked for gives nothing, whatever is free: it does not exist, or the process
+/// Why the requested node can serve nothing, however much is free: it does not exist, or the process
 /// may not allocate from it.
 pub(super) fn unreachable_node(
     snapshot: &Snapshot,
     request: &Request,
-    rooms: &[Room],
+    nodes: &[NodeMemory],
 ) -> Option<Obstacle> {
-    let asked = request.node?;
+    let requested = request.node?;
     let allowed = snapshot.origin.memory_nodes.as_deref();
-    let usable =
-        |room: &&Room| room.total > 0 && allowed.is_none_or(|nodes| nodes.contains(&room.node));
+    let usable = |node: &&NodeMemory| {
+        node.total > 0 && allowed.is_none_or(|nodes| nodes.contains(&node.node))
+    };
     let usable: Vec<String> =
-        rooms.iter().filter(usable).map(|room| room.node.to_string()).collect();
-    let (what, why) = match rooms.iter().find(|room| room.node == asked) {
-        None => (format!("there is no node {asked}"), "with memory"),
-        Some(room) if room.total == 0 => (format!("node {asked} has no memory"), "with memory"),
-        Some(room) if !room.eligible => {
-            (format!("node {asked} is not in this process's cpuset"), "that it may use")
-        }
+        nodes.iter().filter(usable).map(|node| node.node.to_string()).collect();
+    let (what, why) = match nodes.iter().find(|node| node.node == requested) {
+        None => (format!("node {requested} does not exist"), "with memory"),
+        Some(node) if node.total == 0 => (format!("node {requested} has no memory"), "with memory"),
+        Some(node) if !node.eligible => (
+            format!("node {requested} is not in this process's cpuset"),
+            "that the process may use",
+        ),
         Some(_) => return None,
     };
-    let lift = format!("ask for a node {why}: {}", usable.join(", "));
-    Some(Obstacle { blocks: true, what, needed_bytes: None, had_bytes: None, lift })
+    let lift = format!("request a node {why}: {}", usable.join(", "));
+    Some(Obstacle { blocks: true, what, needed_bytes: None, available_bytes: None, lift })
 }
 
 fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {
     let allowed = snapshot.origin.memory_nodes.as_ref();
-    request.node.is_none_or(|asked| asked == node)
+    request.node.is_none_or(|requested| requested == node)
         && allowed.is_none_or(|nodes| nodes.contains(&node))
 }
 
-/// meminfo of every node; of the machine, as node 0, where no node says.
+/// meminfo of every node; of the machine, as node 0, if the kernel does not report nodes.
 fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> Vec<(u32, Meminfo)> {
     for missing in snapshot.sample.nodes.iter().filter_map(|node| node.meminfo.missing()) {
         notes.unseen(missing);
@@ -120,7 +122,7 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
     }
     let nodes = zones::node_meminfos(snapshot);
     match nodes[..] {
-        // A single node has the machine's memory; the machine's file says more.
+        // A single node has the memory of the machine, whose file has more lines.
         [(node, _)] => vec![(node, *machine)],
         _ => nodes,
     }
@@ -128,16 +130,16 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
 
 /// A node's kernel objects that are counted as reclaimable, in bytes.
 struct Slab {
-    /// Those that reclaim surely frees.
+    /// Those that reclaim certainly frees.
     sure: u64,
-    /// Those that are not pinned for certain.
-    to_the_last: u64,
-    /// Those that are.
+    /// Those that are not certainly pinned.
+    not_pinned: u64,
+    /// Those that are certainly pinned.
     pinned: u64,
 }
 
 impl Slab {
-    /// The kernel says what is pinned of the machine alone: a node has its part in proportion to
+    /// The kernel counts pinned objects for the machine only: a node gets a share in proportion to
     /// its objects.
     fn of(node: &Meminfo, machine: &Meminfo, pinned: Pinned) -> Self {
         let [own, all] = [node, machine].map(derived::kernel_reclaimable_bytes);
@@ -146,13 +148,13 @@ impl Slab {
             [pinned.least_bytes, pinned.most_bytes].map(|bytes| (bytes as f64 * share) as u64);
         Self {
             sure: own.saturating_sub(most),
-            to_the_last: own.saturating_sub(least),
+            not_pinned: own.saturating_sub(least),
             pinned: least.min(own),
         }
     }
 }
 
-fn room(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: u64) -> Room {
+fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: u64) -> NodeMemory {
     let own = || zones.iter().filter(|zone| zone.node == node && zone.is_populated());
     let sum = |f: &dyn Fn(&Zone) -> u64| derived::total(own().map(f)).saturating_mul(page);
     let known = own().next().is_some();
@@ -160,24 +162,24 @@ fn room(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: u64) ->
     let low = sum(&|zone| zone.low_pages);
     let file = file_lists(meminfo);
     let unwritten = derived::unwritten_bytes(meminfo);
-    let cautious = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
+    let less_reserve = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
     let last = if known { sum(&free_above_min) } else { all_free };
-    Room {
+    NodeMemory {
         node,
         total,
         free: if known { sum(&free_above_high) } else { all_free.saturating_sub(all_free / 16) },
-        free_to_the_last: last.saturating_add(total / PER_CPU_SHARE),
+        free_above_min: last.saturating_add(total / PER_CPU_SHARE),
         watermark: sum(&|zone| zone.high_pages.saturating_add(reserve(zone))).min(all_free),
-        clean: cautious(file).saturating_sub(unwritten).saturating_add(cautious(slab.sure)),
-        clean_to_the_last: file.saturating_sub(unwritten).saturating_add(slab.to_the_last),
+        clean: less_reserve(file).saturating_sub(unwritten).saturating_add(less_reserve(slab.sure)),
+        all_clean: file.saturating_sub(unwritten).saturating_add(slab.not_pinned),
         pinned: slab.pinned,
         dirty: unwritten.min(file),
-        ..Room::default()
+        ..NodeMemory::default()
     }
 }
 
-/// What a zone withholds from allocations that a higher zone could serve (`calculate_totalreserve`
+/// What a zone reserves against allocations that a higher zone could serve (`calculate_totalreserve`
 /// of the kernel).
 fn reserve(zone: &Zone) -> u64 {
     zone.protection().iter().max().copied().unwrap_or(0)
@@ -191,7 +193,7 @@ fn free_above_min(zone: &Zone) -> u64 {
     zone.free_pages.saturating_sub(zone.min_pages.saturating_add(reserve(zone)))
 }
 
-/// Pages of files on the lists that reclaim looks at; before 2.6.28 there is one pair of lists.
+/// File pages on the LRU lists; before 2.6.28 there is one pair of lists for all pages.
 fn file_lists(meminfo: &Meminfo) -> u64 {
     match (meminfo.active_file_bytes, meminfo.inactive_file_bytes) {
         (None, None) => {

@@ -5,10 +5,10 @@ use mw_model::{
     format_duration_ms,
 };
 
-/// The most nodes that are named.
+/// How many nodes are named.
 const MOST_NODES: usize = 4;
 
-pub(super) fn summary(
+pub(super) fn for_answer(
     request: &Request,
     answer: Answer,
     nodes: &[NodeAccount],
@@ -24,14 +24,16 @@ pub(super) fn summary(
     }
     line.push_str(&sources(request, nodes));
     if let Some(obstacle) = obstacles.first().filter(|_| answer == Answer::Slowly) {
-        line.push_str(&format!("; in the way: {}", obstacle.what));
+        line.push_str(&format!("; obstacle: {}", obstacle.what));
     }
     line
 }
 
-/// The same where a limit on the process that asks could not be determined.
-pub(super) fn unknown(summary: &str) -> String {
-    format!("unknown, for a limit that could not be determined may forbid it; otherwise {summary}")
+/// The same where a limit on the calling process could not be determined.
+pub(super) fn for_unknown(summary: &str) -> String {
+    format!(
+        "unknown, because a limit that could not be determined may refuse it; otherwise {summary}"
+    )
 }
 
 fn duration(time: &TimeEstimate) -> String {
@@ -69,15 +71,15 @@ fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
 
 fn refusal(request: &Request, obstacles: &[Obstacle]) -> String {
     let Some(obstacle) = obstacles.iter().find(|obstacle| obstacle.blocks) else {
-        return "the kernel refuses".to_owned();
+        return "the kernel refuses it".to_owned();
     };
     let needed = obstacle.needed_bytes.unwrap_or(request.size_bytes);
-    let Some(had) = obstacle.had_bytes else { return obstacle.what.clone() };
-    let missing = format_bytes(needed.saturating_sub(had));
-    // The request already says the size of the pages.
+    let Some(available) = obstacle.available_bytes else { return obstacle.what.clone() };
+    let missing = format_bytes(needed.saturating_sub(available));
+    // The request already names the size of the pages.
     let what = match request.page {
         PageKind::Hugetlb(_) if obstacle.what.starts_with("hugetlb pool") => "the pool",
         _ => obstacle.what.as_str(),
     };
-    format!("{what} has {}, {missing} missing", format_bytes(had))
+    format!("{what} has {}, {missing} missing", format_bytes(available))
 }

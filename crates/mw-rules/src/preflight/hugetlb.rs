@@ -1,21 +1,21 @@
 //! Pages of a hugetlb pool.
 
 use super::Notes;
+use super::node_memory::NodeMemory;
 use super::plan::Plan;
-use super::room::Room;
 use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
 
-/// The largest order of the buddy allocator on every kernel so far: larger pages are made only
-/// when the pool is sized, never for a request.
+/// The largest order of the buddy allocator in every kernel so far: larger pages are allocated only
+/// when the pool is resized, never for a request.
 const LARGEST_ORDER: usize = 10;
 
-/// A request on pages of the pool: free ones that nobody was promised, then pages beyond the pool
-/// where overcommit allows them and memory has blocks of the size.
+/// A request for pages of the pool: free unreserved ones, then surplus pages, where overcommit allows
+/// them and memory has free blocks of that size.
 pub(super) fn plan(
     snapshot: &Snapshot,
     request: &Request,
     page_bytes: u64,
-    rooms: &[Room],
+    nodes: &[NodeMemory],
     notes: &mut Notes,
 ) -> Plan {
     let pool = match snapshot.hugepages.need() {
@@ -25,31 +25,31 @@ pub(super) fn plan(
             from_meminfo(snapshot, page_bytes)
         }
     };
-    let asked = request.size_bytes.div_ceil(page_bytes);
-    let free = free_by_node(snapshot, page_bytes, rooms, pool);
+    let requested = request.size_bytes.div_ceil(page_bytes);
+    let free = free_by_node(snapshot, page_bytes, nodes, pool);
     let Some(pool) = pool else {
         let page = format_bytes(page_bytes);
-        let lift = format!("there is no such pool: {}", sizes(snapshot));
+        let lift = format!("no such pool exists: {}", sizes(snapshot));
         let what = format!("hugetlb pool of {page} pages");
         notes.obstacle(true, what, Some(request.size_bytes), Some(0), lift);
-        return Plan { taken: vec![0; rooms.len()], pool_free: Some(free), ..Plan::default() };
+        return Plan { taken: vec![0; nodes.len()], pool_free: Some(free), ..Plan::default() };
     };
-    let reached = rooms.iter().zip(&free).filter(|(room, _)| room.eligible);
+    let reached = nodes.iter().zip(&free).filter(|(node, _)| node.eligible);
     let in_reach = derived::total(reached.map(|(_, free)| *free));
-    let available = pool.available_pages().min(pages(in_reach, page_bytes));
-    let beyond = could_be_made(snapshot, request, &pool);
-    let made = asked.saturating_sub(available).min(beyond);
-    let had = available.saturating_add(made).saturating_mul(page_bytes);
-    if available.saturating_add(beyond) < asked {
-        short(request, &pool, asked, had, notes);
+    let free_unreserved = pool.available_pages().min(pages(in_reach, page_bytes));
+    let beyond = surplus_pages(snapshot, request, &pool);
+    let made = requested.saturating_sub(free_unreserved).min(beyond);
+    let available = free_unreserved.saturating_add(made).saturating_mul(page_bytes);
+    if free_unreserved.saturating_add(beyond) < requested {
+        short(request, &pool, requested, available, notes);
     } else if made > 0 {
         let bytes = made.saturating_mul(page_bytes);
-        let lift = "raise vm.nr_hugepages ahead: these pages are made one by one while you wait";
-        notes.obstacle(false, "pages beyond the pool", Some(bytes), Some(bytes), lift);
+        let lift = "raise vm.nr_hugepages in advance: these pages are allocated one by one while the program waits";
+        notes.obstacle(false, "surplus pages beyond the pool", Some(bytes), Some(bytes), lift);
     }
-    let mut left = asked.min(available).saturating_mul(page_bytes);
-    let taken = rooms.iter().zip(&free).map(|(room, free)| {
-        let part = if room.eligible { (*free).min(left) } else { 0 };
+    let mut left = requested.min(free_unreserved).saturating_mul(page_bytes);
+    let taken = nodes.iter().zip(&free).map(|(node, free)| {
+        let part = if node.eligible { (*free).min(left) } else { 0 };
         left = left.saturating_sub(part);
         part
     });
@@ -65,7 +65,7 @@ fn find(pools: &[HugePool], page_bytes: u64) -> Option<HugePool> {
     pools.iter().find(|pool| pool.page_bytes == page_bytes).copied()
 }
 
-/// The pool of the default size, from kernels or trees without /sys.
+/// The pool of the default size, for kernels or trees without /sys.
 fn from_meminfo(snapshot: &Snapshot, page_bytes: u64) -> Option<HugePool> {
     let meminfo = snapshot.sample.meminfo.seen()?;
     meminfo.hugepagesize_bytes.filter(|size| *size == page_bytes)?;
@@ -79,34 +79,34 @@ fn from_meminfo(snapshot: &Snapshot, page_bytes: u64) -> Option<HugePool> {
     })
 }
 
-/// Free bytes of the pool on each node. Where the nodes do not say, the first has them all.
+/// Free memory of the pool on each node; all on the first node if the kernel does not count by node.
 fn free_by_node(
     snapshot: &Snapshot,
     page_bytes: u64,
-    rooms: &[Room],
+    nodes: &[NodeMemory],
     pool: Option<HugePool>,
 ) -> Vec<u64> {
-    let nodes = snapshot.nodes.seen().map_or(&[][..], Vec::as_slice);
-    let of = |room: &Room| {
-        let node = nodes.iter().find(|node| node.id == room.node)?;
-        Some(find(&node.hugepages, page_bytes)?.free_pages.saturating_mul(page_bytes))
+    let with_pools = snapshot.nodes.seen().map_or(&[][..], Vec::as_slice);
+    let of = |node: &NodeMemory| {
+        let pools = with_pools.iter().find(|known| known.id == node.node)?;
+        Some(find(&pools.hugepages, page_bytes)?.free_pages.saturating_mul(page_bytes))
     };
-    if rooms.iter().all(|room| of(room).is_none()) {
+    if nodes.iter().all(|node| of(node).is_none()) {
         let all = pool.map_or(0, |pool| pool.free_pages.saturating_mul(page_bytes));
-        return (0..rooms.len()).map(|index| if index == 0 { all } else { 0 }).collect();
+        return (0..nodes.len()).map(|index| if index == 0 { all } else { 0 }).collect();
     }
-    rooms.iter().map(|room| of(room).unwrap_or(0)).collect()
+    nodes.iter().map(|node| of(node).unwrap_or(0)).collect()
 }
 
-/// Pages beyond the pool that the kernel may make and has blocks for.
-fn could_be_made(snapshot: &Snapshot, request: &Request, pool: &HugePool) -> u64 {
+/// Surplus pages that the kernel may allocate and has blocks for.
+fn surplus_pages(snapshot: &Snapshot, request: &Request, pool: &HugePool) -> u64 {
     let allowed = pool.overcommit_pages.saturating_sub(pool.surplus_pages);
     let order = derived::order_of(pool.page_bytes, snapshot.origin.page_bytes);
     if allowed == 0 || order > LARGEST_ORDER {
         return 0;
     }
-    let asked = |node: u32| request.node.is_none_or(|asked| asked == node);
-    let free = zones::free_in_blocks_bytes(snapshot, order, asked);
+    let is_eligible = |node: u32| request.node.is_none_or(|requested| requested == node);
+    let free = zones::free_in_blocks_bytes(snapshot, order, is_eligible);
     free.map_or(allowed, |bytes| allowed.min(pages(bytes, pool.page_bytes)))
 }
 
@@ -119,15 +119,15 @@ fn sizes(snapshot: &Snapshot) -> String {
     let pools = snapshot.hugepages.seen().map_or(&[][..], Vec::as_slice);
     let sizes: Vec<String> = pools.iter().map(|pool| format_bytes(pool.page_bytes)).collect();
     match sizes.is_empty() {
-        true => "this kernel shows no huge pages".to_owned(),
+        true => "this kernel has no huge pages".to_owned(),
         false => format!("the kernel has {}", sizes.join(" and ")),
     }
 }
 
-fn short(request: &Request, pool: &HugePool, asked: u64, had: u64, notes: &mut Notes) {
+fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, notes: &mut Notes) {
     let page = format_bytes(pool.page_bytes);
     let place = request.node.map_or(String::new(), |node| format!(" on node {node}"));
-    let missing = asked.saturating_sub(pages(had, pool.page_bytes));
+    let missing = requested.saturating_sub(pages(available, pool.page_bytes));
     let total = pool.total_pages.saturating_add(missing);
     let kib = pool.page_bytes >> 10;
     let file = match request.node {
@@ -137,9 +137,15 @@ fn short(request: &Request, pool: &HugePool, asked: u64, had: u64, notes: &mut N
         None => format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages"),
     };
     let lift = match request.node {
-        Some(_) => format!("write {missing} more pages than now to {file}"),
-        None => format!("write {total} to {file}, best at boot"),
+        Some(_) => format!("raise {file} by {missing} pages"),
+        None => format!("write {total} to {file}, preferably at boot"),
     };
     let what = format!("hugetlb pool of {page} pages{place}");
-    notes.obstacle(true, what, Some(asked.saturating_mul(pool.page_bytes)), Some(had), lift);
+    notes.obstacle(
+        true,
+        what,
+        Some(requested.saturating_mul(pool.page_bytes)),
+        Some(available),
+        lift,
+    );
 }
