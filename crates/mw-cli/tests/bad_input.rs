@@ -202,8 +202,8 @@ fn unknown_rules_and_sizes_are_refused_with_what_to_write() {
         ("12X", "invalid size '12X'"),
         ("0", "out of range"),
         ("1G,lokc", "unknown option 'lokc'"),
-        ("1G,huge=3M", "huge=3M: write 2M, 1G or thp"),
-        ("1G,node=-1", "node=-1"),
+        ("1G,huge=3M", "invalid page size '3M'"),
+        ("1G,node=-1", "invalid node '-1'"),
     ] {
         refused(&["check", "--for", request], 2, &[words]);
     }

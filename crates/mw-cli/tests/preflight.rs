@@ -46,7 +46,7 @@ fn what_stands_in_the_way_is_named_with_what_lifts_it() {
     assert!(said.contains("to lift it: write 32 to /sys/kernel/mm/hugepages"), "{said}");
     let (_, said) = check_tree("300M", "zone-reclaim/firing");
     assert!(said.contains("slows  vm.zone_reclaim_mode is 7"), "{said}");
-    assert!(said.contains("tmpfs /mnt has 200 MiB"), "{said}");
+    assert!(said.contains("tmpfs /mnt, 200 MiB"), "{said}");
 }
 
 #[test]
