@@ -1,25 +1,12 @@
-//! The file format of pprof: a compressed message of protocol buffers, `perftools.profiles.Profile`.
-//!
-//! Only what is written here is known: varints, and fields of bytes.
+//! The file format of pprof: a compressed message of protocol buffers, `perftools.profiles.Profile`. The
+//! messages are those of pprof's profile.proto, with the fields that are written here.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use mw_model::Profile;
+use prost::Message as _;
 use std::collections::HashMap;
 use std::io::{self, Write};
-
-/// Fields of `Profile`.
-mod field {
-    pub(super) const SAMPLE_TYPE: u64 = 1;
-    pub(super) const SAMPLE: u64 = 2;
-    pub(super) const LOCATION: u64 = 4;
-    pub(super) const FUNCTION: u64 = 5;
-    pub(super) const STRING: u64 = 6;
-    pub(super) const TIME_NANOS: u64 = 9;
-    pub(super) const DURATION_NANOS: u64 = 10;
-    pub(super) const PERIOD_TYPE: u64 = 11;
-    pub(super) const PERIOD: u64 = 12;
-}
 
 /// The profile; `started_unix_ms` is when it began. A stack's values are its samples, and the
 /// processor time that they stand for.
@@ -28,99 +15,128 @@ mod field {
 /// There is no memory for it.
 pub fn render(profile: &Profile, started_unix_ms: u64) -> io::Result<Vec<u8>> {
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
-    out.write_all(&message(profile, started_unix_ms))?;
+    out.write_all(&message(profile, started_unix_ms).encode_to_vec())?;
     out.finish()
 }
 
-fn message(profile: &Profile, started_unix_ms: u64) -> Vec<u8> {
+fn message(profile: &Profile, started_unix_ms: u64) -> Message {
     let period_ns = 1_000_000_000 / u64::from(profile.hz.max(1));
     let mut strings = Strings::new();
     let mut locations = Strings::new();
-    let mut out = Vec::new();
-    let count = value_type(&mut strings, "samples", "count");
-    put_bytes(&mut out, field::SAMPLE_TYPE, &count);
-    let time = value_type(&mut strings, "cpu", "nanoseconds");
-    put_bytes(&mut out, field::SAMPLE_TYPE, &time);
+    let count = ValueType { kind: strings.place("samples"), unit: strings.place("count") };
+    let time = ValueType { kind: strings.place("cpu"), unit: strings.place("nanoseconds") };
     let pid = strings.place("pid");
+    let mut samples = Vec::new();
     for stack in &profile.stacks {
         let task = format!("task {}", stack.task);
         let names = [task.as_str()].into_iter().chain(profile.names(stack));
+        let mut location_id: Vec<u64> =
+            names.map(|name| locations.place(name).unsigned_abs()).collect();
         // The innermost comes first.
-        let mut stacked: Vec<u64> = names.map(|name| locations.place(name)).collect();
-        stacked.reverse();
-        let values = [stack.samples, stack.samples.saturating_mul(period_ns)];
-        put_bytes(&mut out, field::SAMPLE, &sample(&stacked, &values, pid, stack.pid));
+        location_id.reverse();
+        let value = vec![signed(stack.samples), signed(stack.samples.saturating_mul(period_ns))];
+        let label = vec![Label { key: pid, num: stack.pid.into() }];
+        samples.push(Sample { location_id, value, label });
     }
-    for (at, name) in locations.list.iter().enumerate().skip(1) {
-        let id = at as u64;
-        let name = strings.place(name);
-        put_bytes(&mut out, field::LOCATION, &location(id));
-        put_bytes(&mut out, field::FUNCTION, &numbers(&[(1, id), (2, name), (3, name)]));
+    // Each location is one function, which has the same number.
+    let ids = 1..locations.list.len() as u64;
+    let location = |id| Location { id, line: vec![Line { function_id: id }] };
+    let names = locations.list.iter().skip(1).map(|name| strings.place(name));
+    let functions: Vec<Function> =
+        ids.clone().zip(names).map(|(id, name)| Function { id, name, system_name: name }).collect();
+    Message {
+        sample_type: vec![count, time.clone()],
+        sample: samples,
+        location: ids.map(location).collect(),
+        function: functions,
+        string_table: strings.list,
+        time_nanos: signed(started_unix_ms.saturating_mul(1_000_000)),
+        duration_nanos: signed(profile.span_ms.saturating_mul(1_000_000)),
+        period_type: Some(time),
+        period: signed(period_ns),
     }
-    for text in &strings.list {
-        put_bytes(&mut out, field::STRING, text.as_bytes());
-    }
-    put_number(&mut out, field::TIME_NANOS, started_unix_ms.saturating_mul(1_000_000));
-    put_number(&mut out, field::DURATION_NANOS, profile.span_ms.saturating_mul(1_000_000));
-    put_bytes(&mut out, field::PERIOD_TYPE, &time);
-    put_number(&mut out, field::PERIOD, period_ns);
-    out
 }
 
-fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
-    numbers(&[(1, strings.place(kind)), (2, strings.place(unit))])
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn sample(locations: &[u64], values: &[u64], pid_key: u64, pid: u32) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_bytes(&mut out, 1, &packed(locations));
-    put_bytes(&mut out, 2, &packed(values));
-    put_bytes(&mut out, 3, &numbers(&[(1, pid_key), (3, u64::from(pid))]));
-    out
+#[derive(Clone, PartialEq, prost::Message)]
+struct Message {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(int64, tag = "10")]
+    duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
 }
 
-/// A location of one function, which has the same number.
-fn location(id: u64) -> Vec<u8> {
-    let mut out = numbers(&[(1, id)]);
-    put_bytes(&mut out, 4, &numbers(&[(1, id)]));
-    out
+#[derive(Clone, PartialEq, prost::Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
 }
 
-fn numbers(fields: &[(u64, u64)]) -> Vec<u8> {
-    let mut out = Vec::new();
-    fields.iter().for_each(|(field, value)| put_number(&mut out, *field, *value));
-    out
+#[derive(Clone, PartialEq, prost::Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    label: Vec<Label>,
 }
 
-fn packed(values: &[u64]) -> Vec<u8> {
-    let mut out = Vec::new();
-    values.iter().for_each(|value| put_varint(&mut out, *value));
-    out
+#[derive(Clone, PartialEq, prost::Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    key: i64,
+    #[prost(int64, tag = "3")]
+    num: i64,
 }
 
-fn put_number(out: &mut Vec<u8>, field: u64, value: u64) {
-    put_varint(out, field << 3);
-    put_varint(out, value);
+#[derive(Clone, PartialEq, prost::Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
 }
 
-fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    put_varint(out, field << 3 | 2);
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
+#[derive(Clone, PartialEq, prost::Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
 }
 
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+#[derive(Clone, PartialEq, prost::Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
 }
 
 /// Texts, each once; the first is empty, as the format wants it.
 struct Strings {
     list: Vec<String>,
-    places: HashMap<String, u64>,
+    places: HashMap<String, i64>,
 }
 
 impl Strings {
@@ -128,11 +144,11 @@ impl Strings {
         Self { list: vec![String::new()], places: HashMap::from([(String::new(), 0)]) }
     }
 
-    fn place(&mut self, text: &str) -> u64 {
+    fn place(&mut self, text: &str) -> i64 {
         if let Some(place) = self.places.get(text) {
             return *place;
         }
-        let place = self.list.len() as u64;
+        let place = self.list.len() as i64;
         self.list.push(text.to_owned());
         self.places.insert(text.to_owned(), place);
         place
@@ -141,81 +157,10 @@ impl Strings {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message as _;
+    use super::*;
     use std::io::Read;
 
-    /// The messages as pprof's profile.proto defines them, as far as they are written.
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Profile {
-        #[prost(message, repeated, tag = "1")]
-        sample_type: Vec<ValueType>,
-        #[prost(message, repeated, tag = "2")]
-        sample: Vec<Sample>,
-        #[prost(message, repeated, tag = "4")]
-        location: Vec<Location>,
-        #[prost(message, repeated, tag = "5")]
-        function: Vec<Function>,
-        #[prost(string, repeated, tag = "6")]
-        string_table: Vec<String>,
-        #[prost(int64, tag = "9")]
-        time_nanos: i64,
-        #[prost(int64, tag = "10")]
-        duration_nanos: i64,
-        #[prost(message, optional, tag = "11")]
-        period_type: Option<ValueType>,
-        #[prost(int64, tag = "12")]
-        period: i64,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct ValueType {
-        #[prost(int64, tag = "1")]
-        kind: i64,
-        #[prost(int64, tag = "2")]
-        unit: i64,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Sample {
-        #[prost(uint64, repeated, tag = "1")]
-        location_id: Vec<u64>,
-        #[prost(int64, repeated, tag = "2")]
-        value: Vec<i64>,
-        #[prost(message, repeated, tag = "3")]
-        label: Vec<Label>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Label {
-        #[prost(int64, tag = "1")]
-        key: i64,
-        #[prost(int64, tag = "3")]
-        num: i64,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Location {
-        #[prost(uint64, tag = "1")]
-        id: u64,
-        #[prost(message, repeated, tag = "4")]
-        line: Vec<Line>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Line {
-        #[prost(uint64, tag = "1")]
-        function_id: u64,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    struct Function {
-        #[prost(uint64, tag = "1")]
-        id: u64,
-        #[prost(int64, tag = "2")]
-        name: i64,
-    }
-
-    impl Profile {
+    impl Message {
         fn text(&self, at: i64) -> &str {
             &self.string_table[usize::try_from(at).unwrap()]
         }
@@ -228,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn a_protobuf_library_reads_it() {
+    fn it_is_read_back_with_every_stack_and_label() {
         let packed = super::render(&crate::profile::example(), 1_700_000_000_000).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
-        let profile = Profile::decode(bytes.as_slice()).unwrap();
+        let profile = Message::decode(bytes.as_slice()).unwrap();
         assert_eq!(profile.string_table[0], "");
         let types: Vec<_> = profile
             .sample_type
