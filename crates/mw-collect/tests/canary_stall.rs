@@ -85,10 +85,7 @@ fn a_stall_of_memory_is_told_from_one_of_the_processor() {
 
     let cgroup = match Starved::make() {
         Ok(cgroup) => cgroup,
-        Err(error) => {
-            eprintln!("skipped: no memory cgroup of version 1 can be made: {error}");
-            return;
-        }
+        Err(error) => return mw_test::skip(format!("no memory cgroup of version 1: {error}")),
     };
     // One that is given no memory is late only where it touches some.
     let members = cgroup.0.members();

@@ -106,8 +106,7 @@ impl Drop for Debugfs {
 #[test]
 fn our_indices_are_the_kernels_own_on_this_machine() {
     let Some(debugfs) = Debugfs::mount() else {
-        println!("skipped: debugfs cannot be mounted here");
-        return;
+        return mw_test::skip("debugfs cannot be mounted");
     };
     let source = Source::live().unwrap();
     let path = debugfs.0.path().to_str().unwrap();

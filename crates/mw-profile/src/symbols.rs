@@ -211,8 +211,7 @@ ffffffff81000600 t out_of_place
     #[test]
     fn this_kernel_names_its_functions() {
         if let Err(missing) = visible() {
-            eprintln!("skipped: {missing}");
-            return;
+            return mw_test::skip(missing);
         }
         let text = std::fs::read_to_string(KALLSYMS).unwrap();
         let (address, name) =

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{Busy, privileged, with_tracefs};
+use common::{Busy, with_tracefs};
 use mw_profile::{Blocked, LOOK, Options, Profiler, TaskFiles, Tasks};
-use mw_test::alone;
+use mw_test::{alone, is_root};
 use std::fs;
 use std::io::{Seek, Write};
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ fn fill() -> Duration {
 
 #[test]
 fn it_is_cheap() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let _alone = alone();

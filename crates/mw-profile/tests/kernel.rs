@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{Busy, Setting, privileged, with_tracefs};
+use common::{Busy, Setting, with_tracefs};
 use mw_model::{Profile, WaitKind};
 use mw_profile::{Blocked, Options, Profiler, TaskFiles, Tasks, delays_off};
-use mw_test::{Cgroup, alone};
+use mw_test::{Cgroup, alone, is_root};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ fn has(profile: &Profile, pid: u32, function: &str) -> bool {
 
 #[test]
 fn a_busy_loop_in_the_kernel_is_seen_with_its_functions() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let (profiler, missing) = Profiler::start(Options::default());
@@ -49,7 +49,7 @@ fn a_busy_loop_in_the_kernel_is_seen_with_its_functions() {
 
 #[test]
 fn the_baseline_is_always_on_and_leaves_stalls_out() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let options = Options { baseline_hz: 199, ..Options::default() };
@@ -74,17 +74,14 @@ fn the_baseline_is_always_on_and_leaves_stalls_out() {
 
 #[test]
 fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let _alone = alone();
     let _tracefs = with_tracefs();
     let cgroup = match Cgroup::with_memory(24 * MIB as u64) {
         Ok(cgroup) => cgroup,
-        Err(error) => {
-            eprintln!("skipped: no memory cgroup can be made: {error}");
-            return;
-        }
+        Err(error) => return mw_test::skip(format!("no memory cgroup: {error}")),
     };
     let (profiler, missing) = Profiler::start(Options::default());
     assert_eq!(missing, []);
@@ -111,7 +108,7 @@ fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
 
 #[test]
 fn compaction_is_a_wait_with_its_node() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let _alone = alone();
@@ -135,7 +132,7 @@ fn compaction_is_a_wait_with_its_node() {
 
 #[test]
 fn who_fills_the_page_cache_is_known_by_process_and_path() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let _alone = alone();
@@ -195,7 +192,7 @@ fn what_a_task_used_is_the_difference_of_two_looks() {
 
 #[test]
 fn delays_are_seen_where_the_kernel_accounts_them() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let _alone = alone();
@@ -236,7 +233,7 @@ fn as_nobody() {
 
 #[test]
 fn without_privilege_it_starts_and_says_what_it_cannot_see() {
-    if !privileged() {
+    if !is_root() {
         return;
     }
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();

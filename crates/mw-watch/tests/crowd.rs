@@ -163,8 +163,9 @@ fn available_kib() -> u64 {
 #[test]
 fn ten_thousand_processes_leave_the_recorder_as_it_is() {
     if available_kib() < MEMORY_KIB {
-        eprintln!("skipped: {PROCESSES} processes take {MEMORY_KIB} KiB");
-        return;
+        return mw_test::skip(format!(
+            "too little memory: {PROCESSES} processes take {MEMORY_KIB} KiB"
+        ));
     }
     let recorder = Recorder::start();
     let few = recorder.stall();

@@ -9,6 +9,7 @@ mod server;
 
 use mw_collect::probe::service::Spec;
 use mw_record::Retention;
+use mw_test::is_root;
 use mw_watch::{CanaryOptions, Event, Options, Watch};
 use std::alloc::System;
 use std::collections::BTreeMap;
@@ -198,8 +199,7 @@ fn after_its_start_it_allocates_nothing_writes_nothing_forks_nothing_and_stays_i
     let (disk, faults) = (recorder.disk(), recorder.faults());
     recorder.calm_and_a_stall();
     assert_eq!(recorder.disk(), disk);
-    let privileged = rustix::process::geteuid().is_root();
-    if privileged {
+    if is_root() {
         assert_eq!(recorder.faults(), faults, "small and large faults");
         assert_eq!(unlocked(), Vec::<String>::new());
         let policy = recorder.proc("stat");

@@ -13,15 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Whether this is root; says so where a test is skipped.
-pub(crate) fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root");
-    }
-    root
-}
-
 /// tracefs, mounted while this lives where it was not.
 pub(crate) struct Tracefs(bool);
 
@@ -108,10 +99,10 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// `None`, with the reason on standard error, where this kernel does not have it.
+    /// `None`, with the test reported as skipped, where this kernel does not have it.
     pub(crate) fn of(path: &'static str) -> Option<Self> {
         let read = fs::read_to_string(path);
-        let before = read.map_err(|error| eprintln!("skipped: {path}: {error}")).ok()?;
+        let before = read.map_err(|error| mw_test::skip(format!("no {path}: {error}"))).ok()?;
         Some(Self { path, before })
     }
 
