@@ -1,8 +1,9 @@
 //! Everything that has to pass, in one command.
 
-use crate::{arch, cargo, docs, environments, lab, packages, promises, suites, test_all, units};
-use anyhow::Context;
-use std::time::Instant;
+use crate::tests::{self, Built, Results, Target};
+use crate::{arch, cargo, docs, environments, lab, packages, promises, suites, units};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 /// Debian packages that the tests use, each with a program or file that tells whether it is there.
 const PACKAGES: &[(&str, &str)] = &[
@@ -31,43 +32,134 @@ const PACKAGES: &[(&str, &str)] = &[
     ("default-jdk-headless", "/usr/bin/javac"),
 ];
 
-/// A step: its name and what it does.
-type Step = (&'static str, fn() -> anyhow::Result<()>);
+type Chore = fn() -> anyhow::Result<()>;
 
-const STEPS: &[Step] = &[
-    ("format", || cargo(&["fmt", "--all", "--check"])),
-    ("lint", || {
-        cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
-    }),
-    ("build", || cargo(&["build", "--locked", "--workspace"])),
-    ("documentation", || docs::run(true)),
-    ("promises", promises::run),
-    ("architecture", arch::run),
-    ("systemd units", units::run),
-    ("test", test_all::run),
-    ("preflight's answers", || {
-        let bench = ["bench", "--locked", "--package", "mw-collect", "--bench"];
-        cargo(&[&bench[..], &["preflight_accuracy", "--", "--answers", "--assert"]].concat())
-    }),
-    ("lab: field reports and decoys", lab::quick),
-];
+/// A step that has run.
+struct Step {
+    name: &'static str,
+    took: Duration,
+    /// A few words on what it did.
+    result: anyhow::Result<String>,
+}
 
 /// What `--full` adds.
-const MORE_STEPS: &[Step] = &[
-    ("check in other environments", || environments::run(&[], None, false)),
+const MORE_STEPS: &[(&str, Chore)] = &[
     ("lab: every case", lab::full),
+    ("check in other environments", || environments::run(&[], None, false)),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
 
 pub(crate) fn run(full: bool) -> anyhow::Result<()> {
-    packages::install(PACKAGES)?;
     let started = Instant::now();
-    for (name, step) in STEPS.iter().chain(if full { MORE_STEPS } else { &[] }) {
-        let begun = Instant::now();
-        println!("== {name}");
-        step().with_context(|| format!("step '{name}'"))?;
-        println!("== {name}: {:.0} s", begun.elapsed().as_secs_f64());
+    let options = tests::Options { full, ..tests::Options::default() };
+    let mut steps = vec![
+        simple("packages", || packages::install(PACKAGES)),
+        simple("format", || cargo(&["fmt", "--all", "--check"])),
+    ];
+    let mut built = None;
+    steps.push(step("build", || {
+        let Built { tests, .. } = built.insert(tests::build()?);
+        Ok(format!("{} test programs", tests.len()))
+    }));
+    let mut results = Results::default();
+    let is_ready = steps.iter().all(|step| step.result.is_ok());
+    if let Some(Built { tests, preflight }) = built.filter(|_| is_ready) {
+        let (beside, alone) = tests::split(tests);
+        steps.extend(side_by_side(&beside, options, &mut results)?);
+        steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
+        steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
+        if full {
+            steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
+        }
     }
-    println!("== all passed in {:.0} s", started.elapsed().as_secs_f64());
-    Ok(())
+    println!("{}", summary(&steps, &results, started.elapsed()));
+    let failed: Vec<&str> =
+        steps.iter().filter(|step| step.result.is_err()).map(|step| step.name).collect();
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    results.verify()
+}
+
+/// The tests, and beside them what waits for nothing and measures nothing.
+fn side_by_side(
+    targets: &[Target],
+    options: tests::Options,
+    results: &mut Results,
+) -> anyhow::Result<Vec<Step>> {
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            vec![
+                simple("lint", lint),
+                simple("documentation", || docs::run(true)),
+                simple("promises", promises::run),
+                simple("architecture", arch::run),
+                simple("systemd units", units::run),
+                simple("lab: field reports and decoys", lab::quick),
+            ]
+        });
+        let tests = test("tests", results, || tests::beside(targets, options));
+        let mut steps = others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
+        steps.push(tests);
+        Ok(steps)
+    })
+}
+
+fn lint() -> anyhow::Result<()> {
+    cargo(&[
+        "clippy",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])
+}
+
+/// With the profile that is built already: it is the kernel that takes the time.
+fn preflight_answers(bench: &Target) -> anyhow::Result<()> {
+    tests::bench(bench, &["--answers", "--assert"])
+}
+
+fn simple(name: &'static str, run: impl FnOnce() -> anyhow::Result<()>) -> Step {
+    step(name, || run().map(|()| String::new()))
+}
+
+fn test(
+    name: &'static str,
+    all: &mut Results,
+    run: impl FnOnce() -> anyhow::Result<Results>,
+) -> Step {
+    step(name, || {
+        let results = run()?;
+        let summary = results.summary();
+        all.add(results);
+        Ok(summary)
+    })
+}
+
+fn step(name: &'static str, run: impl FnOnce() -> anyhow::Result<String>) -> Step {
+    let begun = Instant::now();
+    println!("== {name}");
+    let result = run();
+    let took = begun.elapsed();
+    match &result {
+        Ok(_) => println!("== {name}: {:.0} s", took.as_secs_f64()),
+        Err(error) => println!("== {name}: failed: {error:#}"),
+    }
+    Step { name, took, result }
+}
+
+/// A table of the steps, and what the tests left to be said.
+fn summary(steps: &[Step], results: &Results, took: Duration) -> String {
+    let mut text = "== summary\n".to_owned();
+    for Step { name, took, result } in steps {
+        let said = result.as_deref().unwrap_or("failed");
+        let _ = writeln!(text, "{name:<34} {:>6.0} s  {said}", took.as_secs_f64());
+    }
+    for line in results.details() {
+        let _ = writeln!(text, "{line}");
+    }
+    let _ = write!(text, "{:<34} {:>6.0} s  {}", "all", took.as_secs_f64(), results.summary());
+    text
 }

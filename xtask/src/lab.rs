@@ -49,7 +49,6 @@ const RETRIES: u16 = 1;
 /// The quick list (quick.rs), two guests at once, with the program that `cargo build --workspace` makes:
 /// it passes the same bounds as the optimised one, whose build takes longer than the runs.
 pub(crate) fn quick() -> anyhow::Result<()> {
-    cargo(&["build", "--locked", "--workspace"])?;
     let binary = target_dir().join("debug/memwright");
     for (watched, runs) in quick::GROUPS {
         for run in runs {

@@ -14,7 +14,7 @@ mod plots;
 mod promises;
 mod recorders;
 mod suites;
-mod test_all;
+mod tests;
 mod units;
 
 use anyhow::Context;
@@ -33,9 +33,20 @@ struct Args {
 enum Chore {
     /// Install what the tests need, then run everything that has to pass
     Ci {
-        /// Also run other people's test suites under `memwright run`, which takes hours
+        /// Also run long campaigns, every case of the lab and other people's test suites, which takes hours
         #[arg(long)]
         full: bool,
+    },
+    /// Run test programs as `ci` does (all of them, or those named), and list the slowest tests
+    Test {
+        /// A package, as in mw-pool, or a package and a target, as in 'mw-cli watch'
+        names: Vec<String>,
+        /// Run long campaigns too
+        #[arg(long)]
+        full: bool,
+        /// List so many of the slowest
+        #[arg(long, default_value_t = 30)]
+        slowest: usize,
     },
     /// Run other people's test suites without the library and under `memwright run`, and compare
     Suites {
@@ -134,6 +145,7 @@ enum Chore {
 fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Ci { full } => ci::run(full),
+        Chore::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
         Chore::Suites { names, options, ltp, write } => {
             suites::run(&suites::Choice { names, options, ltp, write })
         }

@@ -1,8 +1,10 @@
-//! Libraries that Rust cannot link, which are therefore not built for a test: the test does it, in the
-//! profile that is there already.
+//! Libraries that Rust cannot link, which `cargo test` therefore does not build.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Names the folder of what `cargo xtask ci` has built already.
+pub const BUILT_DIR: &str = "MW_BUILT_DIR";
 
 /// The file `name` of a package's target, built.
 ///
@@ -10,6 +12,11 @@ use std::process::Command;
 /// Where cargo cannot build it.
 #[must_use]
 pub fn built(package: &str, target: &str, name: &str) -> PathBuf {
+    if let Some(dir) = std::env::var_os(BUILT_DIR) {
+        let path = Path::new(&dir).join(name);
+        assert!(path.exists(), "{} was not built", path.display());
+        return path;
+    }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--package", package, "--message-format", "json"]);
     if !cfg!(debug_assertions) {

@@ -17,7 +17,7 @@ pub mod measure;
 mod rounds;
 mod skip;
 
-pub use built::built;
+pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
 pub use huge_pages::HugePages;
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};

@@ -1,0 +1,197 @@
+//! Runs the test programs: several at once, those that measure by themselves. A test that fails is run once
+//! more by itself; one that passes then is reported as flaky.
+
+mod run;
+mod skips;
+mod targets;
+
+pub(crate) use targets::{Built, Target, build};
+
+use anyhow::Context;
+pub(crate) use run::bench;
+use run::{Outcome, Settings, run};
+use skips::Skip;
+use std::sync::Mutex;
+
+/// How many test programs run at once: most of them wait for something most of the time.
+const JOBS: usize = 3;
+
+/// Test programs that measure time or watch the whole machine; nothing else runs meanwhile.
+const ALONE: &[&str] = &[
+    "mw-collect",
+    "mw-collect canary",
+    "mw-collect canary_stall",
+    "mw-collect pressure",
+    "mw-profile cost",
+    "mw-watch crowd",
+];
+
+/// The longest test programs, which start first so that none runs on at the end by itself.
+const FIRST: &[&str] = &[];
+
+/// How the tests went.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    passed: usize,
+    skipped: Vec<Skip>,
+    flaky: Vec<String>,
+    failed: Vec<String>,
+    /// Seconds of each test program, and of each test where those were measured.
+    times: Vec<(f64, String)>,
+}
+
+impl Results {
+    /// A line for the table of steps.
+    pub(crate) fn summary(&self) -> String {
+        let (skipped, flaky) = (self.skipped.len(), self.flaky.len());
+        format!(
+            "{} passed, {skipped} skipped, {flaky} flaky, {} failed",
+            self.passed,
+            self.failed.len()
+        )
+    }
+
+    /// What was skipped, flaky or failed, a line each.
+    pub(crate) fn details(&self) -> Vec<String> {
+        let skipped =
+            self.skipped.iter().map(|skip| format!("skipped: {}: {}", skip.test, skip.why));
+        let flaky = self.flaky.iter().map(|test| format!("flaky: {test}: failed 1 of 2 runs"));
+        let failed = self.failed.iter().map(|test| format!("failed: {test}"));
+        skipped.chain(flaky).chain(failed).collect()
+    }
+
+    /// The slowest, as rows of a Markdown table.
+    pub(crate) fn slowest(&self, count: usize) -> String {
+        let mut times: Vec<&(f64, String)> = self.times.iter().collect();
+        times.sort_by(|a, b| b.0.total_cmp(&a.0));
+        times.iter().take(count).map(|(s, name)| format!("| {name} | {s:.1} |\n")).collect()
+    }
+
+    /// Counts others in.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.skipped.extend(other.skipped);
+        self.flaky.extend(other.flaky);
+        self.failed.extend(other.failed);
+        self.times.extend(other.times);
+    }
+
+    /// Fails where a test failed, or was skipped for a reason that is not accepted.
+    pub(crate) fn verify(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(self.failed.is_empty(), "failed: {}", self.failed.join(", "));
+        let unexplained = skips::unexplained(&self.skipped)?;
+        let tests: Vec<&str> = unexplained.iter().map(|skip| skip.test.as_str()).collect();
+        anyhow::ensure!(
+            tests.is_empty(),
+            "skipped for a reason that docs/testing.md does not accept: {}",
+            tests.join(", ")
+        );
+        Ok(())
+    }
+}
+
+/// Which tests run, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) full: bool,
+    pub(crate) times: bool,
+}
+
+/// The targets that run beside others, and those that run by themselves.
+pub(crate) fn split(targets: Vec<Target>) -> (Vec<Target>, Vec<Target>) {
+    let (alone, mut beside): (Vec<_>, Vec<_>) =
+        targets.into_iter().partition(|target| ALONE.contains(&target.name.as_str()));
+    let place = |target: &Target| FIRST.iter().position(|name| *name == target.name);
+    beside.sort_by_key(|target| place(target).unwrap_or(FIRST.len()));
+    (beside, alone)
+}
+
+/// Builds and runs the targets with these names, or those of the packages with these names.
+pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Result<()> {
+    let mut targets = build()?.tests;
+    let is_chosen = |target: &Target| {
+        let package = target.name.split(' ').next();
+        names.is_empty()
+            || names.iter().any(|name| *name == target.name || Some(&**name) == package)
+    };
+    targets.retain(is_chosen);
+    anyhow::ensure!(!targets.is_empty(), "no such test program");
+    let options = Options { full, times: true };
+    let (beside_others, by_themselves) = split(targets);
+    let mut results = beside(&beside_others, options)?;
+    results.add(alone(&by_themselves, options)?);
+    println!("| test | s |\n|---|---|\n{}", results.slowest(slowest));
+    results.details().iter().for_each(|line| println!("{line}"));
+    println!("{}", results.summary());
+    results.verify()
+}
+
+/// Runs targets, several at once.
+pub(crate) fn beside(targets: &[Target], options: Options) -> anyhow::Result<Results> {
+    run_all(targets, JOBS, options)
+}
+
+/// Runs targets one after another.
+pub(crate) fn alone(targets: &[Target], options: Options) -> anyhow::Result<Results> {
+    run_all(targets, 1, options)
+}
+
+fn run_all(targets: &[Target], jobs: usize, options: Options) -> anyhow::Result<Results> {
+    let skipped = tempfile::NamedTempFile::new()?;
+    let settings = Settings { full: options.full, times: options.times, skipped: skipped.path() };
+    let queue = Mutex::new(targets.iter());
+    let next = || queue.lock().map_or(None, |mut queue| queue.next());
+    let worker = || {
+        let mut results = Results::default();
+        while let Some(target) = next() {
+            one(target, settings, &mut results)?;
+        }
+        anyhow::Ok(results)
+    };
+    let all = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
+        };
+        workers.into_iter().map(join).collect::<anyhow::Result<Vec<Results>>>()
+    })?;
+    let mut results = Results::default();
+    all.into_iter().for_each(|part| results.add(part));
+    results.skipped = skips::skipped(skipped.path())?;
+    Ok(results)
+}
+
+/// Runs one target, and once more what fails.
+fn one(target: &Target, settings: Settings<'_>, results: &mut Results) -> anyhow::Result<()> {
+    let first = run(target, &[], settings).context(target.name.clone())?;
+    report(target, &first);
+    results.passed += first.passed;
+    results.times.push((first.took.as_secs_f64(), target.name.clone()));
+    results
+        .times
+        .extend(run::times(&first.output).map(|(test, s)| (s, format!("{}: {test}", target.name))));
+    if first.success {
+        return Ok(());
+    }
+    if first.failed.is_empty() {
+        results.failed.push(target.name.clone());
+    }
+    for test in first.failed {
+        let name = format!("{}: {test}", target.name);
+        let second = run(target, &[test], settings)?;
+        report(target, &second);
+        let list = if second.success { &mut results.flaky } else { &mut results.failed };
+        list.push(name);
+        results.passed += second.passed;
+    }
+    Ok(())
+}
+
+fn report(target: &Target, outcome: &Outcome) {
+    let seconds = outcome.took.as_secs_f64();
+    if outcome.success {
+        println!("passed: {}: {} tests in {seconds:.1} s", target.name, outcome.passed);
+    } else {
+        println!("failed: {}: after {seconds:.1} s\n{}", target.name, outcome.output);
+    }
+}

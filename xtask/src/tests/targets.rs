@@ -1,0 +1,99 @@
+//! Builds every test program at once, with the libraries and programs that the tests start.
+
+use crate::root;
+use anyhow::Context;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A test program.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    /// The package and the target, as in `mw-cli watch`; `mw-cli` for the unit tests of the library.
+    pub(crate) name: String,
+    pub(crate) program: PathBuf,
+    /// The package's folder, in which cargo starts its tests.
+    pub(crate) folder: PathBuf,
+}
+
+/// What was built to be run.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) tests: Vec<Target>,
+    /// The bench that compares preflight's answers with what the kernel does.
+    pub(crate) preflight: Target,
+}
+
+/// The bench, and its package.
+const PREFLIGHT: (&str, &str) = ("preflight_accuracy", "mw-collect");
+
+/// Builds everything that the tests need with one set of features, so that nothing is built twice.
+pub(crate) fn build() -> anyhow::Result<Built> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--locked", "--workspace", "--lib", "--bins", "--tests"])
+        .args(["--bench", PREFLIGHT.0, "--message-format", "json-render-diagnostics"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo build")?;
+    anyhow::ensure!(output.status.success(), "cargo build failed");
+    let messages = String::from_utf8(output.stdout)?;
+    let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>()?;
+    let mut tests: Vec<Target> = messages.iter().filter_map(target).collect();
+    let bench = format!("{} {}", PREFLIGHT.1, PREFLIGHT.0);
+    let place = tests.iter().position(|target| target.name == bench);
+    let preflight = tests.swap_remove(place.with_context(|| format!("no {bench} was built"))?);
+    Ok(Built { tests, preflight })
+}
+
+/// The test program or bench of one of cargo's messages.
+fn target(message: &Value) -> Option<Target> {
+    let program = message["executable"].as_str()?;
+    let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = folder.file_name()?.to_str()?;
+    let kind = message["target"]["kind"][0].as_str()?;
+    let target = message["target"]["name"].as_str()?;
+    let name = match kind {
+        "bin" if message["profile"]["test"] != true => return None,
+        "test" | "bench" | "bin" => format!("{package} {target}"),
+        _ => package.to_owned(),
+    };
+    Some(Target { name, program: program.into(), folder })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn message(kind: &str, name: &str) -> Value {
+        json!({
+            "reason": "compiler-artifact",
+            "manifest_path": "/repo/crates/mw-cli/Cargo.toml",
+            "target": { "kind": [kind], "name": name },
+            "profile": { "test": true },
+            "executable": "/repo/target/debug/deps/it-1",
+        })
+    }
+
+    #[test]
+    fn targets_are_named_by_package_and_target() {
+        let name = |kind, name| target(&message(kind, name)).unwrap().name;
+        assert_eq!(name("lib", "mw_cli"), "mw-cli");
+        assert_eq!(name("test", "watch"), "mw-cli watch");
+        assert_eq!(name("bin", "memwright"), "mw-cli memwright");
+        assert_eq!(
+            target(&message("test", "a")).unwrap().folder,
+            PathBuf::from("/repo/crates/mw-cli")
+        );
+    }
+
+    #[test]
+    fn programs_and_libraries_are_no_test_programs() {
+        let mut program = message("bin", "memwright");
+        program["profile"]["test"] = false.into();
+        assert_eq!(target(&program), None);
+        assert_eq!(target(&json!({ "reason": "build-finished", "success": true })), None);
+    }
+}
