@@ -7,6 +7,7 @@
 BASELINE_S=8
 RECORDING=/run/recording.db
 
+hostname lab
 mark "at setup"
 [ -f setup.sh ] && script setup.sh
 while read -r probe; do
@@ -30,5 +31,7 @@ echo $? | frame watch.exit
 frame keep/watch.log </run/watch.log
 memwright incidents --recording $RECORDING --json | frame incidents
 memwright report worst --recording $RECORDING --format json >/run/incident.json 2>/dev/null &&
-	gzip -c /run/incident.json | frame worst.json.gz
+	gzip -c /run/incident.json | frame worst.json.gz &&
+	memwright report worst --recording $RECORDING -o /run/report.html 2>/dev/null &&
+	gzip -c /run/report.html | frame keep/report.html.gz
 finish passed
