@@ -79,7 +79,7 @@ impl Expected {
     fn judge_line(&self, line: &str) -> Result<(), String> {
         let parts: Vec<String> = match self {
             Self::Checked { of, says, .. } => {
-                let unknown = "could not be";
+                let unknown = "could not be determined";
                 if line.contains(unknown) && !says.iter().any(|part| part.contains(unknown)) {
                     return Err(format!("says what {unknown}: {line}"));
                 }
@@ -269,7 +269,7 @@ mod tests {
         let findings: Vec<Value> =
             rules.iter().map(|rule| serde_json::json!({ "rule": rule })).collect();
         let mut report = serde_json::json!({ "verdict": line, "findings": findings });
-        if line.contains("rule could not look") {
+        if line.contains("rule could not be checked") {
             let missing = serde_json::json!({ "what": "/sys/fs/cgroup", "why": "not mounted" });
             report["skipped"] = serde_json::json!([{ "rule": "cgroup-limit", "missing": missing }]);
         }
@@ -283,10 +283,10 @@ mod tests {
 
     #[test]
     fn the_right_answer_passes_and_every_wrong_one_does_not() {
-        let ready = "ready: 1 GiB of 2 GiB can be had at once";
+        let ready = "ready: 1 GiB of 2 GiB available without writeback or swap";
         let healthy = Expected::checked("2 GiB");
         assert_eq!(answer(ready, 0, "OK", 0, &[]).judge(&healthy), Ok(()));
-        let blind = format!("{ready}; 1 rule could not look");
+        let blind = format!("{ready}; 1 rule could not be checked");
         let unknown = format!("{ready}; a limit on this process could not be determined");
         for wrong in [
             answer(ready, 1, "OK", 0, &[]),
@@ -295,7 +295,7 @@ mod tests {
             answer(ready, 0, "OK", 0, &["oom-kill"]),
             answer(&blind, 0, "OK", 0, &[]),
             answer(&unknown, 0, "OK", 0, &[]),
-            answer("ready: 1 GiB of 3 GiB can be had at once", 0, "OK", 0, &[]),
+            answer("ready: 1 GiB of 3 GiB available without writeback or swap", 0, "OK", 0, &[]),
             answer("may stall under load: 1 GiB of 2 GiB ", 0, "OK", 0, &[]),
         ] {
             assert!(wrong.judge(&healthy).is_err(), "{wrong:?}");
@@ -305,7 +305,8 @@ mod tests {
         let said = healthy.clone().says("could not be determined");
         assert_eq!(answer(&unknown, 0, "OK", 0, &[]).judge(&said), Ok(()));
         assert!(answer(ready, 0, "OK", 0, &[]).judge(&said).is_err());
-        let warned = "may stall under load: 1 warning; 1 GiB of 2 GiB can be had at once";
+        let warned =
+            "may stall under load: 1 warning; 1 GiB of 2 GiB available without writeback or swap";
         let killed = healthy.may_find(&["oom-kill".to_owned()]);
         assert_eq!(answer(warned, 0, "WARNING", 1, &["oom-kill"]).judge(&killed), Ok(()));
     }
