@@ -1,7 +1,7 @@
 //! Findings and the remedies that they carry.
 
-use crate::Quantity;
 use crate::visible::shell_word;
+use crate::{Quantity, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,8 +36,9 @@ pub struct Finding {
     pub rule: String,
     /// How bad it is.
     pub severity: Severity,
-    /// What it concerns: `node 0 zone Normal`, `/dev/shm`, `vm.zone_reclaim_mode`.
-    pub subject: String,
+    /// What it is about: `node 0 zone Normal`, `/dev/shm`, `vm.zone_reclaim_mode`.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub subject: Subject,
     /// One sentence with the numbers that matter.
     pub headline: String,
     /// The evidence, each value with its source.
@@ -52,7 +53,7 @@ impl Finding {
     /// A finding without evidence or remedy yet; the registry fills in which rule found it.
     pub fn new(
         severity: Severity,
-        subject: impl Into<String>,
+        subject: impl Into<Subject>,
         headline: impl Into<String>,
     ) -> Self {
         Self {
@@ -66,9 +67,9 @@ impl Finding {
         }
     }
 
-    /// Adds one thing that was seen.
+    /// Adds one piece of evidence.
     #[must_use]
-    pub fn seen(
+    pub fn with_evidence(
         mut self,
         what: impl Into<String>,
         quantity: Quantity,
@@ -78,16 +79,14 @@ impl Finding {
         self
     }
 
-    /// Says what it does to a service that wants memory.
     #[must_use]
-    pub fn hurts(mut self, impact: impl Into<String>) -> Self {
+    pub fn with_impact(mut self, impact: impl Into<String>) -> Self {
         self.impact = impact.into();
         self
     }
 
-    /// Says what mends it.
     #[must_use]
-    pub fn mended_by(mut self, remedy: Remedy) -> Self {
+    pub fn with_remedy(mut self, remedy: Remedy) -> Self {
         self.remedy = Some(remedy);
         self
     }

@@ -139,9 +139,6 @@ pub struct Cause {
     pub confidence_percent: u8,
 }
 
-/// The rule of a cause that is not memory.
-pub const NOT_MEMORY: &str = "not-memory";
-
 /// What a task waited for inside the kernel.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

@@ -6,6 +6,8 @@
 //! [`zones`] and [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
+#![allow(missing_docs, reason = "crates outside this workspace do not link this one")]
+
 pub mod caller;
 mod columns;
 pub mod derived;
@@ -18,6 +20,7 @@ mod preflight;
 mod profile;
 mod report;
 mod snapshot;
+mod subject;
 mod table;
 mod tick;
 mod units;
@@ -30,7 +33,7 @@ pub use columns::Layout;
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{
     BlockedTask, Cause, Delays, FloodShare, Host, INCIDENT_SCHEMA, Incident, IncidentRow,
-    KernelWait, NOT_MEMORY, Role, TaskUse, Trigger, TriggerKind, WaitKind,
+    KernelWait, Role, TaskUse, Trigger, TriggerKind, WaitKind,
 };
 pub use look::{Absence, Look, Missing};
 pub use machine::{
@@ -44,6 +47,7 @@ pub use preflight::{
 pub use profile::{Profile, Shift, Stack};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
+pub use subject::{Area, Subject};
 pub use table::{Column, NO_VALUE, Table};
 pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
 pub use units::{Quantity, SizeError, format_bytes, format_duration_ms, parse_size};

@@ -153,7 +153,11 @@ impl Page {
         let severity = finding.severity.to_string();
         let severity = self.painted(colour(finding.severity).on_default().bold(), &severity);
         let rule = self.painted(Style::new().bold(), &finding.rule);
-        let _ = writeln!(self.text, "\n{severity} {rule}: {}", visible::line(&finding.subject));
+        let _ = writeln!(
+            self.text,
+            "\n{severity} {rule}: {}",
+            visible::line(&finding.subject.to_string())
+        );
         self.folded(2, "", &finding.headline);
         self.folded(2, "", &finding.impact);
         let names: Vec<String> = finding.evidence.iter().map(|e| visible::line(&e.what)).collect();

@@ -4,7 +4,8 @@
 use mw_model::visible::is_invisible;
 use mw_model::{
     Answer, Cause, Finding, Incident, IncidentRow, KernelWait, Missing, Obstacle, Preflight,
-    Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step, Trigger, Window,
+    Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step, Subject, Trigger,
+    Window,
 };
 use mw_render::text::{self, Layout};
 use mw_render::{html, json, nagios};
@@ -27,10 +28,10 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn finding(name: &str) -> Finding {
-    Finding::new(Severity::Warning, name, name)
-        .seen(name, Quantity::Text(name.to_owned()), name)
-        .hurts(name)
-        .mended_by(Remedy::named(
+    Finding::new(Severity::Warning, Subject::Mount(name.to_owned()), name)
+        .with_evidence(name, Quantity::Text(name.to_owned()), name)
+        .with_impact(name)
+        .with_remedy(Remedy::named(
             name,
             vec![
                 Step::manual_on("ls", name),

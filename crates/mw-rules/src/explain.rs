@@ -1,47 +1,46 @@
-//! Explains an incident: runs every rule that knows causes, ranks them and says the answer in one
-//! line.
+//! Explains an incident: asks every rule for its cause, ranks the causes and sums them up in one line.
 
+use crate::registry::Precedence;
 use crate::stall::Stall;
-use crate::{RULES, Rule, roles};
+use crate::{RULES, Rule, find, roles};
 use mw_model::{
-    Cause, Incident, NOT_MEMORY, Role, SkippedRule, Trigger, TriggerKind, Window,
-    format_duration_ms,
+    Cause, Incident, Role, SkippedRule, Trigger, TriggerKind, Window, format_duration_ms,
 };
 
-/// How sure a cause has to be for it to be the answer; from here on memory is to blame.
+/// From which score on a cause is plausible.
 pub const PLAUSIBLE_PERCENT: u8 = 40;
 
-/// What a cause that says why memory was short is ahead of one that says only that it was.
-const HEAD_START: u8 = 40;
+/// How many percent a root cause ranks ahead of a symptom.
+const ROOT_BONUS: u8 = 40;
 
-/// What a cause that says more than that, and has a cause of its own, is ahead.
-const HALF_A_HEAD_START: u8 = 20;
+/// The same for an intermediate cause.
+const INTERMEDIATE_BONUS: u8 = 20;
 
-/// An incident, explained.
+/// The explanation of an incident.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Explanation {
     /// The answer in one line.
     pub verdict: String,
-    /// What explains it, the most likely first; `not-memory` where memory is not to blame.
+    /// Its causes, the most likely first.
     pub causes: Vec<Cause>,
-    /// Tasks that suffered, the worst first.
+    /// The victims, the worst first.
     pub suffering: Vec<Role>,
-    /// Tasks that caused it, the most likely first.
+    /// The culprits, the most likely first.
     pub causing: Vec<Role>,
-    /// Rules that could not look.
+    /// Rules that could not be checked.
     pub skipped: Vec<SkippedRule>,
 }
 
 /// Explains an incident.
 ///
 /// `window.now` is the machine at the stall's end (settings, nodes, zones, processes…),
-/// `window.earlier[0]` the sample from just before the stall began, so that rates are those of the
-/// stall. `calm` is the like window over the minute before, where there is one.
+/// `window.earlier[0]` the sample from just before the stall, so that rates are those of the stall.
+/// `calm` is the same over the minute before, if it was recorded.
 pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> Explanation {
     let stall = Stall { incident, window, calm };
     let mut skipped = Vec::new();
     let (last, memory): (Vec<&Rule>, Vec<&Rule>) =
-        RULES.iter().partition(|rule| rule.id == NOT_MEMORY);
+        RULES.iter().partition(|rule| rule.precedence == Precedence::LastResort);
     let mut causes = causes_by(&memory, &stall, &mut skipped);
     causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
     if !causes.iter().any(is_plausible) {
@@ -54,8 +53,8 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
     }
     Explanation {
         verdict: verdict(&stall, causes.first(), skipped.len()),
-        suffering: roles::suffering(&stall),
-        causing: roles::causing(&stall, causes.first()),
+        suffering: roles::victims(&stall),
+        causing: culprits(&stall, causes.first()),
         causes,
         skipped,
     }
@@ -72,19 +71,25 @@ fn causes_by(rules: &[&Rule], stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>)
     causes
 }
 
+fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
+    let rule = cause.and_then(|cause| Some((cause, find(&cause.finding.rule)?)));
+    rule.map_or_else(Vec::new, |(cause, rule)| (rule.culprits)(stall, cause))
+}
+
 fn is_plausible(cause: &Cause) -> bool {
     cause.confidence_percent >= PLAUSIBLE_PERCENT
 }
 
-/// Plausible ones first; among them those that say *why* memory was short before those that say
-/// only that it was, unless these are much surer.
+/// Plausible causes first; among them those that explain *why* memory was short before those that show
+/// only that it was, unless the latter score much higher.
 fn rank(cause: &Cause) -> (bool, u8) {
-    let ahead = match cause.finding.rule.as_str() {
-        "reclaim-storm" | NOT_MEMORY => 0,
-        "oom-kill" | "dirty-throttle" => HALF_A_HEAD_START,
-        _ => HEAD_START,
+    let precedence = find(&cause.finding.rule).map_or(Precedence::Symptom, |rule| rule.precedence);
+    let bonus = match precedence {
+        Precedence::Root => ROOT_BONUS,
+        Precedence::Intermediate => INTERMEDIATE_BONUS,
+        Precedence::Symptom | Precedence::LastResort => 0,
     };
-    (is_plausible(cause), cause.confidence_percent.saturating_add(ahead))
+    (is_plausible(cause), cause.confidence_percent.saturating_add(bonus))
 }
 
 /// The answer in one line.
@@ -106,7 +111,7 @@ fn verdict(stall: &Stall<'_>, cause: Option<&Cause>, skipped: usize) -> String {
     format!("{what}: cause unknown, possibly: {headline} ({rule}, {percent}%){blind}")
 }
 
-/// What was seen from outside.
+/// What the trigger measured.
 fn symptom(trigger: &Trigger, length_ms: f64) -> String {
     let worst_ms = if trigger.worst_ms > 0.0 { trigger.worst_ms } else { length_ms };
     let time = format_duration_ms(worst_ms);

@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
+mod cause_score;
 mod check;
 mod explain;
 mod kernel;
@@ -16,7 +17,6 @@ mod roles;
 mod rules;
 mod share;
 mod stall;
-mod suspicion;
 mod watermark;
 
 pub use check::check;

@@ -1,31 +1,49 @@
-//! The list of all rules. Nothing registers itself: what is not in this list does not exist.
+//! The list of all rules. No rule registers itself: what is not in this list does not exist.
 
+use crate::roles;
 use crate::rules::*;
 use crate::stall::Stall;
-use mw_model::{Cause, Finding, Missing, Window};
+use Precedence::{Intermediate, LastResort, Symptom};
+use mw_model::{Cause, Finding, Missing, Role, Window};
 
-/// A rule: its id, its page, and what it looks for: a hazard, the cause of a stall, or both.
+/// A rule: everything about it that code outside its own file uses.
 #[derive(Clone, Copy)]
 pub struct Rule {
     /// Its id in kebab-case, named after the bad condition.
     pub id: &'static str,
     /// The source file, whose head is the page.
     source: &'static str,
-    hazard: Option<Hazard>,
-    cause: Option<WhyStalled>,
+    hazard: Option<FindHazard>,
+    cause: Option<FindCause>,
+    pub(crate) precedence: Precedence,
+    pub(crate) culprits: FindCulprits,
 }
 
-/// What is wrong with a machine.
-type Hazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
+type FindHazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
 
-/// Why a stall happened.
-type WhyStalled = fn(&Stall<'_>) -> Result<Option<Cause>, Missing>;
+type FindCause = fn(&Stall<'_>) -> Result<Option<Cause>, Missing>;
+
+/// Names the tasks that brought a cause about.
+type FindCulprits = fn(&Stall<'_>, &Cause) -> Vec<Role>;
+
+/// How far a cause explains *why* memory was short, which decides between plausible causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// It explains why memory was short.
+    Root,
+    /// It explains more than that memory was short, but has a cause of its own.
+    Intermediate,
+    /// It shows only that memory was short.
+    Symptom,
+    /// It is tried only if no other rule has a plausible cause.
+    LastResort,
+}
 
 macro_rules! rule {
     ($id:literal, $module:ident: $($finds:ident),+) => {
         Rule {
             $($finds: Some($module::$finds),)+
-            ..Rule::without(
+            ..Rule::new(
                 $id,
                 include_str!(concat!("rules/", stringify!($module), ".rs")),
             )
@@ -33,28 +51,29 @@ macro_rules! rule {
     };
 }
 
-/// All rules, in the order of their ids.
+/// All rules, in the order of their ids. Unless a row says otherwise, its cause is a root cause and the
+/// culprits are the tasks that allocated.
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
-    rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause),
-    rule!("dirty-throttle", dirty_throttle: hazard, cause),
-    rule!("fragmented-node", fragmented_node: hazard, cause),
+    rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause).by(roles::writers),
+    rule!("dirty-throttle", dirty_throttle: hazard, cause).ranks(Intermediate).by(roles::writers),
+    rule!("fragmented-node", fragmented_node: hazard, cause).by(roles::compacting),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause),
-    rule!("hugepage-shortage", hugepage_shortage: hazard, cause),
-    rule!("khugepaged-churn", khugepaged_churn: hazard, cause),
+    rule!("hugepage-shortage", hugepage_shortage: hazard, cause).by(roles::compacting),
+    rule!("khugepaged-churn", khugepaged_churn: hazard, cause).by(roles::compacting),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("min-free-too-high", min_free_too_high: hazard, cause),
     rule!("min-free-too-low", min_free_too_low: hazard, cause),
-    rule!("not-memory", not_memory: cause),
+    rule!("not-memory", not_memory: cause).ranks(LastResort).by(roles::outside_memory),
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause),
-    rule!("oom-kill", oom_kill: hazard, cause),
+    rule!("oom-kill", oom_kill: hazard, cause).ranks(Intermediate),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause),
-    rule!("page-cache-flood", page_cache_flood: hazard, cause),
-    rule!("reclaim-storm", reclaim_storm: hazard, cause),
+    rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers),
+    rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause),
     rule!("swap-thrash", swap_thrash: hazard, cause),
-    rule!("thp-compaction", thp_compaction: hazard, cause),
+    rule!("thp-compaction", thp_compaction: hazard, cause).by(roles::compacting),
     rule!("tmpfs-full", tmpfs_full: hazard, cause),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause),
     rule!("zone-reclaim", zone_reclaim: hazard, cause),
@@ -66,12 +85,26 @@ pub fn find(id: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// A rule that finds nothing yet.
-    const fn without(id: &'static str, source: &'static str) -> Self {
-        Self { id, source, hazard: None, cause: None }
+    const fn new(id: &'static str, source: &'static str) -> Self {
+        Self {
+            id,
+            source,
+            hazard: None,
+            cause: None,
+            precedence: Precedence::Root,
+            culprits: roles::allocating,
+        }
     }
 
-    /// Whether it knows a hazard: a condition that can be seen before anything stalls.
+    const fn ranks(self, precedence: Precedence) -> Self {
+        Self { precedence, ..self }
+    }
+
+    const fn by(self, culprits: FindCulprits) -> Self {
+        Self { culprits, ..self }
+    }
+
+    /// Whether it finds a hazard: a condition that is visible before anything stalls.
     pub fn has_hazard(&self) -> bool {
         self.hazard.is_some()
     }
@@ -81,10 +114,10 @@ impl Rule {
         self.cause.is_some()
     }
 
-    /// Looks for the hazard; a rule without one finds nothing.
+    /// Finds the hazard; a rule without one finds nothing.
     ///
     /// # Errors
-    /// What the rule needs was not seen, and why.
+    /// Data that the rule needs could not be read, and why.
     pub fn hazard(&self, window: &Window) -> Result<Vec<Finding>, Missing> {
         let Some(hazard) = self.hazard else { return Ok(Vec::new()) };
         let mut findings = hazard(window)?;
@@ -94,10 +127,10 @@ impl Rule {
         Ok(findings)
     }
 
-    /// Looks whether it explains a stall; a rule without causes does not.
+    /// Explains a stall; a rule without a cause does not.
     ///
     /// # Errors
-    /// What the rule needs was not seen, and why.
+    /// Data that the rule needs could not be read, and why.
     pub(crate) fn cause(&self, stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         let Some(cause) = self.cause else { return Ok(None) };
         let mut found = cause(stall)?;

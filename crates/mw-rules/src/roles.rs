@@ -1,41 +1,40 @@
-//! Who suffered from a stall, and who caused it.
+//! The victims and culprits of a stall.
 
 use crate::kernel::{COLLAPSE, COMPACTION, RECLAIM};
-use crate::rules::not_memory;
 use crate::share::percent;
 use crate::stall::{Stall, is_background};
 use mw_model::{
-    BlockedTask, Cause, KernelWait, NOT_MEMORY, Role, TaskUse, TriggerKind, WaitKind, derived,
+    Area, BlockedTask, Cause, KernelWait, Role, Subject, TaskUse, TriggerKind, WaitKind, derived,
     format_bytes, format_duration_ms,
 };
 
 /// Tasks that are named.
 const MAX_NAMED: usize = 5;
 
-/// What a task must have grown by to be named for it.
+/// From which growth on a task is named for it.
 const GROWTH_BYTES: i64 = 16 << 20;
 
-/// What it must have had written.
+/// From how many written bytes on.
 const WRITTEN_BYTES: u64 = 16 << 20;
 
-/// Pages that it must have brought into the page cache.
+/// From how many pages brought into the page cache on.
 const FLOOD_PAGES: u64 = 4096;
 
-/// What a task must have waited to be named for it.
+/// From which wait on a task is named for it.
 const WAITED_US: u64 = 1000;
 
-/// Share of a processor, or of the processor time used, that it must have taken.
+/// From which share of a CPU, or of the CPU time used, on.
 const BUSY_PERCENT: f64 = 10.0;
 
-/// A part in a stall, with what it weighs against others.
+/// A task's part in a stall, and its weight against others.
 struct Part {
     role: Role,
     weight: f64,
 }
 
-/// Tasks that suffered, the worst first: the probed service, then those that waited or were found
-/// blocked longest.
-pub(crate) fn suffering(stall: &Stall<'_>) -> Vec<Role> {
+/// The victims, the worst first: the probed service, then the tasks that waited or were blocked
+/// longest.
+pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
     let mut parts = Vec::new();
     let mut pids: Vec<u32> = Vec::new();
     let long = |wait: &&KernelWait| wait.total_us >= WAITED_US || wait.kind == WaitKind::Oom;
@@ -52,7 +51,7 @@ pub(crate) fn suffering(stall: &Stall<'_>) -> Vec<Role> {
     }
     for part in &mut parts {
         if stall.is_probed(&part.role.task) {
-            // Beyond all others, however long they waited.
+            // Before all others, however long they waited.
             part.weight += stall.length_ms() * 1e6;
         }
     }
@@ -103,54 +102,58 @@ fn blocked(task: &BlockedTask) -> String {
     }
 }
 
-/// The process of the probed service, 0 where none bears its name.
+/// The process of the probed service, 0 if none has its name.
 fn pid_of_service(stall: &Stall<'_>) -> u32 {
     let tasks = &stall.incident.tasks;
     tasks.iter().find(|task| stall.is_probed(&task.task)).map_or(0, |task| task.pid)
 }
 
-/// Tasks that caused it, the most likely first, by what the cause is.
-pub(crate) fn causing(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
-    let Some(cause) = cause else { return Vec::new() };
+/// The culprits of a cause that writes to files: who filled the page cache, and who wrote.
+pub(crate) fn writers(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
-    match cause.finding.rule.as_str() {
-        NOT_MEMORY => return not_memory(stall, &cause.finding.subject),
-        "page-cache-flood" | "dirty-limit-too-high" | "dirty-throttle" => {
-            floods(stall, &mut parts);
-            writers(stall, &mut parts);
-        }
-        "thp-compaction" | "fragmented-node" | "hugepage-shortage" | "khugepaged-churn" => {
-            in_functions(stall, &[COMPACTION, COLLAPSE].concat(), "compaction", &mut parts);
-            growth(stall, &mut parts);
-        }
-        _ => {
-            growth(stall, &mut parts);
-            floods(stall, &mut parts);
-            in_functions(stall, RECLAIM, "reclaim", &mut parts);
-        }
-    }
+    floods(stall, &mut parts);
+    wrote(stall, &mut parts);
     named(parts)
 }
 
-fn not_memory(stall: &Stall<'_>, subject: &str) -> Vec<Role> {
+/// The culprits of a cause that compacts: who was in compaction, and whose memory grew.
+pub(crate) fn compacting(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
-    match subject {
-        not_memory::PROCESSORS => busy(stall, &mut parts),
-        not_memory::STOPPED => {
+    in_functions(stall, &[COMPACTION, COLLAPSE].concat(), "compaction", &mut parts);
+    growth(stall, &mut parts);
+    named(parts)
+}
+
+/// The culprits of a shortage of memory: whose memory grew, who filled the page cache, and who
+/// reclaimed.
+pub(crate) fn allocating(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
+    let mut parts = Vec::new();
+    growth(stall, &mut parts);
+    floods(stall, &mut parts);
+    in_functions(stall, RECLAIM, "reclaim", &mut parts);
+    named(parts)
+}
+
+/// The culprits of a stall that memory did not cause, by its subject.
+pub(crate) fn outside_memory(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+    let mut parts = Vec::new();
+    match cause.finding.subject {
+        Subject::Area(Area::Cpus) => busy(stall, &mut parts),
+        Subject::Area(Area::StoppedProcess) => {
             let stopped = || stall.incident.blocked.iter().filter(|task| task.state != 'D');
-            // Who stopped the service itself is not known; its threads suffer.
+            // If the service itself was stopped, its threads are victims; who stopped it is unknown.
             let is_victim = stopped().any(|task| stall.is_probed(&task.task));
             for task in stopped().filter(|_| !is_victim) {
                 add(&mut parts, task.pid, &task.task, blocked(task), f64::from(task.seen));
             }
         }
-        not_memory::DISK => writers(stall, &mut parts),
+        Subject::Area(Area::Disk) => wrote(stall, &mut parts),
         _ => {}
     }
     named(parts)
 }
 
-/// Who used the processors.
+/// Who used the CPUs.
 fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     let ms = |task: &TaskUse| task.user_ms.saturating_add(task.system_ms);
     let used = derived::total(stall.incident.tasks.iter().map(ms));
@@ -174,8 +177,8 @@ fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Who had something written to devices.
-fn writers(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+/// Who wrote to devices.
+fn wrote(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     for task in &stall.incident.tasks {
         let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
             continue;
@@ -195,8 +198,8 @@ fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Who was in these functions of the kernel. Threads of the kernel come last: they do what others
-/// make necessary.
+/// Who was in these functions of the kernel. Kernel threads come last: they work on behalf of other
+/// tasks.
 fn in_functions(stall: &Stall<'_>, functions: &[&str], what: &str, parts: &mut Vec<Part>) {
     let Some(profile) = &stall.incident.profile else { return };
     let all = profile.stacks.iter().map(|stack| stack.samples as f64).sum::<f64>();
@@ -219,7 +222,7 @@ fn in_functions(stall: &Stall<'_>, functions: &[&str], what: &str, parts: &mut V
     }
 }
 
-/// Adds a part, to the line of the same task where it has one.
+/// Adds a part, to the line of the same task if there is one.
 fn add(parts: &mut Vec<Part>, pid: u32, task: &str, why: String, weight: f64) {
     let same = |part: &&mut Part| part.role.pid == pid && part.role.task == task;
     match parts.iter_mut().find(same) {
@@ -231,7 +234,7 @@ fn add(parts: &mut Vec<Part>, pid: u32, task: &str, why: String, weight: f64) {
     }
 }
 
-/// The weightiest, in their order: of tasks of one name the weightiest, with how many more there are.
+/// The tasks of the greatest weight, in that order: one of each name, with the number of others.
 fn named(mut parts: Vec<Part>) -> Vec<Role> {
     parts.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     let mut named: Vec<(Role, u32)> = Vec::new();

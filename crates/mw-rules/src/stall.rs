@@ -1,4 +1,4 @@
-//! A stall with what was seen during it, asked in the words in which rules think.
+//! A stall with its evidence, and the questions that rules ask about it.
 
 use crate::share::percent;
 use mw_model::derived::total;
@@ -39,26 +39,27 @@ pub(crate) struct Waited {
     pub(crate) source: &'static str,
 }
 
-/// What the recorder's own paired probe saw during the stall.
+/// What the canary's two threads measured during the stall.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Canary {
-    /// It did not run, or nothing of it was kept.
+    /// It did not run, or nothing of it was recorded.
     Unknown,
-    /// Neither of the pair was held up: the machine had memory and processors to give.
+    /// Neither thread was delayed: memory and CPUs were available.
     Calm,
-    /// Fresh memory took longer than the same work without, by this much in all, in microseconds.
+    /// Page faults took longer than the same work without, by so many microseconds in total.
     Memory(u64),
-    /// Both were held up alike, by this much, in microseconds: the processors.
-    Processors(u64),
+    /// Both threads were delayed alike, by so many microseconds: CPU contention.
+    Cpus(u64),
 }
 
-/// What a pair may take before it counts as held up: what a busy machine's scheduler makes of 10 ms.
-const HELD_UP_US: u64 = 20_000;
+/// From which latency on the canary counts as delayed: scheduling on a busy machine may double its
+/// period of 10 ms.
+const DELAYED_US: u64 = 20_000;
 
-/// A row says what came to an end since the row before, so that the stall's last one is late.
+/// A row counts what ended since the row before, so that the stall's last row comes late.
 const LATE_ROWS_MS: u64 = 1000;
 
-/// Threads of the kernel that work on memory in the background: nobody waits for their waits.
+/// Kernel threads that reclaim and compact in the background: no task waits for them.
 const BACKGROUND: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 impl<'a> Stall<'a> {
@@ -156,7 +157,7 @@ impl<'a> Stall<'a> {
     }
 
     /// Tasks in state D with one of these functions in their stack, the most often seen first.
-    pub(crate) fn stuck_in(&self, functions: &[&str]) -> Option<&'a BlockedTask> {
+    pub(crate) fn blocked_in(&self, functions: &[&str]) -> Option<&'a BlockedTask> {
         let stuck = self.incident.blocked.iter().filter(|task| {
             task.state == 'D' && !is_background(&task.task) && is_in(&task.stack, functions)
         });
@@ -235,13 +236,14 @@ impl<'a> Stall<'a> {
             worst_held = worst_held.max(idle);
             worst_excess = worst_excess.max(more);
         }
-        match () {
-            () if rows == 0 => Canary::Unknown,
-            () if worst_excess >= HELD_UP_US && touched >= held.saturating_mul(2) => {
-                Canary::Memory(excess.max(worst_excess))
-            }
-            () if worst_held >= HELD_UP_US => Canary::Processors(worst_held),
-            () => Canary::Calm,
+        if rows == 0 {
+            Canary::Unknown
+        } else if worst_excess >= DELAYED_US && touched >= held.saturating_mul(2) {
+            Canary::Memory(excess.max(worst_excess))
+        } else if worst_held >= DELAYED_US {
+            Canary::Cpus(worst_held)
+        } else {
+            Canary::Calm
         }
     }
 

@@ -170,7 +170,7 @@ pub(crate) fn finding(rule: &str, severity: Severity, steps: Vec<Step>) -> Findi
     Finding {
         rule: rule.to_owned(),
         severity,
-        subject: "the test".to_owned(),
+        subject: mw_model::Subject::Other("the test".to_owned()),
         headline: String::new(),
         evidence: Vec::new(),
         impact: String::new(),

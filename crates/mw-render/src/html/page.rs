@@ -8,8 +8,8 @@ use super::series::Rows;
 use super::tables::{TableView, difference, grouped, of_tasks};
 use jiff::Timestamp;
 use mw_model::{
-    Cause, Consent, Finding, Incident, Missing, NOT_MEMORY, Remedy, Severity, Step, TriggerKind,
-    format_bytes, format_duration_ms,
+    Cause, Consent, Finding, Incident, Missing, Remedy, Severity, Step, TriggerKind, format_bytes,
+    format_duration_ms,
 };
 use serde::Serialize;
 
@@ -216,9 +216,9 @@ fn cause(cause: &Cause) -> CauseView {
     CauseView {
         rule: shown(&finding.rule),
         severity: finding.severity,
-        is_memory: finding.rule != NOT_MEMORY,
+        is_memory: finding.subject.is_memory(),
         confidence_percent: cause.confidence_percent.min(100),
-        subject: shown(&finding.subject),
+        subject: shown(&finding.subject.to_string()),
         headline: shown(&finding.headline),
         impact: shown(&finding.impact),
         evidence: finding.evidence.iter().take(MOST_LINES).map(evidence).collect(),

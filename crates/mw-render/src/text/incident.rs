@@ -5,8 +5,8 @@ use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use mw_model::{
-    Finding, Incident, IncidentRow, KernelWait, NOT_MEMORY, Role, Shift, TriggerKind,
-    format_duration_ms, visible,
+    Finding, Incident, IncidentRow, KernelWait, Role, Shift, TriggerKind, format_duration_ms,
+    visible,
 };
 use std::fmt::Write;
 
@@ -59,7 +59,7 @@ fn moment(unix_ms: u64) -> String {
 
 impl Page {
     fn stall(&mut self, incident: &Incident) {
-        let memory = incident.causes.iter().any(|cause| cause.finding.rule != NOT_MEMORY);
+        let memory = incident.causes.iter().any(|cause| cause.finding.subject.is_memory());
         let style = if memory { AnsiColor::Red } else { AnsiColor::Yellow };
         let verdict = self.painted(style.on_default().bold(), &incident.verdict);
         self.line(&verdict);
@@ -152,11 +152,12 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Cause, Severity, Trigger, WaitKind};
+    use mw_model::{Area, Cause, Severity, Trigger, WaitKind};
 
     #[test]
     fn the_first_line_is_the_answer() {
-        let finding = Finding::new(Severity::Critical, "compaction", "waited for huge pages");
+        let finding =
+            Finding::new(Severity::Critical, Area::TransparentHugePages, "waited for huge pages");
         let page = incident(
             &Incident {
                 verdict: "db did not answer for 8.2 s: compaction".to_owned(),

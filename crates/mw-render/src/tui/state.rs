@@ -378,7 +378,7 @@ impl Top {
 mod tests {
     use super::*;
     use crate::tui::{IncidentMark, Moment};
-    use mw_model::{Finding, Severity};
+    use mw_model::{Finding, Severity, Subject};
     use ratatui::crossterm::event::KeyCode::{
         self, BackTab, Char, Down, End, Enter, Esc, Home, Left, PageDown, PageUp, Right, Tab, Up,
     };
@@ -389,7 +389,7 @@ mod tests {
     fn screen() -> Screen {
         let finding = |rule: &str| Finding {
             rule: rule.to_owned(),
-            ..Finding::new(Severity::Warning, "node 0", "slow")
+            ..Finding::new(Severity::Warning, Subject::Node(0), "slow")
         };
         let incident = |id: u64, after_ms: u64| IncidentMark {
             id,

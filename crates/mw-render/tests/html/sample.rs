@@ -3,7 +3,7 @@
 use mw_model::{
     BlockedTask, Cause, Column, Delays, Finding, FloodShare, Host, INCIDENT_SCHEMA, Incident,
     KernelWait, Missing, NO_VALUE, Profile, Quantity, Remedy, Role, Severity, Shift, Stack, Step,
-    Table, TaskUse, Trigger, TriggerKind, WaitKind,
+    Subject, Table, TaskUse, Trigger, TriggerKind, WaitKind,
 };
 
 const STARTED_UNIX_MS: u64 = 1_790_072_343_400;
@@ -72,20 +72,20 @@ fn causes() -> Vec<Cause> {
         rule: "thp-compaction".to_owned(),
         ..Finding::new(
             Severity::Critical,
-            "node 0 zone Normal",
+            Subject::Zone { node: 0, zone: "Normal".to_owned() },
             "tasks compacted memory themselves 1,046 times in 8.2 s and failed 1,045 times; no free \
              block of 2 MiB was left",
         )
     }
-    .seen("compact_stall", Quantity::Count(1046), "/proc/vmstat")
-    .seen("compact_fail", Quantity::Count(1045), "/proc/vmstat")
-    .seen("processor time in compact_zone", Quantity::Percent(61.3), "kernel profile")
-    .seen("processor time in compact_zone before", Quantity::Percent(0.2), "baseline of 10:00")
-    .seen("longest wait of a task", Quantity::Milliseconds(1904.0), "compaction tracepoints")
-    .seen("unusable free space at order 9", Quantity::Ratio(0.98), "/proc/buddyinfo")
-    .seen("defrag", Quantity::Text("always".to_owned()), defrag)
-    .hurts("Every fault in a huge page's range makes its task compact memory before it goes on.")
-    .mended_by(Remedy::automatic(
+    .with_evidence("compact_stall", Quantity::Count(1046), "/proc/vmstat")
+    .with_evidence("compact_fail", Quantity::Count(1045), "/proc/vmstat")
+    .with_evidence("processor time in compact_zone", Quantity::Percent(61.3), "kernel profile")
+    .with_evidence("processor time in compact_zone before", Quantity::Percent(0.2), "baseline of 10:00")
+    .with_evidence("longest wait of a task", Quantity::Milliseconds(1904.0), "compaction tracepoints")
+    .with_evidence("unusable free space at order 9", Quantity::Ratio(0.98), "/proc/buddyinfo")
+    .with_evidence("defrag", Quantity::Text("always".to_owned()), defrag)
+    .with_impact("Every fault in a huge page's range makes its task compact memory before it goes on.")
+    .with_remedy(Remedy::automatic(
         "let huge pages wait for memory, not tasks",
         vec![Step::write(defrag, "defer+madvise")],
     ));
@@ -93,15 +93,19 @@ fn causes() -> Vec<Cause> {
         rule: "page-cache-flood".to_owned(),
         ..Finding::new(
             Severity::Warning,
-            "/var/backups/base.tar",
+            Subject::Mount("/var/backups/base.tar".to_owned()),
             "pg_basebackup brought 1.4 GiB into the page cache in the minute before",
         )
     }
-    .seen("pages by pg_basebackup", Quantity::Bytes(1_503_238_553), "page cache tracepoint")
-    .hurts(
+    .with_evidence(
+        "pages by pg_basebackup",
+        Quantity::Bytes(1_503_238_553),
+        "page cache tracepoint",
+    )
+    .with_impact(
         "Free memory is used up by pages that nobody reads again, and what is left is in pieces.",
     )
-    .mended_by(Remedy::named(
+    .with_remedy(Remedy::named(
         "write it past the page cache",
         vec![
             Step::manual("memwright iotune set /var/backups discovered_direct_iosz=128k"),

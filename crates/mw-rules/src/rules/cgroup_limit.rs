@@ -31,13 +31,13 @@
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
 
+use crate::cause_score::CauseScore;
 use crate::kernel::CGROUP_RECLAIM;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
     Cause, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step,
-    WaitKind, Window, derived, format_bytes,
+    Subject, WaitKind, Window, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -63,9 +63,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const MET_AT_LEAST: u64 = 10;
     const OF_EVENTS: f64 = 60.0;
-    let mut suspicion =
-        Suspicion::of(stall).waits(&[WaitKind::CgroupReclaim]).stuck(CGROUP_RECLAIM);
-    let waited = suspicion.confidence_percent() > 0.0;
+    let mut score =
+        CauseScore::new(stall).waits(&[WaitKind::CgroupReclaim]).blocked_in(CGROUP_RECLAIM);
+    let waited = score.confidence_percent() > 0.0;
     let cgroups = match stall.window.now.cgroups.need() {
         Err(missing) if !waited => return Err(missing),
         looked => looked.ok(),
@@ -73,26 +73,25 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let met = cgroups.and_then(|groups| most_met(stall, groups));
     if let Some((group, times)) = met.filter(|(_, times)| *times >= MET_AT_LEAST) {
         let what = format!("times {} reached its limit during the stall", group.path);
-        suspicion = suspicion.event(OF_EVENTS).see(what, Quantity::Count(times), "memory.events");
+        score = score.event(OF_EVENTS).with_evidence(what, Quantity::Count(times), "memory.events");
     }
     let named = met.map(|(group, _)| group);
     let full = cgroups.and_then(|groups| {
         let candidates = named.into_iter().chain(&groups.own).chain(&groups.limited);
         candidates.filter_map(|group| finding(group, groups)).next()
     });
-    let group = match (&full, named) {
-        (Some(finding), _) => finding.subject.clone(),
-        (None, Some(group)) => format!("cgroup {}", group.path),
-        (None, None) => "a cgroup".to_owned(),
+    let group = match &full {
+        Some(finding) => finding.subject.clone(),
+        None => Subject::Cgroup(named.map(|group| group.path.clone())),
     };
     let headline =
-        suspicion.said(&format!("{group} was at its memory limit, and its tasks had to reclaim"));
+        score.headline(&format!("{group} was at its memory limit, and its tasks had to reclaim"));
     let finding = Finding {
         severity: Severity::Critical,
         headline,
         ..full.unwrap_or_else(|| unnamed(group))
     };
-    suspicion.cause(finding)
+    score.cause(finding)
 }
 
 /// The group that reached its limit most often since the minute before.
@@ -112,10 +111,10 @@ fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, 
 }
 
 /// A group that is known only to have been at its limit.
-fn unnamed(subject: String) -> Finding {
+fn unnamed(subject: Subject) -> Finding {
     Finding::new(Severity::Critical, subject, "")
-        .hurts("Each allocation of the group first reclaims memory of its own processes.")
-        .mended_by(Remedy::named(
+        .with_impact("Each allocation of the group first reclaims memory of its own processes.")
+        .with_remedy(Remedy::named(
             "raise the limit of the group, or give its program less memory to use",
             vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
         ))
@@ -148,15 +147,19 @@ fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
         format_bytes(hard),
         format_bytes(limit)
     );
-    let mut finding = Finding::new(severity, format!("cgroup {}", group.path), headline)
-        .seen(limit_file, Quantity::Bytes(limit), limit_file)
-        .seen(current_file, Quantity::Bytes(group.current_bytes.unwrap_or(0)), current_file)
-        .seen("unreclaimable", Quantity::Bytes(hard), "memory.stat")
-        .hurts(
+    let mut finding = Finding::new(severity, Subject::Cgroup(Some(group.path.clone())), headline)
+        .with_evidence(limit_file, Quantity::Bytes(limit), limit_file)
+        .with_evidence(
+            current_file,
+            Quantity::Bytes(group.current_bytes.unwrap_or(0)),
+            current_file,
+        )
+        .with_evidence("unreclaimable", Quantity::Bytes(hard), "memory.stat")
+        .with_impact(
             "The next allocation of this group reclaims memory of its own processes, or the OOM \
              killer kills one of them.",
         )
-        .mended_by(Remedy::named(
+        .with_remedy(Remedy::named(
             "raise the limit of the group, or give its program less memory to use",
             vec![Step::manual_on(
                 &format!("echo {} >", limit.saturating_add(limit / 4)),
@@ -166,7 +169,7 @@ fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
     for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]
     {
         if let Some(count) = count {
-            finding = finding.seen(what, Quantity::Count(count), "memory.events");
+            finding = finding.with_evidence(what, Quantity::Count(count), "memory.events");
         }
     }
     Some(finding)

@@ -41,13 +41,13 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,
 //! global_dirtyable_memory(), wb_update_write_bandwidth().
 
+use crate::cause_score::CauseScore;
 use crate::kernel::DIRTY_THROTTLE;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, WaitKind,
-    Window, format_bytes, zones,
+    Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl,
+    WaitKind, Window, format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -102,16 +102,24 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             format_bytes(limit.dirtyable)
         ),
     };
-    let mut finding = Finding::new(severity, subject, headline)
-        .seen("dirty limit", Quantity::Bytes(limit.bytes), "/proc/vmstat nr_dirty_threshold")
-        .seen("memory that can hold page cache", Quantity::Bytes(limit.dirtyable), "/proc/vmstat")
-        .hurts(
+    let mut finding = Finding::new(severity, Subject::Sysctl(subject.to_owned()), headline)
+        .with_evidence(
+            "dirty limit",
+            Quantity::Bytes(limit.bytes),
+            "/proc/vmstat nr_dirty_threshold",
+        )
+        .with_evidence(
+            "memory that can hold page cache",
+            Quantity::Bytes(limit.dirtyable),
+            "/proc/vmstat",
+        )
+        .with_impact(
             "After a burst of writes, allocations wait until the disk has written it; at worst the \
              OOM killer kills a process.",
         )
-        .mended_by(remedy(&limit, slow.as_ref()));
+        .with_remedy(remedy(&limit, slow.as_ref()));
     if let Some(drain) = slow {
-        finding = finding.seen(
+        finding = finding.with_evidence(
             format!("write speed of {}", drain.disk.name),
             Quantity::BytesPerSecond(drain.bytes_per_s),
             format!("/sys/kernel/debug/bdi/{}/stats", drain.disk.device),
@@ -123,25 +131,26 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let snapshot = &stall.window.now;
     limit(snapshot)?;
-    let suspicion =
-        Suspicion::of_reclaim(stall).waits(&[WaitKind::DirtyThrottle]).stuck(DIRTY_THROTTLE);
+    let score =
+        CauseScore::for_reclaim(stall).waits(&[WaitKind::DirtyThrottle]).blocked_in(DIRTY_THROTTLE);
     let too_much = |(_, share): &(u64, f64)| *share > DEFAULT_RATIO as f64;
     let unwritten = stall.most_unwritten().filter(too_much);
     let (Some(hazard), Some((unwritten, share))) = (hazard(stall.window)?.pop(), unwritten) else {
-        return suspicion.nothing();
+        return score.no_cause();
     };
-    let headline = suspicion.said(&format!(
+    let headline = score.headline(&format!(
         "{} were dirty or under writeback, because the dirty limit is too high",
         format_bytes(unwritten)
     ));
-    let suspicion =
-        suspicion.see("dirty or under writeback", Quantity::Bytes(unwritten), "/proc/vmstat").see(
+    let score = score
+        .with_evidence("dirty or under writeback", Quantity::Bytes(unwritten), "/proc/vmstat")
+        .with_evidence(
             "share of the memory that can hold page cache",
             Quantity::Percent(share),
             "/proc/vmstat",
         );
     let finding = Finding { severity: Severity::Critical, headline, ..hazard };
-    suspicion.cause(finding)
+    score.cause(finding)
 }
 
 fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {

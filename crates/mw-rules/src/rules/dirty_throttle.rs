@@ -29,12 +29,12 @@
 //! Linux, mm/page-writeback.c, balance_dirty_pages() and dirty_freerun_ceiling();
 //! Documentation/ABI/testing/sysfs-class-bdi.
 
+use crate::cause_score::CauseScore;
 use crate::kernel::DIRTY_THROTTLE;
 use crate::share::counter;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window,
+    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window,
     format_bytes,
 };
 use mw_proc::vmstat::Counter;
@@ -59,28 +59,32 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         format_bytes(bytes(unwritten)),
         format_bytes(bytes(free_run))
     );
-    let finding = Finding::new(Severity::Warning, "dirty pages", headline)
-        .seen("nr_dirty + nr_writeback", Quantity::Bytes(bytes(unwritten)), "/proc/vmstat")
-        .seen("nr_dirty_background_threshold", Quantity::Bytes(bytes(background)), "/proc/vmstat")
-        .seen("nr_dirty_threshold", Quantity::Bytes(bytes(limit)), "/proc/vmstat")
-        .hurts("Every program that writes to a file, even to its log, sleeps in write(2).");
-    Ok(vec![finding.mended_by(remedy(snapshot))])
+    let finding = Finding::new(Severity::Warning, Area::DirtyPages, headline)
+        .with_evidence("nr_dirty + nr_writeback", Quantity::Bytes(bytes(unwritten)), "/proc/vmstat")
+        .with_evidence(
+            "nr_dirty_background_threshold",
+            Quantity::Bytes(bytes(background)),
+            "/proc/vmstat",
+        )
+        .with_evidence("nr_dirty_threshold", Quantity::Bytes(bytes(limit)), "/proc/vmstat")
+        .with_impact("Every program that writes to a file, even to its log, sleeps in write(2).");
+    Ok(vec![finding.with_remedy(remedy(snapshot))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let suspicion = Suspicion::of(stall).waits(&[WaitKind::DirtyThrottle]).stuck(DIRTY_THROTTLE);
+    let score = CauseScore::new(stall).waits(&[WaitKind::DirtyThrottle]).blocked_in(DIRTY_THROTTLE);
     let hazard = hazard(stall.window);
     let headline =
-        suspicion.said("writers were throttled, because too much memory was dirty already");
-    let mut finding = Finding::new(Severity::Critical, "dirty pages", headline)
-        .hurts("Every program that wrote to a file, even to its log, slept in write(2).")
-        .mended_by(remedy(&stall.window.now));
+        score.headline("writers were throttled, because too much memory was dirty already");
+    let mut finding = Finding::new(Severity::Critical, Area::DirtyPages, headline)
+        .with_impact("Every program that wrote to a file, even to its log, slept in write(2).")
+        .with_remedy(remedy(&stall.window.now));
     match hazard {
         Ok(found) => finding.evidence = found.into_iter().flat_map(|f| f.evidence).collect(),
-        Err(missing) if suspicion.confidence_percent() <= 0.0 => return Err(missing),
+        Err(missing) if score.confidence_percent() <= 0.0 => return Err(missing),
         Err(_) => {}
     }
-    suspicion.cause(finding)
+    score.cause(finding)
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

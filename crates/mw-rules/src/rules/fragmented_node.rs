@@ -58,12 +58,12 @@
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;
 //! M. Gorman, A. Whitcroft, "Supporting the allocation of large contiguous regions of memory", 2007.
 
+use crate::cause_score::CauseScore;
 use crate::rules::thp_compaction;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window, derived,
-    format_bytes, fragmentation, zones,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, WaitKind, Window,
+    derived, format_bytes, fragmentation, zones,
 };
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
@@ -99,18 +99,20 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let snapshot = &stall.window.now;
-    let suspicion = Suspicion::of_compaction(stall);
+    let score = CauseScore::for_compaction(stall);
     let mut zones = hazard(stall.window)?;
     let node = stall.waits(&[WaitKind::Compaction]).find_map(|wait| wait.node);
-    let of_node = |f: &Finding| node.is_some_and(|n| f.subject.starts_with(&format!("node {n} ")));
+    let of_node = |found: &Finding| match &found.subject {
+        Subject::Zone { node: found, .. } => node == Some(*found),
+        _ => false,
+    };
     zones.sort_by_key(|zone| (!of_node(zone), std::cmp::Reverse(zone.severity)));
-    let Some(mut finding) = zones.into_iter().next() else { return suspicion.nothing() };
+    let Some(mut finding) = zones.into_iter().next() else { return score.no_cause() };
     let thp = snapshot.thp.seen();
     let setting_is_the_cause = thp.is_some_and(thp_compaction::every_fault_compacts);
-    let suspicion =
-        suspicion.times(if setting_is_the_cause { IF_SETTING_IS_THE_CAUSE } else { 1.0 });
-    finding.headline = suspicion.said(&format!("memory was fragmented: {}", finding.headline));
-    suspicion.cause(finding)
+    let score = score.scaled(if setting_is_the_cause { IF_SETTING_IS_THE_CAUSE } else { 1.0 });
+    finding.headline = score.headline(&format!("memory was fragmented: {}", finding.headline));
+    score.cause(finding)
 }
 
 fn finding(
@@ -131,7 +133,7 @@ fn finding(
         return None;
     }
     let severity = if index >= CRITICAL_MILLI { Severity::Critical } else { Severity::Warning };
-    let subject = format!("node {} zone {}", zone.node, zone.name);
+    let subject = Subject::Zone { node: zone.node, zone: zone.name.to_string() };
     let huge = format_bytes(huge_bytes);
     let pinned_bytes = pinned_bytes(snapshot, zone.node);
     let pinned_pages = pinned_bytes.checked_div(page_bytes).unwrap_or(0);
@@ -146,20 +148,24 @@ fn finding(
     );
     let ratio = f64::from(index) / 1000.0;
     let finding = Finding::new(severity, subject, headline)
-        .seen(
+        .with_evidence(
             format!("unusable free space index at order {order}"),
             Quantity::Ratio(ratio),
             "/proc/buddyinfo",
         )
-        .seen("free", Quantity::Bytes(free_bytes), "/proc/buddyinfo")
-        .seen(format!("free in blocks of {huge}"), Quantity::Bytes(usable_bytes), "/proc/buddyinfo")
-        .hurts(
+        .with_evidence("free", Quantity::Bytes(free_bytes), "/proc/buddyinfo")
+        .with_evidence(
+            format!("free in blocks of {huge}"),
+            Quantity::Bytes(usable_bytes),
+            "/proc/buddyinfo",
+        )
+        .with_impact(
             "A request for huge pages compacts first, or fails; the next large job on this \
                  node stalls although memory is free.",
         )
-        .mended_by(remedy(zone.node, is_pinned));
+        .with_remedy(remedy(zone.node, is_pinned));
     let finding = if is_pinned {
-        finding.seen(
+        finding.with_evidence(
             "pinned",
             Quantity::Bytes(pinned_bytes),
             format!("/sys/devices/system/node/node{}/meminfo", zone.node),
@@ -168,7 +174,7 @@ fn finding(
         finding
     };
     Some(match kernel_index(snapshot, zone, order) {
-        Some(milli) => finding.seen(
+        Some(milli) => finding.with_evidence(
             "the kernel's own value of the index",
             Quantity::Ratio(f64::from(milli) / 1000.0),
             "/sys/kernel/debug/extfrag/unusable_index",

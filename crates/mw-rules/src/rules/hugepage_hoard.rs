@@ -29,11 +29,11 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
 
+use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Cause, Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Window, derived,
+    Cause, Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Subject, Window, derived,
     format_bytes,
 };
 
@@ -47,11 +47,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let suspicion = Suspicion::of_reclaim(stall).at_most(LATENT_MOST);
+    let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|f| f.severity >= Severity::Warning);
-    let Some(mut finding) = found.next() else { return suspicion.nothing() };
-    finding.headline = suspicion.said(&finding.headline);
-    suspicion.cause(finding)
+    let Some(mut finding) = found.next() else { return score.no_cause() };
+    finding.headline = score.headline(&finding.headline);
+    score.cause(finding)
 }
 
 fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
@@ -70,12 +70,12 @@ fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
     );
     let keep = pool.total_pages.saturating_sub(idle_pages).saturating_sub(pool.surplus_pages);
     Some(
-        Finding::new(severity, format!("pool of {size} pages"), headline)
-            .seen("nr_hugepages", Quantity::Count(pool.total_pages), dir.clone())
-            .seen("free_hugepages", Quantity::Count(pool.free_pages), dir.clone())
-            .seen("resv_hugepages", Quantity::Count(pool.reserved_pages), dir.clone())
-            .hurts("Everything that does not use huge pages has that much less memory.")
-            .mended_by(Remedy::named(
+        Finding::new(severity, Subject::HugePool(pool.page_bytes), headline)
+            .with_evidence("nr_hugepages", Quantity::Count(pool.total_pages), dir.clone())
+            .with_evidence("free_hugepages", Quantity::Count(pool.free_pages), dir.clone())
+            .with_evidence("resv_hugepages", Quantity::Count(pool.reserved_pages), dir.clone())
+            .with_impact("Everything that does not use huge pages has that much less memory.")
+            .with_remedy(Remedy::named(
                 format!("shrink the pool to the {keep} pages that are in use or reserved"),
                 vec![Step::write(format!("{dir}/nr_hugepages"), keep)],
             )),

@@ -33,12 +33,12 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst; Documentation/admin-guide/kernel-parameters.txt.
 
+use crate::cause_score::CauseScore;
 use crate::kernel::HUGE_POOL;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step, Window,
-    derived, format_bytes,
+    Area, Cause, Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step,
+    Subject, Window, derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -66,35 +66,35 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const MADE: &[Counter] = &[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail];
-    let suspicion = Suspicion::of_compaction(stall).stuck(HUGE_POOL).profile(HUGE_POOL);
+    let score = CauseScore::for_compaction(stall).blocked_in(HUGE_POOL).profile(HUGE_POOL);
     let made = stall.rate(MADE);
     if made.as_ref().is_ok_and(|rate| *rate <= 0.0) {
-        return suspicion.nothing();
+        return score.no_cause();
     }
     let rate = made?;
-    let suspicion = suspicion.see(
+    let score = score.with_evidence(
         "allocations for pools, successful and failed",
         Quantity::PerSecond(rate),
         "/proc/vmstat",
     );
-    let headline = suspicion.said("memory was compacted to enlarge a pool of huge pages");
-    let finding = Finding::new(Severity::Critical, "pools of huge pages", headline)
-        .hurts("Enlarging a pool at run time moves pages of other programs.")
-        .mended_by(Remedy::named(
+    let headline = score.headline("memory was compacted to enlarge a pool of huge pages");
+    let finding = Finding::new(Severity::Critical, Area::HugePools, headline)
+        .with_impact("Enlarging a pool at run time moves pages of other programs.")
+        .with_remedy(Remedy::named(
             "reserve huge pages at boot",
             vec![Step::BootParameter { parameter: "hugepages=N".to_owned() }],
         ));
-    suspicion.cause(finding)
+    score.cause(finding)
 }
 
 /// The pool was enlarged at run time, and the number is unknown.
 fn failed_allocations(failures: u64) -> Finding {
     let headline =
         format!("the kernel has failed to allocate a huge page {failures} times since boot");
-    Finding::new(Severity::Note, "pools of huge pages", headline)
-        .seen("htlb_buddy_alloc_fail", Quantity::Count(failures), "/proc/vmstat")
-        .hurts("A pool that was enlarged at run time may be smaller than configured.")
-        .mended_by(Remedy::named(
+    Finding::new(Severity::Note, Area::HugePools, headline)
+        .with_evidence("htlb_buddy_alloc_fail", Quantity::Count(failures), "/proc/vmstat")
+        .with_impact("A pool that was enlarged at run time may be smaller than configured.")
+        .with_remedy(Remedy::named(
             "compare nr_hugepages with the number that was written, and reserve huge pages at boot",
             vec![Step::BootParameter { parameter: "hugepages=N".to_owned() }],
         ))
@@ -118,13 +118,14 @@ fn finding(
     );
     let file =
         format!("/sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages", pool.page_bytes / 1024);
-    let mut finding = Finding::new(severity, format!("pool of {size} pages"), headline)
-        .seen("configured", Quantity::Count(configured.pages), configured.source.clone())
-        .seen("nr_hugepages", Quantity::Count(has), file.clone())
-        .hurts("Programs that need these huge pages fail to start, or run on 4 KiB pages.")
-        .mended_by(remedy(configured, &file, missing, available_bytes));
+    let mut finding = Finding::new(severity, Subject::HugePool(pool.page_bytes), headline)
+        .with_evidence("configured", Quantity::Count(configured.pages), configured.source.clone())
+        .with_evidence("nr_hugepages", Quantity::Count(has), file.clone())
+        .with_impact("Programs that need these huge pages fail to start, or run on 4 KiB pages.")
+        .with_remedy(remedy(configured, &file, missing, available_bytes));
     if let Some(count) = failures {
-        finding = finding.seen("htlb_buddy_alloc_fail", Quantity::Count(count), "/proc/vmstat");
+        finding =
+            finding.with_evidence("htlb_buddy_alloc_fail", Quantity::Count(count), "/proc/vmstat");
     }
     Some(finding)
 }

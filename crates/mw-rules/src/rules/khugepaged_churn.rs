@@ -30,10 +30,10 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.
 
+use crate::cause_score::CauseScore;
 use crate::kernel::{COLLAPSE, MMAP_LOCK};
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
-use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
 const DEFAULT_PAGES: u64 = 4096;
@@ -71,41 +71,41 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         ("scan_sleep_millisecs", sleep_ms, DEFAULT_SLEEP_MS),
         ("alloc_sleep_millisecs", alloc_sleep_ms, DEFAULT_ALLOC_SLEEP_MS),
     ];
-    let mut finding = Finding::new(Severity::Warning, "khugepaged", headline).hurts(
+    let mut finding = Finding::new(Severity::Warning, Area::Khugepaged, headline).with_impact(
         "Programs wait for the mmap lock while khugepaged collapses pages, and memory is \
          compacted over and over.",
     );
     for (name, value, _) in wanted {
-        finding = finding.seen(name, Quantity::Count(value), path(name));
+        finding = finding.with_evidence(name, Quantity::Count(value), path(name));
     }
     let steps = wanted
         .iter()
         .filter(|(_, value, default)| value != default)
         .map(|(name, _, default)| Step::write(path(name), default))
         .collect();
-    Ok(vec![finding.mended_by(Remedy::automatic("restore khugepaged's defaults", steps))])
+    Ok(vec![finding.with_remedy(Remedy::automatic("restore khugepaged's defaults", steps))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const WORKING_MOST: f64 = 55.0;
     const BY_DEFAULT: f64 = 0.7;
-    let active = Suspicion::of(stall).profile(COLLAPSE);
+    let active = CauseScore::new(stall).profile(COLLAPSE);
     let found = hazard(stall.window)?.pop();
     if active.confidence_percent() <= 0.0 {
-        return active.nothing();
+        return active.no_cause();
     }
-    let waited = stall.stuck_in(MMAP_LOCK).is_some();
-    let suspicion = if waited { active.stuck(MMAP_LOCK) } else { active.at_most(WORKING_MOST) };
-    let suspicion = suspicion.times(if found.is_some() { 1.0 } else { BY_DEFAULT });
-    let headline = suspicion.said("khugepaged was collapsing huge pages under the mmap lock");
+    let waited = stall.blocked_in(MMAP_LOCK).is_some();
+    let score = if waited { active.blocked_in(MMAP_LOCK) } else { active.at_most(WORKING_MOST) };
+    let score = score.scaled(if found.is_some() { 1.0 } else { BY_DEFAULT });
+    let headline = score.headline("khugepaged was collapsing huge pages under the mmap lock");
     let remedy = Remedy::named(
         "make khugepaged less aggressive",
         vec![Step::manual(format!("echo 0 > {DIR}/defrag"))],
     );
     let finding = found.unwrap_or_else(|| {
-        Finding::new(Severity::Warning, "khugepaged", "")
-            .hurts("Programs wait for the mmap lock while khugepaged collapses pages.")
-            .mended_by(remedy)
+        Finding::new(Severity::Warning, Area::Khugepaged, "")
+            .with_impact("Programs wait for the mmap lock while khugepaged collapses pages.")
+            .with_remedy(remedy)
     });
-    suspicion.cause(Finding { headline, ..finding })
+    score.cause(Finding { headline, ..finding })
 }

@@ -26,7 +26,9 @@
 //! mlock(2), getrlimit(2), systemd.exec(5).
 
 use crate::share::percent;
-use mw_model::{Finding, Missing, Process, Quantity, Remedy, Severity, Step, Window, format_bytes};
+use mw_model::{
+    Finding, Missing, Process, Quantity, Remedy, Severity, Step, Subject, Window, format_bytes,
+};
 
 const WARNING_PERCENT: f64 = 90.0;
 
@@ -64,12 +66,12 @@ fn finding(process: &Process) -> Option<Finding> {
         format_bytes(limit)
     );
     Some(
-        Finding::new(Severity::Warning, format!("process {}", status.name), headline)
-            .seen("VmLck", Quantity::Bytes(locked), format!("/proc/{pid}/status"))
-            .seen("Max locked memory", Quantity::Bytes(limit), format!("/proc/{pid}/limits"))
-            .hurts("Its next request to lock memory fails; the program runs without locked memory, or not at \
+        Finding::new(Severity::Warning, Subject::Process(status.name.clone()), headline)
+            .with_evidence("VmLck", Quantity::Bytes(locked), format!("/proc/{pid}/status"))
+            .with_evidence("Max locked memory", Quantity::Bytes(limit), format!("/proc/{pid}/limits"))
+            .with_impact("Its next request to lock memory fails; the program runs without locked memory, or not at \
                  all.")
-            .mended_by(Remedy::named(
+            .with_remedy(Remedy::named(
                 "raise the limit of the service",
                 vec![
                     Step::manual("LimitMEMLOCK=infinity in the [Service] section of its unit"),

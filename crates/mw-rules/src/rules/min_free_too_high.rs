@@ -34,12 +34,13 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes and watermark_scale_factor;
 //! mm/khugepaged.c, set_recommended_min_free_kbytes().
 
+use crate::cause_score::CauseScore;
 use crate::share::{counter, high_watermark_bytes, percent};
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use crate::watermark::{MIN_FREE, recommended_kib};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes, zones,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window,
+    format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -76,12 +77,12 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         format_bytes(total)
     );
     Ok(vec![
-        Finding::new(severity, setting, headline)
-            .seen(MIN_FREE, Quantity::Bytes(min_free), Sysctl::path(MIN_FREE))
-            .seen("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
-            .seen("present memory", Quantity::Bytes(total), "/proc/zoneinfo present")
-            .hurts("Programs reclaim, are swapped out and are killed while memory is free.")
-            .mended_by(Remedy::automatic(
+        Finding::new(severity, Subject::Sysctl(setting.to_owned()), headline)
+            .with_evidence(MIN_FREE, Quantity::Bytes(min_free), Sysctl::path(MIN_FREE))
+            .with_evidence("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
+            .with_evidence("present memory", Quantity::Bytes(total), "/proc/zoneinfo present")
+            .with_impact("Programs reclaim, are swapped out and are killed while memory is free.")
+            .with_remedy(Remedy::automatic(
                 format!("set {setting} to {target}"),
                 vec![Step::write(Sysctl::path(setting), target)],
             )),
@@ -91,14 +92,14 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const MOST: f64 = 85.0;
     let snapshot = &stall.window.now;
-    let suspicion = Suspicion::of_reclaim(stall).at_most(MOST);
+    let score = CauseScore::for_reclaim(stall).at_most(MOST);
     let vmstat = snapshot.sample.vmstat.need()?;
     let free_pages = counter(vmstat, Counter::NrFreePages)?;
     let free = free_pages.saturating_mul(snapshot.origin.page_bytes);
     let kept = high_watermark_bytes(snapshot)?;
     let found = hazard(stall.window)?.pop();
-    let Some(mut finding) = found.filter(|_| free >= kept / 2) else { return suspicion.nothing() };
-    finding.headline = suspicion.said(&finding.headline);
-    let suspicion = suspicion.see("free", Quantity::Bytes(free), "/proc/vmstat");
-    suspicion.cause(finding)
+    let Some(mut finding) = found.filter(|_| free >= kept / 2) else { return score.no_cause() };
+    finding.headline = score.headline(&finding.headline);
+    let score = score.with_evidence("free", Quantity::Bytes(free), "/proc/vmstat");
+    score.cause(finding)
 }

@@ -27,11 +27,12 @@
 //! ## References
 //! Linux, mm/page_alloc.c, calculate_min_free_kbytes(); Documentation/admin-guide/sysctl/vm.rst.
 
+use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::stall::Stall;
-use crate::suspicion::{LATENT_MOST, Suspicion};
 use crate::watermark::{MIN_FREE, kernel_choice_kib};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window,
+    format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -49,11 +50,17 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         format_bytes(bytes(choice_kib))
     );
     Ok(vec![
-        Finding::new(Severity::Warning, MIN_FREE, headline)
-            .seen(MIN_FREE, Quantity::Bytes(bytes(set_kib)), Sysctl::path(MIN_FREE))
-            .seen("the kernel's choice", Quantity::Bytes(bytes(choice_kib)), "/proc/zoneinfo")
-            .hurts("Bursts of allocations overtake kswapd: programs stall, packets are dropped.")
-            .mended_by(Remedy::automatic(
+        Finding::new(Severity::Warning, Subject::Sysctl(MIN_FREE.to_owned()), headline)
+            .with_evidence(MIN_FREE, Quantity::Bytes(bytes(set_kib)), Sysctl::path(MIN_FREE))
+            .with_evidence(
+                "the kernel's choice",
+                Quantity::Bytes(bytes(choice_kib)),
+                "/proc/zoneinfo",
+            )
+            .with_impact(
+                "Bursts of allocations overtake kswapd: programs stall, packets are dropped.",
+            )
+            .with_remedy(Remedy::automatic(
                 format!("set {MIN_FREE} to {choice_kib}"),
                 vec![Step::write(Sysctl::path(MIN_FREE), choice_kib)],
             )),
@@ -61,11 +68,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let suspicion = Suspicion::of_reclaim(stall).at_most(LATENT_MOST);
+    let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|_| kswapd_is_late(stall));
-    let Some(mut finding) = found.next() else { return suspicion.nothing() };
-    finding.headline = suspicion.said(&finding.headline);
-    suspicion.cause(finding)
+    let Some(mut finding) = found.next() else { return score.no_cause() };
+    finding.headline = score.headline(&finding.headline);
+    score.cause(finding)
 }
 
 /// Whether tasks reclaimed more than kswapd, as far as the kernel counts it.

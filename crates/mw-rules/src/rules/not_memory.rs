@@ -36,21 +36,16 @@
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_pid_stat(5); systemd.resource-control(5).
 
+use crate::cause_score::WORTH_NAMING;
 use crate::kernel::BLOCK_PREFIXES;
 use crate::share::percent;
 use crate::stall::{Canary, Resource, Stall};
-use crate::suspicion::WORTH_NAMING;
 use std::cmp::Reverse;
 
 use mw_model::{
-    BlockedTask, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, TriggerKind, derived,
+    Area, BlockedTask, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, TriggerKind,
+    derived,
 };
-
-/// What such a stall is attributed to.
-pub(crate) const PROCESSORS: &str = "processors";
-pub(crate) const DISK: &str = "disk";
-pub(crate) const STOPPED: &str = "stopped process";
-pub(crate) const ELSEWHERE: &str = "network or service";
 
 /// Share of the stall that tasks waited for a CPU, and of the CPU time that one program used.
 const CPU_PRESSURE_PERCENT: f64 = 20.0;
@@ -78,7 +73,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if of_memory {
         return Ok(None);
     }
-    let candidates = [stopped(stall), processors(stall), disk(stall), elsewhere(stall)?];
+    let candidates = [stopped(stall), cpus(stall), disk(stall), network_or_service(stall)?];
     let candidates = candidates.into_iter().flatten().filter(|(sure, _)| *sure >= WORTH_NAMING);
     // The first of equals: a candidate that names a culprit precedes one that does not.
     let candidates: Vec<Candidate> = candidates.collect();
@@ -103,14 +98,14 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
         false => (OF_ANOTHER, ", and may be the service that did not answer"),
     };
     let headline = format!("not memory: the process '{}' was stopped{perhaps}", task.task);
-    let finding = Finding::new(Severity::Critical, STOPPED, headline)
-        .seen(
+    let finding = Finding::new(Severity::Critical, Area::StoppedProcess, headline)
+        .with_evidence(
             format!("{} in state {}", task.task, task.state),
             Quantity::Percent(seen_percent(task)),
             format!("/proc/{}/stat", task.pid),
         )
-        .hurts("A stopped process does not answer; its connections stay open.")
-        .mended_by(manual("continue the process", format!("kill -CONT {}", task.pid)));
+        .with_impact("A stopped process does not answer; its connections stay open.")
+        .with_remedy(manual("continue the process", format!("kill -CONT {}", task.pid)));
     Some((sure, finding))
 }
 
@@ -119,29 +114,29 @@ fn seen_percent(task: &BlockedTask) -> f64 {
 }
 
 /// More runnable tasks than CPUs.
-fn processors(stall: &Stall<'_>) -> Option<Candidate> {
+fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
     const OF_THE_CANARY: f64 = 45.0;
     const OF_PRESSURE: f64 = 30.0;
     const PER_SHARE: f64 = 0.3;
     const OF_A_HOG: f64 = 15.0;
     const FURTHER: f64 = 15.0;
-    let mut finding = Finding::new(Severity::Critical, PROCESSORS, "");
+    let mut finding = Finding::new(Severity::Critical, Area::Cpus, "");
     let mut sure = 0.0;
     let waited = stall.pressure_percent(Resource::Cpu);
     // A single late turn in seconds is no contention if the kernel reports no task waiting.
     let calm = waited.is_some_and(|share| share < CPU_PRESSURE_PERCENT);
     let least_us = if calm { stall.incident.duration_ms().saturating_mul(1000) / 20 } else { 0 };
-    if let Canary::Processors(us) = stall.canary()
+    if let Canary::Cpus(us) = stall.canary()
         && us >= least_us
     {
         sure += OF_THE_CANARY;
         let late = Quantity::Milliseconds(us as f64 / 1000.0);
-        finding = finding.seen("delay of both canary threads", late, "canary");
+        finding = finding.with_evidence("delay of both canary threads", late, "canary");
     }
     if let Some(share) = waited.filter(|share| *share >= CPU_PRESSURE_PERCENT) {
         sure = (sure + FURTHER).max(OF_PRESSURE + PER_SHARE * share);
         let source = "/proc/pressure/cpu";
-        finding = finding.seen("CPU pressure, some", Quantity::Percent(share), source);
+        finding = finding.with_evidence("CPU pressure, some", Quantity::Percent(share), source);
     }
     if sure == 0.0 {
         return None;
@@ -151,14 +146,15 @@ fn processors(stall: &Stall<'_>) -> Option<Candidate> {
         Some((name, share)) => {
             sure += OF_A_HOG;
             let what = format!("share of the CPU time used, by '{name}'");
-            finding = finding.seen(what, Quantity::Percent(*share), "/proc/PID/stat");
+            finding = finding.with_evidence(what, Quantity::Percent(*share), "/proc/PID/stat");
             format!("not memory: CPU contention, caused by '{name}'")
         }
         None => "not memory: CPU contention".to_owned(),
     };
     finding.headline = headline;
-    let finding =
-        finding.hurts("Every task that was ready to run had to wait for a CPU.").mended_by(manual(
+    let finding = finding
+        .with_impact("Every task that was ready to run had to wait for a CPU.")
+        .with_remedy(manual(
             "give the service a larger CPU weight, or the other program a quota",
             "systemctl set-property UNIT CPUWeight=1000".to_owned(),
         ));
@@ -190,25 +186,25 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
     const OF_BUSY: f64 = 15.0;
     const FURTHER: f64 = 10.0;
     let mut kinds = Vec::new();
-    let mut finding = Finding::new(Severity::Critical, DISK, "");
-    let stuck = stuck_in_io(stall);
+    let mut finding = Finding::new(Severity::Critical, Area::Disk, "");
+    let stuck = blocked_in_io(stall);
     if let Some((task, share)) = stuck {
         kinds.push(OF_STUCK * share / 100.0 * stall.weight_of(&task.task));
         let what = format!("{} blocked in {}", task.task, task.stack.first().map_or("", |f| f));
         let source = format!("/proc/{}/stack", task.pid);
-        finding = finding.seen(what, Quantity::Percent(share), source);
+        finding = finding.with_evidence(what, Quantity::Percent(share), source);
     }
     let waited = stall.pressure_percent(Resource::Io);
     if let Some(share) = waited.filter(|share| *share >= IO_PERCENT) {
         kinds.push(OF_PRESSURE * share / 100.0);
         let source = "/proc/pressure/io";
-        finding = finding.seen("I/O pressure, some", Quantity::Percent(share), source);
+        finding = finding.with_evidence("I/O pressure, some", Quantity::Percent(share), source);
     }
     let busiest = busiest_disk(stall).filter(|(_, share)| *share >= DISK_BUSY_PERCENT);
     if let Some((name, share)) = &busiest {
         kinds.push(OF_BUSY);
         let what = format!("{name} busy");
-        finding = finding.seen(what, Quantity::Percent(*share), "/proc/diskstats");
+        finding = finding.with_evidence(what, Quantity::Percent(*share), "/proc/diskstats");
     }
     let best = kinds.iter().copied().reduce(f64::max)?;
     let further = kinds.len().saturating_sub(1) as f64 * FURTHER;
@@ -217,15 +213,17 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
         Some((task, _)) => format!("not memory: {name} was slow, and {} waited for it", task.task),
         None => format!("not memory: {name} was slow, and programs waited for it"),
     };
-    let finding =
-        finding.hurts("Every task that read from the disk or synced to it had to wait.").mended_by(
-            manual("find the writer and give it a smaller I/O weight", "pidstat -d 1".to_owned()),
-        );
+    let finding = finding
+        .with_impact("Every task that read from the disk or synced to it had to wait.")
+        .with_remedy(manual(
+            "find the writer and give it a smaller I/O weight",
+            "pidstat -d 1".to_owned(),
+        ));
     Some((LEAST + best + further, finding))
 }
 
 /// The task that was blocked longest in a file system, a journal or a block device.
-fn stuck_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
+fn blocked_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
     let in_io = |task: &&BlockedTask| {
         let named = |frame: &String| BLOCK_PREFIXES.iter().any(|p| frame.starts_with(p));
         task.state == 'D' && task.stack.iter().any(named)
@@ -251,7 +249,7 @@ fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
 ///
 /// # Errors
 /// Nothing could be seen.
-fn elsewhere(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
+fn network_or_service(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
     const LEAST: f64 = 60.0;
     const FURTHER: f64 = 5.0;
     const PER_SHARE: f64 = 0.5;
@@ -278,19 +276,22 @@ fn elsewhere(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
     } else {
         "not memory: the network or the service itself; the machine was calm".to_owned()
     };
-    let mut finding = Finding::new(Severity::Warning, ELSEWHERE, headline)
-        .hurts("The service does not answer, although nothing on this machine delays it.")
-        .mended_by(manual("check the service's log and its connections", "ss -tin".to_owned()));
+    let mut finding = Finding::new(Severity::Warning, Area::NetworkOrService, headline)
+        .with_impact("The service does not answer, although nothing on this machine delays it.")
+        .with_remedy(manual("check the service's log and its connections", "ss -tin".to_owned()));
     for (name, share) in pressures {
         if let Some(share) = share {
             let source = format!("/proc/pressure/{name}");
-            finding =
-                finding.seen(format!("{name} pressure, some"), Quantity::Percent(share), source);
+            finding = finding.with_evidence(
+                format!("{name} pressure, some"),
+                Quantity::Percent(share),
+                source,
+            );
         }
     }
     if calm {
         let calm = Quantity::Text("calm".to_owned());
-        finding = finding.seen("both canary threads", calm, "canary");
+        finding = finding.with_evidence("both canary threads", calm, "canary");
     }
     Ok(Some((sure, finding)))
 }

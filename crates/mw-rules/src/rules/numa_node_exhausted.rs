@@ -31,11 +31,11 @@
 //! ## References
 //! Linux, Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8), migratepages(8).
 
+use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, WaitKind, Window, derived,
     format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
@@ -67,15 +67,15 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const KINDS: &[WaitKind] = &[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle];
-    let suspicion = Suspicion::of_reclaim(stall);
+    let score = CauseScore::for_reclaim(stall);
     let waited_on = stall.waits(KINDS).max_by_key(|wait| wait.total_us).and_then(|wait| wait.node);
-    let here = |f: &Finding| waited_on.is_none_or(|node| f.subject == format!("node {node}"));
+    let here = |f: &Finding| waited_on.is_none_or(|node| f.subject == Subject::Node(node));
     let Some(mut finding) = hazard(stall.window)?.into_iter().find(here) else {
-        return suspicion.nothing();
+        return score.no_cause();
     };
-    finding.headline = suspicion.said(&finding.headline);
+    finding.headline = score.headline(&finding.headline);
     finding.severity = Severity::Critical;
-    suspicion.cause(finding)
+    score.cause(finding)
 }
 
 /// What can be allocated on a node without writeback or swap.
@@ -99,22 +99,22 @@ fn finding(room: &Room, roomiest: &Room, reclaims_first: bool) -> Finding {
         roomiest.share
     );
     let source = |node: u32| format!("/sys/devices/system/node/node{node}/meminfo");
-    Finding::new(severity, format!("node {}", room.node), headline)
-        .seen(
+    Finding::new(severity, Subject::Node(room.node), headline)
+        .with_evidence(
             format!("free and clean memory of node {}", room.node),
             Quantity::Bytes(room.bytes),
             source(room.node),
         )
-        .seen(
+        .with_evidence(
             format!("free and clean memory of node {}", roomiest.node),
             Quantity::Bytes(roomiest.bytes),
             source(roomiest.node),
         )
-        .hurts(
+        .with_impact(
             "Programs on this node get remote memory; those bound to it reclaim, are swapped out or \
              are killed although the machine has memory.",
         )
-        .mended_by(Remedy::named(
+        .with_remedy(Remedy::named(
             "spread large programs over the nodes",
             vec![
                 Step::manual("numactl --interleave=all COMMAND"),

@@ -27,11 +27,11 @@
 //! ## References
 //! Linux, mm/oom_kill.c; proc_vmstat(5).
 
+use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
+    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
 };
 use mw_proc::vmstat::Counter;
 
@@ -48,23 +48,21 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let killing = window.rate(Counter::OomKill).is_ok_and(|rate| rate > 0.0);
     let days = window.now.origin.uptime_s.map_or(1.0, |seconds| seconds / DAY_S);
-    let severity = match () {
-        () if killing => Severity::Critical,
-        () if days <= 1.0 || kills as f64 >= days => Severity::Warning,
-        () => Severity::Note,
-    };
-    let what = if kills == 1 { "1 process" } else { "processes" };
-    let headline = if kills == 1 {
-        format!("the OOM killer has killed {what} since boot")
+    let severity = if killing {
+        Severity::Critical
+    } else if days <= 1.0 || kills as f64 >= days {
+        Severity::Warning
     } else {
-        format!("the OOM killer has killed {kills} {what} since boot")
+        Severity::Note
     };
+    let processes = if kills == 1 { "process" } else { "processes" };
+    let headline = format!("the OOM killer has killed {kills} {processes} since boot");
     Ok(vec![
-        Finding::new(severity, "OOM killer", headline)
-            .seen("oom_kill", Quantity::Count(kills), "/proc/vmstat")
-            .seen("uptime in days", Quantity::Ratio(days), "/proc/uptime")
-            .hurts("The killed program needs the same memory again when it is restarted.")
-            .mended_by(remedy()),
+        Finding::new(severity, Area::OomKiller, headline)
+            .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
+            .with_evidence("uptime in days", Quantity::Ratio(days), "/proc/uptime")
+            .with_impact("The killed program needs the same memory again when it is restarted.")
+            .with_remedy(remedy()),
     ])
 }
 
@@ -76,14 +74,14 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         Err(missing) if traced == 0 => return Err(missing),
         rate => rate.unwrap_or(0.0),
     };
-    let suspicion = Suspicion::of(stall).waits(&[WaitKind::Oom]);
+    let score = CauseScore::new(stall).waits(&[WaitKind::Oom]);
     let counted = (rate * stall.window.span_ms().unwrap_or(0.0) / 1000.0).round() as u64;
     let kills = counted.max(traced);
     if kills == 0 {
-        return suspicion.nothing();
+        return score.no_cause();
     }
     let failed = stall.incident.trigger.failure.is_some();
-    let suspicion = suspicion.event(OF_A_KILL + if failed { OF_A_FAILURE } else { 0.0 }).see(
+    let score = score.event(OF_A_KILL + if failed { OF_A_FAILURE } else { 0.0 }).with_evidence(
         "oom_kill during the stall",
         Quantity::Count(kills),
         "/proc/vmstat",
@@ -93,10 +91,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let names = if killed.is_empty() { String::new() } else { format!(" ({})", killed.join(", ")) };
     let processes = if kills == 1 { "process" } else { "processes" };
     let headline = format!("the OOM killer killed {kills} {processes}{names}");
-    let finding = Finding::new(Severity::Critical, "OOM killer", headline)
-        .hurts("The killed process is gone, and the machine stalled before the kill.")
-        .mended_by(remedy());
-    suspicion.cause(finding)
+    let finding = Finding::new(Severity::Critical, Area::OomKiller, headline)
+        .with_impact("The killed process is gone, and the machine stalled before the kill.")
+        .with_remedy(remedy());
+    score.cause(finding)
 }
 
 fn remedy() -> Remedy {

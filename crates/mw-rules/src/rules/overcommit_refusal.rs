@@ -33,11 +33,12 @@
 //! Linux, Documentation/mm/overcommit-accounting.rst; PostgreSQL documentation, "Linux Memory
 //! Overcommit".
 
+use crate::cause_score::CauseScore;
 use crate::share::{field, percent};
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window, format_bytes,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window,
+    format_bytes,
 };
 use mw_proc::meminfo::Meminfo;
 
@@ -78,16 +79,20 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     } else {
         return Ok(Vec::new());
     };
-    let finding = Finding::new(severity, MODE, headline)
-        .seen("Committed_AS", Quantity::Bytes(committed), "/proc/meminfo")
-        .seen("CommitLimit", Quantity::Bytes(limit), "/proc/meminfo")
-        .seen("MemFree", Quantity::Bytes(meminfo.mem_free_bytes.unwrap_or(0)), "/proc/meminfo")
-        .hurts("mmap, fork and thread creation fail with ENOMEM although memory is free.");
-    Ok(vec![finding.mended_by(remedy(sysctl, limit, memory))])
+    let finding = Finding::new(severity, Subject::Sysctl(MODE.to_owned()), headline)
+        .with_evidence("Committed_AS", Quantity::Bytes(committed), "/proc/meminfo")
+        .with_evidence("CommitLimit", Quantity::Bytes(limit), "/proc/meminfo")
+        .with_evidence(
+            "MemFree",
+            Quantity::Bytes(meminfo.mem_free_bytes.unwrap_or(0)),
+            "/proc/meminfo",
+        )
+        .with_impact("mmap, fork and thread creation fail with ENOMEM although memory is free.");
+    Ok(vec![finding.with_remedy(remedy(sysctl, limit, memory))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    Suspicion::of_refusal(
+    CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,
         &["cannot allocate memory", "out of memory", "enomem"],

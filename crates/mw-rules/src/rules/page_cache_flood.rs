@@ -44,12 +44,12 @@
 //! R. Elling, "Tales from the Trenches: The Case of the RAM Starved Cluster", Sun BluePrints, 2000;
 //! Linux, Documentation/admin-guide/sysctl/vm.rst; Documentation/ABI/testing/sysfs-class-bdi.
 
+use crate::cause_score::CauseScore;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
-    format_bytes,
+    Area, Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
+    derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -90,17 +90,17 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     } else {
         format!("the kernel scans {scan:.0} file pages a second to make room for new ones")
     };
-    let finding = Finding::new(severity, "page cache", headline)
-        .seen("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
-        .seen("MemFree", Quantity::Bytes(free), "/proc/meminfo")
-        .seen("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
-        .seen("file cache", Quantity::Bytes(cache), "/proc/meminfo")
-        .seen("pgscan_file", Quantity::PerSecond(scan), "/proc/vmstat")
-        .hurts(
+    let finding = Finding::new(severity, Area::PageCache, headline)
+        .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
+        .with_evidence("MemFree", Quantity::Bytes(free), "/proc/meminfo")
+        .with_evidence("high watermarks", Quantity::Bytes(high), "/proc/zoneinfo")
+        .with_evidence("file cache", Quantity::Bytes(cache), "/proc/meminfo")
+        .with_evidence("pgscan_file", Quantity::PerSecond(scan), "/proc/vmstat")
+        .with_impact(
             "Every other program reclaims or waits for writeback before it gets a page; \
              heartbeats are missed and requests time out.",
         );
-    Ok(vec![finding.mended_by(remedy(&window.now))])
+    Ok(vec![finding.with_remedy(remedy(&window.now))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
@@ -110,15 +110,15 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let pages = derived::total(flood.iter().map(|share| share.pages));
     let brought = pages.saturating_mul(snapshot.origin.page_bytes);
     let attributed = percent(brought, memory) >= FLOOD_PERCENT;
-    let suspicion = Suspicion::of_reclaim(stall);
+    let score = CauseScore::for_reclaim(stall);
     let mut found = hazard(stall.window).unwrap_or_default();
     let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
     let dirty = percent(unwritten, memory) >= DIRTY_PERCENT;
     if !attributed && !dirty && found.is_empty() {
-        return suspicion.nothing();
+        return score.no_cause();
     }
     let largest = flood.iter().max_by_key(|share| share.pages);
-    let (suspicion, what) = match largest.filter(|_| attributed) {
+    let (score, what) = match largest.filter(|_| attributed) {
         Some(share) => {
             let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
             let what = format!("{} with {}", share.task, share.path);
@@ -128,19 +128,19 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
                 format_bytes(bytes),
                 share.path
             );
-            (suspicion.see(what, Quantity::Bytes(bytes), "kernel tracepoints"), headline)
+            (score.with_evidence(what, Quantity::Bytes(bytes), "kernel tracepoints"), headline)
         }
-        None => (suspicion, "buffered I/O filled the page cache".to_owned()),
+        None => (score, "buffered I/O filled the page cache".to_owned()),
     };
-    let headline = suspicion.said(&what);
-    let mut finding = Finding::new(Severity::Critical, "page cache", headline)
-        .hurts(
+    let headline = score.headline(&what);
+    let mut finding = Finding::new(Severity::Critical, Area::PageCache, headline)
+        .with_impact(
             "Every other program reclaimed or waited for writeback before it got a page; \
              heartbeats were missed and requests timed out.",
         )
-        .mended_by(remedy(snapshot));
+        .with_remedy(remedy(snapshot));
     finding.evidence = found.pop().map_or_else(Vec::new, |hazard| hazard.evidence);
-    suspicion.cause(finding)
+    score.cause(finding)
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

@@ -34,9 +34,9 @@
 //! Linux, Documentation/accounting/psi.rst; Documentation/admin-guide/sysctl/vm.rst,
 //! watermark_scale_factor; mm/vmscan.c.
 
+use crate::cause_score::CauseScore;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
-use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
 use mw_proc::vmstat::Counter;
 
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
@@ -74,26 +74,26 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     } else {
         format!("tasks waited for memory for {:.0}% of the last 10 s", storm.some_percent)
     };
-    let finding = Finding::new(severity, "reclaim", headline)
-        .seen("pages scanned", Quantity::PerSecond(storm.scan_per_s), "/proc/vmstat")
-        .seen("pgscan_direct", Quantity::PerSecond(storm.direct_per_s), "/proc/vmstat")
-        .seen("allocstall", Quantity::PerSecond(storm.stalls_per_s), "/proc/vmstat")
-        .seen(
+    let finding = Finding::new(severity, Area::Reclaim, headline)
+        .with_evidence("pages scanned", Quantity::PerSecond(storm.scan_per_s), "/proc/vmstat")
+        .with_evidence("pgscan_direct", Quantity::PerSecond(storm.direct_per_s), "/proc/vmstat")
+        .with_evidence("allocstall", Quantity::PerSecond(storm.stalls_per_s), "/proc/vmstat")
+        .with_evidence(
             "memory pressure, some, 10 s",
             Quantity::Percent(storm.some_percent),
             "/proc/pressure/memory",
         )
-        .hurts("Any task that allocates may wait for tens or hundreds of milliseconds.");
-    Ok(vec![finding.mended_by(remedy(window))])
+        .with_impact("Any task that allocates may wait for tens or hundreds of milliseconds.");
+    Ok(vec![finding.with_remedy(remedy(window))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let suspicion = Suspicion::of_reclaim(stall);
-    let headline = suspicion.said("memory was short, and tasks had to reclaim directly");
-    let finding = Finding::new(Severity::Critical, "reclaim", headline)
-        .hurts("Every task that allocated waited for reclaim.")
-        .mended_by(remedy(stall.window));
-    suspicion.cause(finding)
+    let score = CauseScore::for_reclaim(stall);
+    let headline = score.headline("memory was short, and tasks had to reclaim directly");
+    let finding = Finding::new(Severity::Critical, Area::Reclaim, headline)
+        .with_impact("Every task that allocated waited for reclaim.")
+        .with_remedy(remedy(stall.window));
+    score.cause(finding)
 }
 
 fn storm(window: &Window) -> Result<Storm, Missing> {

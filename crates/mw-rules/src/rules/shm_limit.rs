@@ -28,7 +28,7 @@
 
 use crate::share::percent;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window, derived,
+    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window, derived,
     format_bytes,
 };
 
@@ -54,17 +54,17 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .map(|(setting, limit, what)| too_low(setting, limit, what));
     let used = used_up(snapshot, sysctl, shmall);
     // A limit that is used up is not also reported as low.
-    let subjects: Vec<String> = used.iter().map(|finding| finding.subject.clone()).collect();
+    let subjects: Vec<Subject> = used.iter().map(|finding| finding.subject.clone()).collect();
     Ok(low.filter(|finding| !subjects.contains(&finding.subject)).chain(used).collect())
 }
 
 fn too_low(setting: &str, limit: u64, what: &str) -> Finding {
     let headline =
         format!("{setting} limits {what} to {}, less than half of memory", format_bytes(limit));
-    Finding::new(Severity::Warning, setting, headline)
-        .seen(setting, Quantity::Bytes(limit), Sysctl::path(setting))
-        .hurts("shmget of a database's segment fails although memory is free.")
-        .mended_by(raise(setting, DEFAULT_LIMIT))
+    Finding::new(Severity::Warning, Subject::Sysctl(setting.to_owned()), headline)
+        .with_evidence(setting, Quantity::Bytes(limit), Sysctl::path(setting))
+        .with_impact("shmget of a database's segment fails although memory is free.")
+        .with_remedy(raise(setting, DEFAULT_LIMIT))
 }
 
 fn raise(setting: &str, value: u64) -> Remedy {
@@ -97,10 +97,10 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
     findings
         .into_iter()
         .map(|(setting, headline, used, target)| {
-            Finding::new(Severity::Critical, setting, headline)
-                .seen("in use", used, "/proc/sysvipc/shm")
-                .hurts("The next shmget fails with ENOSPC although memory is free.")
-                .mended_by(raise(setting, target))
+            Finding::new(Severity::Critical, Subject::Sysctl(setting.to_owned()), headline)
+                .with_evidence("in use", used, "/proc/sysvipc/shm")
+                .with_impact("The next shmget fails with ENOSPC although memory is free.")
+                .with_remedy(raise(setting, target))
         })
         .collect()
 }

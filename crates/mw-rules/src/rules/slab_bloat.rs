@@ -36,12 +36,12 @@
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; slabinfo(5), slabtop(1).
 
+use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::kernel::SLAB_RECLAIM;
 use crate::share::{field, percent};
 use crate::stall::Stall;
-use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
+    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
     format_bytes,
 };
 use mw_proc::slabinfo::Slab;
@@ -92,13 +92,13 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let own = Suspicion::of(stall).stuck(SLAB_RECLAIM).profile(SLAB_RECLAIM);
+    let own = CauseScore::new(stall).blocked_in(SLAB_RECLAIM).profile(SLAB_RECLAIM);
     let found = hazard(stall.window)?.pop();
     let shrinking = own.confidence_percent() > 0.0;
-    let suspicion = if shrinking { own } else { Suspicion::of_reclaim(stall).at_most(LATENT_MOST) };
-    let Some(mut finding) = found else { return suspicion.nothing() };
-    finding.headline = suspicion.said(&finding.headline);
-    suspicion.cause(finding)
+    let score = if shrinking { own } else { CauseScore::for_reclaim(stall).at_most(LATENT_MOST) };
+    let Some(mut finding) = found else { return score.no_cause() };
+    finding.headline = score.headline(&finding.headline);
+    score.cause(finding)
 }
 
 fn unreclaimable_finding(
@@ -122,14 +122,17 @@ fn unreclaimable_finding(
             vec![Step::manual("slabtop -o -s c")],
         )
     };
-    let mut finding = Finding::new(severity, "slab", headline)
-        .seen("SUnreclaim", Quantity::Bytes(slab.unreclaimable), "/proc/meminfo")
-        .hurts("Programs cannot use this memory until its owner in the kernel frees it.")
-        .mended_by(remedy);
+    let mut finding = Finding::new(severity, Area::Slab, headline)
+        .with_evidence("SUnreclaim", Quantity::Bytes(slab.unreclaimable), "/proc/meminfo")
+        .with_impact("Programs cannot use this memory until its owner in the kernel frees it.")
+        .with_remedy(remedy);
     if slab.pinned > 0 {
         let quantity = Quantity::Bytes(slab.pinned);
-        finding =
-            finding.seen("objects of SReclaimable in use", quantity, "/proc/sys/fs/dentry-state");
+        finding = finding.with_evidence(
+            "objects of SReclaimable in use",
+            quantity,
+            "/proc/sys/fs/dentry-state",
+        );
     }
     with_largest(finding, snapshot)
 }
@@ -138,10 +141,10 @@ fn reclaimable_finding(snapshot: &Snapshot, bytes: u64, share: f64) -> Finding {
     let headline =
         format!("cached dentries and inodes take {} ({share:.0}% of memory)", format_bytes(bytes));
     let drop = Step::Once { path: "/proc/sys/vm/drop_caches".to_owned(), value: "2".to_owned() };
-    let finding = Finding::new(Severity::Note, "slab", headline)
-        .seen("SReclaimable", Quantity::Bytes(bytes), "/proc/meminfo")
-        .hurts("A large request first frees them one by one, under locks that other programs wait for.")
-        .mended_by(Remedy::named("drop cached dentries and inodes once", vec![drop]));
+    let finding = Finding::new(Severity::Note, Area::Slab, headline)
+        .with_evidence("SReclaimable", Quantity::Bytes(bytes), "/proc/meminfo")
+        .with_impact("A large request first frees them one by one, under locks that other programs wait for.")
+        .with_remedy(Remedy::named("drop cached dentries and inodes once", vec![drop]));
     with_largest(finding, snapshot)
 }
 
@@ -153,7 +156,7 @@ fn with_largest(mut finding: Finding, snapshot: &Snapshot) -> Finding {
     slabs.sort_by_key(|slab| std::cmp::Reverse(bytes(slab)));
     for slab in slabs.iter().take(MAX_SHOWN) {
         let what = format!("cache {}", slab.name);
-        finding = finding.seen(what, Quantity::Bytes(bytes(slab)), "/proc/slabinfo");
+        finding = finding.with_evidence(what, Quantity::Bytes(bytes(slab)), "/proc/slabinfo");
     }
     finding
 }

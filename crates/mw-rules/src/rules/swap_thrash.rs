@@ -33,11 +33,11 @@
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
 
+use crate::cause_score::CauseScore;
 use crate::kernel::SWAP;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
-use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
 use mw_proc::vmstat::Counter;
 
 const PAGES_PER_S: f64 = 256.0;
@@ -71,10 +71,14 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let severity = if heavy { Severity::Critical } else { Severity::Warning };
     let headline =
         format!("{pages_out:.0} pages a second are swapped out while {pages_in:.0} are swapped in");
-    let finding = Finding::new(severity, "swap", headline)
-        .seen("pswpin", Quantity::PerSecond(pages_in), "/proc/vmstat")
-        .seen("pswpout", Quantity::PerSecond(pages_out), "/proc/vmstat")
-        .seen("memory pressure, some, 10 s", Quantity::Percent(some), "/proc/pressure/memory");
+    let finding = Finding::new(severity, Area::Swap, headline)
+        .with_evidence("pswpin", Quantity::PerSecond(pages_in), "/proc/vmstat")
+        .with_evidence("pswpout", Quantity::PerSecond(pages_out), "/proc/vmstat")
+        .with_evidence(
+            "memory pressure, some, 10 s",
+            Quantity::Percent(some),
+            "/proc/pressure/memory",
+        );
     Ok(vec![complete(finding)])
 }
 
@@ -86,25 +90,25 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let both_ways = [&pages_in, &pages_out]
         .iter()
         .all(|rate| rate.as_ref().is_ok_and(|pages| *pages >= PAGES_PER_S));
-    let base = if both_ways { Suspicion::of_reclaim(stall) } else { Suspicion::of(stall) };
-    let suspicion = base
+    let base = if both_ways { CauseScore::for_reclaim(stall) } else { CauseScore::new(stall) };
+    let score = base
         .waits(&[WaitKind::Swap])
-        .stuck(SWAP)
+        .blocked_in(SWAP)
         .rate("pswpin and pswpout", &[Counter::Pswpin, Counter::Pswpout], PAGES_PER_S * 2.0)
         .at_most(if both_ways { 100.0 } else { ONE_WAY_MOST });
-    let waited = suspicion.whom().is_some() || stall.stuck_in(SWAP).is_some();
+    let waited = score.longest_waiter().is_some() || stall.blocked_in(SWAP).is_some();
     if !both_ways && !waited {
-        return suspicion.nothing();
+        return score.no_cause();
     }
     let headline = if both_ways {
-        suspicion.said("pages were swapped out and needed again at once")
+        score.headline("pages were swapped out and needed again at once")
     } else {
-        suspicion.said("tasks waited for their own pages to be swapped in")
+        score.headline("tasks waited for their own pages to be swapped in")
     };
-    let finding = Finding::new(Severity::Critical, "swap", headline)
-        .seen("pswpin", Quantity::PerSecond(pages_in.unwrap_or(0.0)), "/proc/vmstat")
-        .seen("pswpout", Quantity::PerSecond(pages_out.unwrap_or(0.0)), "/proc/vmstat");
-    suspicion.cause(complete(finding))
+    let finding = Finding::new(Severity::Critical, Area::Swap, headline)
+        .with_evidence("pswpin", Quantity::PerSecond(pages_in.unwrap_or(0.0)), "/proc/vmstat")
+        .with_evidence("pswpout", Quantity::PerSecond(pages_out.unwrap_or(0.0)), "/proc/vmstat");
+    score.cause(complete(finding))
 }
 
 /// Without a rate: swap that is in use and pressure that has stopped all tasks.
@@ -120,9 +124,9 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
          minute",
         percent(used, total)
     );
-    let finding = Finding::new(Severity::Critical, "swap", headline)
-        .seen("swap used", Quantity::Bytes(used), "/proc/meminfo")
-        .seen(
+    let finding = Finding::new(Severity::Critical, Area::Swap, headline)
+        .with_evidence("swap used", Quantity::Bytes(used), "/proc/meminfo")
+        .with_evidence(
             "memory pressure, full, 60 s",
             Quantity::Percent(stopped_percent),
             "/proc/pressure/memory",
@@ -132,8 +136,10 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
 
 fn complete(finding: Finding) -> Finding {
     finding
-        .hurts("Programs run at the speed of the swap device, and memory is fragmented afterwards.")
-        .mended_by(Remedy::named(
+        .with_impact(
+            "Programs run at the speed of the swap device, and memory is fragmented afterwards.",
+        )
+        .with_remedy(Remedy::named(
             "limit the memory of the program that outgrew the machine",
             vec![Step::manual("systemd-run -p MemoryMax=SIZE -p MemorySwapMax=0 COMMAND")],
         ))

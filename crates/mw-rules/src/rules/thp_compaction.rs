@@ -36,10 +36,12 @@
 //! Linux, Documentation/admin-guide/mm/transhuge.rst; commit 444eb2a449ef ("mm: thp: set THP defrag by
 //! default to madvise").
 
+use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
-use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived};
+use mw_model::{
+    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived,
+};
 use mw_proc::vmstat::Counter;
 
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
@@ -78,16 +80,16 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         "any page fault may block to compact memory for a transparent huge page".to_owned()
     };
     let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
-    let finding = Finding::new(severity, "transparent huge pages", headline)
-        .seen("enabled", selected(thp.enabled.selected()), ENABLED)
-        .seen("defrag", selected(thp.defrag.selected()), DEFRAG)
-        .seen("compact_stall since boot", Quantity::Count(stalls), "/proc/vmstat")
-        .seen("compact_fail since boot", Quantity::Count(failed), "/proc/vmstat")
-        .hurts(
+    let finding = Finding::new(severity, Area::TransparentHugePages, headline)
+        .with_evidence("enabled", selected(thp.enabled.selected()), ENABLED)
+        .with_evidence("defrag", selected(thp.defrag.selected()), DEFRAG)
+        .with_evidence("compact_stall since boot", Quantity::Count(stalls), "/proc/vmstat")
+        .with_evidence("compact_fail since boot", Quantity::Count(failed), "/proc/vmstat")
+        .with_impact(
             "Threads block in page faults while the kernel moves pages, for seconds when memory is \
              fragmented.",
         );
-    Ok(vec![finding.mended_by(remedy(thp))])
+    Ok(vec![finding.with_remedy(remedy(thp))])
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
@@ -100,19 +102,19 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         return Ok(None);
     }
     let settings_are_the_cause = every_fault_compacts(thp);
-    let suspicion = Suspicion::of_compaction(stall)
-        .times(if settings_are_the_cause { 1.0 } else { IF_REQUESTED })
-        .times(if is_for_a_pool(stall) { IF_FOR_A_POOL } else { 1.0 });
-    let headline = suspicion.said("direct compaction for transparent huge pages");
+    let score = CauseScore::for_compaction(stall)
+        .scaled(if settings_are_the_cause { 1.0 } else { IF_REQUESTED })
+        .scaled(if is_for_a_pool(stall) { IF_FOR_A_POOL } else { 1.0 });
+    let headline = score.headline("direct compaction for transparent huge pages");
     let failed = stall.rate(&[Counter::CompactFail]).unwrap_or(0.0);
     let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
-    let finding = Finding::new(Severity::Critical, "transparent huge pages", headline)
-        .seen("compact_fail", Quantity::PerSecond(failed), "/proc/vmstat")
-        .seen("enabled", selected(thp.enabled.selected()), ENABLED)
-        .seen("defrag", selected(thp.defrag.selected()), DEFRAG)
-        .hurts("Threads blocked in page faults while the kernel moved pages.")
-        .mended_by(remedy(thp));
-    suspicion.cause(finding)
+    let finding = Finding::new(Severity::Critical, Area::TransparentHugePages, headline)
+        .with_evidence("compact_fail", Quantity::PerSecond(failed), "/proc/vmstat")
+        .with_evidence("enabled", selected(thp.enabled.selected()), ENABLED)
+        .with_evidence("defrag", selected(thp.defrag.selected()), DEFRAG)
+        .with_impact("Threads blocked in page faults while the kernel moved pages.")
+        .with_remedy(remedy(thp));
+    score.cause(finding)
 }
 
 /// Whether the settings let every fault that finds no huge page compact.

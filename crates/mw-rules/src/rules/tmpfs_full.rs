@@ -29,12 +29,12 @@
 //! ## References
 //! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7).
 
+use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Window, derived,
-    format_bytes,
+    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window,
+    derived, format_bytes,
 };
 
 const WARNING_PERCENT: f64 = 95.0;
@@ -54,7 +54,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    Suspicion::of_refusal(
+    CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,
         &["no space left on device", "enospc", "bus error"],
@@ -98,10 +98,10 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
         None => "remove leftover files: too little memory is available to enlarge the file system",
     };
     Some(
-        Finding::new(severity, target.clone(), headline)
-            .seen("space used", Quantity::Percent(space), "statfs")
-            .seen("inodes used", Quantity::Percent(inodes), "statfs")
-            .hurts("Creating shared memory there fails with ENOSPC, or its program is killed by SIGBUS.")
-            .mended_by(Remedy::named(summary, steps)),
+        Finding::new(severity, Subject::Mount(target.clone()), headline)
+            .with_evidence("space used", Quantity::Percent(space), "statfs")
+            .with_evidence("inodes used", Quantity::Percent(inodes), "statfs")
+            .with_impact("Creating shared memory there fails with ENOSPC, or its program is killed by SIGBUS.")
+            .with_remedy(Remedy::named(summary, steps)),
     )
 }

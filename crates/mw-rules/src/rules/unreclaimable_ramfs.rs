@@ -35,12 +35,12 @@
 //! Linux, Documentation/filesystems/tmpfs.rst and ramfs-rootfs-initramfs.rst;
 //! Documentation/mm/unevictable-lru.rst.
 
+use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::kernel::NODE_RECLAIM;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::{LATENT_MOST, Suspicion};
 use mw_model::{
-    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step,
+    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject,
     WaitKind, Window, derived, format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
@@ -88,16 +88,16 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const SCANNED: &[Counter] = &[Counter::PgscanDirect, Counter::PgscanKswapd];
     const STOLEN: &[Counter] = &[Counter::PgstealDirect, Counter::PgstealKswapd];
-    let suspicion =
-        Suspicion::of_reclaim(stall).waits(&[WaitKind::NodeReclaim]).stuck(NODE_RECLAIM);
+    let score =
+        CauseScore::for_reclaim(stall).waits(&[WaitKind::NodeReclaim]).blocked_in(NODE_RECLAIM);
     let mut nodes = hazard(stall.window)?;
     nodes.sort_by_key(|node| std::cmp::Reverse(node.severity));
-    let Some(mut finding) = nodes.into_iter().next() else { return suspicion.nothing() };
+    let Some(mut finding) = nodes.into_iter().next() else { return score.no_cause() };
     let (scanned, stolen) = (stall.rate(SCANNED), stall.rate(STOLEN));
     let in_vain = scanned.ok().zip(stolen.ok()).is_some_and(|(s, got)| s > 0.0 && got * VAIN < s);
-    let suspicion = suspicion.at_most(if in_vain { VAIN_MOST } else { LATENT_MOST });
-    finding.headline = suspicion.said(&finding.headline);
-    suspicion.cause(finding)
+    let score = score.at_most(if in_vain { VAIN_MOST } else { LATENT_MOST });
+    finding.headline = score.headline(&finding.headline);
+    score.cause(finding)
 }
 
 fn ram_disks(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> RamDisks {
@@ -137,15 +137,15 @@ fn finding(
     share: f64,
 ) -> Finding {
     let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
-    let subject = format!("node {node}");
+    let subject = Subject::Node(node);
     let headline = format!(
         "files on RAM disks take {} of node {node}'s memory ({share:.0}%), which cannot be reclaimed",
         format_bytes(bytes)
     );
     let source = format!("/sys/devices/system/node/node{node}/meminfo");
     let mut finding = Finding::new(severity, subject, headline)
-        .seen("files on RAM disks", Quantity::Bytes(bytes), source)
-        .hurts(
+        .with_evidence("files on RAM disks", Quantity::Bytes(bytes), source)
+        .with_impact(
             "Once the rest of the node is used, every allocation scans these pages in vain; \
              without swap the OOM killer follows.",
         );
@@ -157,9 +157,13 @@ fn finding(
             || Quantity::Text("not counted by the kernel".to_owned()),
             Quantity::Bytes,
         );
-        finding = finding.seen(format!("{} ({})", mount.target, mount.fstype), quantity, "statfs");
+        finding = finding.with_evidence(
+            format!("{} ({})", mount.target, mount.fstype),
+            quantity,
+            "statfs",
+        );
     }
-    finding.mended_by(remedy(snapshot, mounts.first().copied()))
+    finding.with_remedy(remedy(snapshot, mounts.first().copied()))
 }
 
 /// What an administrator can do about the fullest RAM disk.

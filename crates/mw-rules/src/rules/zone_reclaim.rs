@@ -35,13 +35,13 @@
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().
 
+use crate::cause_score::CauseScore;
 use crate::kernel::NODE_RECLAIM;
 use crate::share::percent;
 use crate::stall::Stall;
-use crate::suspicion::Suspicion;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, WaitKind, Window,
-    zones,
+    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, WaitKind,
+    Window, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -74,21 +74,22 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     } else {
         format!("{SETTING} is {mode}: allocations reclaim directly, before kswapd does")
     };
-    let mut finding = Finding::new(severity, SETTING, headline)
-        .seen(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
-        .seen("NUMA nodes", Quantity::Count(nodes as u64), "/sys/devices/system/node")
-        .hurts(
+    let mut finding = Finding::new(severity, Subject::Sysctl(SETTING.to_owned()), headline)
+        .with_evidence(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
+        .with_evidence("NUMA nodes", Quantity::Count(nodes as u64), "/sys/devices/system/node")
+        .with_impact(
             "A large allocation scans unreclaimable memory for every page: minutes to hours for \
              what takes seconds otherwise.",
         )
-        .mended_by(remedy());
+        .with_remedy(remedy());
     if let Some(count) = failed {
-        finding = finding.seen("zone_reclaim_failed", Quantity::Count(count), "/proc/vmstat");
+        finding =
+            finding.with_evidence("zone_reclaim_failed", Quantity::Count(count), "/proc/vmstat");
     }
     if let Some((node, share)) = fullest {
         let what = format!("unreclaimable memory of node {node}");
         let source = format!("/sys/devices/system/node/node{node}/meminfo");
-        finding = finding.seen(what, Quantity::Percent(share), source);
+        finding = finding.with_evidence(what, Quantity::Percent(share), source);
     }
     Ok(vec![finding])
 }
@@ -100,9 +101,9 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if mode == 0 {
         return Ok(None);
     }
-    let mut suspicion = Suspicion::of(stall)
+    let mut score = CauseScore::new(stall)
         .waits(&[WaitKind::NodeReclaim])
-        .stuck(NODE_RECLAIM)
+        .blocked_in(NODE_RECLAIM)
         .profile(NODE_RECLAIM)
         .rate(
             "zone_reclaim_failed and _success",
@@ -112,15 +113,16 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if let Some((node, share)) = fullest_node(snapshot) {
         let source = format!("/sys/devices/system/node/node{node}/meminfo");
         let what = format!("unreclaimable memory of node {node}");
-        suspicion = suspicion.see(what, Quantity::Percent(share), source);
+        score = score.with_evidence(what, Quantity::Percent(share), source);
     }
-    let headline = suspicion
-        .said(&format!("{SETTING} is {mode}, and a full node reclaimed its own memory in vain"));
-    let finding = Finding::new(Severity::Critical, SETTING, headline)
-        .seen(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
-        .hurts("Every allocation first scanned the full node.")
-        .mended_by(remedy());
-    suspicion.cause(finding)
+    let headline = score.headline(&format!(
+        "{SETTING} is {mode}, and a full node reclaimed its own memory in vain"
+    ));
+    let finding = Finding::new(Severity::Critical, Subject::Sysctl(SETTING.to_owned()), headline)
+        .with_evidence(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
+        .with_impact("Every allocation first scanned the full node.")
+        .with_remedy(remedy());
+    score.cause(finding)
 }
 
 fn remedy() -> Remedy {

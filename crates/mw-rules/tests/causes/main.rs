@@ -8,11 +8,14 @@ mod mutated;
 mod stalls;
 
 use made::Made;
-use mw_model::{Incident, Look, Missing, NOT_MEMORY, TriggerKind, WaitKind, Window};
+use mw_model::{Incident, Look, Missing, TriggerKind, WaitKind, Window};
 use mw_rules::{Explanation, PLAUSIBLE_PERCENT, RULES, explain};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+
+/// The rule of stalls that memory did not cause.
+const NOT_MEMORY: &str = "not-memory";
 
 fn asked(made: &Made) -> Explanation {
     explain(&made.incident, &made.window, made.calm.as_ref())

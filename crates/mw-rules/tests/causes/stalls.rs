@@ -1,7 +1,7 @@
 //! The made-up stalls, with what explains each.
 
 use crate::made::Made;
-use mw_model::{TriggerKind, WaitKind};
+use mw_model::{Subject, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
 /// A stall, the rule that explains it, and the others that are plausible beside it.
@@ -202,7 +202,7 @@ fn cgroup(fixture: &str) -> Made {
 fn node() -> Made {
     let made = storm("numa-node-exhausted/firing");
     let full = mw_rules::find("numa-node-exhausted").unwrap().hazard(&made.window).unwrap();
-    let node: u32 = full[0].subject.strip_prefix("node ").unwrap().parse().unwrap();
+    let Subject::Node(node) = full[0].subject else { panic!("{:?}", full[0].subject) };
     made.wanting(0, node)
 }
 

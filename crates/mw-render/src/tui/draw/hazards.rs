@@ -87,7 +87,7 @@ impl Pen<'_> {
             row.put(&finding.rule, role).put(" ", Role::Plain);
         }
         let room = width.saturating_sub(row.width());
-        let said = finding.headline.contains(&finding.subject);
+        let said = finding.headline.contains(&finding.subject.to_string());
         let subject = if said { String::new() } else { format!("{}: ", finding.subject) };
         row.put(&self.cut(&format!("{subject}{}", finding.headline), room), Role::Plain);
         if selected && self.top.view == View::Hazards {

@@ -1,68 +1,67 @@
-//! Weighs what speaks for a cause.
+//! How well the evidence of a stall supports a cause.
 //!
-//! Every kind of evidence has a range of its own, and only what was seen *during* the stall has
-//! any: how much of the stall a task waited, or was found stuck (30 to 95), how much of a processor
-//! the kernel's functions took more than before (30 to 75), how long memory pressure or the canary
-//! says that programs waited (30 to 65), how fast counters went up (30 to 60). The surest counts;
-//! each further kind adds a little. Profile and counters say what the kernel did, not that anybody
-//! waited for it: where waits were looked for and there were none, they do not make a cause plausible.
+//! Every kind of evidence has a range of its own, and only evidence from *during* the stall counts:
+//! the share of the stall that a task waited or was blocked (30 to 95), the increase of a kernel
+//! function's CPU share (30 to 75), memory pressure or page-fault latency of the canary (30 to 65), the
+//! rates of counters (30 to 60). The strongest kind decides; each further kind adds a little. Profile and
+//! counters show what the kernel did, not that a task waited for it: if waits were recorded and there
+//! were none, they do not make a cause plausible.
 
 use crate::stall::{Canary, Resource, Stall};
 use mw_model::{Cause, Evidence, Finding, Missing, Quantity, WaitKind, format_duration_ms};
 use mw_proc::vmstat::Counter;
 
-/// What any evidence is worth at least, and what each kind is worth at most.
+/// The lowest score of any evidence, and the highest score of each kind.
 const LEAST: f64 = 30.0;
 const MOST_OF_WAITS: f64 = 95.0;
 const MOST_OF_PROFILE: f64 = 75.0;
 const MOST_OF_PRESSURE: f64 = 65.0;
 const MOST_OF_RATES: f64 = 60.0;
 
-/// Share of the stall, or of one processor, from which it is evidence.
+/// From which share of the stall, or of one CPU, on it is evidence.
 const LEAST_SHARE_PERCENT: f64 = 10.0;
 
-/// A rate counts when it is this many times what it was before the stall.
+/// How many times the rate before the stall a rate must be to count.
 const LEAST_GROWTH: f64 = 2.0;
 
-/// What a rate is worth for each doubling above its threshold.
+/// The score for each doubling of a rate above its threshold.
 const PER_DOUBLING: f64 = 10.0;
 
-/// What a further kind of evidence adds, and from which strength on.
+/// What each further kind of evidence adds, and from which score on.
 const PER_FURTHER: f64 = 4.0;
 const FURTHER_FROM: f64 = 35.0;
 
 /// Nothing is certain.
 const MOST: f64 = 97.0;
 
-/// What the kernel's work is worth where nobody is known to have waited for it: waits were looked for,
-/// or the canary got its memory at once.
+/// The highest score of the kernel's work if no task waited for it: waits were recorded, or the canary's
+/// page faults were fast.
 const MOST_IF_NOBODY_WAITED: f64 = 34.0;
 
-/// What a condition is worth at most that was there before the stall and has not changed.
+/// The highest score of a condition that existed before the stall and did not change.
 pub(crate) const LATENT_MOST: f64 = 60.0;
 
-/// Causes below this are not worth naming.
+/// Causes with a lower score are not named.
 pub(crate) const WORTH_NAMING: f64 = 20.0;
 
-/// What speaks for a cause.
-pub(crate) struct Suspicion<'a> {
+/// The evidence for a cause, and its score.
+pub(crate) struct CauseScore<'a> {
     stall: &'a Stall<'a>,
     strengths: Vec<f64>,
-    /// Of what the kernel did, whether or not somebody waited for it.
+    /// Scores of what the kernel did, whether or not a task waited for it.
     work: Vec<f64>,
     evidence: Vec<Evidence>,
-    /// Waits were looked for, and there were none.
+    /// Waits were recorded, and there were none.
     nobody_waited: bool,
     looked: bool,
     missing: Option<Missing>,
     factor: f64,
     most: f64,
-    whom: Option<String>,
+    longest_waiter: Option<String>,
 }
 
-impl<'a> Suspicion<'a> {
-    /// Nothing yet.
-    pub(crate) fn of(stall: &'a Stall<'a>) -> Self {
+impl<'a> CauseScore<'a> {
+    pub(crate) fn new(stall: &'a Stall<'a>) -> Self {
         Self {
             stall,
             strengths: Vec::new(),
@@ -73,13 +72,13 @@ impl<'a> Suspicion<'a> {
             missing: None,
             factor: 1.0,
             most: MOST,
-            whom: None,
+            longest_waiter: None,
         }
     }
 
-    /// Reclaim of the whole machine, whoever does it and whyever.
-    pub(crate) fn of_reclaim(stall: &'a Stall<'a>) -> Self {
-        let everywhere = Self::of(stall)
+    /// Reclaim on the whole machine, by any task and for any reason.
+    pub(crate) fn for_reclaim(stall: &'a Stall<'a>) -> Self {
+        let everywhere = Self::new(stall)
             .profile(crate::kernel::RECLAIM)
             .rate("pages scanned", &[Counter::PgscanKswapd, Counter::PgscanDirect], 10_000.0)
             .rate("allocstall", &[Counter::Allocstall], 10.0)
@@ -90,21 +89,21 @@ impl<'a> Suspicion<'a> {
         };
         everywhere
             .waits(&[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle])
-            .stuck(crate::kernel::DIRECT_RECLAIM)
+            .blocked_in(crate::kernel::DIRECT_RECLAIM)
             .canary()
     }
 
-    /// Compaction by whoever wants a large block.
-    pub(crate) fn of_compaction(stall: &'a Stall<'a>) -> Self {
+    /// Compaction by any task that allocates a large block.
+    pub(crate) fn for_compaction(stall: &'a Stall<'a>) -> Self {
         const STALLS_PER_S: f64 = 10.0;
-        Self::of(stall)
+        Self::new(stall)
             .waits(&[WaitKind::Compaction])
-            .stuck(crate::kernel::DIRECT_COMPACTION)
+            .blocked_in(crate::kernel::DIRECT_COMPACTION)
             .profile(crate::kernel::COMPACTION)
             .rate("compact_stall", &[Counter::CompactStall], STALLS_PER_S)
     }
 
-    /// How much of the stall a task waited in one of these ways.
+    /// How much of the stall a task spent in waits of these kinds.
     #[must_use]
     pub(crate) fn waits(mut self, kinds: &[WaitKind]) -> Self {
         let Some(waited) = self.stall.longest_wait(kinds) else {
@@ -118,31 +117,36 @@ impl<'a> Suspicion<'a> {
         let what = format!("{} waited in {}{times}", waited.task, names.join(" or "));
         self.add(share, self.stall.weight_of(&waited.task), MOST_OF_WAITS);
         if share >= LEAST_SHARE_PERCENT {
-            self.whom = Some(format!("{} waited {}", waited.task, format_duration_ms(ms)));
+            self.longest_waiter =
+                Some(format!("{} waited {}", waited.task, format_duration_ms(ms)));
         } else {
             self.nobody_waited = self.stall.waits_were_looked_for();
         }
-        let this = self.see(what, Quantity::Milliseconds(ms), waited.source);
+        let this = self.with_evidence(what, Quantity::Milliseconds(ms), waited.source);
         if waited.tasks < 2 {
             return this;
         }
         let what = format!("all {} tasks named {}", waited.tasks, waited.task);
-        this.see(what, Quantity::Milliseconds(waited.all_us as f64 / 1000.0), waited.source)
+        this.with_evidence(
+            what,
+            Quantity::Milliseconds(waited.all_us as f64 / 1000.0),
+            waited.source,
+        )
     }
 
-    /// How often a task was found stuck in one of these functions.
+    /// How often a task was blocked in one of these functions.
     #[must_use]
-    pub(crate) fn stuck(mut self, functions: &[&str]) -> Self {
-        let Some(task) = self.stall.stuck_in(functions) else { return self };
+    pub(crate) fn blocked_in(mut self, functions: &[&str]) -> Self {
+        let Some(task) = self.stall.blocked_in(functions) else { return self };
         let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
         let inner = task.stack.iter().find(|f| crate::stall::is_in(&[(*f).clone()], functions));
         let what = format!("{} blocked in {}", task.task, inner.map_or("", String::as_str));
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);
         self.looked = true;
-        self.see(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
+        self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
     }
 
-    /// How much of a processor these functions took more than before.
+    /// The increase of the CPU share of these functions.
     #[must_use]
     pub(crate) fn profile(mut self, functions: &[&str]) -> Self {
         self.looked |= !self.stall.incident.difference.is_empty();
@@ -152,10 +156,10 @@ impl<'a> Suspicion<'a> {
         }
         self.work.push(strength(grown, MOST_OF_PROFILE));
         let what = format!("{function}, share of one CPU, increase");
-        self.see(what, Quantity::Percent(grown), "kernel profile")
+        self.with_evidence(what, Quantity::Percent(grown), "kernel profile")
     }
 
-    /// How fast counters went up, against what is usual and against before.
+    /// The rate of counters, compared with a threshold and with the rate before the stall.
     #[must_use]
     pub(crate) fn rate(mut self, what: &str, counters: &[Counter], threshold_per_s: f64) -> Self {
         let rate = match self.stall.rate(counters) {
@@ -172,14 +176,18 @@ impl<'a> Suspicion<'a> {
         }
         let strength = LEAST + PER_DOUBLING * (rate / threshold_per_s).log2();
         self.work.push(strength.min(MOST_OF_RATES));
-        let this = self.see(what, Quantity::PerSecond(rate), "/proc/vmstat");
+        let this = self.with_evidence(what, Quantity::PerSecond(rate), "/proc/vmstat");
         if this.stall.calm.is_none() {
             return this;
         }
-        this.see(format!("{what}, before the stall"), Quantity::PerSecond(calm), "/proc/vmstat")
+        this.with_evidence(
+            format!("{what}, before the stall"),
+            Quantity::PerSecond(calm),
+            "/proc/vmstat",
+        )
     }
 
-    /// How much of the stall the kernel says that some task waited for memory.
+    /// How much of the stall some task waited for memory, by the kernel's pressure stall information.
     #[must_use]
     pub(crate) fn pressure(mut self) -> Self {
         let Some(share) = self.stall.pressure_percent(Resource::Memory) else { return self };
@@ -188,11 +196,15 @@ impl<'a> Suspicion<'a> {
             return self;
         }
         self.add(share, 1.0, MOST_OF_PRESSURE);
-        self.see("memory pressure, some", Quantity::Percent(share), "/proc/pressure/memory")
+        self.with_evidence(
+            "memory pressure, some",
+            Quantity::Percent(share),
+            "/proc/pressure/memory",
+        )
     }
 
-    /// How long fresh memory took the canary beyond the same work without. By itself that says that it
-    /// was memory, and not what about it.
+    /// The canary's page-fault latency beyond the same work without page faults. By itself it shows that
+    /// memory was the cause, but not which condition.
     #[must_use]
     pub(crate) fn canary(mut self) -> Self {
         let Canary::Memory(us) = self.stall.canary() else { return self };
@@ -201,12 +213,12 @@ impl<'a> Suspicion<'a> {
         }
         self.add(self.stall.cover_percent(us).max(LEAST_SHARE_PERCENT), 1.0, MOST_OF_PRESSURE);
         let ms = us as f64 / 1000.0;
-        self.see("page-fault latency of the canary", Quantity::Milliseconds(ms), "canary")
+        self.with_evidence("page-fault latency of the canary", Quantity::Milliseconds(ms), "canary")
     }
 
-    /// The cause of a stall in which the service says in one of these words that it was refused,
-    /// where the worst of these findings is why.
-    pub(crate) fn of_refusal(
+    /// The cause of a stall in which the service failed with one of these errors: the worst of these
+    /// findings.
+    pub(crate) fn refusal_cause(
         stall: &Stall<'_>,
         found: Vec<Finding>,
         words: &[&str],
@@ -217,16 +229,16 @@ impl<'a> Suspicion<'a> {
             return Ok(None);
         };
         let said = stall.incident.trigger.failure.clone().unwrap_or_default();
-        let suspicion = Suspicion::of(stall).event(OF_A_REFUSAL).see(
+        let score = CauseScore::new(stall).event(OF_A_REFUSAL).with_evidence(
             "error of the service",
             Quantity::Text(said),
             "probe",
         );
         finding.headline = format!("the service was refused memory: {}", finding.headline);
-        suspicion.cause(finding)
+        score.cause(finding)
     }
 
-    /// Something that happened during the stall and that is worth so much by itself.
+    /// An event during the stall that has this score by itself.
     #[must_use]
     pub(crate) fn event(mut self, strength: f64) -> Self {
         self.looked = true;
@@ -234,9 +246,9 @@ impl<'a> Suspicion<'a> {
         self
     }
 
-    /// Adds a line that says more, without being worth anything by itself.
+    /// Adds evidence that has no score of its own.
     #[must_use]
-    pub(crate) fn see(
+    pub(crate) fn with_evidence(
         mut self,
         what: impl Into<String>,
         quantity: Quantity,
@@ -246,14 +258,14 @@ impl<'a> Suspicion<'a> {
         self
     }
 
-    /// Makes it worth only a part.
+    /// Multiplies the score.
     #[must_use]
-    pub(crate) fn times(mut self, factor: f64) -> Self {
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
         self.factor *= factor;
         self
     }
 
-    /// Bounds what it is worth.
+    /// Limits the score.
     #[must_use]
     pub(crate) fn at_most(mut self, most: f64) -> Self {
         self.most = self.most.min(most);
@@ -273,7 +285,7 @@ impl<'a> Suspicion<'a> {
         }
     }
 
-    /// How sure it is, 0 to 100.
+    /// The score, 0 to 100.
     pub(crate) fn confidence_percent(&self) -> f64 {
         let in_vain = self.nobody_waited && self.strengths.is_empty();
         let most_of_work = if in_vain { MOST_IF_NOBODY_WAITED } else { MOST };
@@ -283,29 +295,30 @@ impl<'a> Suspicion<'a> {
         let strong = all.iter().filter(|strength| **strength >= FURTHER_FROM).count();
         let further = strong.saturating_sub(1) as f64 * PER_FURTHER;
         let sum = if strong > 0 { best + further } else { best };
-        // The weakest kind of evidence cannot become the surest by number.
+        // Many weak kinds of evidence do not make a strong one.
         let bound = if best > MOST_OF_PROFILE { MOST } else { best + 2.0 * PER_FURTHER };
         (sum.min(bound).min(MOST) * self.factor).min(self.most)
     }
 
-    /// Who waited longest and how long, for a headline: `postgres waited 7.9 s`.
-    pub(crate) fn whom(&self) -> Option<&str> {
-        self.whom.as_deref()
+    /// Which task waited longest, and how long, for a headline: `postgres waited 7.9 s`.
+    pub(crate) fn longest_waiter(&self) -> Option<&str> {
+        self.longest_waiter.as_deref()
     }
 
-    /// A headline with who waited longest.
-    pub(crate) fn said(&self, headline: &str) -> String {
-        self.whom().map_or_else(|| headline.to_owned(), |whom| format!("{headline}; {whom}"))
+    /// A headline with the task that waited longest.
+    pub(crate) fn headline(&self, headline: &str) -> String {
+        self.longest_waiter()
+            .map_or_else(|| headline.to_owned(), |waiter| format!("{headline}; {waiter}"))
     }
 
-    /// The cause, where enough speaks for it; what was seen stands before what the finding has.
+    /// The cause, if its score is high enough; this evidence precedes that of the finding.
     ///
     /// # Errors
-    /// Nothing speaks for it, and nothing could be looked at.
+    /// There is no evidence, because none could be read.
     pub(crate) fn cause(self, mut finding: Finding) -> Result<Option<Cause>, Missing> {
         let confidence = self.confidence_percent();
         if confidence < WORTH_NAMING {
-            return self.nothing();
+            return self.no_cause();
         }
         let mut evidence = self.evidence;
         evidence.append(&mut finding.evidence);
@@ -316,8 +329,8 @@ impl<'a> Suspicion<'a> {
     /// No cause.
     ///
     /// # Errors
-    /// Nothing could be looked at.
-    pub(crate) fn nothing(self) -> Result<Option<Cause>, Missing> {
+    /// No evidence could be read.
+    pub(crate) fn no_cause(self) -> Result<Option<Cause>, Missing> {
         match self.missing {
             Some(missing) if !self.looked => Err(missing),
             _ => Ok(None),
@@ -325,7 +338,7 @@ impl<'a> Suspicion<'a> {
     }
 }
 
-/// What a share is worth of something that is worth `most` in full.
+/// The score of a share, where all of it has the score `most`.
 fn strength(share_percent: f64, most: f64) -> f64 {
     LEAST + (most - LEAST) * (share_percent / 100.0).min(1.0)
 }
