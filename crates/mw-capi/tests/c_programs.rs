@@ -5,6 +5,8 @@
 use mw_test::alone;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -202,7 +204,8 @@ fn served(socket: &Path) {
         };
         let mut server = mw_pool::Server::start(config).unwrap();
         started.send(()).unwrap();
-        server.run(&std::sync::atomic::AtomicBool::new(false)).unwrap();
+        let (_open, stopped) = UnixStream::pair().unwrap();
+        server.run(stopped.as_fd(), &mut || ()).unwrap();
     });
     start.recv().unwrap();
 }

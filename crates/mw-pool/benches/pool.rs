@@ -8,10 +8,12 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "../tests/common/process.rs"]
+mod process;
 
 use common::{eventually, spec};
 use mw_pool::protocol::Refusal;
-use mw_pool::{Attach, Client, Config, Error, Name, Pages, Server, Spec};
+use mw_pool::{Attach, Client, Error, Name, Pages, Spec};
 use mw_sys::Region;
 use mw_test::measure::{is_asked, median, number, replace};
 use mw_test::{HugePages, alone};
@@ -21,7 +23,7 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
@@ -234,12 +236,5 @@ impl Drop for Served {
 }
 
 fn serve(dir: &Path) {
-    let config = Config {
-        socket: dir.join("pool.sock"),
-        budget_bytes: u64::MAX,
-        pools: Vec::new(),
-        preflight: Box::new(|_, _| Ok(())),
-        log: Box::new(|_, _| ()),
-    };
-    Server::start(config).unwrap().run(&AtomicBool::new(false)).unwrap();
+    process::serve(dir, u64::MAX, || ());
 }

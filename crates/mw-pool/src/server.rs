@@ -31,10 +31,10 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The longest that the loop sleeps.
@@ -297,22 +297,20 @@ impl Server {
         }
     }
 
-    /// Serves until `end` is set.
+    /// Serves until `stop` is readable or its other end is closed, and calls `each_turn` at least
+    /// once a second.
     ///
     /// # Errors
     /// poll(2)'s.
-    pub fn run(&mut self, end: &AtomicBool) -> io::Result<()> {
-        while !end.load(Ordering::Relaxed) {
-            self.turn(TURN)?;
+    pub fn run(&mut self, stop: BorrowedFd<'_>, each_turn: &mut dyn FnMut()) -> io::Result<()> {
+        while !self.turn(stop)? {
+            each_turn();
         }
         Ok(())
     }
 
-    /// Does what is to be done, then waits for something to happen, at most for `wait`, and answers.
-    ///
-    /// # Errors
-    /// poll(2)'s.
-    pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
+    /// Does the work that is due, waits for events, and handles them. Returns whether to stop.
+    fn turn(&mut self, stop: BorrowedFd<'_>) -> io::Result<bool> {
         self.hear_workers();
         for stripe in self.watches.freed() {
             self.book.freed(stripe);
@@ -322,7 +320,10 @@ impl Server {
         self.let_go();
         self.give_work();
         self.save();
-        let ready = self.wait(wait)?;
+        let ready = self.wait(stop, TURN)?;
+        if ready.stop {
+            return Ok(true);
+        }
         let _wakeups = self.wakeups();
         self.hear_leases(&ready.leases);
         self.hear_clients(&ready.clients);
@@ -330,7 +331,7 @@ impl Server {
             self.accept();
         }
         self.review_connections();
-        Ok(())
+        Ok(false)
     }
 
     /// What the kernel says of a stripe.

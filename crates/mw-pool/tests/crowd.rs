@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
+#[path = "common/process.rs"]
+mod process;
 
 use common::strange::connected;
 use common::{MIB, Running, eventually, spec};
 use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
 use mw_pool::{Attach, Client, Owners, Spec};
 use mw_sys::SysvSegment;
+use process::{Process, this_program};
 use rustix::fd::OwnedFd;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
@@ -17,32 +20,22 @@ use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How many users it takes to have all connections, and one more.
 const STRANGERS: std::ops::Range<u32> = 4010..4019;
 const OWNER: u32 = 4001;
-const SOCKET: &str = "MW_POOL_SOCKET";
-
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn role(role: &str, user: u32, server: &Running) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", role, "--ignored", "--nocapture"]).env(SOCKET, &server.socket);
+    let dir = server.socket.parent().unwrap();
+    let mut command = process::role(this_program(), role, dir);
     command.uid(user).gid(user);
     command
 }
 
 fn given_socket() -> PathBuf {
-    PathBuf::from(std::env::var_os(SOCKET).unwrap())
+    process::socket(&process::dir())
 }
 
 fn reachable() -> Running {

@@ -8,12 +8,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
+#[path = "common/process.rs"]
+mod process;
 
 use common::fuse::{self, Fuse};
 use common::strange::{Strange, send_with};
 use common::{MIB, eventually, spec};
 use mw_pool::protocol::Request;
-use mw_pool::{Attach, Client, Config, Error, Owners, Server, Spec};
+use mw_pool::{Attach, Client, Error, Owners, Spec};
+use process::{dir, role, serve, this_program};
 use rustix::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketAddrUnix,
@@ -28,15 +31,12 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Two who own the pool that is fought for, and two who own none.
 const USERS: [u32; 4] = [4001, 4002, 4003, 4004];
 /// The longest that anybody waits for an answer, or for the server's end, on a busy machine.
 const BOUND: Duration = Duration::from_secs(4);
-const DIR: &str = "MW_POOL_DIR";
 
 /// Killed when it is dropped, with the process of this number that it has started.
 struct Process<'a>(Child, Option<u32>, &'a Fuse);
@@ -60,20 +60,6 @@ fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
 
-fn role(mut command: Command, role: &str, dir: &Path) -> Command {
-    command.args(["--exact", role, "--ignored", "--nocapture"]).env(DIR, dir);
-    command.stdout(Stdio::null());
-    command
-}
-
-fn this_program() -> Command {
-    Command::new(std::env::current_exe().unwrap())
-}
-
-fn dir() -> PathBuf {
-    PathBuf::from(std::env::var_os(DIR).unwrap())
-}
-
 #[test]
 #[ignore = "a process of the tests"]
 fn fuse_process() {
@@ -83,18 +69,9 @@ fn fuse_process() {
 #[test]
 #[ignore = "a process of the tests"]
 fn server_process() {
-    let end = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(Signal::TERM.as_raw(), Arc::clone(&end)).unwrap();
-    let config = Config {
-        socket: dir().join("pool.sock"),
-        budget_bytes: 256 * MIB,
-        pools: Vec::new(),
-        preflight: Box::new(|_, _| Ok(())),
-        log: Box::new(|_, _| {}),
-    };
-    let mut server = Server::start(config).unwrap();
-    fs::write(dir().join("server"), std::process::id().to_string()).unwrap();
-    server.run(&end).unwrap();
+    serve(&dir(), 256 * MIB, || {
+        fs::write(dir().join("server"), std::process::id().to_string()).unwrap();
+    });
 }
 
 /// What the harmless user and the server's end took.

@@ -8,12 +8,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
+#[path = "common/process.rs"]
+mod process;
 
 use common::{MIB, Memory, eventually, spec};
 use mw_pool::protocol::Contents;
-use mw_pool::{Attach, Client, Config, Owners, Server, Spec};
+use mw_pool::{Attach, Client, Owners, Spec};
 use mw_sys::SysvSegment;
 use mw_test::alone;
+use process::{dir, role, serve, this_program};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::IoSliceMut;
@@ -153,19 +156,7 @@ fn hear(socket: &UnixDatagram, kept: &mut Vec<(String, OwnedFd)>) {
 #[test]
 #[ignore = "a process of the tests"]
 fn server_process() {
-    let dir = PathBuf::from(std::env::var_os("MW_POOL_DIR").unwrap());
-    let config = Config {
-        socket: dir.join("pool.sock"),
-        budget_bytes: 1 << 30,
-        pools: Vec::new(),
-        preflight: Box::new(|_, _| Ok(())),
-        log: Box::new(|level, line| {
-            if std::env::var_os("MW_POOL_LOG").is_some() {
-                eprintln!("{level:?}: {line}");
-            }
-        }),
-    };
-    Server::start(config).unwrap().run(&AtomicBool::new(false)).unwrap();
+    serve(&dir(), 1 << 30, || ());
 }
 
 /// Takes memory, looks whether it is zero or its user's own, fills it, gives it back, and again.
@@ -255,10 +246,8 @@ impl Drop for Clients {
 }
 
 fn start_client(manager: &Manager, user: u32, seed: u64) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = role(this_program(), "client_process", manager.dir.path());
     command
-        .args(["--exact", "client_process", "--ignored", "--nocapture"])
-        .env("MW_POOL_DIR", manager.dir.path())
         .env("MW_POOL_SEED", seed.to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

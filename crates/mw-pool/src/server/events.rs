@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 /// What happened.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
+    pub(super) stop: bool,
     pub(super) listener: bool,
     pub(super) leases: Vec<LeaseId>,
     /// Places of connections.
@@ -27,7 +28,7 @@ fn input(fd: BorrowedFd<'_>) -> PollFd<'_> {
 
 impl Server {
     /// Waits for something to happen.
-    pub(super) fn wait(&mut self, most: Duration) -> io::Result<Ready> {
+    pub(super) fn wait(&mut self, stop: BorrowedFd<'_>, most: Duration) -> io::Result<Ready> {
         let now = Instant::now();
         let judge = self.judge.map(|(at, _)| at.saturating_duration_since(now));
         let wait = judge.map_or(most, |judge| judge.min(most));
@@ -37,7 +38,9 @@ impl Server {
         };
         let (leases, heard): (Vec<LeaseId>, Vec<PollFd<'_>>) = self.heard().unzip();
         let mut polled: Vec<PollFd<'_>> =
-            [self.listener.as_fd(), self.workers.bell(), self.watches.as_fd()].map(input).into();
+            [stop, self.listener.as_fd(), self.workers.bell(), self.watches.as_fd()]
+                .map(input)
+                .into();
         polled.extend(heard);
         // What has ended at the other end would be ready for ever: it is reviewed at each turn.
         let heard = |(_, connection): &(usize, &Connection)| !connection.is_retained();
@@ -49,6 +52,7 @@ impl Server {
             Err(error) => return Err(error.into()),
         }
         let mut rang = polled.iter().map(|fd| !fd.revents().is_empty());
+        let stop = rang.next().unwrap_or(false);
         let listener = rang.next().unwrap_or(false);
         // The bell and what was freed are heard at the next turn.
         rang.next();
@@ -56,7 +60,7 @@ impl Server {
         let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
         let clients = connections().zip(rang).filter(|(_, rang)| *rang).map(|((at, _), _)| at);
         let clients = clients.collect();
-        Ok(Ready { listener, leases, clients })
+        Ok(Ready { stop, listener, leases, clients })
     }
 
     /// What says that something has become of a lease.

@@ -8,8 +8,9 @@ pub(crate) mod strange;
 use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
 use mw_sys::Region;
 use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ pub(crate) struct Running {
     pub(crate) client: Client,
     pub(crate) socket: PathBuf,
     pub(crate) log: Arc<Mutex<Vec<String>>>,
-    end: Arc<AtomicBool>,
+    stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
     _dir: tempfile::TempDir,
 }
@@ -32,10 +33,10 @@ impl Running {
     pub(crate) fn new(budget_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("pool.sock");
-        let end = Arc::new(AtomicBool::new(false));
+        let (stop, stopped) = UnixStream::pair().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let thread = {
-            let (socket, end, log) = (socket.clone(), Arc::clone(&end), Arc::clone(&log));
+            let (socket, log) = (socket.clone(), Arc::clone(&log));
             std::thread::spawn(move || {
                 let config = Config {
                     socket,
@@ -50,14 +51,12 @@ impl Running {
                     }),
                 };
                 let mut server = Server::start(config).unwrap();
-                while !end.load(Ordering::Relaxed) {
-                    server.turn(Duration::from_millis(20)).unwrap();
-                }
+                server.run(stopped.as_fd(), &mut || ()).unwrap();
             })
         };
         let client = Client::new(&socket);
         eventually("the server answers", || client.server().is_ok());
-        Self { client, socket, log, end, thread: Some(thread), _dir: dir }
+        Self { client, socket, log, stop: Some(stop), thread: Some(thread), _dir: dir }
     }
 
     pub(crate) fn pool(&self, name: &str, mib: u64) -> Name {
@@ -78,7 +77,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
+        self.stop = None;
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");

@@ -10,23 +10,20 @@ use mw_pool::{Level, Nodes, Server, Spec, StartError};
 use mw_sys::{Capability, has_capability};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::low_level::pipe;
 use std::fs::{DirBuilder, Metadata};
 use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// The watchdog is fed this often.
-const TURN: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Result<Exit, Failure> {
-    let end = Arc::new(AtomicBool::new(false));
+    // Readable from the signal on, so that one that comes before the server waits is not missed.
+    let (signalled, stop) = UnixStream::pair().map_err(signals)?;
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&end))
-            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
+        let signalled = signalled.try_clone().map_err(signals)?;
+        pipe::register(signal, signalled).map_err(signals)?;
     }
     let usage = |why| Failure::new(Exit::Usage, format!("[[pool.create]]: {why}"));
     let pools = config.pool().create().map_err(usage)?;
@@ -52,14 +49,16 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
     })
     .map_err(failure)?;
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    while !end.load(Ordering::Relaxed) {
-        server
-            .turn(TURN)
-            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("poll: {error}")))?;
-        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
-    }
+    let feed = &mut || drop(sd_notify::notify(&[NotifyState::Watchdog]));
+    server
+        .run(stop.as_fd(), feed)
+        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("poll: {error}")))?;
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     Ok(Exit::Fine)
+}
+
+fn signals(error: std::io::Error) -> Failure {
+    Failure::new(Exit::CouldNotLook, format!("signals: {error}"))
 }
 
 /// Makes the socket's folder where it is missing, and says so where others could put a socket of

@@ -1,0 +1,41 @@
+//! A server that is told to stop does so at once, whenever it is told.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::spec;
+use mw_pool::{Config, Nodes, Server, Spec};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// The server's longest wait is a second: whoever is noticed only after it takes longer than this.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// A pool on a node that is not there cannot be populated: the server logs so in the middle of its
+/// loop, after it was last asked whether to stop and before it waits.
+#[test]
+fn a_stop_between_the_check_and_the_wait_is_not_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (stop, stopped) = UnixStream::pair().unwrap();
+    let told = Arc::new(OnceLock::new());
+    let (stop, noted) = (Mutex::new(Some(stop)), Arc::clone(&told));
+    let mut server = Server::start(Config {
+        socket: dir.path().join("pool.sock"),
+        budget_bytes: 1 << 30,
+        pools: vec![Spec { nodes: Nodes::Bind(vec![1023]), ..spec("db", 8) }],
+        preflight: Box::new(|_, _| Ok(())),
+        log: Box::new(move |_, line| {
+            if line.contains("not whole") {
+                stop.lock().unwrap().take();
+                let _ = noted.set(Instant::now());
+            }
+        }),
+    })
+    .unwrap();
+    server.run(stopped.as_fd(), &mut || ()).unwrap();
+    let took = told.get().unwrap().elapsed();
+    assert!(took < LIMIT, "it stopped after {took:?}");
+}
