@@ -42,5 +42,10 @@ pinned-during)
 	echo 1 >/proc/sys/vm/compact_memory
 	job unpinned
 	;;
-pooled-*) restart && ask ;;
+pooled-*)
+	restart && ask
+	# Each restart has the stripes of the one before, zeroed in place: exchanged ones would have to be
+	# found again as huge pages.
+	echo "exchanged $(grep -c 'is exchanged' /run/why) stripes"
+	;;
 esac

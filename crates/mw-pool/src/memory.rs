@@ -4,11 +4,12 @@ use crate::client::alignment;
 use crate::lease_table::Ownership;
 use crate::spec::{Nodes, Pages};
 use mw_segment::{Phase, Workers};
-use mw_sys::{RangePolicy, Region, ThpAdvice};
+use mw_sys::{HugeMappings, RangePolicy, Region, ThpAdvice};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
     ftruncate, memfd_create, open,
 };
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -160,10 +161,18 @@ impl Memory {
         }
     }
 
-    /// Whether it has the pages that it had: huge ones may have been taken apart.
-    fn is_as_before(&self) -> bool {
-        let huge = || self.region.huge_bytes(self.all());
-        self.pages != Pages::Thp || huge().is_ok_and(|huge| huge == self.region.bytes())
+    /// Whether its pages are as they were: the kernel may have split huge ones. Before Linux 6.7, which
+    /// does not say so of a range, `mappings` does.
+    fn is_intact(&self, mappings: &OnceCell<Option<HugeMappings>>) -> bool {
+        if self.pages != Pages::Thp {
+            return true;
+        }
+        let from_smaps = |error: io::Error| {
+            let read = mappings.get_or_init(|| HugeMappings::read().ok());
+            read.as_ref().map_or(Err(error), |read| self.region.huge_bytes_in(read))
+        };
+        let huge = self.region.huge_bytes(self.all()).or_else(from_smaps);
+        huge.is_ok_and(|huge| huge == self.region.bytes())
     }
 
     fn all(&self) -> Range<usize> {
@@ -194,11 +203,12 @@ pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
     let chunk = CHUNK_BYTES.max(granule(first.pages).unwrap_or(CHUNK_BYTES));
     let all = 0..bytes * stripes.len();
     let ran = Workers::with_threads().each_chunk(Phase::Create, all, chunk, &work);
+    let mappings = OnceCell::new();
     let mut result = |(number, stripe): (usize, &Arc<Memory>)| match failed().remove(&number) {
         Some(error) => Err(error),
         None if ran.is_err() => Err(io::Error::other("it was not zeroed")),
-        None if stripe.is_as_before() => Ok(()),
-        None => Err(io::Error::other("its huge pages were taken apart")),
+        None if stripe.is_intact(&mappings) => Ok(()),
+        None => Err(io::Error::other("its huge pages were split")),
     };
     stripes.iter().enumerate().map(&mut result).collect()
 }

@@ -1,5 +1,6 @@
 //! A range of addresses that mappings of several kinds are laid into, side by side.
 
+use crate::huge_mappings::HugeMappings;
 use crate::policy::{RangePolicy, place_range};
 use crate::sysv::SysvSegment;
 use rustix::io::Errno;
@@ -206,6 +207,14 @@ impl Region {
     pub fn huge_bytes(&self, range: Range<usize>) -> io::Result<usize> {
         let (start, bytes) = self.part(&range)?;
         crate::pagemap::huge_bytes(start.addr(), bytes)
+    }
+
+    /// How many bytes of it are mapped by transparent huge pages, on any kernel.
+    ///
+    /// # Errors
+    /// `Unsupported` if it shares a mapping with memory outside.
+    pub fn huge_bytes_in(&self, mappings: &HugeMappings) -> io::Result<usize> {
+        mappings.huge_bytes(self.start.addr().get(), self.bytes)
     }
 
     /// How many bytes in `range` have no page in the page tables now: not populated, or swapped
