@@ -67,6 +67,10 @@ pub(crate) fn run(full: bool) -> anyhow::Result<()> {
         let (beside, alone) = tests::split(tests);
         steps.extend(side_by_side(&beside, options, &mut results)?);
         steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
+        steps.push(step("failed tests, once more", || {
+            tests::again(&mut results, options)?;
+            Ok(results.summary())
+        }));
         steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
         if full {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));

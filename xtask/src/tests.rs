@@ -1,5 +1,5 @@
-//! Runs the test programs: several at once, those that measure by themselves. A test that fails is run once
-//! more by itself; one that passes then is reported as flaky.
+//! Runs the test programs: several at once, those that measure by themselves. A test that fails runs once
+//! more at the end, with nothing beside it; one that passes then is reported as flaky.
 
 mod run;
 mod skips;
@@ -11,6 +11,7 @@ use anyhow::Context;
 pub(crate) use run::bench;
 use run::{Outcome, Settings, run};
 use skips::Skip;
+use std::path::Path;
 use std::sync::Mutex;
 
 /// How many test programs run at once: most of them wait for something most of the time.
@@ -19,15 +20,30 @@ const JOBS: usize = 3;
 /// Test programs that measure time or watch the whole machine; nothing else runs meanwhile.
 const ALONE: &[&str] = &[
     "mw-collect",
-    "mw-collect canary",
-    "mw-collect canary_stall",
-    "mw-collect pressure",
+    "mw-probe canary",
+    "mw-probe canary_stall",
+    "mw-probe pressure",
+    "mw-cli fix",
+    "mw-cli masked",
+    "mw-cli watch",
+    "mw-pool crowd",
     "mw-profile cost",
     "mw-watch crowd",
 ];
 
 /// The longest test programs, which start first so that none runs on at the end by itself.
-const FIRST: &[&str] = &[];
+const FIRST: &[&str] = &[
+    "mw-cli lab_command",
+    "mw-preload services",
+    "mw-cli endings",
+    "mw-preload programs",
+    "mw-preload uncached",
+    "mw-watch retention",
+    "mw-preload confined",
+    "mw-preload sanitizers",
+    "mw-record power_loss",
+    "mw-remedy journal",
+];
 
 /// How the tests went.
 #[derive(Debug, Default)]
@@ -36,6 +52,8 @@ pub(crate) struct Results {
     skipped: Vec<Skip>,
     flaky: Vec<String>,
     failed: Vec<String>,
+    /// Failed tests that are still to be run once more.
+    again: Vec<(Target, Vec<String>)>,
     /// Seconds of each test program, and of each test where those were measured.
     times: Vec<(f64, String)>,
 }
@@ -73,6 +91,7 @@ impl Results {
         self.skipped.extend(other.skipped);
         self.flaky.extend(other.flaky);
         self.failed.extend(other.failed);
+        self.again.extend(other.again);
         self.times.extend(other.times);
     }
 
@@ -95,6 +114,12 @@ impl Results {
 pub(crate) struct Options {
     pub(crate) full: bool,
     pub(crate) times: bool,
+}
+
+impl Options {
+    fn settings(self, skipped: &Path) -> Settings<'_> {
+        Settings { full: self.full, times: self.times, skipped }
+    }
 }
 
 /// The targets that run beside others, and those that run by themselves.
@@ -120,6 +145,7 @@ pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Re
     let (beside_others, by_themselves) = split(targets);
     let mut results = beside(&beside_others, options)?;
     results.add(alone(&by_themselves, options)?);
+    again(&mut results, options)?;
     println!("| test | s |\n|---|---|\n{}", results.slowest(slowest));
     results.details().iter().for_each(|line| println!("{line}"));
     println!("{}", results.summary());
@@ -138,7 +164,7 @@ pub(crate) fn alone(targets: &[Target], options: Options) -> anyhow::Result<Resu
 
 fn run_all(targets: &[Target], jobs: usize, options: Options) -> anyhow::Result<Results> {
     let skipped = tempfile::NamedTempFile::new()?;
-    let settings = Settings { full: options.full, times: options.times, skipped: skipped.path() };
+    let settings = options.settings(skipped.path());
     let queue = Mutex::new(targets.iter());
     let next = || queue.lock().map_or(None, |mut queue| queue.next());
     let worker = || {
@@ -161,28 +187,36 @@ fn run_all(targets: &[Target], jobs: usize, options: Options) -> anyhow::Result<
     Ok(results)
 }
 
-/// Runs one target, and once more what fails.
+/// Runs one target; what fails is left for [`again`].
 fn one(target: &Target, settings: Settings<'_>, results: &mut Results) -> anyhow::Result<()> {
-    let first = run(target, &[], settings).context(target.name.clone())?;
-    report(target, &first);
-    results.passed += first.passed;
-    results.times.push((first.took.as_secs_f64(), target.name.clone()));
-    results
-        .times
-        .extend(run::times(&first.output).map(|(test, s)| (s, format!("{}: {test}", target.name))));
-    if first.success {
-        return Ok(());
+    let outcome = run(target, &[], settings).context(target.name.clone())?;
+    report(target, &outcome);
+    results.passed += outcome.passed;
+    results.times.push((outcome.took.as_secs_f64(), target.name.clone()));
+    let tests = run::times(&outcome.output);
+    results.times.extend(tests.map(|(test, s)| (s, format!("{}: {test}", target.name))));
+    match (outcome.success, outcome.failed.is_empty()) {
+        (true, _) => {}
+        (false, true) => results.failed.push(target.name.clone()),
+        (false, false) => results.again.push((target.clone(), outcome.failed)),
     }
-    if first.failed.is_empty() {
-        results.failed.push(target.name.clone());
-    }
-    for test in first.failed {
-        let name = format!("{}: {test}", target.name);
-        let second = run(target, &[test], settings)?;
-        report(target, &second);
-        let list = if second.success { &mut results.flaky } else { &mut results.failed };
-        list.push(name);
-        results.passed += second.passed;
+    Ok(())
+}
+
+/// Runs what failed once more, with nothing beside it.
+pub(crate) fn again(results: &mut Results, options: Options) -> anyhow::Result<()> {
+    for (target, tests) in std::mem::take(&mut results.again) {
+        for test in tests {
+            let name = format!("{}: {test}", target.name);
+            let skipped = tempfile::NamedTempFile::new()?;
+            let settings = options.settings(skipped.path());
+            let outcome = run(&target, &[test], settings)?;
+            report(&target, &outcome);
+            results.passed += outcome.passed;
+            let list = if outcome.success { &mut results.flaky } else { &mut results.failed };
+            list.push(name);
+            results.skipped.extend(skips::skipped(skipped.path())?);
+        }
     }
     Ok(())
 }

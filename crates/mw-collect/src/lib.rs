@@ -5,13 +5,13 @@
 //! [`snapshot`] adds the slower parts; [`window`] takes two looks, so that rates can be told.
 //! Nothing here writes to the kernel.
 
+pub mod calibrate;
 pub mod capture;
 mod collector;
 mod disks;
 mod hints;
 mod masked;
 mod own;
-pub mod probe;
 mod redact;
 mod sampler;
 mod source;

@@ -7,8 +7,8 @@
 //! (of the machine's own) is that one's incident, and counted apart.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark ends where something fails")]
 
-use mw_collect::probe::service::Spec;
 use mw_model::Incident;
+use mw_probe::Spec;
 use mw_record::{Recording, Retention};
 use mw_watch::{Event, Options, Watch};
 use std::fs::File;

@@ -1,15 +1,15 @@
 //! Decides when a stall begins and when it is over. Pure: it is told the time and what was seen.
 //!
 //! ```text
-//!          a look passes its limit            every look is good again, for QUIET_MS
+//!          a limit is exceeded             all are within limits again, for QUIET_MS
 //!   calm ───────────────────────────▶ stalled ─────────────────────────────────────▶ calm
 //!    ▲                                   │ MAX_STALL_MS: the evidence is closed
-//!    └───────────────────────────────────┘ looks that are still bad count again once they were good
+//!    └───────────────────────────────────┘ those still exceeded count again once they were within
 //! ```
 
 use mw_model::{Trigger, TriggerKind};
 
-/// A stall is over when all looks were good for so long: a second stall within it is the same one.
+/// A stall is over when all monitors were within their limits for so long: a second stall within it is the same one.
 pub const QUIET_MS: f64 = 1000.0;
 
 /// The longest stall of which evidence is taken; within the ring with time before and after it.
@@ -22,10 +22,10 @@ pub const HEARTBEAT_PERCENT: f64 = 25.0;
 /// second.
 const PRESSURE_MS: f64 = 1500.0;
 
-/// A look that has been under way for less is none to wait for: nearly all end before.
+/// What has been under way for less is not waited for: nearly all end before.
 pub(crate) const FRESH_MS: f64 = 1.0;
 
-/// Limits of the looks that are not probes.
+/// Limits of the monitors that are not probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
     /// Of touching fresh memory.
@@ -36,7 +36,7 @@ pub(crate) struct Limits {
 
 /// What a probe is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct ProbeLook {
+pub(crate) struct ProbeReading {
     pub(crate) limit_ms: f64,
     /// How long the question under way has been out.
     pub(crate) under_way_ms: Option<f64>,
@@ -46,7 +46,7 @@ pub(crate) struct ProbeLook {
 
 /// What the canary is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct CanaryLook {
+pub(crate) struct CanaryReading {
     pub(crate) touching_ms: f64,
     /// How overdue the thread that touches nothing is.
     pub(crate) late_ms: f64,
@@ -54,14 +54,14 @@ pub(crate) struct CanaryLook {
 
 /// What was seen in one turn.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen<'a> {
-    pub(crate) probes: &'a [ProbeLook],
-    pub(crate) canary: Option<CanaryLook>,
+pub(crate) struct Readings<'a> {
+    pub(crate) probes: &'a [ProbeReading],
+    pub(crate) canary: Option<CanaryReading>,
     /// Whether the kernel's pressure trigger has spoken since the last turn.
     pub(crate) pressure: bool,
 }
 
-impl Seen<'_> {
+impl Readings<'_> {
     /// How long until the next look that is under way passes its limit, in milliseconds; infinite
     /// where none is. Those that have passed it are no more waited for.
     pub(crate) fn passes_in(&self, limits: &Limits) -> f64 {
@@ -75,9 +75,9 @@ impl Seen<'_> {
     }
 }
 
-/// Which look it was, and how long it had taken.
+/// The limit that was exceeded, and by how much.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Passed {
+pub(crate) struct Exceeded {
     pub(crate) kind: TriggerKind,
     /// The probe's place, for a probe.
     pub(crate) probe: usize,
@@ -91,8 +91,8 @@ pub(crate) enum Turn {
     /// Nothing has changed.
     Same,
     /// A stall begins.
-    Begun(Passed),
-    /// The stall is over; all looks have been good since so many milliseconds.
+    Begun(Exceeded),
+    /// The stall is over; all monitors have been within their limits for so many milliseconds.
     Over { good_for_ms: f64 },
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Detector {
     pressure: Followed,
     /// When the kernel's pressure trigger last spoke.
     pressure_at_ms: Option<f64>,
-    state: State,
+    phase: Phase,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,7 +118,7 @@ struct Followed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum Phase {
     Calm,
     Stalled { since_ms: f64, good_since_ms: Option<f64> },
 }
@@ -132,55 +132,55 @@ impl Detector {
             heartbeat: Followed::default(),
             pressure: Followed::default(),
             pressure_at_ms: None,
-            state: State::Calm,
+            phase: Phase::Calm,
         }
     }
 
     /// Whether there is a stall.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.state != State::Calm
+        self.phase != Phase::Calm
     }
 
-    /// Whether all looks are good at the moment, stall or not.
+    /// Whether all monitors are within their limits, stall or not.
     pub(crate) fn is_good(&self) -> bool {
-        !matches!(self.state, State::Stalled { good_since_ms: None, .. })
+        !matches!(self.phase, Phase::Stalled { good_since_ms: None, .. })
     }
 
     /// One look at everything, at `now_ms` of a clock that never goes back.
-    pub(crate) fn turn(&mut self, now_ms: f64, seen: Seen<'_>) -> Turn {
+    pub(crate) fn turn(&mut self, now_ms: f64, seen: Readings<'_>) -> Turn {
         let passed = self.passed(now_ms, seen);
         let bad = self.followed().any(|look| look.bad && !look.chronic);
-        match self.state {
-            State::Calm => match passed {
+        match self.phase {
+            Phase::Calm => match passed {
                 Some(passed) => {
-                    self.state = State::Stalled { since_ms: now_ms, good_since_ms: None };
+                    self.phase = Phase::Stalled { since_ms: now_ms, good_since_ms: None };
                     Turn::Begun(passed)
                 }
                 None => Turn::Same,
             },
-            State::Stalled { since_ms, .. } if now_ms - since_ms >= MAX_STALL_MS => {
+            Phase::Stalled { since_ms, .. } if now_ms - since_ms >= MAX_STALL_MS => {
                 for look in self.followed() {
                     look.chronic = look.bad;
                 }
                 self.calm(0.0)
             }
-            State::Stalled { since_ms, .. } if bad => {
-                self.state = State::Stalled { since_ms, good_since_ms: None };
+            Phase::Stalled { since_ms, .. } if bad => {
+                self.phase = Phase::Stalled { since_ms, good_since_ms: None };
                 Turn::Same
             }
-            State::Stalled { since_ms, good_since_ms } => {
+            Phase::Stalled { since_ms, good_since_ms } => {
                 let good_since_ms = good_since_ms.unwrap_or(now_ms);
                 if now_ms - good_since_ms >= QUIET_MS {
                     return self.calm(now_ms - good_since_ms);
                 }
-                self.state = State::Stalled { since_ms, good_since_ms: Some(good_since_ms) };
+                self.phase = Phase::Stalled { since_ms, good_since_ms: Some(good_since_ms) };
                 Turn::Same
             }
         }
     }
 
     fn calm(&mut self, good_for_ms: f64) -> Turn {
-        self.state = State::Calm;
+        self.phase = Phase::Calm;
         Turn::Over { good_for_ms }
     }
 
@@ -190,10 +190,10 @@ impl Detector {
     }
 
     /// The first look that passes its limit in this turn and is no old acquaintance.
-    fn passed(&mut self, now_ms: f64, seen: Seen<'_>) -> Option<Passed> {
+    fn passed(&mut self, now_ms: f64, seen: Readings<'_>) -> Option<Exceeded> {
         let mut passed = None;
         for (place, (followed, look)) in self.probes.iter_mut().zip(seen.probes).enumerate() {
-            let new = |took_ms| Passed {
+            let new = |took_ms| Exceeded {
                 kind: TriggerKind::Probe,
                 probe: place,
                 limit_ms: look.limit_ms,
@@ -211,13 +211,13 @@ impl Detector {
     }
 
     /// The kernel's trigger speaks once a window while there is pressure.
-    fn pressed(&mut self, now_ms: f64, spoke: bool) -> Option<Passed> {
+    fn pressed(&mut self, now_ms: f64, spoke: bool) -> Option<Exceeded> {
         if spoke {
             self.pressure_at_ms = Some(now_ms);
         }
         let limit_ms = crate::PRESSURE_STALL.as_secs_f64() * 1000.0;
         let recent = self.pressure_at_ms.is_some_and(|at| now_ms - at < PRESSURE_MS);
-        recent.then(|| Passed::of(TriggerKind::Pressure, limit_ms, limit_ms))
+        recent.then(|| Exceeded::new(TriggerKind::Pressure, limit_ms, limit_ms))
     }
 }
 
@@ -229,7 +229,7 @@ impl Limits {
 
     /// How long until the canary passes a limit, where a touch or a turn is under way; negative
     /// where it has passed one.
-    pub(crate) fn canary_passes_in(&self, look: CanaryLook) -> Option<f64> {
+    pub(crate) fn canary_passes_in(&self, look: CanaryReading) -> Option<f64> {
         let touch = (look.touching_ms >= FRESH_MS)
             .then_some(self.canary_ms - (look.touching_ms - look.late_ms));
         let heartbeat = self.heartbeat_ms().filter(|_| look.late_ms >= FRESH_MS);
@@ -242,21 +242,21 @@ impl Limits {
     }
 
     /// Whether the canary passes the limit of a heartbeat, and its own.
-    fn passed_by(&self, look: CanaryLook) -> (Option<Passed>, Option<Passed>) {
+    fn passed_by(&self, look: CanaryReading) -> (Option<Exceeded>, Option<Exceeded>) {
         let heartbeat = self
             .heartbeat_ms()
             .filter(|limit_ms| look.late_ms >= *limit_ms)
-            .map(|limit_ms| Passed::of(TriggerKind::Heartbeat, limit_ms, look.late_ms));
+            .map(|limit_ms| Exceeded::new(TriggerKind::Heartbeat, limit_ms, look.late_ms));
         // Where the thread that touches nothing is late too, it is processors that are short.
         let canary = (look.touching_ms - look.late_ms >= self.canary_ms)
-            .then(|| Passed::of(TriggerKind::Canary, self.canary_ms, look.touching_ms));
+            .then(|| Exceeded::new(TriggerKind::Canary, self.canary_ms, look.touching_ms));
         (heartbeat, canary)
     }
 }
 
 impl Followed {
     /// Follows a look that is bad or good at every turn; what it passed, unless that is old.
-    fn follow(&mut self, passed: Option<Passed>) -> Option<Passed> {
+    fn follow(&mut self, passed: Option<Exceeded>) -> Option<Exceeded> {
         self.bad = passed.is_some();
         self.chronic &= self.bad;
         passed.filter(|_| !self.chronic)
@@ -264,7 +264,7 @@ impl Followed {
 
     /// Follows a probe, which is bad from its limit to its answer, and from a failure to the next
     /// answer; how long it has taken where it passes its limit in this turn.
-    fn asked(&mut self, look: &ProbeLook) -> Option<f64> {
+    fn asked(&mut self, look: &ProbeReading) -> Option<f64> {
         let waiting = look.under_way_ms.filter(|ms| *ms >= look.limit_ms);
         if let Some((number, took_ms, failed)) = look.last.filter(|(n, ..)| *n != self.answered) {
             self.answered = number;
@@ -278,8 +278,8 @@ impl Followed {
     }
 }
 
-impl Passed {
-    fn of(kind: TriggerKind, limit_ms: f64, took_ms: f64) -> Self {
+impl Exceeded {
+    fn new(kind: TriggerKind, limit_ms: f64, took_ms: f64) -> Self {
         Self { kind, probe: 0, limit_ms, took_ms }
     }
 

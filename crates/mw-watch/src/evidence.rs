@@ -3,7 +3,7 @@
 
 use crate::Event;
 use crate::assemble::{self, Gathered};
-use crate::looks::Looks;
+use crate::monitors::Monitors;
 use crate::ring::Ring;
 use crate::trigger::{Begun, Stalls};
 use mw_model::{BlockedTask, Host, Incident, Missing, Snapshot, TriggerKind};
@@ -43,7 +43,7 @@ const UNANSWERED: &str = "the kernel does not answer: a file system or a device 
 
 /// What the evidence thread works with.
 pub(crate) struct Evidence {
-    pub(crate) looks: Arc<Looks>,
+    pub(crate) monitors: Arc<Monitors>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) stalls: Arc<Stalls>,
@@ -81,7 +81,7 @@ impl Evidence {
         self.drop_chronic(&mut gathered.blocked);
         let failure = match begun.trigger.kind {
             TriggerKind::Probe => {
-                self.looks.probers.get(begun.probe).and_then(|prober| prober.last_failure())
+                self.monitors.probers.get(begun.probe).and_then(|prober| prober.last_failure())
             }
             _ => None,
         };
@@ -96,7 +96,7 @@ impl Evidence {
 
     /// Looks at tasks while the stall lasts; what was seen, and when it ended.
     fn during(&mut self) -> (Gathered, u64) {
-        if let Some(canary) = &self.looks.canary {
+        if let Some(canary) = &self.monitors.canary {
             canary.set_interval(CANARY_INTERVAL);
         }
         let mut before = Tasks::look(&mut self.files, LOOK_LIMIT);
@@ -110,12 +110,12 @@ impl Evidence {
                 break ended;
             }
         };
-        if let Some(canary) = &self.looks.canary {
+        if let Some(canary) = &self.monitors.canary {
             canary.set_interval(self.canary_interval);
         }
         let mut after = Tasks::look(&mut self.files, LOOK_LIMIT);
         (0..MORE_LOOKS).for_each(|_| after.go_on(&mut self.files, LOOK_LIMIT));
-        let profiler = self.looks.profiler.as_ref();
+        let profiler = self.monitors.profiler.as_ref();
         let gathered = Gathered {
             evidence: profiler.map(mw_profile::Profiler::end).unwrap_or_default(),
             flood: profiler.map(mw_profile::Profiler::flood).unwrap_or_default(),

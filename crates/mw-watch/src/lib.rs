@@ -17,14 +17,14 @@
 //! a ring and a bounded queue. Nothing here writes to the kernel's settings.
 
 mod assemble;
-mod bell;
 mod clock;
 mod detector;
 mod evidence;
-mod looks;
+mod monitors;
 mod ring;
 mod sampling;
 mod trigger;
+mod wakeup;
 mod watch;
 
 pub use detector::{HEARTBEAT_PERCENT, MAX_STALL_MS, QUIET_MS};

@@ -1,8 +1,8 @@
-//! The sampling thread: ten looks a second into the ring, one a second to the writer. It runs before
-//! ordinary threads, touches no disk, forks nothing, and allocates nothing after its first second.
+//! The sampling thread: ten samples a second into the ring, one a second to the writer. It runs under
+//! SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
 
 use crate::clock;
-use crate::looks::Looks;
+use crate::monitors::Monitors;
 use crate::ring::Ring;
 use mw_collect::{DiskSampler, OwnMemory, Sampler, Source};
 use mw_model::{CanaryTick, Layout, ProbeTick, Tick};
@@ -11,33 +11,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Between two looks.
+/// Between two samples.
 pub const FAST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Looks to a row of the recording.
-const LOOKS_A_ROW: u32 = 10;
+/// Monitors to a row of the recording.
+const SAMPLES_PER_ROW: u32 = 10;
 
-/// The trigger thread is called for what may pass its limit within so long: until the next look,
+/// The trigger thread is woken for what may exceed its limit within so long: until the next sample,
 /// should that be late.
-const CALL_WITHIN: Duration = Duration::from_millis(150);
+const WAKE_WITHIN: Duration = Duration::from_millis(150);
 
 /// What the sampling thread works with.
 pub(crate) struct Sampling {
     sampler: Sampler,
     disks: DiskSampler,
     own: OwnMemory,
-    looks: Arc<Looks>,
+    monitors: Arc<Monitors>,
     ring: Arc<Ring>,
     writer: Arc<Writer>,
     fast: Layout,
     whole: Layout,
     tick: Tick,
-    /// What probes and canary came to since the last row of the recording.
+    /// Probes and canary since the last row of the recording.
     second: Second,
     row: Vec<u64>,
 }
 
-/// Sums and maxima over the looks of a second.
+/// Sums and maxima over a second.
 #[derive(Default)]
 struct Second {
     probes: Vec<ProbeTick>,
@@ -45,30 +45,29 @@ struct Second {
     gap_us: u64,
 }
 
-/// What others may know of the sampling thread.
+/// How current the samples are, for other threads.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
-    /// [`clock::monotonic_ms`] of the last look.
+pub(crate) struct SampleAge {
+    /// [`clock::monotonic_ms`] of the last sample.
     last_ms: AtomicU64,
 }
 
-impl Pulse {
-    /// How long ago the last look was, in milliseconds.
-    pub(crate) fn age_ms(&self) -> u64 {
+impl SampleAge {
+    pub(crate) fn ms(&self) -> u64 {
         (clock::monotonic_ms() as u64).saturating_sub(self.last_ms.load(Ordering::Relaxed))
     }
 }
 
 impl Sampling {
-    /// Opens everything and takes a first look, which says which columns there are.
-    pub(crate) fn open(source: &Source, looks: Arc<Looks>, writer: Arc<Writer>) -> Self {
+    /// Opens everything and takes a first sample, which says which columns there are.
+    pub(crate) fn open(source: &Source, monitors: Arc<Monitors>, writer: Arc<Writer>) -> Self {
         let mut sampler = Sampler::open(source, &mw_collect::nodes(source));
         let mut disks = DiskSampler::open(source);
         let mut tick = Tick::default();
         sampler.sample(&mut tick.sample);
         disks.sample(&mut tick.disks);
-        tick.probes = looks.probe_ticks();
-        tick.canary = looks.canary.as_ref().map(|_| CanaryTick::default());
+        tick.probes = monitors.probe_ticks();
+        tick.canary = monitors.canary.as_ref().map(|_| CanaryTick::default());
         let (fast, whole) = (Layout::fast(&tick), Layout::of(&tick));
         writer.layout(whole.names());
         Self {
@@ -78,7 +77,7 @@ impl Sampling {
             second: Second { probes: tick.probes.clone(), ..Second::default() },
             sampler,
             disks,
-            looks,
+            monitors,
             writer,
             fast,
             whole,
@@ -90,13 +89,13 @@ impl Sampling {
         Arc::clone(&self.ring)
     }
 
-    /// Looks until it is told to stop.
-    pub(crate) fn run(mut self, pulse: &Pulse, stop: &AtomicBool) {
-        // Without the privilege it is as punctual as others are; the gaps that it records tell.
+    /// Monitors until it is told to stop.
+    pub(crate) fn run(mut self, age: &SampleAge, stop: &AtomicBool) {
+        // Without the privilege it is as punctual as others are, and records the gaps.
         let _ = mw_sys::set_sched_fifo();
         let mut before = clock::monotonic();
         for turn in 1_u32.. {
-            // After a standstill looks are not made up for.
+            // Missed samples are not made up for.
             clock::sleep_until(clock::next_multiple(FAST_INTERVAL));
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -104,13 +103,13 @@ impl Sampling {
             let now = clock::monotonic();
             self.second.gap_us = self.second.gap_us.max(us(now - before));
             before = now;
-            pulse.last_ms.store(clock::monotonic_ms() as u64, Ordering::Relaxed);
-            self.looks.call_trigger(CALL_WITHIN);
-            self.look(turn.is_multiple_of(LOOKS_A_ROW));
+            age.last_ms.store(clock::monotonic_ms() as u64, Ordering::Relaxed);
+            self.monitors.wake_trigger(WAKE_WITHIN);
+            self.sample(turn.is_multiple_of(SAMPLES_PER_ROW));
         }
     }
 
-    fn look(&mut self, whole: bool) {
+    fn sample(&mut self, whole: bool) {
         self.tick.unix_ms = clock::unix_ms();
         if whole {
             self.sampler.sample(&mut self.tick.sample);
@@ -118,7 +117,7 @@ impl Sampling {
             self.sampler.sample_fast(&mut self.tick.sample);
         }
         self.disks.sample(&mut self.tick.disks);
-        self.looks.take(&mut self.tick.probes, &mut self.tick.canary);
+        self.monitors.take(&mut self.tick.probes, &mut self.tick.canary);
         self.second.add(&self.tick);
         self.fast.write(&self.tick, &mut self.row);
         self.ring.push(self.tick.unix_ms, &self.row);
@@ -134,7 +133,7 @@ impl Sampling {
         recorder.resident_bytes = self.own.resident_bytes().unwrap_or(recorder.resident_bytes);
         recorder.gap_us = self.second.gap_us;
         recorder.dropped_ticks = self.writer.dropped();
-        recorder.lost_records = self.looks.lost_records();
+        recorder.lost_records = self.monitors.lost_records();
         std::mem::swap(&mut self.tick.probes, &mut self.second.probes);
         std::mem::swap(&mut self.tick.canary, &mut self.second.canary);
         self.whole.write(&self.tick, &mut self.row);

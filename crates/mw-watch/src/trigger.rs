@@ -1,14 +1,14 @@
-//! The trigger thread: sleeps until an alarm of a probe or of the kernel rings, or the sampling
-//! thread calls because the canary is slow, then looks, and again at the moment when what is under
+//! The trigger thread: sleeps until a probe is overdue, the kernel's pressure trigger fires, or the sampling
+//! thread wakes it because the canary is slow; then reads all monitors, and again when what is under
 //! way would pass its limit. When a limit has passed, it switches the profile to its full rate at
 //! once and wakes the thread that gathers the evidence.
 
 use crate::clock;
-use crate::detector::{Detector, Limits, Passed, Seen, Turn};
-use crate::looks::Looks;
+use crate::detector::{Detector, Exceeded, Limits, Readings, Turn};
+use crate::monitors::Monitors;
 use crate::sampling::FAST_INTERVAL;
-use mw_collect::probe::pressure::PressureTrigger;
 use mw_model::Trigger;
+use mw_probe::pressure::PressureTrigger;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -26,14 +26,14 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(2);
 /// The stall under way, for the thread that gathers the evidence.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
-    state: Mutex<State>,
+    state: Mutex<StallStatus>,
     changed: Condvar,
-    /// Whether all looks are good at the moment: then there is nothing to be seen.
+    /// Whether all monitors are within their limits: then there is nothing to be seen.
     good: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StallStatus {
     begun: Option<Begun>,
     ended_unix_ms: Option<u64>,
     stopped: bool,
@@ -80,11 +80,11 @@ impl Stalls {
     /// Lets time pass, unless the recorder stops or the next stall begins.
     pub(crate) fn rest(&self, time: Duration) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |state: &mut State| !state.stopped && state.begun.is_none();
+        let idle = |state: &mut StallStatus| !state.stopped && state.begun.is_none();
         drop(self.changed.wait_timeout_while(state, time, idle));
     }
 
-    /// Whether all looks are good at the moment.
+    /// Whether all monitors are within their limits.
     pub(crate) fn is_good(&self) -> bool {
         self.good.load(Ordering::Relaxed)
     }
@@ -94,35 +94,36 @@ impl Stalls {
         self.changed.notify_all();
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut StallStatus)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 }
 
-/// Looks until it is told to stop.
+/// Monitors until it is told to stop.
 pub(crate) fn run(
-    looks: &Looks,
+    monitors: &Monitors,
     pressure: Option<&PressureTrigger>,
     stalls: &Stalls,
     stop: &AtomicBool,
 ) {
     // Without the privilege it is as punctual as others are.
     let _ = mw_sys::set_sched_fifo();
-    let mut detector = Detector::new(looks.limits, looks.probers.len());
-    let mut alarms = Alarms::of(looks, pressure);
-    let mut probes = Vec::with_capacity(looks.probers.len());
+    let mut detector = Detector::new(monitors.limits, monitors.probers.len());
+    let mut wakeups = Wakeups::new(monitors, pressure);
+    let mut probes = Vec::with_capacity(monitors.probers.len());
     let mut rest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
-        let pressed = alarms.wait(looks, rest);
-        looks.probe_looks(&mut probes);
-        let seen = Seen { probes: &probes, canary: looks.canary_look(), pressure: pressed };
+        let pressed = wakeups.wait(monitors, rest);
+        monitors.probe_readings(&mut probes);
+        let seen =
+            Readings { probes: &probes, canary: monitors.canary_reading(), pressure: pressed };
         let turn = detector.turn(clock::monotonic_ms(), seen);
-        rest = if detector.is_stalled() { CLOSE_INTERVAL } else { calm(&looks.limits, &seen) };
+        rest = if detector.is_stalled() { CLOSE_INTERVAL } else { calm(&monitors.limits, &seen) };
         stalls.good.store(detector.is_good(), Ordering::Relaxed);
         match turn {
             Turn::Same => {}
-            Turn::Begun(passed) => begin(looks, &passed, stalls),
+            Turn::Begun(passed) => begin(monitors, &passed, stalls),
             Turn::Over { good_for_ms } => {
                 let ended_unix_ms = clock::unix_ms().saturating_sub(good_for_ms as u64);
                 stalls.change(|state| state.ended_unix_ms = Some(ended_unix_ms));
@@ -131,9 +132,9 @@ pub(crate) fn run(
     }
 }
 
-/// How long nothing passes its limit of which this thread would not be told: probes have alarms, and
-/// the sampling thread looks at the canary, too seldom for the shortest limits alone.
-fn calm(limits: &Limits, seen: &Seen<'_>) -> Duration {
+/// How long nothing can exceed its limit without waking this thread: probes have timers, and the sampling
+/// thread watches the canary, but too seldom for the shortest limits.
+fn calm(limits: &Limits, seen: &Readings<'_>) -> Duration {
     let least = Duration::from_secs_f64(limits.least_ms().max(0.0) / 1000.0);
     let untold = if seen.canary.is_some() && least < FAST_INTERVAL { least } else { CALM_INTERVAL };
     let passes_in = seen.passes_in(limits) / 1000.0;
@@ -142,12 +143,12 @@ fn calm(limits: &Limits, seen: &Seen<'_>) -> Duration {
 }
 
 /// A stall begins: the profile goes to its full rate before anybody else is woken.
-fn begin(looks: &Looks, passed: &Passed, stalls: &Stalls) {
-    if let Some(profiler) = &looks.profiler {
+fn begin(monitors: &Monitors, passed: &Exceeded, stalls: &Stalls) {
+    if let Some(profiler) = &monitors.profiler {
         profiler.begin();
     }
     let seen_unix_ms = clock::unix_ms();
-    let name = looks.probers.get(passed.probe).map_or("", |prober| prober.spec().name.as_str());
+    let name = monitors.probers.get(passed.probe).map_or("", |prober| prober.spec().name.as_str());
     let begun = Begun {
         trigger: passed.trigger(name),
         probe: passed.probe,
@@ -158,28 +159,28 @@ fn begin(looks: &Looks, passed: &Passed, stalls: &Stalls) {
 }
 
 /// The descriptors that wake the trigger thread.
-struct Alarms<'a> {
+struct Wakeups<'a> {
     fds: Vec<PollFd<'a>>,
     /// Whether the last of them is the kernel's pressure trigger.
     pressure: bool,
 }
 
-impl<'a> Alarms<'a> {
-    fn of(looks: &'a Looks, pressure: Option<&'a PressureTrigger>) -> Self {
+impl<'a> Wakeups<'a> {
+    fn new(monitors: &'a Monitors, pressure: Option<&'a PressureTrigger>) -> Self {
         let mut fds: Vec<PollFd<'a>> =
-            looks.alarms().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            monitors.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         fds.extend(pressure.map(|pressure| PollFd::new(pressure, PollFlags::PRI)));
         Self { fds, pressure: pressure.is_some() }
     }
 
     /// Waits for the next turn, at most so long; whether the kernel's pressure trigger has spoken.
-    /// What rang is heard before the turn looks: an alarm that rings meanwhile is the next turn's.
-    fn wait(&mut self, looks: &Looks, at_most: Duration) -> bool {
+    /// Descriptors are cleared before the monitors are read: one that fires meanwhile is the next turn's.
+    fn wait(&mut self, monitors: &Monitors, at_most: Duration) -> bool {
         let timeout = Timespec::try_from(at_most).ok();
         if poll(&mut self.fds, timeout.as_ref()).unwrap_or(0) == 0 {
             return false;
         }
-        looks.heard();
+        monitors.clear();
         let said = self.fds.last().filter(|_| self.pressure).map(PollFd::revents);
         let said = said.unwrap_or(PollFlags::empty());
         if said.contains(PollFlags::ERR) {
@@ -195,52 +196,51 @@ impl<'a> Alarms<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bell::Bell;
-    use crate::detector::{CanaryLook, ProbeLook};
+    use crate::detector::{CanaryReading, ProbeReading};
+    use crate::wakeup::Wakeup;
     use std::time::Instant;
 
     const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
     const LONG: Duration = Duration::from_secs(10);
 
-    /// The thread looks at what rang, and something rings while it looks.
     #[test]
-    fn an_alarm_that_rings_during_a_turn_is_heard_in_the_next() {
-        let (probers, bell) = (Vec::new(), Bell::new().unwrap());
-        let looks = Looks { probers, canary: None, profiler: None, limits: LIMITS, bell };
-        let mut alarms = Alarms::of(&looks, None);
+    fn a_wakeup_during_a_turn_starts_the_next() {
+        let (probers, wakeup) = (Vec::new(), Wakeup::new().unwrap());
+        let monitors = Monitors { probers, canary: None, profiler: None, limits: LIMITS, wakeup };
+        let mut wakeups = Wakeups::new(&monitors, None);
         let mut wait = |at_most| {
             let begun = Instant::now();
-            assert!(!alarms.wait(&looks, at_most));
+            assert!(!wakeups.wait(&monitors, at_most));
             begun.elapsed()
         };
-        looks.bell.ring();
+        monitors.wakeup.wake();
         assert!(wait(LONG) < LONG);
-        looks.bell.ring();
-        assert!(wait(LONG) < LONG, "it was heard before it was looked at");
+        monitors.wakeup.wake();
+        assert!(wait(LONG) < LONG, "it was cleared before it was read");
         let short = Duration::from_millis(20);
-        assert!(wait(short) >= short, "it was heard twice");
+        assert!(wait(short) >= short, "it woke twice");
     }
 
     #[track_caller]
-    fn check(limits: Limits, canary: CanaryLook, probe_ms: Option<f64>, rests_ms: u64) {
-        let probe = ProbeLook { limit_ms: 500.0, under_way_ms: probe_ms, last: None };
-        let seen = Seen { probes: &[probe], canary: Some(canary), pressure: false };
+    fn check(limits: Limits, canary: CanaryReading, probe_ms: Option<f64>, rests_ms: u64) {
+        let probe = ProbeReading { limit_ms: 500.0, under_way_ms: probe_ms, last: None };
+        let seen = Readings { probes: &[probe], canary: Some(canary), pressure: false };
         assert_eq!(calm(&limits, &seen), Duration::from_millis(rests_ms));
     }
 
     #[test]
     fn it_rests_until_the_next_limit_would_be_passed() {
-        let touching = |touching_ms| CanaryLook { touching_ms, late_ms: 0.0 };
+        let touching = |touching_ms| CanaryReading { touching_ms, late_ms: 0.0 };
         check(LIMITS, touching(0.0), None, 1000);
-        // Its alarm may have been set while an earlier ring was not heard yet, and was not then.
+        // Its timer is not set while an earlier expiry is not cleared yet.
         check(LIMITS, touching(0.0), Some(100.0), 400);
         check(LIMITS, touching(0.0), Some(600.0), 1000);
         check(LIMITS, touching(40.0), Some(100.0), 60);
         check(LIMITS, touching(0.5), None, 1000);
-        check(LIMITS, CanaryLook { touching_ms: 300.0, late_ms: 201.0 }, None, 2);
+        check(LIMITS, CanaryReading { touching_ms: 300.0, late_ms: 201.0 }, None, 2);
         // A quarter of 200 ms is passed between two calls of the sampling thread.
         let heartbeat = Limits { token_ms: Some(200.0), ..LIMITS };
         check(heartbeat, touching(0.0), None, 50);
-        check(heartbeat, CanaryLook { touching_ms: 0.0, late_ms: 20.0 }, None, 30);
+        check(heartbeat, CanaryReading { touching_ms: 0.0, late_ms: 20.0 }, None, 30);
     }
 }

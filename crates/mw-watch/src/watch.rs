@@ -1,17 +1,17 @@
 //! Starts the recorder's threads and ends them.
 
 use crate::assemble::OWN_TASK;
-use crate::bell::Bell;
 use crate::detector::Limits;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
-use crate::looks::Looks;
-use crate::sampling::{Pulse, Sampling};
+use crate::monitors::Monitors;
+use crate::sampling::{SampleAge, Sampling};
 use crate::trigger::{self, Stalls};
-use mw_collect::probe::canary::Canary;
-use mw_collect::probe::pressure::PressureTrigger;
-use mw_collect::probe::service::{Prober, Spec};
+use crate::wakeup::Wakeup;
 use mw_collect::{Source, SourceError, capture};
 use mw_model::{Host, Incident, Missing, Trigger};
+use mw_probe::canary::Canary;
+use mw_probe::pressure::PressureTrigger;
+use mw_probe::{Prober, Spec};
 use mw_profile::{Profiler, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
 use mw_sys::{HelperThread, join_within};
@@ -40,7 +40,7 @@ pub struct Options {
     pub profile: bool,
 }
 
-/// How the paired probe looks.
+/// Limits and interval of the canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CanaryOptions {
     /// Between two turns.
@@ -110,9 +110,9 @@ const WRITER_GRACE: Duration = Duration::from_secs(5);
 pub struct Watch {
     stop: Arc<AtomicBool>,
     stalls: Arc<Stalls>,
-    looks: Arc<Looks>,
+    monitors: Arc<Monitors>,
     writer: Arc<Writer>,
-    pulse: Arc<Pulse>,
+    sample_age: Arc<SampleAge>,
     events: Receiver<Event>,
     teller: Sender<Event>,
     capturing: Option<JoinHandle<()>>,
@@ -132,7 +132,7 @@ impl Watch {
         let writer = Arc::new(Writer::start(&options.recording, &host, options.retention.clone())?);
         let mut unseen = Vec::new();
         unseen.extend(lock_memory().err());
-        let looks = Arc::new(looks(&options, &mut unseen)?);
+        let monitors = Arc::new(monitors(&options, &mut unseen)?);
         let pressure = match PressureTrigger::open() {
             Ok(pressure) => Some(pressure),
             Err(missing) => {
@@ -144,8 +144,8 @@ impl Watch {
         let mut watch = Self {
             stop: Arc::default(),
             stalls: Arc::default(),
-            looks: Arc::clone(&looks),
-            pulse: Arc::default(),
+            monitors: Arc::clone(&monitors),
+            sample_age: Arc::default(),
             writer: Arc::clone(&writer),
             threads: Vec::new(),
             teller: sender.clone(),
@@ -153,7 +153,7 @@ impl Watch {
             unseen,
             events,
         };
-        watch.begin(&options, source, host, &looks, pressure, sender)?;
+        watch.begin(&options, source, host, &monitors, pressure, sender)?;
         // After the threads have begun: incidents do not repeat it.
         watch.unseen.extend(mw_profile::delays_off());
         Ok(watch)
@@ -164,21 +164,21 @@ impl Watch {
         options: &Options,
         source: Source,
         host: Host,
-        looks: &Arc<Looks>,
+        monitors: &Arc<Monitors>,
         pressure: Option<PressureTrigger>,
         events: Sender<Event>,
     ) -> Result<(), WatchError> {
         let writer = Arc::clone(&self.writer);
-        let sampling = Sampling::open(&source, Arc::clone(looks), writer);
+        let sampling = Sampling::open(&source, Arc::clone(monitors), writer);
         let ring = sampling.ring();
-        let (pulse, stop) = (Arc::clone(&self.pulse), Arc::clone(&self.stop));
-        self.thread("mw-sample", move || sampling.run(&pulse, &stop))?;
+        let (age, stop) = (Arc::clone(&self.sample_age), Arc::clone(&self.stop));
+        self.thread("mw-sample", move || sampling.run(&age, &stop))?;
         let snapshot =
             HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| mw_collect::snapshot(&source));
         let evidence = Evidence {
             snapshot: snapshot.map_err(WatchError::Thread)?,
             files: TaskFiles::start().map_err(WatchError::Thread)?,
-            looks: Arc::clone(looks),
+            monitors: Arc::clone(monitors),
             writer: Arc::clone(&self.writer),
             stalls: Arc::clone(&self.stalls),
             unseen: self.unseen.clone(),
@@ -188,9 +188,11 @@ impl Watch {
             events,
         };
         self.thread(OWN_TASK, move || evidence.run())?;
-        let (looks, stalls) = (Arc::clone(looks), Arc::clone(&self.stalls));
+        let (monitors, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
         let stop = Arc::clone(&self.stop);
-        self.thread("mw-trigger", move || trigger::run(&looks, pressure.as_ref(), &stalls, &stop))
+        self.thread("mw-trigger", move || {
+            trigger::run(&monitors, pressure.as_ref(), &stalls, &stop)
+        })
     }
 
     fn thread(
@@ -220,7 +222,7 @@ impl Watch {
 
     /// How long ago the counters were last looked at.
     pub fn last_look_ms(&self) -> u64 {
-        self.pulse.age_ms()
+        self.sample_age.ms()
     }
 
     /// What keeps the recording from being written, where something does.
@@ -261,7 +263,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.stalls.stop();
-        self.looks.bell.ring();
+        self.monitors.wakeup.wake();
         let end = Instant::now() + GRACE;
         for thread in self.threads.drain(..) {
             join_within(thread, end.saturating_duration_since(Instant::now()));
@@ -274,7 +276,7 @@ impl Drop for Watch {
 }
 
 /// Starts probes, canary and profiler.
-fn looks(options: &Options, unseen: &mut Vec<Missing>) -> Result<Looks, WatchError> {
+fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, WatchError> {
     let probers: io::Result<Vec<Prober>> =
         options.probes.iter().cloned().map(Prober::start).collect();
     let canary = options.canary.map(|canary| Canary::start(canary.interval, CANARY_BYTES));
@@ -283,7 +285,7 @@ fn looks(options: &Options, unseen: &mut Vec<Missing>) -> Result<Looks, WatchErr
         unseen.extend(missing);
         profiler
     });
-    Ok(Looks {
+    Ok(Monitors {
         probers: probers.map_err(WatchError::Thread)?,
         canary: canary.transpose().map_err(WatchError::Thread)?,
         profiler,
@@ -291,7 +293,7 @@ fn looks(options: &Options, unseen: &mut Vec<Missing>) -> Result<Looks, WatchErr
             canary_ms: options.canary.unwrap_or_default().limit.as_secs_f64() * 1000.0,
             token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
         },
-        bell: Bell::new().map_err(WatchError::Thread)?,
+        wakeup: Wakeup::new().map_err(WatchError::Thread)?,
     })
 }
 

@@ -6,8 +6,8 @@
 mod server;
 
 use mw_collect::Source;
-use mw_collect::probe::service::Spec;
 use mw_model::Incident;
+use mw_probe::Spec;
 use mw_profile::{Blocked, LOOK, TaskFiles, Tasks};
 use mw_record::{Recording, Retention};
 use mw_watch::{AFTER, CanaryOptions, Event, Options, Watch};

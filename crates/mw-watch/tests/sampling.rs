@@ -7,7 +7,7 @@
 #[path = "common/server.rs"]
 mod server;
 
-use mw_collect::probe::service::Spec;
+use mw_probe::Spec;
 use mw_record::Retention;
 use mw_test::is_root;
 use mw_watch::{CanaryOptions, Event, Options, Watch};

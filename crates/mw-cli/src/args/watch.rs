@@ -2,7 +2,7 @@
 
 use super::{FormatArgs, TextOrJson, duration};
 use clap::{Args as ClapArgs, ValueEnum};
-use mw_collect::probe::service::Target;
+use mw_probe::Target;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use crate::args::{CheckArgs, Format};
 use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
-use mw_collect::probe::calibrate::calibrate;
+use mw_collect::calibrate::calibrate;
 use mw_collect::{Source, capture};
 use mw_model::{Answer, Calibration, OriginKind, Preflight, Report, Request, Window};
 use mw_render::{json, nagios, text};

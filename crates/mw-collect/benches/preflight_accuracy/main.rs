@@ -53,7 +53,7 @@ fn run(quick: bool, no_cold: bool) -> Result<bool, Failure> {
 fn ask(request: &Request) -> Result<(Preflight, Option<Calibration>), Failure> {
     let source = Source::live()?;
     let window = mw_collect::window(&source);
-    let calibration = mw_collect::probe::calibrate::calibrate(request, &window.now).ok();
+    let calibration = mw_collect::calibrate::calibrate(request, &window.now).ok();
     let answer = mw_rules::preflight::answer(&window, request, calibration.as_ref())?;
     Ok((answer, calibration))
 }

@@ -4,22 +4,26 @@ use super::*;
 
 const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
 
-fn under_way(ms: f64) -> ProbeLook {
-    ProbeLook { limit_ms: 500.0, under_way_ms: Some(ms), last: None }
+fn under_way(ms: f64) -> ProbeReading {
+    ProbeReading { limit_ms: 500.0, under_way_ms: Some(ms), last: None }
 }
 
-fn answered(number: u64, took_ms: f64, failed: bool) -> ProbeLook {
-    ProbeLook { limit_ms: 500.0, under_way_ms: None, last: Some((number, took_ms, failed)) }
+fn answered(number: u64, took_ms: f64, failed: bool) -> ProbeReading {
+    ProbeReading { limit_ms: 500.0, under_way_ms: None, last: Some((number, took_ms, failed)) }
 }
 
 /// What each turn comes to, where it is something.
 #[track_caller]
-fn check(limits: Limits, turns: &[(f64, ProbeLook, CanaryLook, bool)], expected: &[(f64, &str)]) {
+fn check(
+    limits: Limits,
+    turns: &[(f64, ProbeReading, CanaryReading, bool)],
+    expected: &[(f64, &str)],
+) {
     let mut detector = Detector::new(limits, 1);
     let mut came: Vec<(f64, String)> = Vec::new();
     for (now_ms, probe, canary, pressure) in turns {
         let probes = [*probe];
-        let seen = Seen { probes: &probes, canary: Some(*canary), pressure: *pressure };
+        let seen = Readings { probes: &probes, canary: Some(*canary), pressure: *pressure };
         match detector.turn(*now_ms, seen) {
             Turn::Same => {}
             Turn::Begun(passed) => came.push((*now_ms, passed.trigger("db").name)),
@@ -31,8 +35,8 @@ fn check(limits: Limits, turns: &[(f64, ProbeLook, CanaryLook, bool)], expected:
     assert_eq!(came, expected);
 }
 
-fn probe_turns(turns: &[(f64, ProbeLook)]) -> Vec<(f64, ProbeLook, CanaryLook, bool)> {
-    turns.iter().map(|(t, probe)| (*t, *probe, CanaryLook::default(), false)).collect()
+fn probe_turns(turns: &[(f64, ProbeReading)]) -> Vec<(f64, ProbeReading, CanaryReading, bool)> {
+    turns.iter().map(|(t, probe)| (*t, *probe, CanaryReading::default(), false)).collect()
 }
 
 #[test]
@@ -79,8 +83,8 @@ fn a_service_that_stays_down_is_one_incident() {
 #[test]
 fn memory_is_told_from_processors_by_the_pair() {
     let fine = answered(1, 1.0, false);
-    let both = CanaryLook { touching_ms: 300.0, late_ms: 290.0 };
-    let memory = CanaryLook { touching_ms: 120.0, late_ms: 3.0 };
+    let both = CanaryReading { touching_ms: 300.0, late_ms: 290.0 };
+    let memory = CanaryReading { touching_ms: 120.0, late_ms: 3.0 };
     check(LIMITS, &[(0.0, fine, both, false)], &[]);
     check(LIMITS, &[(0.0, fine, memory, false)], &[(0.0, "canary")]);
 }
@@ -88,7 +92,7 @@ fn memory_is_told_from_processors_by_the_pair() {
 #[test]
 fn a_heartbeat_is_warned_of_at_a_quarter_of_its_token() {
     let limits = Limits { token_ms: Some(1000.0), ..LIMITS };
-    let late = |late_ms| CanaryLook { touching_ms: 0.0, late_ms };
+    let late = |late_ms| CanaryReading { touching_ms: 0.0, late_ms };
     let fine = answered(1, 1.0, false);
     check(
         limits,
@@ -100,7 +104,7 @@ fn a_heartbeat_is_warned_of_at_a_quarter_of_its_token() {
 #[test]
 fn pressure_that_lasts_begins_one_stall() {
     let fine = answered(1, 1.0, false);
-    let none = CanaryLook::default();
+    let none = CanaryReading::default();
     let turn = |tenth: u32| {
         (f64::from(tenth) * 100.0, fine, none, tenth < 900 && tenth.is_multiple_of(10))
     };

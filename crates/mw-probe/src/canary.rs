@@ -1,0 +1,241 @@
+//! The paired probe: one thread touches fresh memory at a steady beat, one beats and touches none.
+//! Where only the first is slow, it waited for memory; where both are, for a processor.
+//!
+//! Waking up is most of what a turn costs, so while all is well the first thread takes both
+//! measures, one after the other: how late it was woken, having touched nothing, and how long the
+//! touch took. The second then beats five times more slowly; once it finds a touch that has taken
+//! longer than a beat, it takes over the full beat until that is over.
+//!
+//! What is touched is what a program meets. Base pages meet the watermarks on every touch, and with
+//! them direct reclaim. Compaction is only for larger pages, so once a second one byte is stored
+//! into an aligned stretch of a huge page's size of which nothing was said to the kernel. Where
+//! huge pages are for everybody (`enabled` is `always`) this takes what every program's heap takes,
+//! with the compaction that `defrag` orders; elsewhere it is one base page more. No huge page is
+//! ever asked for: a machine that spares its programs compaction is spared it here. And one that
+//! took long is followed by a rest of a hundred times as long, so that at most a hundredth of the
+//! time goes into making them.
+//!
+//! After the start neither thread allocates anything else, opens a file or takes a lock.
+
+use crate::clock::{NANOS_PER_MICRO, nanos};
+use crate::threads::{STACK_BYTES, Threads};
+use mw_model::CanaryTick;
+use mw_sys::Scratch;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// The shortest beat.
+pub const MIN_INTERVAL: Duration = Duration::from_micros(500);
+/// The longest beat: a new beat holds from the next turn on, and the end is seen at a turn.
+pub const MAX_INTERVAL: Duration = Duration::from_millis(500);
+/// The most that is touched a turn.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// What was touched is given back when it has come to this: giving back interrupts the processors
+/// on which the process has other threads.
+const RETAINED_BYTES: usize = 1 << 20;
+/// Beats of the first thread to one of the second, while touches take less than a beat.
+const IDLE_BEATS: u64 = 5;
+/// Huge pages larger than this are left alone: those of arm64 with pages of 64 KiB have 512 MiB.
+const MAX_HUGE_BYTES: usize = 4 << 20;
+/// From one touch of a huge page to the next, in nanoseconds.
+const HUGE_PAUSE_NS: u64 = 1_000_000_000;
+/// How many times as long as a touch of a huge page took no other is touched.
+const HUGE_REST: u64 = 100;
+
+/// The two threads; they end with it.
+#[derive(Debug)]
+pub struct Canary {
+    shared: Arc<Shared>,
+    _threads: Threads,
+}
+
+/// What the threads say; every time is of the monotonic clock, in nanoseconds.
+#[derive(Debug)]
+struct Shared {
+    interval_ns: AtomicU64,
+    stop: Arc<AtomicBool>,
+    /// When the touch under way began, 0 when there is none.
+    touch_began_ns: AtomicU64,
+    /// When the thread that touches is to wake up next; far from now while it touches.
+    touch_due_ns: AtomicU64,
+    /// When the other is.
+    idle_due_ns: AtomicU64,
+    touch_ns: AtomicU64,
+    idle_ns: AtomicU64,
+    late_ns: AtomicU64,
+}
+
+impl Canary {
+    /// Starts both threads, which beat every `interval`; one touches `bytes` of base pages a turn.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an interval outside [`MIN_INTERVAL`] and [`MAX_INTERVAL`] or for bytes
+    /// outside 1 and [`MAX_BYTES`]; the kernel gives no memory or no thread.
+    pub fn start(interval: Duration, bytes: usize) -> io::Result<Self> {
+        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) || !(1..=MAX_BYTES).contains(&bytes) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let bytes = bytes.next_multiple_of(rustix::param::page_size());
+        let base = Scratch::with_base_pages((RETAINED_BYTES / bytes).max(1) * bytes)?;
+        let huge = mw_sys::huge_page_bytes().ok().filter(|bytes| *bytes <= MAX_HUGE_BYTES);
+        let huge = huge.map(Scratch::with_default_pages).transpose()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            interval_ns: AtomicU64::new(nanos(interval)),
+            stop: Arc::clone(&stop),
+            touch_began_ns: AtomicU64::new(0),
+            touch_due_ns: AtomicU64::new(u64::MAX),
+            idle_due_ns: AtomicU64::new(u64::MAX),
+            touch_ns: AtomicU64::new(0),
+            idle_ns: AtomicU64::new(0),
+            late_ns: AtomicU64::new(0),
+        });
+        let mut threads = Threads::new(move || stop.store(true, SeqCst));
+        let (touching, idling) = (Arc::clone(&shared), Arc::clone(&shared));
+        threads.spawn("mw-canary", STACK_BYTES, move || {
+            Toucher::new(base, bytes, huge).run(&touching)
+        })?;
+        threads.spawn("mw-canary-idle", STACK_BYTES, move || idle(&idling))?;
+        Ok(Self { shared, _threads: threads })
+    }
+
+    /// Changes the beat, within [`MIN_INTERVAL`] and [`MAX_INTERVAL`], from the next turn on.
+    pub fn set_interval(&self, interval: Duration) {
+        let interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
+        self.shared.interval_ns.store(nanos(interval), SeqCst);
+    }
+
+    /// The worst since the last call, what is under way included.
+    pub fn take(&self) -> CanaryTick {
+        let touching = self.touching_for().map_or(0, nanos);
+        let late = self.late_for().map_or(0, nanos);
+        let shared = &self.shared;
+        CanaryTick {
+            touch_us: shared.touch_ns.swap(0, SeqCst).max(touching) / NANOS_PER_MICRO,
+            idle_us: shared.idle_ns.swap(0, SeqCst).max(late) / NANOS_PER_MICRO,
+            late_us: shared.late_ns.swap(0, SeqCst).max(late) / NANOS_PER_MICRO,
+        }
+    }
+
+    /// How long the touch under way has taken.
+    pub fn touching_for(&self) -> Option<Duration> {
+        let began = self.shared.touch_began_ns.load(SeqCst);
+        (began > 0).then(|| Duration::from_nanos(now_ns().saturating_sub(began)))
+    }
+
+    /// How overdue a turn is that touches nothing.
+    pub fn late_for(&self) -> Option<Duration> {
+        let (now, shared) = (now_ns(), &self.shared);
+        let due = shared.idle_due_ns.load(SeqCst).min(shared.touch_due_ns.load(SeqCst));
+        now.checked_sub(due).filter(|late| *late > 0).map(Duration::from_nanos)
+    }
+}
+
+impl Shared {
+    /// The next turn; turns that were missed are left out. Turns are on whole multiples of the beat,
+    /// as the recorder's other looks are on theirs: where several threads of one processor are due
+    /// at one moment, one interrupt serves them all.
+    fn next(&self, beats: u64) -> u64 {
+        let interval = self.interval_ns.load(SeqCst).max(1).saturating_mul(beats);
+        let interval = interval.min(nanos(MAX_INTERVAL));
+        (now_ns() / interval).saturating_add(1).saturating_mul(interval)
+    }
+
+    /// A turn that was due began, and nothing was touched since. What a processor that is not given
+    /// costs the pair is in both.
+    fn began(&self, due: u64) {
+        self.late_ns.fetch_max(now_ns().saturating_sub(due), SeqCst);
+        self.idle_ns.fetch_max(now_ns().saturating_sub(due), SeqCst);
+    }
+
+    fn touch_is_overdue(&self) -> bool {
+        let began = self.touch_began_ns.load(SeqCst);
+        began > 0 && now_ns().saturating_sub(began) > self.interval_ns.load(SeqCst)
+    }
+}
+
+struct Toucher {
+    base: Scratch,
+    /// What is touched a turn, and where the next one begins.
+    bytes: usize,
+    next: usize,
+    huge: Option<Scratch>,
+    huge_due_ns: u64,
+    huge_touched: bool,
+}
+
+impl Toucher {
+    fn new(base: Scratch, bytes: usize, huge: Option<Scratch>) -> Self {
+        Self { base, bytes, next: 0, huge, huge_due_ns: 0, huge_touched: false }
+    }
+
+    fn run(mut self, shared: &Shared) {
+        while !shared.stop.load(SeqCst) {
+            let due = shared.next(1);
+            shared.touch_due_ns.store(due, SeqCst);
+            sleep_until(due);
+            shared.began(due);
+            shared.touch_due_ns.store(u64::MAX, SeqCst);
+            let began = now_ns();
+            shared.touch_began_ns.store(began, SeqCst);
+            self.touch(began);
+            shared.touch_ns.fetch_max(now_ns().saturating_sub(began), SeqCst);
+            shared.touch_began_ns.store(0, SeqCst);
+            self.release();
+        }
+    }
+
+    /// Stores into memory that is mapped cannot fail: what the kernel does not give it does not
+    /// refuse, it makes wait.
+    fn touch(&mut self, began: u64) {
+        let end = self.next + self.bytes;
+        let _ = self.base.touch(self.next..end);
+        self.next = end;
+        let Some(huge) = self.huge.as_mut().filter(|_| began >= self.huge_due_ns) else { return };
+        let begun = now_ns();
+        // A huge page is zeroed faster when its last base page is touched (Region).
+        let bytes = huge.bytes();
+        let _ = huge.touch(bytes - rustix::param::page_size()..bytes);
+        let ended = now_ns();
+        let rest = HUGE_REST.saturating_mul(ended.saturating_sub(begun));
+        self.huge_due_ns = ended.saturating_add(rest.max(HUGE_PAUSE_NS));
+        self.huge_touched = true;
+    }
+
+    /// Memory that was not given back is touched again without being fresh, at worst.
+    fn release(&mut self) {
+        if self.next + self.bytes > self.base.bytes() {
+            let _ = self.base.discard();
+            self.next = 0;
+        }
+        if std::mem::take(&mut self.huge_touched) {
+            let _ = self.huge.as_mut().map(Scratch::discard);
+        }
+    }
+}
+
+fn idle(shared: &Shared) {
+    while !shared.stop.load(SeqCst) {
+        let due = shared.next(if shared.touch_is_overdue() { 1 } else { IDLE_BEATS });
+        shared.idle_due_ns.store(due, SeqCst);
+        sleep_until(due);
+        shared.began(due);
+    }
+}
+
+fn sleep_until(due_ns: u64) {
+    // u64 nanoseconds are 584 years: they fit.
+    let at = Timespec::try_from(Duration::from_nanos(due_ns)).unwrap_or_default();
+    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}

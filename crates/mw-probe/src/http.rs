@@ -1,0 +1,148 @@
+//! `http://HOST[:PORT][/PATH]`: `GET`, answered by a status below 400.
+//!
+//! A short body whose length is told is read, and the connection kept; otherwise it is closed
+//! after the head, and nothing waits for a body without end.
+
+use crate::address::{Address, Parsed, Probe, TargetError, endpoint, name};
+use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
+use crate::persistent::{Persistent, Protocol};
+use std::fmt;
+use std::sync::Arc;
+
+/// Longer bodies are not worth a connection.
+const MAX_BODY_BYTES: usize = MAX_ANSWER_BYTES / 2;
+/// Statuses from here on are failures (RFC 9110, 15).
+const FIRST_ERROR: u16 = 400;
+const FIRST_FINAL: u16 = 200;
+
+pub(crate) fn parse(rest: &str) -> Parsed {
+    let malformed = |what| TargetError::Malformed { scheme: "http", what };
+    let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if place.contains('@') {
+        return Err(malformed("a user is not supported: use exec:curl"));
+    }
+    if !path.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(malformed(
+            "the path has blanks or other characters that must be written as %XX",
+        ));
+    }
+    let path = if path.is_empty() { "/" } else { path }.to_owned();
+    Ok(Arc::new(Page { endpoint: endpoint("http", place, Some(80))?, path }))
+}
+
+/// What to get.
+#[derive(Debug)]
+struct Page {
+    endpoint: Endpoint,
+    path: String,
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.endpoint, self.path)
+    }
+}
+
+impl Address for Page {
+    fn default_name(&self) -> String {
+        name("http", &self.endpoint)
+    }
+
+    fn probe(&self) -> Box<dyn Probe> {
+        Box::new(Persistent::new(Http::new(self.endpoint.clone(), &self.path)))
+    }
+}
+
+/// Gets one page.
+struct Http {
+    connector: Connector,
+    request: String,
+}
+
+impl Http {
+    fn new(endpoint: Endpoint, path: &str) -> Self {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: memwright\r\nAccept: */*\r\n\r\n"
+        );
+        Self { connector: Connector::new(endpoint), request }
+    }
+}
+
+impl Protocol for Http {
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+        self.connector.connect(deadline)
+    }
+
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
+        link.write(self.request.as_bytes(), deadline)?;
+        // What is no HTTP is seen before the end of a head is waited for.
+        if !link.fill(5, deadline)?.starts_with(b"HTTP/") {
+            return Err(Failure::wrong("not an HTTP server"));
+        }
+        let head = link.take_until(b"\r\n\r\n", deadline)?;
+        let head = Head::parse(&String::from_utf8_lossy(&head));
+        match head.status {
+            Some(FIRST_FINAL..FIRST_ERROR) => {}
+            Some(status) => return Err(Failure::wrong(format!("status {status}"))),
+            None => return Err(Failure::wrong("not an HTTP server")),
+        }
+        match head.body_bytes.filter(|bytes| head.stays_open && *bytes <= MAX_BODY_BYTES) {
+            Some(bytes) => link.take(bytes, deadline).map(|_| true),
+            None => Ok(false),
+        }
+    }
+}
+
+/// What is needed of the head of an answer.
+#[derive(Debug, Default, PartialEq)]
+struct Head {
+    status: Option<u16>,
+    body_bytes: Option<usize>,
+    stays_open: bool,
+}
+
+impl Head {
+    fn parse(text: &str) -> Self {
+        let (first, fields) = text.split_once("\r\n").unwrap_or((text, ""));
+        let mut words = first.split(' ');
+        let stays_open = words.next() == Some("HTTP/1.1");
+        let status = words.next().and_then(|status| status.parse().ok());
+        // RFC 9110, 6.4.1: these have no body, whatever their fields say.
+        let bodiless = matches!(status, Some(204 | 304));
+        let mut head = Self { status, stays_open, body_bytes: bodiless.then_some(0) };
+        for (name, value) in fields.lines().filter_map(|field| field.split_once(':')) {
+            let value = value.trim();
+            if name.eq_ignore_ascii_case("content-length") && !bodiless {
+                head.body_bytes = value.parse().ok();
+            }
+            if name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close") {
+                head.stays_open = false;
+            }
+            if name.eq_ignore_ascii_case("transfer-encoding") {
+                head.stays_open = false;
+            }
+        }
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read() {
+        let head = |status, body_bytes, stays_open| Head { status, body_bytes, stays_open };
+        for (text, expected) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", head(Some(200), Some(7), true)),
+            ("HTTP/1.0 200 OK\r\ncontent-length: 7\r\n\r\n", head(Some(200), Some(7), false)),
+            ("HTTP/1.1 204 No Content\r\n\r\n", head(Some(204), Some(0), true)),
+            ("HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n", head(Some(200), None, false)),
+            ("HTTP/1.1 200\r\nConnection: Close\r\n\r\n", head(Some(200), None, false)),
+            ("HTTP/1.1 x\r\nContent-Length: -1\r\n\r\n", head(None, None, true)),
+            ("", head(None, None, false)),
+        ] {
+            assert_eq!(Head::parse(text), expected, "{text}");
+        }
+    }
+}

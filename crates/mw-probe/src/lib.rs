@@ -1,0 +1,30 @@
+//! What the recorder runs to notice stalls: requests to services ([`Prober`]), threads that measure page-fault
+//! and scheduling latency ([`canary`]), and the kernel's own pressure trigger ([`pressure`]).
+//!
+//! Each protocol has a file that parses its targets and sends its requests; `target.rs` has the table of schemes.
+
+mod address;
+pub mod canary;
+mod clock;
+mod exec;
+mod http;
+mod link;
+mod login;
+#[cfg(feature = "mysql")]
+mod mysql;
+mod observation;
+mod persistent;
+#[cfg(feature = "postgres")]
+mod postgres;
+pub mod pressure;
+mod prober;
+mod redis;
+mod target;
+mod tcp;
+mod threads;
+mod timer;
+
+pub use address::TargetError;
+pub use observation::{LastAnswer, UnderWay};
+pub use prober::{MAX_NAME_BYTES, MAX_TIME, MIN_INTERVAL, Prober, Spec};
+pub use target::Target;

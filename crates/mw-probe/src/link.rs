@@ -1,0 +1,345 @@
+//! A connection on which nothing waits longer than it may.
+//!
+//! The socket does not block; every wait is for it, for the end of the probe's time or for the end
+//! of the prober, whichever comes first. What is read in answer to one question is bounded.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{connect, recv, send, socket_with, sockopt};
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The most that is read in answer to one question.
+pub(crate) const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// Addresses of one host that are tried.
+const MAX_ADDRESSES: usize = 8;
+/// From one attempt to the next at a Unix socket whose queue is full.
+const QUEUE_PAUSE: Duration = Duration::from_millis(2);
+const READ_BYTES: usize = 4096;
+
+/// Why a probe failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Nothing, or not everything, came in time.
+    #[error("timed out while {0}")]
+    TimedOut(&'static str),
+    /// The prober is ending.
+    #[error("stopped")]
+    Stopped,
+    /// The kernel's or the network's error.
+    #[error("{what}: {}", plain_io(source))]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// The error.
+        source: io::Error,
+    },
+    /// The server ended the connection.
+    #[error("the server closed the connection without an answer")]
+    Closed,
+    /// The server answered something else, or that it cannot.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// The kernel's words for an error, without the number.
+fn plain_io(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+impl Failure {
+    pub(crate) fn io(what: &'static str, error: impl Into<io::Error>) -> Self {
+        Self::Io { what, source: error.into() }
+    }
+
+    pub(crate) fn wrong(text: impl Into<String>) -> Self {
+        Self::Wrong(text.into())
+    }
+
+    /// Whether the connection may have ended before it was asked anything.
+    pub(crate) fn is_of_old_connection(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Io { source, .. } => {
+                matches!(
+                    source.kind(),
+                    io::ErrorKind::ConnectionReset
+                        | io::ErrorKind::BrokenPipe
+                        | io::ErrorKind::ConnectionAborted
+                )
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Until when a probe may take, and what ends it sooner.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline<'a> {
+    until: Instant,
+    stop: BorrowedFd<'a>,
+}
+
+impl<'a> Deadline<'a> {
+    pub(crate) fn after(timeout: Duration, stop: BorrowedFd<'a>) -> Self {
+        Self { until: Instant::now() + timeout, stop }
+    }
+
+    /// An earlier one: a share of what is left.
+    fn share(&self, parts: u32) -> Self {
+        let rest = self.until.saturating_duration_since(Instant::now());
+        Self { until: Instant::now() + rest / parts.max(1), stop: self.stop }
+    }
+
+    /// Waits until one of `wanted` is ready; `Ok(false)` when `at_most` passed before.
+    pub(crate) fn wait_any(
+        &self,
+        wanted: &[(BorrowedFd<'_>, PollFlags)],
+        at_most: Option<Duration>,
+        what: &'static str,
+    ) -> Result<bool, Failure> {
+        let sooner = at_most.and_then(|time| Instant::now().checked_add(time));
+        let end = sooner.map_or(self.until, |sooner| sooner.min(self.until));
+        let mut fds: Vec<PollFd<'_>> =
+            wanted.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        fds.push(PollFd::from_borrowed_fd(self.stop, PollFlags::IN));
+        loop {
+            let now = Instant::now();
+            if now >= self.until {
+                return Err(Failure::TimedOut(what));
+            }
+            let rest = Timespec::try_from(end.saturating_duration_since(now));
+            match poll(&mut fds, rest.ok().as_ref()) {
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(Failure::io(what, error)),
+                Ok(_) => {}
+            }
+            if fds.last().is_some_and(|stop| !stop.revents().is_empty()) {
+                return Err(Failure::Stopped);
+            }
+            if fds.iter().any(|fd| !fd.revents().is_empty()) {
+                return Ok(true);
+            }
+            if Instant::now() >= end && end < self.until {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Waits until `fd` is ready.
+    fn wait(
+        &self,
+        fd: BorrowedFd<'_>,
+        flags: PollFlags,
+        what: &'static str,
+    ) -> Result<(), Failure> {
+        self.wait_any(&[(fd, flags)], None, what).map(drop)
+    }
+
+    /// Waits for nothing but time.
+    pub(crate) fn pause(&self, time: Duration, what: &'static str) -> Result<(), Failure> {
+        self.wait_any(&[], Some(time), what).map(drop)
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// A host name or address, and a port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Makes connections to an endpoint. A host's addresses are looked up again only after none of
+/// them answered: the resolver is not what is probed.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    endpoint: Endpoint,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Connector {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint, addresses: Vec::new() }
+    }
+
+    pub(crate) fn connect(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+        match &self.endpoint {
+            Endpoint::Unix(path) => {
+                let address =
+                    SocketAddrUnix::new(path).map_err(|e| Failure::io("connecting", e))?;
+                loop {
+                    match open(AddressFamily::UNIX, &address, deadline) {
+                        // unix(7): the queue of a server that accepts nobody is full.
+                        Err(Failure::Io { source, .. })
+                            if source.kind() == io::ErrorKind::WouldBlock => {}
+                        other => return other,
+                    }
+                    deadline.pause(QUEUE_PAUSE, "connecting")?;
+                }
+            }
+            Endpoint::Tcp(host, port) => {
+                if self.addresses.is_empty() {
+                    let found = (host.as_str(), *port).to_socket_addrs();
+                    let found = found.map_err(|e| Failure::io("looking up the host", e))?;
+                    self.addresses = found.take(MAX_ADDRESSES).collect();
+                }
+                let link = any(&self.addresses, deadline);
+                if link.is_err() {
+                    self.addresses.clear();
+                }
+                link
+            }
+        }
+    }
+}
+
+/// Connects to the first address that takes the connection; each has its share of the time.
+fn any(addresses: &[SocketAddr], deadline: &Deadline<'_>) -> Result<Link, Failure> {
+    let mut last = Failure::wrong("the host has no address");
+    for (at, address) in addresses.iter().enumerate() {
+        let left = u32::try_from(addresses.len() - at).unwrap_or(1);
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        match open(family, address, &deadline.share(left)) {
+            Err(Failure::Stopped) => return Err(Failure::Stopped),
+            Err(failure) => last = failure,
+            link => {
+                if let Ok(link) = &link {
+                    // Questions are written whole: nothing is gained by holding them back.
+                    let _ = sockopt::set_tcp_nodelay(&link.fd, true);
+                }
+                return link;
+            }
+        }
+    }
+    Err(last)
+}
+
+fn open(
+    family: AddressFamily,
+    address: &impl rustix::net::addr::SocketAddrArg,
+    deadline: &Deadline<'_>,
+) -> Result<Link, Failure> {
+    let failed = |error: Errno| Failure::io("connecting", error);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
+    match connect(&fd, address) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            deadline.wait(fd.as_fd(), PollFlags::OUT, "connecting")?;
+            sockopt::socket_error(&fd).map_err(failed)?.map_err(failed)?;
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(Link { fd, input: Vec::new(), budget: MAX_ANSWER_BYTES })
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    fd: OwnedFd,
+    /// What was read and not yet taken.
+    input: Vec<u8>,
+    /// How much may still be read before the next question.
+    budget: usize,
+}
+
+impl Link {
+    /// Whether nothing came since the last answer: not even the end of the connection. No protocol
+    /// here has a server speak unasked, but to say that it is going.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let answer = recv(&self.fd, &mut byte, flags);
+        self.input.is_empty() && answer.is_err_and(|error| error == Errno::AGAIN)
+    }
+
+    /// Asks.
+    pub(crate) fn write(&mut self, mut bytes: &[u8], by: &Deadline<'_>) -> Result<(), Failure> {
+        const WHAT: &str = "asking";
+        self.budget = MAX_ANSWER_BYTES;
+        while !bytes.is_empty() {
+            match send(&self.fd, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(Errno::AGAIN) => by.wait(self.fd.as_fd(), PollFlags::OUT, WHAT)?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Failure::io(WHAT, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads on until there are `bytes`, and lends what there is.
+    pub(crate) fn fill(&mut self, bytes: usize, by: &Deadline<'_>) -> Result<&[u8], Failure> {
+        while self.input.len() < bytes {
+            self.read(by)?;
+        }
+        Ok(&self.input)
+    }
+
+    /// Takes `bytes` of the answer.
+    pub(crate) fn take(&mut self, bytes: usize, by: &Deadline<'_>) -> Result<Vec<u8>, Failure> {
+        self.fill(bytes, by)?;
+        Ok(self.input.drain(..bytes).collect())
+    }
+
+    /// Takes the answer up to and with `end`.
+    pub(crate) fn take_until(&mut self, end: &[u8], by: &Deadline<'_>) -> Result<Vec<u8>, Failure> {
+        let mut seen = 0;
+        loop {
+            let from = seen;
+            let unseen = self.input.get(from..).unwrap_or_default();
+            if let Some(at) = unseen.windows(end.len()).position(|part| part == end) {
+                return Ok(self.input.drain(..from + at + end.len()).collect());
+            }
+            seen = self.input.len().saturating_sub(end.len());
+            self.read(by)?;
+        }
+    }
+
+    fn read(&mut self, by: &Deadline<'_>) -> Result<(), Failure> {
+        const WHAT: &str = "waiting for the answer";
+        let mut bytes = [0; READ_BYTES];
+        let room = bytes.get_mut(..self.budget.min(READ_BYTES)).unwrap_or_default();
+        if room.is_empty() {
+            let limit = MAX_ANSWER_BYTES >> 10;
+            return Err(Failure::wrong(format!("the answer is longer than {limit} KiB")));
+        }
+        loop {
+            match recv(&self.fd, &mut *room, RecvFlags::empty()) {
+                Ok((_, 0)) => return Err(Failure::Closed),
+                Ok((_, got)) => {
+                    self.budget -= got;
+                    self.input.extend_from_slice(room.get(..got).unwrap_or_default());
+                    return Ok(());
+                }
+                Err(Errno::AGAIN) => by.wait(self.fd.as_fd(), PollFlags::IN, WHAT)?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Failure::io(WHAT, error)),
+            }
+        }
+    }
+}

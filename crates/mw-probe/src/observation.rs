@@ -1,0 +1,202 @@
+//! What a prober measures, for readers that must not wait for it.
+
+use crate::clock::{NANOS_PER_MICRO, nanos, unix_ms};
+use crate::timer::OverdueTimer;
+use mw_model::ProbeTick;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a reader tries to catch the last answer between two writes.
+const TRIES: usize = 8;
+
+/// The probe that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnderWay {
+    /// How long it has taken.
+    pub elapsed: Duration,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+}
+
+/// The last probe that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAnswer {
+    /// Counts the probes that ended, from 1.
+    pub sequence: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Whether it failed: refused, timed out or answered wrongly.
+    pub failed: bool,
+}
+
+/// Shared by the thread that probes and those that read its results. Times are since `base`.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    base: Instant,
+    /// When the probe under way began, in nanoseconds and one more; 0 when there is none.
+    began: AtomicU64,
+    began_unix_ms: AtomicU64,
+    answers: AtomicU64,
+    failures: AtomicU64,
+    worst_us: AtomicU64,
+    last: Last,
+    last_failure: Mutex<Option<String>>,
+    limit: Duration,
+    pub(crate) overdue: OverdueTimer,
+}
+
+/// The last answer. `version` is odd while it is written, and twice the sequence otherwise.
+#[derive(Debug, Default)]
+struct Last {
+    version: AtomicU64,
+    elapsed_ns: AtomicU64,
+    began_unix_ms: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl Observation {
+    /// `overdue` expires when a probe takes longer than `limit`, or fails.
+    pub(crate) fn new(limit: Duration) -> std::io::Result<Self> {
+        Ok(Self {
+            base: Instant::now(),
+            began: AtomicU64::new(0),
+            began_unix_ms: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            worst_us: AtomicU64::new(0),
+            last: Last::default(),
+            last_failure: Mutex::new(None),
+            limit,
+            overdue: OverdueTimer::new()?,
+        })
+    }
+
+    fn now(&self) -> u64 {
+        nanos(self.base.elapsed())
+    }
+
+    /// A probe begins.
+    pub(crate) fn begin(&self) {
+        self.began_unix_ms.store(unix_ms(), SeqCst);
+        self.began.store(self.now() + 1, SeqCst);
+        self.overdue.expire_in(self.limit);
+    }
+
+    /// It ended, and how it failed if it did.
+    pub(crate) fn end(&self, failure: Option<String>) {
+        let elapsed = (self.now() + 1).saturating_sub(self.began.load(SeqCst));
+        let failed = failure.is_some();
+        if failed {
+            *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        }
+        // In this order, and taken in the other, no failure is counted without its answer.
+        self.answers.fetch_add(1, SeqCst);
+        self.failures.fetch_add(failed.into(), SeqCst);
+        self.worst_us.fetch_max(elapsed / NANOS_PER_MICRO, SeqCst);
+        self.last.write(elapsed, self.began_unix_ms.load(SeqCst), failed);
+        self.began.store(0, SeqCst);
+        if failed {
+            self.overdue.expire_in(Duration::ZERO);
+        } else if elapsed < nanos(self.limit) {
+            self.overdue.cancel();
+        }
+    }
+
+    pub(crate) fn under_way(&self) -> Option<UnderWay> {
+        let began = self.began.load(SeqCst);
+        let began_unix_ms = self.began_unix_ms.load(SeqCst);
+        // The next one may have begun between the two.
+        if began == 0 || self.began.load(SeqCst) != began {
+            return None;
+        }
+        let elapsed = Duration::from_nanos((self.now() + 1).saturating_sub(began));
+        Some(UnderWay { elapsed, began_unix_ms })
+    }
+
+    pub(crate) fn last(&self) -> Option<LastAnswer> {
+        (0..TRIES).find_map(|_| self.last.read()).filter(|last| last.sequence > 0)
+    }
+
+    pub(crate) fn last_failure(&self) -> Option<String> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was seen since the last call.
+    pub(crate) fn take_into(&self, tick: &mut ProbeTick) {
+        let under_way = self.under_way().map_or(0, |probe| nanos(probe.elapsed) / NANOS_PER_MICRO);
+        tick.failures = self.failures.swap(0, SeqCst);
+        tick.answers = self.answers.swap(0, SeqCst);
+        tick.worst_us = self.worst_us.swap(0, SeqCst).max(under_way);
+    }
+}
+
+impl Last {
+    fn write(&self, elapsed_ns: u64, began_unix_ms: u64, failed: bool) {
+        self.version.fetch_add(1, SeqCst);
+        self.elapsed_ns.store(elapsed_ns, SeqCst);
+        self.began_unix_ms.store(began_unix_ms, SeqCst);
+        self.failed.store(failed, SeqCst);
+        self.version.fetch_add(1, SeqCst);
+    }
+
+    fn read(&self) -> Option<LastAnswer> {
+        let version = self.version.load(SeqCst);
+        let last = LastAnswer {
+            sequence: version / 2,
+            elapsed: Duration::from_nanos(self.elapsed_ns.load(SeqCst)),
+            began_unix_ms: self.began_unix_ms.load(SeqCst),
+            failed: self.failed.load(SeqCst),
+        };
+        (version.is_multiple_of(2) && self.version.load(SeqCst) == version).then_some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_seen_whole_while_others_are_written() {
+        const ANSWERS: u64 = 100_000;
+        let last = Last::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=ANSWERS {
+                    last.write(number, number, number % 3 == 0);
+                }
+            });
+            let mut seen = 0;
+            while seen < ANSWERS {
+                let Some(answer) = last.read() else { continue };
+                assert!(answer.sequence >= seen, "{answer:?} after {seen}");
+                seen = answer.sequence;
+                assert_eq!((answer.began_unix_ms, answer.elapsed.as_nanos()), (seen, seen.into()));
+                assert_eq!(answer.failed, seen > 0 && seen % 3 == 0);
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_under_way_counts_until_it_has_ended() {
+        let state = Observation::new(Duration::from_secs(1000)).unwrap();
+        let mut tick = ProbeTick::default();
+        assert!(state.under_way().is_none() && state.last().is_none());
+        state.begin();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(state.under_way().unwrap().elapsed >= Duration::from_millis(5));
+        state.take_into(&mut tick);
+        assert!(tick.answers == 0 && tick.worst_us >= 5_000, "{tick:?}");
+        state.end(Some("refused".to_owned()));
+        assert!(state.under_way().is_none());
+        let last = state.last().unwrap();
+        assert!(last.failed && last.sequence == 1 && last.elapsed >= Duration::from_millis(5));
+        state.take_into(&mut tick);
+        assert!((tick.answers, tick.failures) == (1, 1) && tick.worst_us >= 5_000, "{tick:?}");
+        state.take_into(&mut tick);
+        assert_eq!(tick, ProbeTick::default());
+        assert_eq!(state.last_failure().unwrap(), "refused");
+    }
+}

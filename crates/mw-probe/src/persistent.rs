@@ -1,0 +1,46 @@
+//! A connection that stays open between probes, as a service's clients keep theirs.
+
+use crate::address::Probe;
+use crate::link::{Deadline, Failure, Link};
+
+/// How a service is connected to and requested from.
+pub(crate) trait Protocol {
+    /// Connects, and logs in where the server requires it.
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure>;
+
+    /// Sends a request on an open connection; whether the connection can be used again.
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure>;
+}
+
+/// Uses the connection of the last request. One that was closed since then is replaced within the
+/// same probe: a server may close idle connections, and its restart is not a stall.
+pub(crate) struct Persistent<P> {
+    protocol: P,
+    link: Option<Link>,
+}
+
+impl<P: Protocol> Persistent<P> {
+    pub(crate) fn new(protocol: P) -> Self {
+        Self { protocol, link: None }
+    }
+
+    fn request_on(&mut self, mut link: Link, deadline: &Deadline<'_>) -> Result<(), Failure> {
+        if self.protocol.request(&mut link, deadline)? {
+            self.link = Some(link);
+        }
+        Ok(())
+    }
+}
+
+impl<P: Protocol> Probe for Persistent<P> {
+    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
+        if let Some(link) = self.link.take().filter(Link::is_quiet) {
+            match self.request_on(link, deadline) {
+                Err(failure) if failure.is_of_old_connection() => {}
+                other => return other,
+            }
+        }
+        let link = self.protocol.open(deadline)?;
+        self.request_on(link, deadline)
+    }
+}

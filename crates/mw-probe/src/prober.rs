@@ -1,0 +1,157 @@
+//! Sends requests to a service at an interval, from a thread of its own, and measures how long the
+//! responses take.
+//!
+//! Where the protocol keeps connections open, so does the probe. Every wait ends with the time-out,
+//! whatever the other side does: a target that accepts the connection and never responds, or sends a
+//! byte a minute, or sends without end, fails a probe and nothing else.
+
+use crate::link::{Deadline, Failure};
+use crate::observation::{LastAnswer, Observation, UnderWay};
+use crate::target::Target;
+use crate::threads::{STACK_BYTES, Threads};
+use mw_model::ProbeTick;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The shortest time from one probe to the next.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// The longest time of one kind: interval or time-out.
+pub const MAX_TIME: Duration = Duration::from_secs(3600);
+/// The longest name of a probe.
+pub const MAX_NAME_BYTES: usize = 64;
+/// Longer failures are cut.
+const MAX_FAILURE_CHARS: usize = 200;
+
+/// What is probed, and how often.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Its name: short, without blanks or dots.
+    pub name: String,
+    /// Where the requests go.
+    pub target: Target,
+    /// A response that takes longer is a stall.
+    pub limit: Duration,
+    /// From the beginning of one probe to that of the next; what a slow one missed is left out.
+    pub interval: Duration,
+    /// After this the probe has failed.
+    pub timeout: Duration,
+}
+
+/// A thread that probes; it ends with it.
+#[derive(Debug)]
+pub struct Prober {
+    spec: Spec,
+    state: Arc<Observation>,
+    _thread: Threads,
+}
+
+impl Prober {
+    /// Starts probing at once.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is empty, long or has blanks or dots, or for times outside
+    /// [`MIN_INTERVAL`] (1 ms for the time-out) and [`MAX_TIME`]; the kernel gives no thread or
+    /// descriptor.
+    pub fn start(spec: Spec) -> io::Result<Self> {
+        check(&spec)?;
+        let state = Arc::new(Observation::new(spec.limit)?);
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let told = Arc::clone(&stop);
+        let mut thread = Threads::new(move || {
+            let _ = rustix::io::write(&*told, &1_u64.to_ne_bytes());
+        });
+        let (theirs, shared) = (spec.clone(), Arc::clone(&state));
+        let name = format!("mw-probe-{}", spec.name);
+        thread.spawn(&name, STACK_BYTES, move || run(&theirs, &shared, &stop))?;
+        Ok(Self { spec, state, _thread: thread })
+    }
+
+    /// What is probed.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// What was measured since the last call, into `tick`, whose name stays; the slowest answer includes
+    /// the one that is under way. It takes no lock and allocates nothing.
+    pub fn take_into(&self, tick: &mut ProbeTick) {
+        self.state.take_into(tick);
+    }
+
+    /// The probe that is under way. It takes no lock.
+    pub fn under_way(&self) -> Option<UnderWay> {
+        self.state.under_way()
+    }
+
+    /// Readable (`POLLIN`) from the moment that the probe under way passed its limit or one failed,
+    /// until [`Prober::clear_overdue`] is called.
+    pub fn overdue(&self) -> BorrowedFd<'_> {
+        self.state.overdue.fd()
+    }
+
+    /// Makes [`Prober::overdue`] unreadable until the next probe that is slow or fails.
+    pub fn clear_overdue(&self) {
+        self.state.overdue.clear();
+    }
+
+    /// The last probe that ended. It takes no lock; none is told, in rare cases, while one ends.
+    pub fn last(&self) -> Option<LastAnswer> {
+        self.state.last()
+    }
+
+    /// Why the last probe that failed did. It is one line without passwords.
+    pub fn last_failure(&self) -> Option<String> {
+        self.state.last_failure()
+    }
+}
+
+fn check(spec: &Spec) -> io::Result<()> {
+    let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what.to_owned()));
+    let plain = |c: char| c.is_ascii_graphic() && c != '.';
+    if spec.name.is_empty() || spec.name.len() > MAX_NAME_BYTES || !spec.name.chars().all(plain) {
+        return invalid("invalid probe name (use 1 to 64 characters without blanks or dots)");
+    }
+    if !(MIN_INTERVAL..=MAX_TIME).contains(&spec.interval) {
+        return invalid("invalid probe interval (use 10 ms to 1 h)");
+    }
+    if !(Duration::from_millis(1)..=MAX_TIME).contains(&spec.timeout) {
+        return invalid("invalid probe time-out (use 1 ms to 1 h)");
+    }
+    Ok(())
+}
+
+fn run(spec: &Spec, state: &Observation, stop: &OwnedFd) {
+    let mut probe = spec.target.probe();
+    let mut due = Instant::now();
+    loop {
+        state.begin();
+        let answer = probe.send(&Deadline::after(spec.timeout, stop.as_fd()));
+        if matches!(answer, Err(Failure::Stopped)) {
+            return;
+        }
+        state.end(answer.err().map(|failure| failure_text(&failure, &spec.target)));
+        due = next(due, spec.interval);
+        let pause = due.saturating_duration_since(Instant::now());
+        // Its time-out is beyond its pause, so that only the end of the prober cuts it short.
+        let deadline = Deadline::after(pause + spec.interval, stop.as_fd());
+        if deadline.pause(pause, "pausing").is_err() {
+            return;
+        }
+    }
+}
+
+/// The next beat that is not over.
+fn next(due: Instant, interval: Duration) -> Instant {
+    let missed = due.elapsed().as_nanos() / interval.as_nanos().max(1);
+    due + interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX).saturating_add(1))
+}
+
+/// A failure in one plain line: what a server said may be anything.
+fn failure_text(failure: &Failure, target: &Target) -> String {
+    let text = target.conceal(&failure.to_string());
+    let line = text.lines().next().unwrap_or_default();
+    let plain = line.chars().map(|c| if c.is_control() { '?' } else { c });
+    plain.take(MAX_FAILURE_CHARS).collect()
+}

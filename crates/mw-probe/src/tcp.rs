@@ -1,0 +1,52 @@
+//! `tcp://HOST:PORT` and `unix:/PATH`: the connection is taken.
+//!
+//! The kernel takes connections for a server that listens, until its queue is full: this shows that
+//! the machine answers and that the server is there, and only later that it is stuck. A server may
+//! take a client that hangs up at once for a broken one: MySQL shuts out hosts other than its own
+//! after a hundred of them (`max_connect_errors`), so ask it by `mysql://`.
+
+use crate::address::{Address, Parsed, Probe, endpoint, name, socket};
+use crate::link::{Connector, Deadline, Endpoint, Failure};
+use std::fmt;
+use std::sync::Arc;
+
+pub(crate) fn parse(rest: &str) -> Parsed {
+    Ok(Arc::new(Connection(endpoint("tcp", rest, None)?)))
+}
+
+pub(crate) fn parse_unix(rest: &str) -> Parsed {
+    Ok(Arc::new(Connection(socket("unix", rest)?)))
+}
+
+/// Where to connect to.
+#[derive(Debug)]
+struct Connection(Endpoint);
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Endpoint::Tcp(..) => write!(f, "tcp://{}", self.0),
+            Endpoint::Unix(_) => write!(f, "unix:{}", self.0),
+        }
+    }
+}
+
+impl Address for Connection {
+    fn default_name(&self) -> String {
+        let scheme = if matches!(self.0, Endpoint::Tcp(..)) { "tcp" } else { "unix" };
+        name(scheme, &self.0)
+    }
+
+    fn probe(&self) -> Box<dyn Probe> {
+        Box::new(Tcp(Connector::new(self.0.clone())))
+    }
+}
+
+/// Connects, and hangs up.
+struct Tcp(Connector);
+
+impl Probe for Tcp {
+    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
+        self.0.connect(deadline).map(drop)
+    }
+}

@@ -1,0 +1,64 @@
+//! Threads that end with their owner, and do not hold it up when they cannot.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Enough for the resolver of host names; small, for a process that locks its memory has all of it
+/// resident.
+pub(crate) const STACK_BYTES: usize = 256 << 10;
+
+/// How long an owner waits for its threads. One that sits in the kernel for longer is left to end
+/// by itself.
+const GRACE: Duration = Duration::from_secs(1);
+/// From one look at whether a thread has ended to the next.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Threads and how they are told to end; told when it is dropped.
+pub(crate) struct Threads {
+    stop: Box<dyn Fn() + Send + Sync>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// None yet; `stop` has those to come end soon.
+    pub(crate) fn new(stop: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { stop: Box::new(stop), handles: Vec::new() }
+    }
+
+    /// Starts one more.
+    ///
+    /// # Errors
+    /// The kernel gives no thread.
+    pub(crate) fn spawn(
+        &mut self,
+        name: &str,
+        stack_bytes: usize,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let builder = Builder::new().name(name.to_owned()).stack_size(stack_bytes);
+        self.handles.push(builder.spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        (self.stop)();
+        let begun = Instant::now();
+        for handle in self.handles.drain(..) {
+            while !handle.is_finished() && begun.elapsed() < GRACE {
+                std::thread::sleep(LOOK);
+            }
+            if handle.is_finished() {
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Threads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.handles).finish()
+    }
+}

@@ -1,0 +1,73 @@
+//! Probes against real services and hostile ones.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod exec;
+mod hostile;
+mod http;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod prober;
+mod real;
+mod redis;
+
+use mw_model::ProbeTick;
+use mw_probe::{LastAnswer, Prober, Spec, Target};
+use std::time::{Duration, Instant};
+
+/// Far beyond what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn spec(target: &str, timeout_ms: u64) -> Spec {
+    let target: Target = target.parse().unwrap();
+    Spec {
+        name: target.default_name(),
+        target,
+        limit: Duration::from_millis(50),
+        interval: Duration::from_millis(20),
+        timeout: Duration::from_millis(timeout_ms),
+    }
+}
+
+fn start(target: &str, timeout_ms: u64) -> Prober {
+    Prober::start(spec(target, timeout_ms)).unwrap()
+}
+
+/// What was seen since the last call.
+fn taken(prober: &Prober) -> ProbeTick {
+    let mut tick = ProbeTick { name: prober.spec().name.clone(), ..ProbeTick::default() };
+    prober.take_into(&mut tick);
+    tick
+}
+
+/// Waits until `seen` says something.
+fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(value) = seen() {
+            return value;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// An answer of a probe that began after now.
+fn next(prober: &Prober) -> LastAnswer {
+    let before = prober.last().map_or(0, |last| last.sequence) + 1;
+    wait("an answer", || prober.last().filter(|last| last.sequence > before))
+}
+
+fn answers(prober: &Prober) {
+    let last = next(prober);
+    assert!(!last.failed, "{}: {:?}", prober.spec().target, prober.last_failure());
+}
+
+/// The next answer's failure.
+fn fails(prober: &Prober) -> String {
+    let last = next(prober);
+    assert!(last.failed, "{}: an answer", prober.spec().target);
+    prober.last_failure().unwrap()
+}

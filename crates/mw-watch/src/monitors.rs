@@ -1,0 +1,88 @@
+//! The active monitors, shared by the threads of the recorder.
+
+use crate::detector::{CanaryReading, Limits, ProbeReading};
+use crate::wakeup::Wakeup;
+use mw_model::{CanaryTick, ProbeTick};
+use mw_probe::Prober;
+use mw_probe::canary::Canary;
+use mw_profile::Profiler;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// Probes, canary and profiler, as far as they run.
+#[derive(Debug)]
+pub(crate) struct Monitors {
+    pub(crate) probers: Vec<Prober>,
+    pub(crate) canary: Option<Canary>,
+    pub(crate) profiler: Option<Profiler>,
+    pub(crate) limits: Limits,
+    /// Wakes the trigger thread.
+    pub(crate) wakeup: Wakeup,
+}
+
+impl Monitors {
+    /// Empty ticks, one for each probe.
+    pub(crate) fn probe_ticks(&self) -> Vec<ProbeTick> {
+        let tick = |prober: &Prober| ProbeTick {
+            name: prober.spec().name.clone(),
+            ..ProbeTick::default()
+        };
+        self.probers.iter().map(tick).collect()
+    }
+
+    /// What probes and canary measured since the last call. Allocates nothing.
+    pub(crate) fn take(&self, probes: &mut [ProbeTick], canary: &mut Option<CanaryTick>) {
+        for (prober, tick) in self.probers.iter().zip(probes) {
+            prober.take_into(tick);
+        }
+        *canary = self.canary.as_ref().map(Canary::take);
+    }
+
+    /// For the detector. Allocates nothing once `readings` has held them.
+    pub(crate) fn probe_readings(&self, readings: &mut Vec<ProbeReading>) {
+        readings.clear();
+        readings.extend(self.probers.iter().map(|prober| ProbeReading {
+            limit_ms: ms(prober.spec().limit),
+            under_way_ms: prober.under_way().map(|way| ms(way.elapsed)),
+            last: prober.last().map(|last| (last.sequence, ms(last.elapsed), last.failed)),
+        }));
+    }
+
+    pub(crate) fn canary_reading(&self) -> Option<CanaryReading> {
+        let canary = self.canary.as_ref()?;
+        Some(CanaryReading {
+            touching_ms: canary.touching_for().map_or(0.0, ms),
+            late_ms: canary.late_for().map_or(0.0, ms),
+        })
+    }
+
+    /// Wakes the trigger thread where the canary may exceed a limit within `time`, or has exceeded one.
+    /// Probes have timers; setting one for the canary a hundred times a second would cost a quarter
+    /// of what the canary does.
+    pub(crate) fn wake_trigger(&self, time: Duration) {
+        let passes_in_ms =
+            self.canary_reading().and_then(|canary| self.limits.canary_passes_in(canary));
+        if passes_in_ms.is_some_and(|passes_in_ms| passes_in_ms < ms(time)) {
+            self.wakeup.wake();
+        }
+    }
+
+    /// Descriptors that wake the trigger thread.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.probers.iter().map(Prober::overdue).chain([self.wakeup.as_fd()])
+    }
+
+    pub(crate) fn clear(&self) {
+        self.probers.iter().for_each(Prober::clear_overdue);
+        self.wakeup.clear();
+    }
+
+    /// How many records the profiler lost.
+    pub(crate) fn lost_records(&self) -> u64 {
+        self.profiler.as_ref().map_or(0, Profiler::lost_records)
+    }
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
