@@ -63,31 +63,38 @@ pub fn format_bytes(bytes: u64) -> String {
     if bytes < KIB {
         return format!("{bytes} B");
     }
+    // What would be rounded to 1024.0 of a unit is written in the next one.
+    let fits = |factor: u64| bytes >= factor - factor / 20_480;
     let (suffix, factor) =
-        SUFFIXES.iter().find(|(_, factor)| bytes >= *factor).copied().unwrap_or(("K", KIB));
+        SUFFIXES.iter().find(|(_, factor)| fits(*factor)).copied().unwrap_or(("K", KIB));
     if bytes.is_multiple_of(factor) {
         return format!("{} {suffix}iB", bytes / factor);
     }
     format!("{:.1} {suffix}iB", bytes as f64 / factor as f64)
 }
 
-/// Formats milliseconds: `0.4 ms`, `85 ms`, `2.3 s`, `4 min 10 s`, `2 h 5 min`.
+/// Formats milliseconds: `5 µs`, `0.4 ms`, `85 ms`, `2.3 s`, `4 min 10 s`, `2 h 5 min`.
 pub fn format_duration_ms(ms: f64) -> String {
     if !ms.is_finite() || ms < 0.0 {
         return "unknown".to_owned();
     }
+    // Limits are where rounding would reach the next unit.
     let seconds = ms / 1000.0;
-    if ms < 10.0 {
+    if ms == 0.0 {
+        "0 ms".to_owned()
+    } else if ms < 0.05 {
+        format!("{:.0} µs", (ms * 1000.0).max(1.0))
+    } else if ms < 9.95 {
         format!("{ms:.1} ms")
-    } else if seconds < 1.0 {
+    } else if ms < 999.5 {
         format!("{ms:.0} ms")
-    } else if seconds < 60.0 {
+    } else if seconds < 59.95 {
         format!("{seconds:.1} s")
-    } else if seconds < 3600.0 {
-        let whole = seconds as u64;
+    } else if seconds < 3599.5 {
+        let whole = seconds.round() as u64;
         format!("{} min {} s", whole / 60, whole % 60)
     } else {
-        let minutes = (seconds / 60.0) as u64;
+        let minutes = (seconds / 60.0).round() as u64;
         format!("{} h {} min", minutes / 60, minutes % 60)
     }
 }
@@ -166,12 +173,25 @@ mod tests {
         {
             assert_eq!(format_bytes(bytes), text);
         }
+        for (_, factor) in SUFFIXES.iter().filter(|(_, factor)| *factor > KIB) {
+            for below in [1, factor / 30_000, factor / 20_480, factor / 10_000] {
+                let text = format_bytes(factor - below);
+                assert!(!text.starts_with("1024"), "{text}");
+            }
+        }
     }
 
     #[test]
     fn durations_are_written() {
         for (ms, text) in [
+            (0.0, "0 ms"),
+            (1e-7, "1 µs"),
+            (0.0049, "5 µs"),
             (0.44, "0.4 ms"),
+            (9.97, "10 ms"),
+            (999.7, "1.0 s"),
+            (59_970.0, "1 min 0 s"),
+            (3_599_700.0, "1 h 0 min"),
             (85.2, "85 ms"),
             (2_340.0, "2.3 s"),
             (250_000.0, "4 min 10 s"),
