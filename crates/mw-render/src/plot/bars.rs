@@ -32,15 +32,15 @@ pub fn bars(bars: &Bars) -> Result<String, PlotError> {
     plot.axis(&mut canvas, &bars.axis);
     for (number, row) in (0_u32..).zip(&bars.rows) {
         plot.name(&mut canvas, number, &row.name);
-        if let Outcome::Measured { parts, .. } = &row.outcome {
-            plot.parts(&mut canvas, number, parts);
+        if let Outcome::Measured { parts, total, .. } = &row.outcome {
+            plot.parts(&mut canvas, number, parts, total.median);
         }
     }
     plot.marks(&mut canvas, &bars.marks);
     for (number, row) in (0_u32..).zip(&bars.rows) {
         match &row.outcome {
-            Outcome::Measured { parts, total, ratio } => {
-                plot.total(&mut canvas, number, end(parts, total), total);
+            Outcome::Measured { total, ratio, .. } => {
+                plot.total(&mut canvas, number, total);
                 plot.ratio(&mut canvas, number, *ratio);
             }
             Outcome::Missing(why) => plot.missing(&mut canvas, number, why),
@@ -70,8 +70,8 @@ fn check_row(row: &Bar, wanted: usize) -> Result<(), PlotError> {
 }
 
 /// Where a bar and its whisker end.
-fn end(parts: &[f64], total: &Spread) -> f64 {
-    parts.iter().sum::<f64>().max(total.max).max(total.median)
+fn end(total: &Spread) -> f64 {
+    total.max.max(total.median)
 }
 
 /// The colours of the parts; returns where it ends.
@@ -122,7 +122,7 @@ impl Plot {
         let right = WIDTH - MARGIN - column;
         let numbers = widest(&mut totals.iter().map(|text| Font::PLAIN.width(text)));
         let ends = bars.rows.iter().filter_map(|row| match &row.outcome {
-            Outcome::Measured { parts, total, .. } => Some(end(parts, total)),
+            Outcome::Measured { total, .. } => Some(end(total)),
             Outcome::Missing(_) => None,
         });
         let longest = widest(&mut ends.chain(bars.marks.iter().map(|mark| mark.at)));
@@ -164,9 +164,13 @@ impl Plot {
         canvas.text(&name, (self.left - GAP, self.base(row)), Anchor::End, Font::PLAIN);
     }
 
-    fn parts(&self, canvas: &mut Canvas, row: u32, parts: &[f64]) {
+    /// The parts of a row, as shares of its total: medians of parts do not add up to the median of
+    /// the total, and a bar must be as long as its number says.
+    fn parts(&self, canvas: &mut Canvas, row: u32, parts: &[f64], total: f64) {
         let (mut from, top) = (0.0, self.middle(row) - THICKNESS / 2.0);
-        for (part, colour) in parts.iter().zip(COLOURS) {
+        let sum: f64 = parts.iter().sum();
+        let share = if sum > 0.0 { total / sum } else { 0.0 };
+        for (part, colour) in parts.iter().map(|part| part * share).zip(COLOURS) {
             let (left, right) = (self.scale.at(from), self.scale.at(from + part));
             canvas.area((left, top), (right - left, THICKNESS), colour);
             from += part;
@@ -192,7 +196,7 @@ impl Plot {
     }
 
     /// The whisker and the number.
-    fn total(&self, canvas: &mut Canvas, row: u32, end: f64, total: &Spread) {
+    fn total(&self, canvas: &mut Canvas, row: u32, total: &Spread) {
         const CAP: f64 = 4.0;
         let y = self.middle(row);
         let (min, max) = (self.scale.at(total.min), self.scale.at(total.max));
@@ -203,7 +207,7 @@ impl Plot {
                 canvas.line((max, y - CAP), (max, y + CAP), pen);
             }
         }
-        let at = (self.scale.at(end) + GAP, self.base(row));
+        let at = (self.scale.at(end(total)) + GAP, self.base(row));
         canvas.text_over(&figure(total.median), at, Anchor::Start, Font::PLAIN);
     }
 

@@ -59,6 +59,40 @@ fn bars_show_all_that_was_measured() {
     assert!(svg.contains(">ceiling 30.0<") && svg.contains("stroke-dasharray"));
 }
 
+/// The length of each row's bar, from the first row on.
+fn bar_lengths(svg: &str) -> Vec<f64> {
+    let mut rows: Vec<(String, f64)> = Vec::new();
+    for rect in svg.split("<rect ").skip(1).filter(|rect| rect.contains("height=\"17\"")) {
+        let attribute = |name: &str| {
+            let value = rect.split_once(&format!("{name}=\"")).unwrap().1;
+            value.split('"').next().unwrap().to_owned()
+        };
+        let (y, width) = (attribute(" y"), attribute("width").parse::<f64>().unwrap());
+        match rows.iter_mut().find(|row| row.0 == y) {
+            Some(row) => row.1 += width,
+            None => rows.push((y, width)),
+        }
+    }
+    rows.into_iter().map(|row| row.1).collect()
+}
+
+#[test]
+fn bars_are_as_long_as_their_labels_say() {
+    // The medians of the parts add up to half of one total and to twice the other.
+    let measured = |parts: [f64; 3], median| {
+        let total = Spread { median, min: median * 0.9, max: median * 1.1 };
+        let outcome = Outcome::Measured { parts: parts.to_vec(), total, ratio: None };
+        Bar { name: "way".to_owned(), outcome }
+    };
+    let slow = measured([10.0, 10.0, 10.0], 60.0);
+    let fast = measured([20.0, 20.0, 20.0], 30.0);
+    let svg = check(bars(&benchmark(vec![slow, fast])));
+    assert!(svg.contains(">60.0<") && svg.contains(">30.0<"), "{svg}");
+    let lengths = bar_lengths(&svg);
+    assert_eq!(lengths.len(), 2, "{svg}");
+    assert!((lengths[0] / lengths[1] - 2.0).abs() < 0.02, "{lengths:?}");
+}
+
 #[test]
 fn bars_of_any_length_are_drawn() {
     check(bars(&benchmark(vec![row("nothing", [0.0; 3])])));
