@@ -211,6 +211,24 @@ fn a_stopped_process_is_seen_on_a_busy_machine() {
     assert!(explanation.suffering.iter().all(|role| role.task != "ld"), "it waited no time");
 }
 
+/// Nothing in the evidence says who stopped the probed service.
+#[test]
+fn threads_of_a_stopped_victim_are_not_culprits() {
+    let stopped = |task: &'static str| {
+        let made = Made::on(stalls::HEALTHY)
+            .trigger(TriggerKind::Probe, "postgres-5432", 3830.0)
+            .blocked((19_184, task), 'T', 9, &["do_signal_stop", "get_signal"]);
+        asked(&made)
+    };
+    let victim = stopped("postgres");
+    assert!(victim.verdict.contains("'postgres' was stopped"), "{}", victim.verdict);
+    assert_eq!(victim.suffering[0].task, "postgres");
+    assert_eq!(victim.causing, []);
+    let other = stopped("connection-proxy");
+    assert!(other.verdict.contains("'connection-proxy' was stopped"), "{}", other.verdict);
+    assert_eq!(other.causing[0].task, "connection-proxy");
+}
+
 /// Both halves are late at times on a busy machine; the one that touches memory is not later.
 #[test]
 fn a_canary_is_judged_by_all_of_the_stall() {
