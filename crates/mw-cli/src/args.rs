@@ -63,7 +63,7 @@ pub use watch::{IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, W
 #[command(name = "memwright", version, propagate_version = true, after_help = EXIT_CODES)]
 #[command(max_term_width = 100)]
 pub struct Args {
-    /// Configuration file [default: /etc/memwright/memwright.toml where it is there]
+    /// Configuration file [default: /etc/memwright/memwright.toml if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What to do.
@@ -72,56 +72,56 @@ pub struct Args {
 }
 
 const EXIT_CODES: &str = "Exit codes:
-  0  fine
-  1  findings at or above --fail-on, a request that is refused, or something left unmended
-  2  usage: the command line or the configuration is wrong
-  3  could not look, or a request that a limit which could not be determined may refuse
-  4  refused: a privilege is missing
-  5  failed part-way and rolled back
-  126, 127  run: the command cannot be executed, or is not found";
+  0  success, nothing found
+  1  findings at or above --fail-on, a request that would fail, or findings that fix left
+  2  usage: invalid command line or configuration
+  3  unknown: could not be checked, or a limit that could not be read may refuse the request
+  4  permission denied: a privilege is missing
+  5  a change failed and was rolled back
+  126, 127  run: the command cannot be executed, or was not found";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say whether this machine can hand out large memory without stalling, and what is wrong
+    /// Check whether large allocations will succeed without stalls, and list what is wrong
     Check(CheckArgs),
-    /// Write the kernel's memory state to a file, to be looked at elsewhere with check --root
+    /// Write the kernel's memory state to a file, to be checked elsewhere with check --root
     Capture(CaptureArgs),
-    /// Show a rule's page: what it finds, why it hurts, how to fix it
+    /// Show the documentation of a rule: what it finds, why it hurts, how to fix it
     Explain(ExplainArgs),
-    /// Mend what check finds, see that it helped, and note how to take it back
+    /// Fix what check finds, verify that it helped, and record how to revert it
     Fix(FixArgs),
-    /// Take changes back, byte for byte
+    /// Revert changes to the exact former values
     Undo(UndoArgs),
-    /// List what was changed, and what has become of it
+    /// List the changes that fix made, and their state
     Changes(ChangesArgs),
-    /// Measure what it costs here to create, lock and destroy large memory, before and after
+    /// Measure creating, locking and destroying large memory, with and without memwright
     Bench(BenchArgs),
-    /// Run a command whose large memory is populated, locked and freed in parallel
+    /// Run a command so that its large memory is populated, locked and freed in parallel
     #[cfg(feature = "run")]
     Run(RunArgs),
-    /// Keep large and sequential transfers out of the page cache, per path, and show what that did
+    /// Keep large and sequential transfers out of the page cache, per path, and show statistics
     #[cfg(feature = "run")]
     Iotune(IotuneArgs),
-    /// Keep memory warm for programs: a restart finds it populated, locked and zeroed
+    /// Keep pools of populated, locked and zeroed memory ready for programs that restart
     #[cfg(feature = "pool")]
     Pool(PoolArgs),
-    /// Record what memory does, and when a service stalls say why: runs until it is ended
+    /// Record memory counters continuously, and explain stalls; runs until stopped
     #[cfg(feature = "watch")]
     Watch(WatchArgs),
-    /// List the stalls that were recorded
+    /// List recorded incidents
     #[cfg(feature = "watch")]
     Incidents(IncidentsArgs),
-    /// Show a stall: what it was, its cause, what mends it, and all the evidence
+    /// Show an incident: the stall, its cause, how to fix it, and the evidence
     #[cfg(feature = "watch")]
     Report(ReportArgs),
-    /// Watch memory in the terminal: this machine as it is, or any moment of a recording
+    /// Show memory in the terminal: this machine live, or any moment of a recording
     #[cfg(feature = "top")]
     Top(TopArgs),
-    /// Write a recording, or an incident of it, for other programs
+    /// Export a recording, or an incident of it, for other programs
     #[cfg(feature = "watch")]
     Export(ExportArgs),
-    /// Play memory failures on real kernels in virtual machines: made, found, mended, taken back
+    /// Run memory failures on real kernels in virtual machines: create, find, fix, revert
     #[cfg(feature = "lab")]
     Lab(LabArgs),
 }
@@ -129,29 +129,29 @@ pub enum Command {
 /// Arguments of `check`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct CheckArgs {
-    /// Also say whether this much memory can be had: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    /// Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,node=N]
     #[arg(long = "for", value_name = "REQUEST")]
     pub request: Option<Request>,
-    /// Say whether this pool has it ready, and only else whether it can be had the ordinary way
+    /// Check whether this pool has it ready; if not, whether the machine has it
     #[cfg(feature = "pool")]
     #[arg(long, value_name = "NAME", requires = "request", conflicts_with = "root")]
     #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
     pub pool: Option<mw_pool::Name>,
-    /// Look at a captured tree instead of this machine: a folder with proc/ and sys/ (also as
-    /// sosreport lays it out), or a file written by capture
+    /// Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a
+    /// sosreport), or a file written by capture (- is standard input)
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// A recording to look at instead.
     #[cfg(feature = "watch")]
     #[command(flatten)]
     pub replay: ReplayArgs,
-    /// Exit with 1 from this severity on [default: critical]
+    /// Exit with 1 at this severity or above [default: critical]
     #[arg(long, value_name = "SEVERITY")]
     pub fail_on: Option<FailOn>,
-    /// How to print the answer.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<Format>,
-    /// Also list the rules that found nothing
+    /// Also list the rules that passed
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -161,9 +161,9 @@ pub struct CheckArgs {
 pub enum Format {
     /// For people
     Text,
-    /// For programs, described in docs/schema
+    /// For programs; see docs/schema
     Json,
-    /// For Nagios and its like; the exit code is then the plugin's state
+    /// For Nagios and compatible monitoring; the exit code is the plugin state
     Nagios,
 }
 
@@ -178,9 +178,9 @@ impl Formats for Format {
 pub enum FailOn {
     /// Any finding
     Note,
-    /// What stalls under load
+    /// Stalls under load
     Warning,
-    /// What stalls now or at the next large request
+    /// Stalls now or at the next large request
     Critical,
     /// Never
     Never,
@@ -204,7 +204,7 @@ pub struct CaptureArgs {
     /// The file to write; - is standard output [default: memwright-TIME.tar.zst]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Replace paths that people chose (mounts, swap files, cgroups) by numbers
+    /// Replace user-chosen paths (mounts, swap files, cgroups) by numbers
     #[arg(long)]
     pub redact: bool,
 }
@@ -212,7 +212,7 @@ pub struct CaptureArgs {
 /// Arguments of `explain`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ExplainArgs {
-    /// The rule; without it all rules are listed
+    /// The rule; all rules are listed if omitted
     #[arg(value_name = "RULE")]
     pub rule: Option<String>,
 }
@@ -220,20 +220,20 @@ pub struct ExplainArgs {
 /// Arguments of `fix`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct FixArgs {
-    /// Mend these rules' findings only; some remedies are applied only when named
+    /// Fix the findings of these rules only; some remedies are applied only when named
     #[arg(value_name = "RULE")]
     pub rules: Vec<String>,
-    /// Show what would be changed and change nothing
+    /// Show what would change, without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Keep the changes over a reboot (files of memwright's own in sysctl.d, tmpfiles.d and udev's
-    /// rules.d)
+    /// Keep the changes across reboots (in memwright's own files in sysctl.d, tmpfiles.d and
+    /// udev's rules.d)
     #[arg(long)]
     pub persist: bool,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
-    /// Where the journal of changes is [default: /var/lib/memwright]
+    /// Directory of the journal [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
@@ -241,16 +241,16 @@ pub struct FixArgs {
 /// Arguments of `undo`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct UndoArgs {
-    /// The changes to take back, as numbered by changes; without it all of them
+    /// The changes to revert, as numbered by changes; all if omitted
     #[arg(value_name = "CHANGE")]
     pub changes: Vec<u64>,
-    /// Put the former value back even where somebody else has changed it since
+    /// Restore the former value even if another program has changed it since
     #[arg(long)]
     pub force: bool,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
-    /// Where the journal of changes is [default: /var/lib/memwright]
+    /// Directory of the journal [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
@@ -258,13 +258,13 @@ pub struct UndoArgs {
 /// Arguments of `changes`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ChangesArgs {
-    /// Also list changes that were taken back
+    /// Also list reverted changes
     #[arg(long)]
     pub all: bool,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
-    /// Where the journal of changes is [default: /var/lib/memwright]
+    /// Directory of the journal [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
@@ -272,36 +272,36 @@ pub struct ChangesArgs {
 /// Arguments of `bench`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct BenchArgs {
-    /// How large a segment [default: 4G, or less where memory is short]
+    /// Size of the segment [default: 4G, or less if memory is short]
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub size: Option<u64>,
-    /// What it is made of: ism, dism, memfd, anon or hugetlb
+    /// Kind of segment: ism, dism, memfd, anon or hugetlb
     #[arg(long, value_name = "KIND", default_value = "memfd", value_parser = bench_kind)]
     pub kind: Kind,
-    /// How many threads [default: 1, 2, 4 and so on to the number of processors, 16 at most]
+    /// Numbers of threads [default: powers of two up to the number of CPUs, at most 16]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = thread_count)]
     pub threads: Vec<usize>,
     /// Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = bench_page)]
     pub page: Vec<Page>,
-    /// Where its pages come from: local, bind:NODES, interleave:NODES, or split:NODES for an equal
-    /// part from each; NODES as in 0-1,3
+    /// Memory policy: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from
+    /// each node; NODES as in 0-1,3
     #[arg(long, value_name = "POLICY", default_value = "local")]
     pub place: Place,
-    /// Draw the table into this file
+    /// Write a plot of the results to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// How often each way is measured
+    /// Number of measurements of each configuration
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = round_count)]
     pub rounds: usize,
-    /// Reserve the huge pages that are missing, and give them back at the end or when interrupted;
-    /// after a kill -9, 'memwright undo' gives them back (as root)
+    /// Reserve the missing huge pages, and release them at the end or when interrupted; after a
+    /// kill -9, 'memwright undo' releases them (as root)
     #[arg(long)]
     pub reserve: bool,
-    /// Where the journal of changes is, for --reserve [default: /var/lib/memwright]
+    /// Directory of the journal, for --reserve [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
 }
@@ -323,7 +323,7 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "write local, bind:NODES, interleave:NODES or split:NODES".to_owned();
+        let wrong = || "use local, bind:NODES, interleave:NODES or split:NODES".to_owned();
         if text == "local" {
             return Ok(Self::Local);
         }
@@ -331,7 +331,7 @@ impl FromStr for Place {
         let nodes = mw_proc::cpulist::parse(nodes.as_bytes())
             .ok()
             .filter(|nodes| !nodes.is_empty())
-            .ok_or_else(|| format!("'{nodes}' is no list of nodes: write 0-1,3"))?;
+            .ok_or_else(|| format!("invalid node list '{nodes}' (use for example 0-1,3)"))?;
         match policy {
             "bind" => Ok(Self::Bind(nodes)),
             "interleave" => Ok(Self::Interleave(nodes)),
@@ -343,24 +343,26 @@ impl FromStr for Place {
 
 fn bench_kind(text: &str) -> Result<Kind, String> {
     match text.parse() {
-        Ok(Kind::Posix) => Err("a posix segment costs what a memfd of one stripe does".to_owned()),
+        Ok(Kind::Posix) => {
+            Err("a posix segment costs the same as a memfd of one stripe; use memfd".to_owned())
+        }
         other => other.map_err(|error: mw_segment::UnknownName| error.to_string()),
     }
 }
 
 fn bench_page(text: &str) -> Result<Page, String> {
     match text.parse() {
-        Ok(Page::Auto) => Err("name the sizes: 4k, thp, 2M, 1G".to_owned()),
+        Ok(Page::Auto) => Err("name the page sizes (4k, thp, 2M, 1G)".to_owned()),
         other => other.map_err(|error: mw_segment::UnknownName| error.to_string()),
     }
 }
 
-/// The most threads and rounds that can be asked for.
+/// Limit of --threads and --rounds.
 const MAX_COUNT: usize = 1024;
 
 fn thread_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=MAX_COUNT).contains(count));
-    count.ok_or_else(|| format!("write a number from 1 to {MAX_COUNT}"))
+    count.ok_or_else(|| format!("expected a number from 1 to {MAX_COUNT}"))
 }
 
 fn round_count(text: &str) -> Result<usize, String> {

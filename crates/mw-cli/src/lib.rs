@@ -4,10 +4,12 @@
 // terminal.rs prints: the macros panic where nobody reads any more.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod advice;
 pub mod args;
 mod command;
 mod config;
 mod exit;
+mod input;
 #[cfg(any(feature = "pool", feature = "watch"))]
 mod journal_log;
 mod output;
@@ -45,6 +47,7 @@ pub fn pool_schema() -> (u32, schemars::Schema) {
 /// Reads the command line, runs the command, and says in a line on standard error what went wrong.
 #[must_use]
 pub fn main() -> Exit {
+    output::report_file_size_limit();
     let ended = match Args::try_parse() {
         Ok(args) => run(args),
         Err(said) => match args::missing::explain(&said) {

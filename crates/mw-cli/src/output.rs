@@ -6,10 +6,13 @@
 
 use crate::{Exit, Failure};
 use mw_sys::SignalsBlocked;
+use signal_hook::consts::SIGXFSZ;
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tempfile::NamedTempFile;
 
 /// Standard output, where a file can be named.
@@ -89,6 +92,15 @@ pub(crate) fn without_interruption<T>(
     let _signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
     work()
+}
+
+/// Has a write beyond the limit of a file's size fail with EFBIG instead of ending the program by
+/// SIGXFSZ, which would leave a temporary file behind. A handler, since a started program would
+/// inherit that the signal is ignored.
+pub(crate) fn report_file_size_limit() {
+    let noticed = Arc::new(AtomicBool::new(false));
+    // Where it cannot be registered, the signal has its default effect.
+    let _ = signal_hook::flag::register(SIGXFSZ, noticed);
 }
 
 /// Where what is written goes.

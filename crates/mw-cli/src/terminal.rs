@@ -9,8 +9,12 @@
 use crate::{Exit, Failure};
 use mw_model::visible;
 use mw_render::text::{Layout, USUAL_WIDTH};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// The first error of a write to standard output.
@@ -59,6 +63,21 @@ pub(crate) fn tell(line: impl Display) {
 /// Standard output took less, for another reason than that its reader has gone.
 pub(crate) fn written() -> Result<(), Failure> {
     FAILED.get().map_or(Ok(()), |error| Err(lost(error)))
+}
+
+/// Whether standard output can be the product of a command: a program that was started without one
+/// (`>&-`) gets /dev/null for it from Rust's runtime, opened for reading as well.
+///
+/// # Errors
+/// Standard output was closed.
+pub(crate) fn check_output() -> Result<(), Failure> {
+    let stdout = rustix::stdio::stdout();
+    let null = Path::new("/dev/null").metadata().map(|null| null.rdev());
+    let is_null =
+        rustix::fs::fstat(stdout).is_ok_and(|stat| null.is_ok_and(|null| stat.st_rdev == null));
+    let is_readable =
+        rustix::fs::fcntl_getfl(stdout).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+    if is_null && is_readable { Err(lost(&Errno::BADF.into())) } else { Ok(()) }
 }
 
 /// The failure of a command whose product is standard output itself, where it cannot be written.

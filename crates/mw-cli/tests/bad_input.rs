@@ -197,13 +197,18 @@ fn a_file_that_is_no_capture_is_refused() {
 fn unknown_rules_and_sizes_are_refused_with_what_to_write() {
     refused(&["explain", "zone-reclame"], 2, &["zone-reclame", "did you mean 'zone-reclaim'"]);
     refused(&["fix", "nonsense", "--dry-run"], 2, &["nonsense", "memwright explain"]);
-    refused(&["fix", "not-memory"], 2, &["only explains stalls", "memwright explain not-memory"]);
+    refused(
+        &["fix", "not-memory"],
+        2,
+        &["explains stalls and has nothing to fix", "memwright explain not-memory"],
+    );
     for (request, words) in [
         ("12X", "invalid size '12X'"),
         ("0", "out of range"),
         ("1G,lokc", "unknown option 'lokc'"),
         ("1G,huge=3M", "invalid page size '3M'"),
         ("1G,node=-1", "invalid node '-1'"),
+        ("1G,lock,lock", "duplicate option 'lock'"),
     ] {
         refused(&["check", "--for", request], 2, &[words]);
     }
@@ -229,6 +234,97 @@ fn a_capture_that_cannot_be_written_is_refused() {
         3,
         &["/nonexistent/c.tar.zst", "--output"],
     );
+}
+
+fn shell(script: &str) -> Said {
+    let mut sh = std::process::Command::new("sh");
+    let output = sh.args(["-c", script, "sh", env!("CARGO_BIN_EXE_memwright")]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+#[test]
+fn a_capture_is_checked_from_a_pipe() {
+    for root in ["/dev/stdin", "-"] {
+        let said =
+            shell(&format!("\"$1\" capture -o - 2>/dev/null | \"$1\" check --root {root} --json"));
+        let report: serde_json::Value = serde_json::from_str(&said.out).expect(&said.err);
+        assert!(report["memory_bytes"].as_u64().unwrap() > 0, "{root}: {}", said.out);
+    }
+}
+
+#[test]
+fn a_pipe_that_delivers_nothing_can_be_interrupted() {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    command.args(["check", "--root", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // It blocks its signals once it reads.
+    let blocked = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        status
+            .lines()
+            .any(|line| line.starts_with("SigBlk:") && !line.ends_with("0000000000000000"))
+    };
+    while !blocked() {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(!child.wait().unwrap().success());
+}
+
+#[test]
+fn a_capture_to_closed_standard_output_fails() {
+    let said = shell("\"$1\" capture -o - >&-");
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert!(said.err.contains("standard output: Bad file descriptor"), "{}", said.err);
+    assert_eq!(shell("\"$1\" capture -o - >/dev/null").code, 0);
+}
+
+#[test]
+fn a_file_size_limit_is_reported_and_leaves_nothing() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    let said = shell(&format!("cd {dir} && ulimit -f 1 && \"$1\" capture -o capture.tar.zst"));
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert!(said.err.contains("capture.tar.zst: File too large"), "{}", said.err);
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 0);
+}
+
+#[test]
+fn undo_creates_nothing_and_advises_once() {
+    let dir = TempDir::new().unwrap();
+    let state = dir.path().join("a b");
+    let state = state.to_str().unwrap();
+    let said = run(&["undo", "--state-dir", state]);
+    assert_eq!((said.code, said.out.as_str()), (0, "nothing to revert\n"), "{}", said.err);
+    refused(&["undo", "7", "--state-dir", state], 2, &["no change 7"]);
+    assert!(!Path::new(state).exists());
+}
+
+#[test]
+fn without_privilege_undo_prints_the_command_that_works() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let state = dir.path().join("a b");
+    fs::create_dir(&state).unwrap();
+    fs::write(state.join("journal.jsonl"), "").unwrap();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).unwrap();
+    let (dir, state) = (dir.path().display(), state.display());
+    let said = shell(&format!(
+        "cp \"$1\" {dir}/memwright && exec setpriv --reuid=65534 --regid=65534 --clear-groups \\
+         {dir}/memwright undo 3 --force --state-dir '{state}'"
+    ));
+    assert_eq!(said.code, 4, "{}", said.err);
+    let advice =
+        format!("permission denied; run: sudo memwright undo 3 --force --state-dir '{state}'\n");
+    assert!(said.err.ends_with(&advice), "{}", said.err);
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_dry_run_changes_nothing() {
     let Some(hazard) = Hazard::make() else { return };
     let (code, said) = hazard.say(&["fix", "zone-reclaim", "--dry-run"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("would make 1 change; nothing was changed\n"), "{said}");
+    assert!(said.starts_with("would make 1 change; nothing changed (dry run)\n"), "{said}");
     assert!(said.contains("vm.zone_reclaim_mode: 7 -> 0"), "{said}");
     assert_eq!(hazard.mode(), "7\n");
     assert_eq!(fs::read_dir(hazard.state.path()).unwrap().count(), 0);
@@ -84,18 +84,18 @@ fn what_fix_changes_undo_takes_back_byte_for_byte() {
     let Some(hazard) = Hazard::make() else { return };
     let (code, said) = hazard.say(&["fix", "zone-reclaim"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("mended: zone-reclaim (1 change)\n"), "{said}");
+    assert!(said.starts_with("fixed and verified: zone-reclaim (1 change)\n"), "{said}");
     assert_eq!(hazard.mode(), "0\n");
     let (_, said) = hazard.say(&["changes"]);
     assert!(said.starts_with("1 in force\n"), "{said}");
     let (code, said) = hazard.say(&["undo"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("taken back: 1 change\n"), "{said}");
+    assert!(said.starts_with("reverted: 1 change\n"), "{said}");
     assert_eq!(hazard.mode(), "7\n");
     let (code, said) = hazard.say(&["undo"]);
-    assert_eq!((code, said.as_str()), (0, "nothing to take back\n"));
+    assert_eq!((code, said.as_str()), (0, "nothing to revert\n"));
     let (_, said) = hazard.say(&["changes"]);
-    assert!(said.starts_with("no change of memwright's is in force\n"), "{said}");
+    assert!(said.starts_with("no changes in force\n"), "{said}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_change_is_kept_over_a_reboot_in_a_file_of_our_own() {
     let Some(hazard) = Hazard::make() else { return };
     let (code, said) = hazard.say(&["fix", "zone-reclaim", "--persist"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("kept over a reboot in /etc/sysctl.d/zz-memwright.conf"), "{said}");
+    assert!(said.contains("persisted in /etc/sysctl.d/zz-memwright.conf"), "{said}");
     let file = fs::read_to_string(SYSCTL_FILE).unwrap();
     assert!(file.contains("\nvm.zone_reclaim_mode = 0\n"), "{file}");
     let (code, said) = hazard.say(&["undo"]);
@@ -119,7 +119,7 @@ fn a_change_that_is_in_force_is_kept_later() {
     assert!(!Path::new(SYSCTL_FILE).exists());
     let (code, said) = hazard.say(&["fix", "zone-reclaim", "--persist"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.starts_with("kept over a reboot: 1 change made earlier\n"), "{said}");
+    assert!(said.starts_with("persisted: 1 change made earlier\n"), "{said}");
     assert!(Path::new(SYSCTL_FILE).exists());
     hazard.say(&["undo"]);
     assert!(!Path::new(SYSCTL_FILE).exists());
@@ -132,7 +132,7 @@ fn a_value_that_somebody_else_has_set_is_left_unless_forced() {
     hazard.say(&["fix", "zone-reclaim"]);
     fs::write(MODE, "1").unwrap();
     let (_, said) = hazard.say(&["changes"]);
-    assert!(said.contains("changed by somebody else"), "{said}");
+    assert!(said.contains("changed by another program"), "{said}");
     let (code, said) = hazard.say(&["undo"]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("--force"), "{said}");
@@ -148,10 +148,10 @@ fn a_rule_that_finds_nothing_is_left_alone() {
     fs::write(MODE, "0").unwrap();
     let (code, said) = hazard.say(&["fix", "zone-reclaim"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("nothing to mend: zone-reclaim"), "{said}");
+    assert!(said.contains("nothing to fix: zone-reclaim"), "{said}");
     let (code, said) = hazard.say(&["undo", "42"]);
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("there is no change 42"), "{said}");
+    assert!(said.contains("no change 42"), "{said}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_read_only_proc_sys_is_said_and_nothing_is_half_done() {
     assert!(said.contains("read-only") || said.contains("Read-only"), "{said}");
     assert_eq!(hazard.mode(), "7\n");
     let (code, said) = hazard.say(&["changes"]);
-    assert_eq!((code, said.as_str()), (0, "no change of memwright's is in force\n"));
+    assert_eq!((code, said.as_str()), (0, "no changes in force\n"));
 }
 
 #[test]

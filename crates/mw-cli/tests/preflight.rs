@@ -40,10 +40,10 @@ fn the_answer_comes_first() {
 fn what_stands_in_the_way_is_named_with_what_lifts_it() {
     let (_, said) = check_tree("64M,huge=2M", "healthy/numa-2");
     assert!(
-        said.contains("blocks hugetlb pool of 2 MiB pages: 64 MiB needed, 0 B there"),
+        said.contains("blocks hugetlb pool of 2 MiB pages: 64 MiB needed, 0 B available"),
         "{said}"
     );
-    assert!(said.contains("to lift it: write 32 to /sys/kernel/mm/hugepages"), "{said}");
+    assert!(said.contains("to fix: write 32 to /sys/kernel/mm/hugepages"), "{said}");
     let (_, said) = check_tree("300M", "zone-reclaim/firing");
     assert!(said.contains("slows  vm.zone_reclaim_mode is 7"), "{said}");
     assert!(said.contains("tmpfs /mnt, 200 MiB"), "{said}");

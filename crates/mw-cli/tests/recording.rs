@@ -160,7 +160,7 @@ fn a_moment_of_a_recording_is_checked_as_the_machine_is() {
     let said = run(&["check", "--recording", file, "--verbose"]);
     assert!(said.code <= 1, "{}", said.err);
     assert!(said.out.contains("zone-reclaim"), "the capture's settings: {}", said.out);
-    assert!(said.err.contains("settings and mounts as they were at 2023-11-14 22:14:10"));
+    assert!(said.err.contains("settings and mounts as of 2023-11-14 22:14:10"));
     let json = |args: &[&str]| -> serde_json::Value {
         let said = run(&[&["check", "--recording", file, "--json"], args].concat());
         serde_json::from_str(&said.out).unwrap()
@@ -182,15 +182,15 @@ fn what_cannot_be_read_is_said_in_a_line() {
         (
             &["export", "--to", "x.csv", "--recording", file, "--incident", "9"],
             2,
-            "not have incident 9",
+            "incident 9 is not in the recording",
         ),
         (&["export", "--to", "/nowhere/x.csv", "--recording", file], 3, "/nowhere/x.csv"),
         (&["export", "--to", "x.csv", "--since", "soon"], 2, "2 h ago"),
-        (&["check", "--recording", "/etc/passwd"], 3, "not a recording"),
+        (&["check", "--recording", "/etc/passwd"], 3, "not a memwright recording"),
         (
             &["check", "--recording", file, "--at", "2023-11-14"],
             3,
-            "it is from 2023-11-14 22:14:00",
+            "the recording covers 2023-11-14 22:14:00",
         ),
     ] {
         let said = run(args);

@@ -154,7 +154,7 @@ fn it_shows_this_machine_and_leaves_the_terminal_as_it_was() {
     session.press("\x0c?");
     session.wait_for_text("a step back in time");
     session.press("\x1b");
-    session.wait_for_text("rules found nothing");
+    session.wait_for_text("rules passed");
     session.press(" ");
     session.wait_for_text("paused");
     session.press("\x1b[D\x1b[D");

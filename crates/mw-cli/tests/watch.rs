@@ -133,7 +133,7 @@ fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
     server.signal(Signal::STOP);
     seconds(3);
     server.signal(Signal::CONT);
-    watch.line("stall: cache has passed its limit of 400 ms");
+    watch.line("stall: cache exceeded its limit of 400 ms");
     // Other tests may have the machine short of memory meanwhile, which is an incident of its own.
     let said = watch.line("cache did not answer");
     let id = said.trim_start_matches("incident ").split(':').next().unwrap();
@@ -240,7 +240,7 @@ fn the_service_manager_is_told() {
     told("READY=1");
     std::fs::write(&config, "[watch]\nlimit = 'soon'\n").unwrap();
     watch.child.signal(Signal::HUP);
-    let said = watch.line("the configuration stays as it was");
+    let said = watch.line("configuration not reloaded");
     assert!(said.contains("line 2") && said.contains("invalid duration 'soon'"), "{said}");
     watch.child.signal(Signal::TERM);
     told("STOPPING=1");
@@ -261,7 +261,7 @@ fn who_may_not_write_the_usual_recording_is_told_what_to_do() {
     let output = command.arg("watch").current_dir("/").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("run it as root, or name a file of your own with --recording"), "{said}");
+    assert!(said.contains("run as root, or choose a file with --recording"), "{said}");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn what_cannot_be_watched_is_said() {
         assert!(said.contains(part), "{said}");
     };
     check(&["--probe", "gopher://old"], 2, "gopher");
-    check(&["--probe", "a=tcp://h:1", "--probe", "a=tcp://h:2"], 2, "two probes are called 'a'");
+    check(&["--probe", "a=tcp://h:1", "--probe", "a=tcp://h:2"], 2, "duplicate probe name 'a'");
     check(&["--limit", "soon"], 2, "invalid duration 'soon'");
     check(&["--recording", "/proc/recording.db"], 3, "/proc/recording.db");
     let missing = show(&["incidents"], Path::new("/nonexistent/recording.db"));

@@ -318,8 +318,16 @@ pub enum UnpackError {
 /// [`MAX_CAPTURE_BYTES`].
 pub fn unpack(capture: &Path, into: &Path) -> Result<(), UnpackError> {
     let failed = |source| UnpackError::Io { path: capture.to_owned(), source };
-    let file = std::fs::File::open(capture).map_err(failed)?;
-    let decoder = zstd::Decoder::new(file).map_err(failed)?;
+    unpack_from(std::fs::File::open(capture).map_err(failed)?, capture, into)
+}
+
+/// As [`unpack`], from what `reader` delivers; `capture` is its name for messages.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_from(reader: impl Read, capture: &Path, into: &Path) -> Result<(), UnpackError> {
+    let failed = |source| UnpackError::Io { path: capture.to_owned(), source };
+    let decoder = zstd::Decoder::new(reader).map_err(failed)?;
     let mut archive = tar::Archive::new(decoder.take(2 * MAX_CAPTURE_BYTES as u64));
     for (count, entry) in archive.entries().map_err(failed)?.enumerate() {
         let mut entry = entry.map_err(failed)?;

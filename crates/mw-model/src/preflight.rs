@@ -47,7 +47,7 @@ pub enum RequestError {
     /// An unknown option.
     #[error("unknown option '{0}' (use SIZE[,lock][,huge=2M|1G|thp][,node=N])")]
     Unknown(String),
-    /// An option is given duplicate.
+    /// An option is given twice.
     #[error("duplicate option '{0}'")]
     Duplicate(String),
     /// The node is not a number.

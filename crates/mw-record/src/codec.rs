@@ -92,18 +92,18 @@ pub(crate) fn pack(block: &Block) -> io::Result<Vec<u8>> {
 pub(crate) fn unpack(packed: &[u8], columns: usize) -> Result<Block, &'static str> {
     let bytes = decompress(packed, MAX_UNPACKED_BYTES)?;
     let mut rest = bytes.as_slice();
-    let size = |value| usize::try_from(value).map_err(|_| "it claims too many rows");
+    let size = |value| usize::try_from(value).map_err(|_| "too many rows");
     let rows = size(take(&mut rest)?)?;
     if size(take(&mut rest)?)? != columns {
-        return Err("its columns are not those of its layout");
+        return Err("columns do not match its layout");
     }
     if rows.checked_mul(columns.max(1)).is_none_or(|cells| cells > MAX_CELLS) {
-        return Err("it claims too many rows");
+        return Err("too many rows");
     }
     let at_unix_ms = take_series(&mut rest, rows)?;
     let columns = (0..columns).map(|_| take_series(&mut rest, rows)).collect::<Result<_, _>>()?;
     if !rest.is_empty() {
-        return Err("there is something after its last column");
+        return Err("data after the last column");
     }
     Ok(Block { at_unix_ms, columns })
 }
@@ -124,12 +124,11 @@ pub(crate) fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
 /// What is wrong with the bytes.
 pub(crate) fn decompress(packed: &[u8], max_bytes: usize) -> Result<Vec<u8>, &'static str> {
     let size = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
-    let size =
-        size.and_then(|size| usize::try_from(size).ok()).ok_or("it does not say its size")?;
+    let size = size.and_then(|size| usize::try_from(size).ok()).ok_or("no size")?;
     if size > max_bytes {
-        return Err("it is larger than any that memwright writes");
+        return Err("larger than any that memwright writes");
     }
-    zstd::bulk::decompress(packed, size).map_err(|_| "its checksum is wrong")
+    zstd::bulk::decompress(packed, size).map_err(|_| "checksum mismatch")
 }
 
 fn put_series(bytes: &mut Vec<u8>, series: &[u64]) {
@@ -159,7 +158,7 @@ fn take_series(rest: &mut &[u8], rows: usize) -> Result<Vec<u64>, &'static str> 
         return Ok(vec![value; rows]);
     }
     if rest.len() < rows - 1 {
-        return Err("it ends early");
+        return Err("truncated");
     }
     let mut series = Vec::with_capacity(rows);
     series.push(value);
@@ -203,14 +202,14 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
 fn take(rest: &mut &[u8]) -> Result<u64, &'static str> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let (byte, more) = rest.split_first().ok_or("it ends early")?;
+        let (byte, more) = rest.split_first().ok_or("truncated")?;
         *rest = more;
         value |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Ok(value);
         }
     }
-    Err("a number in it is too long")
+    Err("a number is too long")
 }
 
 #[cfg(test)]
@@ -239,13 +238,13 @@ mod tests {
             bytes.extend([1, 0].repeat(10));
             compress(&bytes).unwrap()
         };
-        assert_eq!(unpack(&claim(u64::MAX, 3), 3), Err("it claims too many rows"));
-        assert_eq!(unpack(&claim(1 << 40, 0), 0), Err("it claims too many rows"));
-        assert_eq!(unpack(&claim(3, 3), 4), Err("its columns are not those of its layout"));
-        assert_eq!(unpack(&claim(3, 1), 1), Err("there is something after its last column"));
+        assert_eq!(unpack(&claim(u64::MAX, 3), 3), Err("too many rows"));
+        assert_eq!(unpack(&claim(1 << 40, 0), 0), Err("too many rows"));
+        assert_eq!(unpack(&claim(3, 3), 4), Err("columns do not match its layout"));
+        assert_eq!(unpack(&claim(3, 1), 1), Err("data after the last column"));
         let bomb = compress(&vec![0; MAX_UNPACKED_BYTES + 1]).unwrap();
         assert!(bomb.len() < 10_000);
-        assert_eq!(unpack(&bomb, 1), Err("it is larger than any that memwright writes"));
+        assert_eq!(unpack(&bomb, 1), Err("larger than any that memwright writes"));
     }
 
     proptest! {

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// There is no such file.
-    #[error("{path}: no such file; 'memwright watch' makes one, --recording names another")]
+    #[error("{path}: no such file; 'memwright watch' creates one, --recording names another")]
     NotFound {
         /// The file.
         path: PathBuf,
     },
     /// It is another kind of file.
-    #[error("{path}: not a recording of memwright: {why}")]
+    #[error("{path}: not a memwright recording: {why}")]
     NotARecording {
         /// The file.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum RecordError {
         readable: String,
     },
     /// Another process records into it.
-    #[error("{path}: process {pid} is recording into it; name another file, or stop that one")]
+    #[error("{path}: process {pid} is recording to it; name another file, or stop that process")]
     Busy {
         /// The file.
         path: PathBuf,
@@ -54,8 +54,8 @@ pub enum RecordError {
     },
     /// Readers hold back the log of changes.
     #[error(
-        "{path}-wal has grown to {bytes} bytes, because a program reads the recording without end; \
-         end that one (fuser {path})"
+        "{path}-wal has grown to {bytes} bytes, because a program keeps reading the recording; \
+         stop it (fuser {path})"
     )]
     HeldBack {
         /// The recording.
@@ -66,7 +66,7 @@ pub enum RecordError {
     /// More was asked for than is held in memory at once.
     #[error(
         "{path}: {values} values from {since_unix_ms} to {until_unix_ms} are too many at once \
-         ({limit} at most); ask for a shorter time, or export it"
+         (limit {limit}); choose a shorter range, or export it"
     )]
     TooMuch {
         /// The file.
@@ -97,7 +97,7 @@ pub enum RecordError {
         source: rusqlite::Error,
     },
     /// The writer waits for the file to become writable again.
-    #[error("not kept: {why}")]
+    #[error("not recorded: {why}")]
     Trouble {
         /// What keeps it from writing.
         why: String,

@@ -78,7 +78,7 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), RecordEr
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let id = number("application_id").map_err(|error| failed(path, error))?;
     if id != i64::from(APPLICATION_ID) {
-        let why = "it is a database of another program".to_owned();
+        let why = "a database of another program".to_owned();
         return Err(RecordError::NotARecording { path: path.to_owned(), why });
     }
     let format = number("user_version").map_err(|error| failed(path, error))?;
@@ -102,8 +102,8 @@ fn check_tables(connection: &Connection, path: &Path) -> Result<(), RecordError>
         let found = connection.query_row(query, [name], |row| row.get::<_, String>(0));
         let why = match found {
             Ok(found) if found == definition => continue,
-            Ok(_) => format!("its table '{name}' is another one"),
-            Err(rusqlite::Error::QueryReturnedNoRows) => format!("it has no table '{name}'"),
+            Ok(_) => format!("table '{name}' has another definition"),
+            Err(rusqlite::Error::QueryReturnedNoRows) => format!("no table '{name}'"),
             Err(error) => return Err(failed(path, error)),
         };
         return Err(RecordError::NotARecording { path: path.to_owned(), why });
@@ -116,7 +116,7 @@ pub(crate) fn failed(path: &Path, error: rusqlite::Error) -> RecordError {
     let path = path.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => {
-            RecordError::NotARecording { path, why: "it is no database".to_owned() }
+            RecordError::NotARecording { path, why: "not a database".to_owned() }
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::TooBig) => damaged(path, error.to_string()),
         None => damaged(path, error.to_string()),
@@ -126,6 +126,6 @@ pub(crate) fn failed(path: &Path, error: rusqlite::Error) -> RecordError {
 
 /// Damage of which nothing more is known.
 pub(crate) fn damaged(path: PathBuf, problem: String) -> RecordError {
-    let readable = "nothing of this can be read".to_owned();
+    let readable = "none of it can be read".to_owned();
     RecordError::Damaged { path, problem, readable }
 }

@@ -52,10 +52,13 @@ pub(crate) fn unpack(body: &[u8], rows: &[u8]) -> Result<Incident, String> {
     let mut incident: Incident =
         serde_json::from_slice(&json).map_err(|error| error.to_string())?;
     if incident.schema > INCIDENT_SCHEMA {
-        return Err(format!("schema {}, this memwright knows {INCIDENT_SCHEMA}", incident.schema));
+        return Err(format!(
+            "schema {}, this memwright supports {INCIDENT_SCHEMA}",
+            incident.schema
+        ));
     }
     if incident.table.columns.len() > codec::MAX_COLUMNS {
-        return Err("it claims too many columns".to_owned());
+        return Err("too many columns".to_owned());
     }
     let block = codec::unpack(rows, incident.table.columns.len())?;
     incident.table.at_unix_ms = block.at_unix_ms;

@@ -404,11 +404,11 @@ pub(crate) fn names(connection: &Connection, layout: u64) -> Result<Vec<String>,
     let packed: Vec<u8> = connection.query_row(query, [layout], |row| row.get(0))?;
     let wrong = |problem: &str| Unreadable::Content(format!("layout {layout}: {problem}"));
     let names = codec::decompress(&packed, MAX_NAMES_BYTES).map_err(wrong)?;
-    let names = String::from_utf8(names).map_err(|_| wrong("its names are no text"))?;
+    let names = String::from_utf8(names).map_err(|_| wrong("its names are not text"))?;
     let lines = names.split('\n').filter(|_| !names.is_empty());
     let names: Vec<String> = lines.map(str::to_owned).collect();
     if names.len() > codec::MAX_COLUMNS {
-        return Err(wrong("it claims too many columns"));
+        return Err(wrong("too many columns"));
     }
     Ok(names)
 }

@@ -40,7 +40,7 @@ fn other_files_are_not_recordings_and_stay_as_they_are() {
     assert!(matches!(Recording::open(&path), Err(RecordError::NotFound { .. })));
     for bytes in [b"".as_slice(), b"x", &[7; 5000], b"SQLite format 3\0", &[0; 100]] {
         fs::write(&path, bytes).unwrap();
-        assert!(refused(&path).contains("not a recording"), "{}", refused(&path));
+        assert!(refused(&path).contains("not a memwright recording"), "{}", refused(&path));
         if !bytes.is_empty() {
             let error = Writer::start(&path, &host(), Retention::default()).unwrap_err();
             assert!(matches!(error, RecordError::NotARecording { .. }), "{error}");

@@ -20,7 +20,7 @@ use serde::Serialize;
 const CHANGE_BYTES: u64 = 8 * 1024;
 
 /// Why an action is not kept over a reboot.
-pub const DONE_ONCE: &str = "it was done once and leaves no setting behind";
+pub const DONE_ONCE: &str = "it is a one-time action that leaves no setting";
 
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -19,7 +19,7 @@ pub enum Cause {
     Persist(#[from] PersistError),
     /// Somebody else wrote the setting after the plan was made.
     #[error(
-        "{path} was {planned} when the change was planned and is {now} now: somebody else is changing it; look, and run memwright again"
+        "{path} was {planned} when the change was planned and is {now} now: another program is changing it; find out which, and run memwright again"
     )]
     Moved {
         /// The kernel's file.
@@ -52,7 +52,7 @@ pub enum ApplyError {
         cause: Box<Cause>,
     },
     /// What had been changed was taken back.
-    #[error("{cause}; the {} that had been made {} taken back", count(rolled_back), if rolled_back.len() == 1 { "was" } else { "were" })]
+    #[error("{cause}; reverted {}", count(rolled_back))]
     RolledBack {
         /// Why.
         cause: Box<Cause>,
@@ -60,7 +60,7 @@ pub enum ApplyError {
         rolled_back: Vec<u64>,
     },
     /// What had been changed could not all be taken back.
-    #[error("{cause}; and not all could be taken back: {}", list(stuck))]
+    #[error("{cause}; not every change could be reverted: {}", list(stuck))]
     Stuck {
         /// Why.
         cause: Box<Cause>,
@@ -100,15 +100,10 @@ impl ApplyError {
 }
 
 fn count(changes: &[u64]) -> String {
-    if changes.len() == 1 { "one change".to_owned() } else { format!("{} changes", changes.len()) }
+    if changes.len() == 1 { "1 change".to_owned() } else { format!("{} changes", changes.len()) }
 }
 
 fn list(stuck: &[Stuck]) -> String {
-    let one = |stuck: &Stuck| {
-        format!(
-            "change {} of {} ({}); try 'memwright undo {0}'",
-            stuck.change, stuck.path, stuck.why
-        )
-    };
+    let one = |stuck: &Stuck| format!("change {} of {} ({})", stuck.change, stuck.path, stuck.why);
     stuck.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -169,7 +169,7 @@ impl History {
         let after_damage = self.damage.last().is_some_and(|damage| damage.line + 1 == line);
         let damage = match record {
             Err(BadLine::Newer(version)) => Some((
-                format!("it was written by a newer memwright (journal version {version})"),
+                format!("written by a newer memwright (journal version {version})"),
                 Some(version),
             )),
             Err(BadLine::Damaged(why)) => Some((why, None)),
@@ -179,7 +179,7 @@ impl History {
                 self.next_seq = seq.saturating_add(1);
                 let folded = self.fold(record);
                 let gap = seq != expected && !(after_damage && seq > expected);
-                gap.then(|| format!("record {expected} should stand here, found {seq}"))
+                gap.then(|| format!("expected record {expected}, found {seq}"))
                     .or_else(|| folded.err())
                     .map(|why| (why, None))
             }
@@ -194,7 +194,7 @@ impl History {
         let id = record.change;
         if let Event::Planned(intent) = record.event {
             if id <= self.newest_change() {
-                return Err(format!("change {id} is planned for a second time"));
+                return Err(format!("change {id} is planned twice"));
             }
             self.changes.push(Change::planned(id, record.time_ms, intent)?);
             return Ok(());
@@ -230,7 +230,7 @@ impl Change {
 
     fn take(&mut self, event: Event) -> Result<(), String> {
         if !self.is_active() {
-            return Err(format!("change {} had come to its end before", self.id));
+            return Err(format!("change {} had already ended", self.id));
         }
         match event {
             Event::Planned(_) | Event::Failed { .. } => {}
@@ -243,7 +243,7 @@ impl Change {
             Event::Persisting(persisting) => self.persist = Some(Kept::new(persisting)?),
             Event::Persisted => match &mut self.persist {
                 Some(kept) => kept.done = true,
-                None => return Err(format!("change {} was never to be kept", self.id)),
+                None => return Err(format!("change {} was never to be persisted", self.id)),
             },
             Event::Restoring => self.restoring = true,
             Event::RolledBack => self.stage = Stage::RolledBack,

@@ -26,7 +26,7 @@ use crate::record::{Event, FORMAT_VERSION, RECORD_BYTES_MAX, Record};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -50,7 +50,7 @@ const LOCK_POLL: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The privilege is missing.
-    #[error("cannot {what} {}: permission denied; run memwright as root", path.display())]
+    #[error("cannot {what} {}: permission denied", path.display())]
     Denied {
         /// What was tried.
         what: &'static str,
@@ -58,7 +58,7 @@ pub enum JournalError {
         path: PathBuf,
     },
     /// Another memwright is at work.
-    #[error("another memwright is changing settings (it holds {}); waited {waited_s} s, try again when it is done", path.display())]
+    #[error("another memwright is changing settings (it holds {}); waited {waited_s} s; try again later", path.display())]
     Busy {
         /// The state directory.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum JournalError {
         waited_s: u64,
     },
     /// Others may write the directory, so that what stands there cannot be trusted.
-    #[error("{} may be written by others (mode {mode:04o}, owner {owner}); memwright writes to the kernel what stands there: chown it to yourself and chmod 700 it", path.display())]
+    #[error("{} may be written by others (mode {mode:04o}, owner {owner}); memwright writes its contents to the kernel: chown it to yourself and chmod 700 it", path.display())]
     Unsafe {
         /// The state directory.
         path: PathBuf,
@@ -76,7 +76,7 @@ pub enum JournalError {
         owner: u32,
     },
     /// A line is damaged.
-    #[error("{}, line {line}: {why}; 'memwright changes' shows the changes that can be read, 'memwright undo --force' takes those back; then move the file away: mv {0} {0}.damaged", path.display())]
+    #[error("{}, line {line}: {why}; 'memwright changes' shows the changes that can be read, 'memwright undo --force' reverts those; then move the file away: mv {0} {0}.damaged", path.display())]
     Corrupt {
         /// The journal.
         path: PathBuf,
@@ -96,7 +96,7 @@ pub enum JournalError {
         version: u32,
     },
     /// The journal has reached its greatest length.
-    #[error("{} has {bytes} bytes, more than the {max} that it may have; take back what should be ('memwright undo'), then move it away: mv {0} {0}.old", path.display())]
+    #[error("{} has {bytes} bytes, more than the limit of {max}; revert what should be reverted ('memwright undo'), then move it away: mv {0} {0}.old", path.display())]
     Full {
         /// The journal.
         path: PathBuf,
@@ -106,7 +106,7 @@ pub enum JournalError {
         max: u64,
     },
     /// One record would be longer than a record may be.
-    #[error("a record for {} would have {bytes} bytes, more than {RECORD_BYTES_MAX}; nothing was changed", path.display())]
+    #[error("a record for {} would have {bytes} bytes, more than the limit of {RECORD_BYTES_MAX}; nothing was changed", path.display())]
     TooLong {
         /// The journal.
         path: PathBuf,
@@ -114,7 +114,7 @@ pub enum JournalError {
         bytes: usize,
     },
     /// The disk is full.
-    #[error("no space left to write {}; nothing is changed that is not written there first: make room", path.display())]
+    #[error("no space left to write {}; a change is journalled before it is made: free some space", path.display())]
     NoSpace {
         /// The journal.
         path: PathBuf,
@@ -223,6 +223,23 @@ impl Journal {
     /// written by others, or the journal cannot be read.
     pub fn lock(state_dir: &Path, wait: Duration) -> Result<Self, JournalError> {
         make_state_dir(state_dir)?;
+        Self::lock_in_place(state_dir, wait)
+    }
+
+    /// As [`Journal::lock`], but creates nothing: `None` where there is no journal.
+    ///
+    /// # Errors
+    /// As [`Journal::lock`].
+    pub fn lock_existing(state_dir: &Path, wait: Duration) -> Result<Option<Self>, JournalError> {
+        let journal = state_dir.join(JOURNAL_FILE);
+        match journal.symlink_metadata() {
+            Ok(_) => Self::lock_in_place(state_dir, wait).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(JournalError::new("read", &journal, error)),
+        }
+    }
+
+    fn lock_in_place(state_dir: &Path, wait: Duration) -> Result<Self, JournalError> {
         let dir = open_dir(state_dir, OFlags::RDONLY)
             .map_err(|errno| JournalError::new("lock", state_dir, errno.into()))?;
         check_owner(state_dir, &dir)?;

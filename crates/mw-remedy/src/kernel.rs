@@ -44,7 +44,7 @@ impl fmt::Display for Doing {
 pub enum KernelError {
     /// The privilege is missing.
     #[error(
-        "cannot {doing} {path}: permission denied; it takes root (CAP_SYS_ADMIN), and some files are read-only even for root"
+        "cannot {doing} {path}: permission denied (needs CAP_SYS_ADMIN; some files are read-only even for root)"
     )]
     Denied {
         /// The kernel's file.
@@ -54,14 +54,14 @@ pub enum KernelError {
     },
     /// The file lies on a read-only mount, as `/proc/sys` does in a container.
     #[error(
-        "cannot write {path}: it is mounted read-only, as in a container; run memwright on the host"
+        "cannot write {path}: the mount is read-only, as in a container; run memwright on the host"
     )]
     ReadOnly {
         /// The kernel's file.
         path: String,
     },
     /// The kernel does not take the value.
-    #[error("the kernel refuses '{value}' for {path} ({errno}); nothing was changed there")]
+    #[error("the kernel rejected '{value}' for {path} ({errno}); the setting is unchanged")]
     Refused {
         /// The kernel's file.
         path: String,
@@ -71,20 +71,20 @@ pub enum KernelError {
         errno: Errno,
     },
     /// There is no such file.
-    #[error("{path} does not exist: this kernel has no such setting")]
+    #[error("{path} not found: this kernel has no such setting")]
     Absent {
         /// The kernel's file.
         path: String,
     },
     /// The path is not one that memwright may write.
-    #[error("{path} is not a setting: only files below /proc/sys and /sys are, without '..'")]
+    #[error("{path} is not a setting: only paths below /proc/sys and /sys without '..' are")]
     NotASetting {
         /// What was asked for.
         path: String,
     },
     /// The content is not one line of text, so that it could not be put back by writing it.
     #[error(
-        "{path} does not hold one line of text of at most {SETTING_BYTES_MAX} bytes; memwright could not put it back and leaves it alone"
+        "{path} does not hold one line of text of at most {SETTING_BYTES_MAX} bytes; memwright could not restore it and does not change it"
     )]
     NotOneLine {
         /// The kernel's file.
@@ -92,7 +92,7 @@ pub enum KernelError {
     },
     /// The value was written, but something else reads back.
     #[error(
-        "wrote '{value}' to {path}, but it reads '{now}' now: the kernel took only a part of it, or somebody else wrote at the same time"
+        "wrote '{value}' to {path}, but it now reads '{now}': the kernel accepted only part of it, or another program wrote at the same time"
     )]
     NotTaken {
         /// The kernel's file.
@@ -196,7 +196,7 @@ impl Kernel {
         let line = format!("{value}\n");
         let written = file.write(line.as_bytes()).map_err(fail)?;
         if written != line.len() {
-            let short = std::io::Error::other(format!("only {written} bytes were taken"));
+            let short = std::io::Error::other(format!("short write: {written} bytes"));
             return Err(fail(short));
         }
         // In a copy of the tree the tail of a longer former value would stay behind.

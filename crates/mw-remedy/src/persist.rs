@@ -56,7 +56,7 @@ pub struct PersistTarget {
 #[derive(Debug, thiserror::Error)]
 pub enum PersistError {
     /// The file is not ours.
-    #[error("{path} exists and was not written by memwright; it is left alone: move it away, or set '{line}' there yourself", path = path.display())]
+    #[error("{path} exists and was not written by memwright, so it was not changed: move it away, or add '{line}' to it by hand", path = path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -64,13 +64,13 @@ pub enum PersistError {
         line: String,
     },
     /// The file has grown beyond what memwright writes.
-    #[error("{} has more than {FILE_BYTES_MAX} bytes; memwright does not write that much: see what is in it", path.display())]
+    #[error("{} has more than {FILE_BYTES_MAX} bytes; memwright never writes that much: check its contents", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
     },
     /// The privilege is missing, or the file lies on a read-only mount.
-    #[error("cannot write {}: {source}; it takes root and a writable /etc", path.display())]
+    #[error("cannot write {}: {source} (needs root and a writable /etc)", path.display())]
     Denied {
         /// The file.
         path: PathBuf,
@@ -113,24 +113,28 @@ pub fn target_of(
     device: Option<&DeviceId>,
 ) -> Result<PersistTarget, String> {
     if !is_one_line(path) || !is_one_line(value) || path.contains(char::is_whitespace) {
-        return Err(format!("{path}: neither sysctl.d nor tmpfiles.d has a way to write this"));
+        return Err(format!("{path}: neither sysctl.d nor tmpfiles.d can express this setting"));
     }
     if let Some(below) = path.strip_prefix("/proc/sys/") {
         let line = format!("{} = {value}", sysctl_key(below));
         return Ok(PersistTarget { file: SYSCTL_FILE.to_owned(), line });
     }
     if path.starts_with("/sys/fs/cgroup/") {
-        return Err(format!("{path}: a cgroup is made anew by its service; set it in its unit"));
+        return Err(format!(
+            "{path}: the service manager creates cgroups at boot; set the limit in the unit"
+        ));
     }
     if is_device_setting(path) {
         let rule = udev_rule(path, value, device).ok_or_else(|| {
             format!(
-                "{path}: this may be another device's after a reboot, and this one has no unique \
-                 identifier for a udev rule"
+                "{path}: the path may name another device after a reboot, and this device has no \
+                 unique identifier for a udev rule"
             )
         })?;
         if !kernel.resolve(UDEV_DIR).is_dir() {
-            return Err(format!("{path}: there is no {UDEV_DIR}, so nothing would set it at boot"));
+            return Err(format!(
+                "{path}: {UDEV_DIR} does not exist, so nothing would set it at boot"
+            ));
         }
         return Ok(PersistTarget { file: UDEV_FILE.to_owned(), line: rule });
     }
@@ -139,7 +143,7 @@ pub fn target_of(
         let line = format!("w {} - - - - {value}", path.replace('%', "%%"));
         return Ok(PersistTarget { file: TMPFILES_FILE.to_owned(), line });
     }
-    Err(format!("{path}: neither sysctl.d nor tmpfiles.d has a way to write this"))
+    Err(format!("{path}: neither sysctl.d nor tmpfiles.d can express this setting"))
 }
 
 /// The key of a file under `/proc/sys`. Where a component holds a dot, the form with slashes: in it

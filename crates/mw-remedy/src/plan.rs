@@ -85,7 +85,7 @@ pub enum PlanError {
     Kernel(#[from] KernelError),
     /// A remedy's value is not one line of text.
     #[error(
-        "the rule {rule} wants to write {value:?} to {path}, which is not one line of text; this is a bug in the rule, nothing was changed"
+        "rule {rule} would write {value:?} to {path}, which is not one line of text; this is a bug in the rule; nothing was changed"
     )]
     BadValue {
         /// The rule.
@@ -296,7 +296,7 @@ impl fmt::Display for PlannedChange {
 
 impl fmt::Display for Already {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {} already", known_as(&self.path), self.value)
+        write!(f, "{} is already {}", known_as(&self.path), self.value)
     }
 }
 
@@ -304,7 +304,7 @@ impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} wants {} = {}, but {} wants {} = {}, and that is worse or came first",
+            "{} needs {} = {}, but {} needs {} = {} and takes precedence",
             self.dropped_rule,
             known_as(&self.dropped_path),
             self.dropped_value,

@@ -157,16 +157,15 @@ impl Record {
     pub(crate) fn decode(line: &[u8]) -> Result<Self, BadLine> {
         let damaged = |why: &str| BadLine::Damaged(why.to_owned());
         if line.len() > RECORD_BYTES_MAX {
-            return Err(damaged("it is longer than any record"));
+            return Err(damaged("longer than any record"));
         }
-        let line = std::str::from_utf8(line).map_err(|_| damaged("it is not text"))?;
-        let (crc, rest) = split_crc(line).ok_or_else(|| damaged("it is not a record"))?;
+        let line = std::str::from_utf8(line).map_err(|_| damaged("not text"))?;
+        let (crc, rest) = split_crc(line).ok_or_else(|| damaged("not a record"))?;
         if crc != format!("{:08x}", crc32fast::hash(rest.as_bytes())) {
-            return Err(damaged("its checksum is wrong"));
+            return Err(damaged("checksum mismatch"));
         }
         let json = format!("{{{rest}");
-        let version: Versioned =
-            serde_json::from_str(&json).map_err(|_| damaged("it has no version"))?;
+        let version: Versioned = serde_json::from_str(&json).map_err(|_| damaged("no version"))?;
         if version.v > FORMAT_VERSION {
             return Err(BadLine::Newer(version.v));
         }

@@ -44,8 +44,8 @@ pub struct Shadowed {
 impl fmt::Display for Shadowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, path, value, wins } = self;
-        let verdict = if *wins { "is read over ours: change it there" } else { "ours wins" };
-        write!(f, "{file}, line {line} sets {path} to {value}; {verdict}")
+        let verdict = if *wins { "it overrides ours: change it there" } else { "ours wins" };
+        write!(f, "{file} line {line} sets {path} to {value}; {verdict}")
     }
 }
 

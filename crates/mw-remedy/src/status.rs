@@ -88,21 +88,21 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InForce => f.write_str("in force"),
-            Self::Drifted { drift } => write!(f, "changed by somebody else: {drift}"),
+            Self::Drifted { drift } => write!(f, "changed by another program: {drift}"),
             Self::AlreadyBefore => f.write_str("has its former value"),
             Self::Covered { by } => {
                 let all: Vec<String> = by.iter().map(ToString::to_string).collect();
-                write!(f, "under change {}", all.join(", "))
+                write!(f, "superseded by change {}", all.join(", "))
             }
-            Self::Done => f.write_str("done, nothing to take back"),
+            Self::Done => f.write_str("done, nothing to revert"),
             Self::Interrupted { now: Some(now) } => {
-                write!(f, "interrupted, reads {now}; 'memwright undo' brings the former value back")
+                write!(f, "interrupted, now {now}; 'memwright undo' restores the former value")
             }
             Self::Interrupted { now: None } => f.write_str("interrupted"),
-            Self::RolledBack => f.write_str("rolled back, its run failed"),
-            Self::Undone { .. } => f.write_str("taken back"),
-            Self::Missing => f.write_str("this kernel has no such file"),
-            Self::Unreadable { why } => write!(f, "cannot look: {why}"),
+            Self::RolledBack => f.write_str("rolled back because the same run failed"),
+            Self::Undone { .. } => f.write_str("reverted"),
+            Self::Missing => f.write_str("not found on this kernel"),
+            Self::Unreadable { why } => write!(f, "could not be checked: {why}"),
         }
     }
 }

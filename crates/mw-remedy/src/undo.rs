@@ -99,7 +99,7 @@ impl fmt::Display for Drift {
         let Self { path, now, ours, before } = self;
         write!(
             f,
-            "{path} is '{now}' now, memwright had set '{ours}', before that it was '{before}'"
+            "{path} is now '{now}'; memwright set '{ours}', and it was '{before}' before that"
         )
     }
 }
@@ -107,19 +107,19 @@ impl fmt::Display for Drift {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Restored { to } => write!(f, "back to {to}"),
-            Self::AlreadyBefore => f.write_str("had its former value already"),
-            Self::NothingToTakeBack => f.write_str("an action; nothing to take back"),
-            Self::AlreadyUndone => f.write_str("was taken back before"),
+            Self::Restored { to } => write!(f, "restored to {to}"),
+            Self::AlreadyBefore => f.write_str("already had its former value"),
+            Self::NothingToTakeBack => f.write_str("a one-time action; nothing to revert"),
+            Self::AlreadyUndone => f.write_str("already reverted"),
             Self::Missing => f.write_str(
-                "left: there is no such file: another kernel is booted, or its device is not there; \
-                 --force forgets it",
+                "left as it is: no such file: another kernel is booted, or the device is gone; \
+                 --force discards the change",
             ),
             Self::Drifted { drift } => {
                 let all: Vec<String> = drift.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "left: somebody else has changed it ({}); --force writes over that",
+                    "left as it is: changed by another program ({}); --force overwrites that",
                     all.join("; ")
                 )
             }
@@ -127,7 +127,7 @@ impl fmt::Display for Outcome {
                 let all: Vec<String> = by.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "left: take back {} first, which came later and lies on top",
+                    "left as it is: revert {} first, made later to the same setting",
                     all.join(", ")
                 )
             }
@@ -140,7 +140,7 @@ impl fmt::Display for Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// There is no such change.
-    #[error("there is no change {id}; {}", match newest { 0 => "nothing was ever changed".to_owned(), newest => format!("the newest is {newest}, 'memwright changes' lists them") })]
+    #[error("no change {id}; {}", match newest { 0 => "the journal has no changes".to_owned(), newest => format!("the newest is {newest}; 'memwright changes' lists them") })]
     NoSuchChange {
         /// What was asked for.
         id: u64,

@@ -182,7 +182,7 @@ fn what_somebody_else_set_since_is_left_unless_forced() {
     let outcome = tree.undo_all().remove(0);
     let said = outcome.to_string();
     assert!(matches!(outcome, Outcome::Drifted { .. }), "{said}");
-    assert!(said.contains("'3' now") && said.contains("'0'") && said.contains("'7'"), "{said}");
+    assert!(said.contains("now '3'") && said.contains("'0'") && said.contains("'7'"), "{said}");
     assert_eq!(tree.get(ZONE_RECLAIM), "3\n");
     let status = changes(&tree.kernel(), &tree.history());
     assert!(status.changes[0].left.is_some());
@@ -254,11 +254,11 @@ fn a_change_that_does_not_exist_is_said_to() {
         let which = Which::Ids(ids);
         mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &which, false, &mut nobody).unwrap_err()
     };
-    assert_eq!(ask(vec![3]).to_string(), "there is no change 3; nothing was ever changed");
+    assert_eq!(ask(vec![3]).to_string(), "no change 3; the journal has no changes");
     tree.fix(&[wants("rule", ZONE_RECLAIM, "0")], false).unwrap();
     let error = ask(vec![1, 3]);
     assert!(matches!(error, UndoError::NoSuchChange { id: 3, newest: 1 }));
-    assert_eq!(tree.get(ZONE_RECLAIM), "0\n", "nothing is taken back then");
+    assert_eq!(tree.get(ZONE_RECLAIM), "0\n", "nothing is reverted then");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_plan_says_what_it_would_do() {
             "{THP}: always -> madvise\n\
              vm.zone_reclaim_mode: 7 -> 0   ({ZONE_RECLAIM})\n\
              vm.compact_memory: write 1 once   ({COMPACT})\n\
-             already: vm.swappiness is 60 already\n\
+             already: vm.swappiness is already 60\n\
              by hand: umount /x\n\
              only on the boot line: hugepages=16\n"
         )
@@ -356,7 +356,7 @@ fn the_worse_finding_has_its_will() {
     let dropped: Vec<&str> =
         plan.conflicts.iter().map(|conflict| conflict.dropped_rule.as_str()).collect();
     assert_eq!(dropped, ["milder", "other"]);
-    assert!(plan.to_string().contains("milder wants vm.dirty_bytes = 5000, but worse wants"));
+    assert!(plan.to_string().contains("milder needs vm.dirty_bytes = 5000, but worse needs"));
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_damaged_line_is_named_and_the_others_are_shown() {
     assert_eq!(lines, [1, 2], "what was planned in line 1 is applied in line 2");
     let error = mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &Which::All, false, &mut nobody);
     let said = error.unwrap_err().to_string();
-    assert!(said.contains("journal.jsonl, line 1: it is not text"), "{said}");
+    assert!(said.contains("journal.jsonl, line 1: not text"), "{said}");
     assert!(said.contains("undo --force") && said.contains("mv "), "{said}");
     let error = tree.fix(&[wants("c", SWAPPINESS, "2")], false).unwrap_err();
     assert!(matches!(error, ApplyError::NothingDone { .. }), "{error}");
@@ -413,7 +413,7 @@ fn a_read_only_proc_sys_changes_nothing() {
     let mut journal = Journal::lock(state.path(), PATIENCE).unwrap();
     let error = mw_remedy::apply(&kernel, &mut journal, &plan, false, &mut nobody).unwrap_err();
     assert!(error.is_privilege(), "{error}");
-    assert!(error.to_string().contains("mounted read-only, as in a container"), "{error}");
+    assert!(error.to_string().contains("the mount is read-only, as in a container"), "{error}");
     let undone = mw_remedy::undo(&kernel, &mut journal, &Which::All, false, &mut nobody);
     assert!(undone.unwrap().is_empty());
 }

@@ -135,7 +135,7 @@ fn a_value_that_the_kernel_takes_in_part_is_taken_back() {
     let error = mw_remedy::apply(&kernel, &mut lock(state.path()), &plan, false, &mut nobody);
     let error = error.unwrap_err();
     assert!(matches!(error, ApplyError::RolledBack { .. }), "{error}");
-    assert!(error.to_string().contains("reads '12' now"), "{error}");
+    assert!(error.to_string().contains("now reads '12'"), "{error}");
     assert_eq!(machine.now(), before);
 }
 

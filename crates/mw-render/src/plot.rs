@@ -20,7 +20,7 @@
 //!             ratio: Some(12.5),
 //!         },
 //!     }],
-//!     marks: vec![Mark { name: "ceiling: zeroing alone".into(), at: 30.0 }],
+//!     marks: vec![Mark { name: "upper bound: zeroing only".into(), at: 30.0 }],
 //!     footnote: vec!["2 processors, kernel 6.18, 5 rounds".into()],
 //! })?;
 //! assert!(svg.starts_with("<svg"));

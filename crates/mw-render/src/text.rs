@@ -117,7 +117,7 @@ impl Page {
         self.heading("what to do");
         let automatic = |r: &Remedy| r.is_ours() && r.consent == Consent::Automatic;
         if mended.iter().filter(|(_, remedy)| automatic(remedy)).count() > 1 {
-            self.folded(2, "", "memwright fix (all that is marked *)");
+            self.folded(2, "", "memwright fix (applies everything marked *)");
         }
         let mut said = Vec::new();
         for (finding, remedy) in mended {
@@ -179,7 +179,7 @@ impl Page {
         }
         if !report.quiet.is_empty() {
             let rules = if report.quiet.len() == 1 { "rule" } else { "rules" };
-            let count = format!("{} {rules} looked and found nothing", report.quiet.len());
+            let count = format!("{} {rules} passed", report.quiet.len());
             let text = match self.layout.verbose {
                 true => format!("{count}: {}", report.quiet.join(", ")),
                 false => count,
@@ -205,10 +205,10 @@ impl Page {
             let mut text = obstacle.what.clone();
             if let (Some(needed), Some(had)) = (obstacle.needed_bytes, obstacle.available_bytes) {
                 let (needed, had) = (format_bytes(needed), format_bytes(had));
-                let _ = write!(text, ": {needed} needed, {had} there");
+                let _ = write!(text, ": {needed} needed, {had} available");
             }
             self.folded(9, &format!("  {how:<6} "), &text);
-            self.folded(9, "", &format!("to lift it: {}", obstacle.lift));
+            self.folded(9, "", &format!("to fix: {}", obstacle.lift));
         }
         if let Some(time) = &preflight.time {
             let [likely, low, high] =
@@ -222,7 +222,7 @@ impl Page {
         for node in &preflight.nodes {
             let name = format!("  node {:<2}", node.node);
             let text = format!(
-                "{} of {}: {} free, {} clean cache, {} dirty, {} swappable, {} kept by watermarks",
+                "{} of {}: {} free, {} clean cache, {} dirty, {} swappable, {} below watermarks",
                 format_bytes(node.taken_bytes),
                 format_bytes(node.total_bytes),
                 format_bytes(node.free_bytes),

@@ -13,19 +13,18 @@ pub struct ExportArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// From when on: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default: its beginning]
+    /// Start: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default: the beginning]
     #[arg(long, value_name = "TIME")]
     pub since: Option<Moment>,
-    /// Until when [default: its end]
+    /// End [default: the end of the recording]
     #[arg(long, value_name = "TIME")]
     pub until: Option<Moment>,
-    /// An incident instead of the recording, by its number, or last or worst: all of it (.json), its
-    /// counters, ten rows a second (.parquet, .csv), or its kernel profile (.collapsed, .pprof,
-    /// .speedscope.json)
+    /// Export one incident (number, last or worst): all of it (.json), its metrics at ten rows a
+    /// second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)
     #[arg(long, value_name = "ID", value_parser = incident_id)]
     #[arg(conflicts_with_all = ["since", "until"])]
     pub incident: Option<IncidentId>,
-    /// The file to write, whose ending says the format: .parquet, .csv or .json
+    /// Output file; the extension selects the format: .parquet, .csv or .json
     #[arg(long, value_name = "FILE")]
     pub to: To,
 }
@@ -72,10 +71,10 @@ impl FromStr for To {
             return Ok(Self { path: PathBuf::from(text), form: *form });
         }
         if text.ends_with(".parquet") {
-            return Err("this memwright was built without Parquet: write .csv or .json".to_owned());
+            return Err("built without Parquet support (use .csv or .json)".to_owned());
         }
-        Err("name a file that ends in .parquet, .csv or .json; for an incident's profile \
-             .collapsed, .pprof or .speedscope.json"
+        Err("unknown file extension (use .parquet, .csv or .json; for an incident's profile \
+             .collapsed, .pprof or .speedscope.json)"
             .to_owned())
     }
 }

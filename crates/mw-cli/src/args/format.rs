@@ -2,11 +2,11 @@
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-/// Formats of a command's own; all have JSON.
+/// Output formats of a command; every command has JSON.
 pub trait Formats: ValueEnum + Copy + Send + Sync + 'static {
-    /// What is printed unless something else is asked for.
+    /// The default.
     const DEFAULT: Self;
-    /// What `--json` stands for.
+    /// The format that `--json` selects.
     const JSON: Self;
 }
 
@@ -22,13 +22,13 @@ pub struct FormatArgs<F: Formats> {
 }
 
 impl<F: Formats> FormatArgs<F> {
-    /// The format that was asked for.
+    /// The selected format.
     pub fn chosen(&self) -> F {
         if self.json { F::JSON } else { self.format }
     }
 }
 
-/// Formats of commands that print a list or what they did.
+/// Text or JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextOrJson {
     /// For people
@@ -43,7 +43,7 @@ impl Formats for TextOrJson {
 }
 
 impl FormatArgs<TextOrJson> {
-    /// Whether JSON was asked for.
+    /// Whether JSON was selected.
     pub fn is_json(&self) -> bool {
         self.chosen() == TextOrJson::Json
     }

@@ -4,54 +4,53 @@ use super::{FormatArgs, Formats};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
-/// The most guests at once.
+/// Limit of --jobs.
 const MAX_JOBS: usize = 64;
 
 /// Arguments of `lab`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct LabArgs {
-    /// The cases to play, or single variants of them [default: all but the evaluations]
+    /// Cases or variants to run [default: all but the evaluations]
     #[arg(value_name = "CASE[/VARIANT]")]
     pub names: Vec<String>,
-    /// The kernels to play on, 6.1 or 6.12 or the path of a kernel image, which has a slash in it
-    /// [default: the one that each case names]
+    /// Kernels to run on: a version such as 6.1, or the path of an image, with a slash [default:
+    /// the kernel that each case names]
     #[arg(long, value_name = "KERNEL", value_delimiter = ',')]
     pub kernel: Vec<String>,
-    /// Play on every kernel that there is a package of
+    /// Run on every kernel that is packaged
     #[arg(long, conflicts_with = "kernel")]
     pub all_kernels: bool,
-    /// Only cases of this kind
+    /// Run only cases of this kind
     #[arg(long, value_enum, value_delimiter = ',')]
     pub kind: Vec<CaseKind>,
-    /// A folder with cases of one's own instead of those that come with memwright
+    /// Directory of cases to run instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,
-    /// How the guest's instructions are carried out
+    /// Acceleration of the guests
     #[arg(long, value_enum, default_value_t = Acceleration::Auto)]
     pub accel: Acceleration,
-    /// Have the recorder watch instead: it must see each case's stall and name its cause
+    /// Run the recorder in the guest instead; it must detect each stall and name its cause
     #[arg(long)]
     pub watch: bool,
-    /// Play each so many times, and say of each how often it did what it says
+    /// Run each variant this many times, and report how often it passed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub rounds: u16,
-    /// Play so many at once; a guest keeps one or two processors busy
+    /// Run this many guests at once; each uses one or two CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = jobs)]
     pub jobs: usize,
-    /// Play what fails up to so many times more: on a machine with much else to do, an effect that is
-    /// a matter of time may not show
+    /// Repeat a failed run up to this many times; timing effects may not show on a busy machine
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retries: u16,
-    /// List the cases and play none
+    /// List the cases without running them
     #[arg(long)]
     pub list: bool,
-    /// Exit with 1 also where a case was skipped
+    /// Exit with 1 if a case was skipped, too
     #[arg(long)]
     pub strict: bool,
-    /// Keep each guest's console, and what it sent, in this folder
+    /// Save each guest's console and output in this directory
     #[arg(long, value_name = "DIR")]
     pub keep_logs: Option<PathBuf>,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<LabFormat>,
 }
@@ -63,7 +62,7 @@ pub enum LabFormat {
     Text,
     /// For programs
     Json,
-    /// For a page like docs/lab.md
+    /// Markdown, as in docs/lab.md
     Markdown,
 }
 
@@ -72,31 +71,31 @@ impl Formats for LabFormat {
     const JSON: Self = Self::Json;
 }
 
-/// What a case is there for.
+/// The kind of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CaseKind {
-    /// A field report, re-enacted
+    /// Field reports
     Tale,
-    /// What a rule of the catalogue finds
+    /// Cases of one rule
     Rule,
-    /// Something is wrong, and memory is not to blame
+    /// Decoys: memory is not the cause
     Decoy,
-    /// Options, measured against each other
+    /// Comparisons of options
     Evaluation,
 }
 
-/// How the guest's instructions are carried out.
+/// Acceleration of the guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Acceleration {
-    /// Hardware virtualisation where a small guest comes up on it, or else software
+    /// KVM if a guest boots on it, otherwise software emulation
     Auto,
-    /// Software, which works everywhere
+    /// Software emulation
     Tcg,
-    /// Hardware virtualisation; nothing is played where it does not work
+    /// KVM, or fail
     Kvm,
 }
 
 fn jobs(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|jobs| (1..=MAX_JOBS).contains(jobs));
-    number.ok_or_else(|| format!("{text:?} is no number from 1 to {MAX_JOBS}"))
+    number.ok_or_else(|| format!("expected a number from 1 to {MAX_JOBS}, got {text:?}"))
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Arguments of `pool`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolArgs {
-    /// The server's socket [default: /run/memwright-pool/pool.sock]
+    /// Socket of the server [default: /run/memwright-pool/pool.sock]
     #[arg(long, global = true, value_name = "FILE")]
     pub socket: Option<PathBuf>,
     /// What to do.
@@ -19,28 +19,28 @@ pub struct PoolArgs {
 /// The commands of `pool`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum PoolCommand {
-    /// Keep pools and hand their memory out: runs until it is ended
+    /// Run the pool server
     Serve(PoolServeArgs),
-    /// Make a pool, and wait until all of its memory is there
+    /// Create a pool, and wait until it is populated
     Create(PoolCreateArgs),
-    /// List the pools that one may use: their size, and what of them is ready
+    /// List the pools that you may use, with their size and state
     List(PoolShowArgs),
-    /// Show what the server and its pools have done, for people, programs or Prometheus
+    /// Show statistics of the server and its pools
     Stats(PoolStatsArgs),
-    /// Make a pool larger
+    /// Grow a pool
     Grow(PoolSizeArgs),
-    /// Make a pool smaller, by memory that is not in use
+    /// Shrink a pool by memory that is not leased
     Shrink(PoolSizeArgs),
-    /// Give up contents that are kept in a pool
+    /// Discard contents that a pool preserves
     Release(PoolNameArgs),
-    /// Remove a pool; programs that have memory of it keep that until they end
+    /// Remove a pool; programs keep the memory that they have leased until they end
     Remove(PoolNameArgs),
 }
 
 /// Arguments of `pool serve`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolServeArgs {
-    /// The most memory of all pools together [default: half of this machine's]
+    /// Limit of all pools together [default: half of the machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub budget: Option<u64>,
 }
@@ -48,30 +48,30 @@ pub struct PoolServeArgs {
 /// Arguments of `pool create`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolCreateArgs {
-    /// How it is asked for: letters, digits, '-', '_' and '.'
+    /// Name of the pool: letters, digits, '-', '_' and '.'
     #[arg(value_name = "NAME")]
     pub name: Name,
-    /// How much memory
+    /// Size of the pool
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub size: u64,
-    /// Huge pages: 2M or 1G of the kernel's own pool, or thp [default: none]
+    /// Huge pages: 2M or 1G (hugetlb), or thp [default: none]
     #[arg(long, value_name = "PAGES", value_parser = huge)]
     pub huge: Option<Pages>,
-    /// Where its pages come from: NODES alone as in 0-1,3, or interleave for all nodes in turn, or
+    /// NUMA nodes of its pages: NODES as in 0-1,3, interleave for all nodes in turn, or
     /// interleave:NODES
     #[arg(long, value_name = "NODES", value_parser = nodes)]
     pub node: Option<Nodes>,
-    /// Users who may have memory of it, by name or number [default: who makes it]
+    /// Users who may lease its memory, by name or number [default: its creator]
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     pub owner: Vec<String>,
-    /// Groups whose members may have memory of it, by name or number
+    /// Groups whose members may lease its memory, by name or number
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     pub group: Vec<String>,
-    /// Zero memory that goes from one user to another in place: they trust each other not to hold
-    /// pages in pipes or devices; without it such memory is exchanged for other
+    /// Zero memory in place when it passes from one user to another: the users trust each other
+    /// not to hold pages in pipes or devices; by default such memory is exchanged
     #[arg(long)]
     pub trusting: bool,
-    /// Return at once; its memory comes in the background
+    /// Return at once, and populate in the background
     #[arg(long)]
     pub no_wait: bool,
 }
@@ -82,7 +82,7 @@ pub struct PoolShowArgs {
     /// The pool [default: all]
     #[arg(value_name = "NAME")]
     pub name: Option<Name>,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
 }
@@ -93,7 +93,7 @@ pub struct PoolStatsArgs {
     /// The pool [default: all]
     #[arg(value_name = "NAME")]
     pub name: Option<Name>,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<PoolFormat>,
 }
@@ -103,9 +103,9 @@ pub struct PoolStatsArgs {
 pub enum PoolFormat {
     /// For people
     Text,
-    /// For programs, described in docs/schema
+    /// For programs; see docs/schema
     Json,
-    /// For Prometheus, in its text format
+    /// Prometheus text format
     Metrics,
 }
 
@@ -120,7 +120,7 @@ pub struct PoolSizeArgs {
     /// The pool
     #[arg(value_name = "NAME")]
     pub name: Name,
-    /// By how much; rounded up to what the pool is made of
+    /// By how much; rounded up to whole stripes
     #[arg(value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub size: u64,
 }
@@ -133,19 +133,21 @@ pub struct PoolNameArgs {
     pub name: Name,
 }
 
-/// Reads the pages of a pool.
+/// Parses the page size of a pool.
 pub(crate) fn huge(text: &str) -> Result<Pages, String> {
     let known = Pages::ALL.into_iter().find(|pages| pages.name().eq_ignore_ascii_case(text));
-    known.ok_or_else(|| format!("'{text}' is none of 2M, 1G, thp, 4k"))
+    known.ok_or_else(|| format!("unknown page size '{text}' (use 2M, 1G, thp or 4k)"))
 }
 
-/// Reads where pages come from.
+/// Parses the NUMA nodes of a pool.
 pub(crate) fn nodes(text: &str) -> Result<Nodes, String> {
     let list = |text: &str| {
         mw_proc::cpulist::parse(text.as_bytes())
             .ok()
             .filter(|nodes| !nodes.is_empty() && nodes.len() <= mw_pool::spec::MAX_NODES)
-            .ok_or_else(|| format!("'{text}' is no list of nodes: write 0-1,3 or interleave"))
+            .ok_or_else(|| {
+                format!("invalid node list '{text}' (use for example 0-1,3, or interleave)")
+            })
     };
     match text.split_once(':') {
         None if text == "interleave" => {

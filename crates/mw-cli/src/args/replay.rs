@@ -1,16 +1,16 @@
-//! Arguments that look at a recording instead of this machine.
+//! Arguments that select a recording instead of this machine.
 
 use super::Moment;
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
 
-/// Arguments that look at a recording instead of this machine.
+/// Arguments that select a recording instead of this machine.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ReplayArgs {
-    /// Look at a recording of 'memwright watch' instead of this machine
+    /// Check a recording of 'memwright watch' instead of this machine
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     recording: Option<PathBuf>,
-    /// The moment of the recording: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default:
+    /// Time in the recording: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default:
     /// its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
     pub at: Option<Moment>,

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// Arguments of `top`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct TopArgs {
-    /// Look at a recording, written by watch, instead of this machine
+    /// Show a recording of watch instead of this machine
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// Where in the recording to begin: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago'
-    /// [default: its last incident, or else its end]
+    /// Time in the recording to start at: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago'
+    /// [default: its last incident, or its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
     pub at: Option<Moment>,
-    /// How often to look, 100ms to 1m; also how often a recording that runs goes on
+    /// Refresh interval, 100ms to 1m; also the pace at which a recording plays
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
 }

@@ -10,54 +10,53 @@ use std::time::Duration;
 /// Arguments of `watch`.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct WatchArgs {
-    /// Watch a service: [NAME=]URL, where the URL is postgres://…, mysql://…, redis://HOST:PORT,
-    /// http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; once for each service
+    /// Probe a service: [NAME=]URL, where URL is postgres://…, mysql://…, redis://HOST:PORT,
+    /// http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated
     #[arg(long = "probe", value_name = "[NAME=]URL")]
     pub probes: Vec<ProbeArg>,
-    /// A service that takes longer to answer stalls [default: 500ms]
+    /// Response time above which a service stalls [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub limit: Option<Duration>,
-    /// How often each service is asked [default: 1s]
+    /// Interval between probes of a service [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub interval: Option<Duration>,
-    /// When an answer is no longer waited for [default: 30s]
+    /// Time-out of a probe [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Token time-out of a heartbeat that this machine must keep, such as a cluster's: a stall from a
-    /// quarter of it on
+    /// Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub token_timeout: Option<Duration>,
-    /// How often fresh memory is touched to see how long it takes [default: 10ms]
+    /// Interval at which the canary measures page-fault latency [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub canary_interval: Option<Duration>,
-    /// Fresh memory that takes longer is a stall [default: 100ms]
+    /// Page-fault latency of the canary above which memory stalls [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub canary_limit: Option<Duration>,
-    /// Touch no memory
+    /// Run no canary
     #[arg(long, conflicts_with_all = ["canary_interval", "canary_limit", "token_timeout"])]
     pub no_canary: bool,
-    /// Do not sample what the kernel does
+    /// Do not profile the kernel
     #[arg(long)]
     pub no_profile: bool,
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// How long what was recorded is kept [default: 60d]
+    /// Retention of recorded data [default: 60d]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub keep: Option<Duration>,
-    /// How large the recording may become [default: 200M]
+    /// Size limit of the recording [default: 200M]
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub max_size: Option<u64>,
 }
 
-/// A service, and what it is called.
+/// A service with its name.
 #[derive(Debug, Clone)]
 pub struct ProbeArg {
-    /// Its name, where it was given one.
+    /// Its name, if given.
     pub name: Option<String>,
-    /// Where it is.
+    /// Its address.
     pub target: Target,
-    /// Its own limit, which the configuration may have.
+    /// Its own limit, from the configuration.
     pub limit: Option<Duration>,
 }
 
@@ -75,7 +74,7 @@ impl FromStr for ProbeArg {
     }
 }
 
-/// Names of probes stand in names of columns.
+/// Names of probes are parts of metric names.
 pub(crate) fn is_name(name: &str) -> bool {
     const MAX_BYTES: usize = 32;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -88,7 +87,7 @@ pub struct IncidentsArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// How to print it.
+    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
 }
@@ -96,10 +95,10 @@ pub struct IncidentsArgs {
 /// Arguments of `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ReportArgs {
-    /// The incident, as numbered by incidents; last is the latest, worst the longest
+    /// The incident, as numbered by incidents, or last, or worst (the longest)
     #[arg(value_name = "ID", value_parser = incident_id)]
     pub id: IncidentId,
-    /// Write an HTML page that opens without a network to this file; - is standard output
+    /// Write a self-contained HTML page to this file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Output format [default: html with --output, text without]
@@ -124,7 +123,7 @@ pub enum IncidentId {
     Worst,
 }
 
-/// Reads which incident is meant.
+/// Parses an incident number, `last` or `worst`.
 pub(super) fn incident_id(text: &str) -> Result<IncidentId, String> {
     match text {
         "last" => Ok(IncidentId::Last),
@@ -132,18 +131,18 @@ pub(super) fn incident_id(text: &str) -> Result<IncidentId, String> {
         number => number
             .parse()
             .map(IncidentId::Number)
-            .map_err(|_| format!("'{text}' is no incident; write its number, last, or worst")),
+            .map_err(|_| format!("invalid incident '{text}' (use its number, last or worst)")),
     }
 }
 
 /// Output formats of `report`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// A page for a browser
+    /// HTML page
     Html,
-    /// For a terminal
+    /// For people
     Text,
-    /// Everything that was recorded of it
+    /// For programs: everything recorded
     Json,
 }
 

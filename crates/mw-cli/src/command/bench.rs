@@ -259,7 +259,7 @@ impl Run<'_> {
         self.bar.set_message(what.to_owned());
         self.bar.inc(1);
         if self.signals.is_termination_requested() {
-            return Err(Failure::new(Exit::RolledBack, "interrupted; everything was given back"));
+            return Err(Failure::new(Exit::RolledBack, "interrupted; all memory was released"));
         }
         Ok(())
     }

@@ -28,13 +28,13 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
     if output != Path::new(STANDARD_OUTPUT)
         && let Some(file) = shell_word(&output.display().to_string())
     {
-        terminal::tell(format_args!("look at it with: memwright check --root {file}"));
+        terminal::tell(format_args!("check it with: memwright check --root {file}"));
     }
     Ok(Exit::Fine)
 }
 
 fn failed(output: &Path, error: &io::Error) -> Failure {
-    let line = format!("{}: {error}; name another file with --output", output.display());
+    let line = format!("{}: {error}; choose another file with --output", output.display());
     Failure::new(Exit::CouldNotLook, line)
 }
 
@@ -45,6 +45,7 @@ fn default_name() -> PathBuf {
 
 fn write(source: &Source, redact: bool, output: &Path) -> Result<Captured, Failure> {
     if output == Path::new(STANDARD_OUTPUT) {
+        terminal::check_output()?;
         let captured = looking(|| {
             let mut out = io::stdout().lock();
             let captured = capture::write(source, redact, &mut out)?;
@@ -59,6 +60,6 @@ fn write(source: &Source, redact: bool, output: &Path) -> Result<Captured, Failu
 }
 
 fn looking<T>(capture: impl FnOnce() -> T) -> T {
-    let _spinner = Spinner::start("looking at memory twice, one second apart");
+    let _spinner = Spinner::start("sampling memory twice, one second apart");
     capture()
 }

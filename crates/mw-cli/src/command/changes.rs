@@ -3,14 +3,15 @@
 use super::fix::journal_exit;
 use crate::args::ChangesArgs;
 use crate::config::Config;
-use crate::{Exit, Failure, terminal};
+use crate::{Exit, Failure, advice, terminal};
 use mw_remedy::{ChangeStatus, Changes, History, Kernel, State, changes};
 use std::fmt::Write;
 
 pub(crate) fn run(args: &ChangesArgs, config: &Config) -> Result<Exit, Failure> {
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    let history = History::read(&state_dir)
-        .map_err(|error| Failure::new(journal_exit(&error), format!("{error}")))?;
+    let history = History::read(&state_dir).map_err(|error| {
+        Failure::new(journal_exit(&error), advice::with_sudo(&error, error.is_privilege()))
+    })?;
     let mut all = changes(&Kernel::live(), &history);
     if !args.all {
         all.changes.retain(|change| !is_over(&change.state));
@@ -45,16 +46,12 @@ fn summary(all: &Changes) -> String {
     let over = count(is_over);
     let odd = all.changes.len() - in_force - over;
     let parts: Vec<String> =
-        [(in_force, "in force"), (odd, "not in force as made"), (over, "taken back or done")]
+        [(in_force, "in force"), (odd, "no longer in force as set"), (over, "reverted or done")]
             .into_iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-    if parts.is_empty() {
-        "no change of memwright's is in force".to_owned()
-    } else {
-        parts.join(", ")
-    }
+    if parts.is_empty() { "no changes in force".to_owned() } else { parts.join(", ") }
 }
 
 fn line(out: &mut String, change: &ChangeStatus) {
@@ -70,7 +67,7 @@ fn line(out: &mut String, change: &ChangeStatus) {
         change.id, change.path, change.value, change.rule, change.state
     );
     if let Some(file) = &change.kept_in {
-        let _ = writeln!(out, "     kept over a reboot in {file}");
+        let _ = writeln!(out, "     persisted in {file}");
     }
     if let Some(drift) = &change.file_drift {
         let _ = writeln!(out, "     {drift}");

@@ -2,6 +2,7 @@
 
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
+use crate::input::Input;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use mw_collect::calibrate::calibrate;
@@ -60,11 +61,10 @@ fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
         let opened = open(args.root.as_deref())?;
         Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
     };
-    // Only a capture is unpacked; a look at a FUSE file that never answers can be interrupted.
-    if args.root.as_deref().is_some_and(Path::is_file) {
-        without_interruption(look)
-    } else {
-        look()
+    // Only a capture is unpacked to a directory; a FUSE file that never answers can be interrupted.
+    match &args.root {
+        Some(root) if !root.is_dir() => without_interruption(look),
+        _ => look(),
     }
 }
 
@@ -116,10 +116,12 @@ fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
     let answers = |answer| report.preflight.as_ref().is_some_and(|p| p.answer == answer);
     let refused = answers(Answer::No);
     let found = report.worst.is_some_and(|worst| fail_on.is_reached_by(worst));
-    match () {
-        () if found || refused => Exit::Findings,
-        () if report.is_unknown() || answers(Answer::Unknown) => Exit::CouldNotLook,
-        () => Exit::Fine,
+    if found || refused {
+        Exit::Findings
+    } else if report.is_unknown() || answers(Answer::Unknown) {
+        Exit::CouldNotLook
+    } else {
+        Exit::Fine
     }
 }
 
@@ -130,12 +132,14 @@ pub(super) fn open(root: Option<&Path>) -> Result<Opened, Failure> {
         let source = Source::live().map_err(|error| could_not(&error))?;
         return Ok(Opened { source, _unpacked: None });
     };
-    if !root.is_file() {
+    if root.is_dir() {
         let source = Source::tree(root).map_err(|error| could_not(&error))?;
         return Ok(Opened { source, _unpacked: None });
     }
+    let input = Input::open(root)
+        .map_err(|error| could_not(&format_args!("{}: {error}", root.display())))?;
     let dir = TempDir::with_prefix("memwright-").map_err(|error| could_not(&error))?;
-    capture::unpack(root, dir.path()).map_err(|error| could_not(&error))?;
+    capture::unpack_from(input, root, dir.path()).map_err(|error| could_not(&error))?;
     let source = Source::tree(dir.path()).map_err(|error| could_not(&error))?;
     Ok(Opened { source, _unpacked: Some(dir) })
 }

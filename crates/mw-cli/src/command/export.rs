@@ -52,7 +52,7 @@ fn rows(
     file: &mut Counted<'_>,
 ) -> Result<String, Failure> {
     let Form::Rows(format) = args.to.form else {
-        let line = "only an incident has a profile: name it with --incident ID";
+        let line = "only an incident has a profile (use --incident ID)";
         return Err(Failure::new(Exit::Usage, line));
     };
     let range = recording.range().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
@@ -99,12 +99,13 @@ fn one_incident(
 
 fn profile(incident: &Incident) -> Result<&Profile, Failure> {
     incident.profile.as_ref().ok_or_else(|| {
-        let line = format!("incident {} has no kernel profile; its JSON says why", incident.id);
+        let line =
+            format!("incident {} has no kernel profile; its JSON has the reason", incident.id);
         Failure::new(Exit::CouldNotLook, line)
     })
 }
 
 fn could_not_write(path: &Path, error: &std::io::Error) -> Failure {
-    let line = format!("{}: {error}; name another file with --to", path.display());
+    let line = format!("{}: {error}; choose another file with --to", path.display());
     Failure::new(Exit::CouldNotLook, line)
 }

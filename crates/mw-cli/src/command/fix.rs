@@ -4,7 +4,7 @@ use super::check::open;
 use crate::args::FixArgs;
 use crate::config::Config;
 use crate::progress::Spinner;
-use crate::{Exit, Failure, terminal};
+use crate::{Exit, Failure, advice, terminal};
 use mw_model::{Consent, Finding};
 use mw_remedy::{
     Applied, AppliedChange, ApplyError, Cause, DONE_ONCE, Journal, JournalError, Kernel, LOCK_WAIT,
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     for id in &args.rules {
         if !super::rule(id)?.has_hazard() {
             let says = format!(
-                "'{id}' only explains stalls, and finds nothing that could be mended; \
-                 'memwright explain {id}' says what to do"
+                "'{id}' explains stalls and has nothing to fix; 'memwright explain {id}' tells what \
+                 to do"
             );
             return Err(Failure::new(Exit::Usage, says));
         }
@@ -59,8 +59,9 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     let chosen = choose(&before.findings, &named);
     let kernel = Kernel::live();
     let plan = Plan::of(&kernel, &chosen).map_err(|error| {
-        let exit = if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotLook };
-        Failure::new(exit, with_sudo(exit, args, &error))
+        let denied = error.is_privilege();
+        let exit = if denied { Exit::PermissionDenied } else { Exit::CouldNotLook };
+        Failure::new(exit, advice::with_sudo(&error, denied))
     })?;
     if let Some(verdict) = before.unknown
         && named.is_empty()
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     if args.format.is_json() {
         super::print_json(&outcome)?;
     } else {
-        terminal::print(&text(&outcome));
+        terminal::print(&text(&outcome, &config.state_dir(args.state_dir.as_deref())));
     }
     let left = !outcome.remaining.is_empty() || !outcome.not_looked.is_empty();
     Ok(if left { Exit::Findings } else { Exit::Fine })
@@ -134,14 +135,13 @@ fn carry_out(
     config: &Config,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let _spinner = Spinner::start("mending");
+    let _spinner = Spinner::start("fixing");
     let state_dir = config.state_dir(args.state_dir.as_deref());
     let mut journal = lock(&state_dir).map_err(|error| {
-        let exit = journal_exit(&error);
-        Failure::new(exit, with_sudo(exit, args, &error))
+        Failure::new(journal_exit(&error), advice::with_sudo(&error, error.is_privilege()))
     })?;
     if !outcome.plan.is_empty() {
-        mend(kernel, &mut journal, args, outcome)?;
+        fix(kernel, &mut journal, &state_dir, outcome)?;
     }
     if args.persist {
         for action in outcome.applied.changes.iter_mut().filter(|change| change.once) {
@@ -150,8 +150,8 @@ fn carry_out(
         let ids = to_keep(kernel, &journal, args, outcome);
         outcome.kept = keep(kernel, &mut journal, &ids, &mut nobody).map_err(|cause| {
             let line = format!(
-                "the changes are in force but not kept over a reboot: {cause}; \
-                 'memwright undo' takes them back"
+                "the changes are in force but could not be persisted: {cause}; revert with: {}",
+                advice::undo(&[], &state_dir)
             );
             Failure::new(
                 if cause.is_privilege() { Exit::PermissionDenied } else { Exit::Findings },
@@ -163,14 +163,14 @@ fn carry_out(
 }
 
 /// Applies the plan and looks again.
-fn mend(
+fn fix(
     kernel: &Kernel,
     journal: &mut Journal,
-    args: &FixArgs,
+    state_dir: &Path,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     outcome.applied = apply(kernel, journal, &outcome.plan, false, &mut nobody)
-        .map_err(|error| apply_failure(args, &error))?;
+        .map_err(|error| apply_failure(state_dir, &error))?;
     let touched: BTreeSet<&str> = outcome
         .plan
         .changes
@@ -212,7 +212,7 @@ pub(super) fn journal_exit(error: &JournalError) -> Exit {
     if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotLook }
 }
 
-fn apply_failure(args: &FixArgs, error: &ApplyError) -> Failure {
+fn apply_failure(state_dir: &Path, error: &ApplyError) -> Failure {
     let exit = match error {
         _ if error.is_privilege() => Exit::PermissionDenied,
         ApplyError::NothingDone { .. } if matches!(error.cause(), Cause::Journal(_)) => {
@@ -220,25 +220,15 @@ fn apply_failure(args: &FixArgs, error: &ApplyError) -> Failure {
         }
         _ => Exit::RolledBack,
     };
-    Failure::new(exit, with_sudo(exit, args, error))
+    let mut line = advice::with_sudo(error, error.is_privilege());
+    if let ApplyError::Stuck { stuck, .. } = error {
+        let ids: Vec<u64> = stuck.iter().map(|stuck| stuck.change).collect();
+        line += &format!("; retry with: {}", advice::undo(&ids, state_dir));
+    }
+    Failure::new(exit, line)
 }
 
-/// A refusal with the command that would work.
-fn with_sudo(exit: Exit, args: &FixArgs, error: &dyn std::fmt::Display) -> String {
-    if exit != Exit::PermissionDenied {
-        return error.to_string();
-    }
-    let mut command = String::from("sudo memwright fix");
-    for rule in &args.rules {
-        command += &format!(" {rule}");
-    }
-    if args.persist {
-        command += " --persist";
-    }
-    format!("{error}; run: {command}")
-}
-
-fn text(outcome: &Outcome) -> String {
+fn text(outcome: &Outcome, state_dir: &Path) -> String {
     let mut out = answer(outcome) + "\n";
     let plan = &outcome.plan;
     if outcome.dry_run {
@@ -256,27 +246,31 @@ fn text(outcome: &Outcome) -> String {
             }
         };
         if let Some(why) = &change.not_kept {
-            let _ = writeln!(out, "  {} is not kept over a reboot: {why}", change.path);
+            let _ = writeln!(out, "  {} not persisted: {why}", change.path);
         }
     }
     for kept in &outcome.kept {
         match (&kept.kept, &kept.not_kept) {
             (Some(kept), _) => {
-                let _ = writeln!(out, "  kept over a reboot in {}", kept.target.file);
+                let _ = writeln!(out, "  persisted in {}", kept.target.file);
                 for other in kept.shadowed.iter().filter(|other| other.wins) {
                     let (file, line) = (&other.file, other.line);
-                    let _ = writeln!(out, "  but {file} line {line} sets it to {}", other.value);
+                    let _ = writeln!(
+                        out,
+                        "  overridden by {file} line {line}, which sets it to {}",
+                        other.value
+                    );
                 }
             }
             (None, why) => {
-                let why = why.as_deref().unwrap_or("it cannot be");
-                let _ = writeln!(out, "  {} is not kept over a reboot: {why}", kept.path);
+                let why = why.as_deref().unwrap_or("not possible");
+                let _ = writeln!(out, "  {} not persisted: {why}", kept.path);
             }
         }
     }
     let _ = notes(&mut out, outcome);
     if outcome.applied.changes.iter().any(|change| !change.once) {
-        out += "take it back with: memwright undo\n";
+        let _ = writeln!(out, "revert with: {}", advice::undo(&[], state_dir));
     }
     out
 }
@@ -285,10 +279,10 @@ fn text(outcome: &Outcome) -> String {
 fn notes(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let plan = &outcome.plan;
     for finding in &outcome.remaining {
-        writeln!(out, "still found: {}: {}", finding.rule, finding.headline)?;
+        writeln!(out, "still present: {}: {}", finding.rule, finding.headline)?;
     }
     for already in &plan.already {
-        writeln!(out, "nothing to do: {already}")?;
+        writeln!(out, "already set: {already}")?;
     }
     for path in &plan.absent {
         writeln!(out, "not on this kernel: {path}")?;
@@ -297,19 +291,22 @@ fn notes(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
         writeln!(out, "{conflict}")?;
     }
     for command in &plan.manual {
-        writeln!(out, "for you to do: {command}")?;
+        writeln!(out, "run by hand: {command}")?;
     }
     for parameter in &plan.boot {
-        writeln!(out, "only at boot: {parameter}")?;
+        writeln!(out, "boot parameter: {parameter}")?;
     }
     for rule in &outcome.needs_name {
-        writeln!(out, "only when named: memwright fix {rule}  (see memwright explain {rule})")?;
+        writeln!(
+            out,
+            "applied only when named: memwright fix {rule}  (see memwright explain {rule})"
+        )?;
     }
     for rule in &outcome.nothing_found {
-        writeln!(out, "nothing to mend: {rule}")?;
+        writeln!(out, "nothing to fix: {rule}")?;
     }
     for rule in &outcome.not_looked {
-        writeln!(out, "could not look: {rule}  (see memwright check)")?;
+        writeln!(out, "could not be checked: {rule}  (see memwright check)")?;
     }
     Ok(())
 }
@@ -321,23 +318,19 @@ fn answer(outcome: &Outcome) -> String {
         count => format!("{count} changes"),
     };
     let made = outcome.applied.changes.len();
-    match () {
-        () if outcome.plan.is_empty() && !outcome.kept.is_empty() => {
-            format!("kept over a reboot: {} made earlier", number(outcome.kept.len()))
-        }
-        () if outcome.plan.is_empty() => "nothing for memwright to change".to_owned(),
-        () if outcome.dry_run => {
-            format!("would make {}; nothing was changed", number(outcome.plan.changes.len()))
-        }
-        () if outcome.remaining.is_empty() => {
-            format!("mended: {} ({})", outcome.mended.join(", "), number(made))
-        }
-        () => {
-            let rules: BTreeSet<&str> =
-                outcome.remaining.iter().map(|finding| finding.rule.as_str()).collect();
-            let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
-            format!("{} made, but still found: {rules}", number(made))
-        }
+    if outcome.plan.is_empty() && !outcome.kept.is_empty() {
+        format!("persisted: {} made earlier", number(outcome.kept.len()))
+    } else if outcome.plan.is_empty() {
+        "nothing to change".to_owned()
+    } else if outcome.dry_run {
+        format!("would make {}; nothing changed (dry run)", number(outcome.plan.changes.len()))
+    } else if outcome.remaining.is_empty() {
+        format!("fixed and verified: {} ({})", outcome.mended.join(", "), number(made))
+    } else {
+        let rules: BTreeSet<&str> =
+            outcome.remaining.iter().map(|finding| finding.rule.as_str()).collect();
+        let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
+        format!("{} made, but still present: {rules}", number(made))
     }
 }
 
@@ -374,7 +367,7 @@ mod tests {
             not_kept: None,
             shadowed: Vec::new(),
         };
-        text(&Outcome {
+        let outcome = Outcome {
             dry_run: false,
             plan: Plan { changes: changes.iter().map(planned).collect(), ..Plan::default() },
             applied: Applied { changes, already: Vec::new() },
@@ -384,16 +377,17 @@ mod tests {
             needs_name: Vec::new(),
             nothing_found: Vec::new(),
             not_looked: Vec::new(),
-        })
+        };
+        text(&outcome, Path::new(mw_remedy::STATE_DIR))
     }
 
     #[test]
     fn only_what_can_be_reverted_is_said_to_be() {
         let action = said(vec![change(COMPACT, None)]);
         assert!(action.contains(&format!("  1: wrote 1 to {COMPACT} once\n")), "{action}");
-        assert!(action.contains("is not kept over a reboot: it was done once"), "{action}");
+        assert!(action.contains("not persisted: it is a one-time action"), "{action}");
         assert!(!action.contains("memwright undo"), "{action}");
         let both = said(vec![change(COMPACT, None), change(MODE, Some("7"))]);
-        assert!(both.ends_with("take it back with: memwright undo\n"), "{both}");
+        assert!(both.ends_with("revert with: memwright undo\n"), "{both}");
     }
 }

@@ -48,7 +48,7 @@ fn rule(id: &str) -> Result<&'static Rule, Failure> {
             || "'memwright explain' lists the rules".to_owned(),
             |(_, id)| format!("did you mean '{id}'? 'memwright explain' lists the rules"),
         );
-        Failure::new(Exit::Usage, format!("there is no rule '{id}'; {hint}"))
+        Failure::new(Exit::Usage, format!("no rule '{id}'; {hint}"))
     })
 }
 

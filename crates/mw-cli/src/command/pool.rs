@@ -45,17 +45,17 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
         PoolCommand::Shrink(args) => {
             client.shrink(&args.name, args.size).map_err(failure)?;
             let size = size(&client, &args.name)?;
-            terminal::print(&format!("pool {} has {} now\n", args.name, format_bytes(size)));
+            terminal::print(&format!("pool {} now has {}\n", args.name, format_bytes(size)));
             Ok(Exit::Fine)
         }
         PoolCommand::Release(PoolNameArgs { name }) => {
             client.release(name).map_err(failure)?;
-            terminal::print(&format!("pool {name} keeps no contents now\n"));
+            terminal::print(&format!("pool {name}: contents released\n"));
             Ok(Exit::Fine)
         }
         PoolCommand::Remove(PoolNameArgs { name }) => {
             client.remove(name).map_err(failure)?;
-            terminal::print(&format!("pool {name} is removed\n"));
+            terminal::print(&format!("removed pool {name}\n"));
             Ok(Exit::Fine)
         }
     }
@@ -101,14 +101,14 @@ fn create(client: &Client, args: &PoolCreateArgs) -> Result<Exit, Failure> {
             let size = format_bytes(pool.spec.bytes);
             let notice = match pool.locked {
                 true => "",
-                false => "; it is not locked in memory, see memwright pool stats",
+                false => "; not locked in memory, see memwright pool stats",
             };
             terminal::print(&format!("pool {} of {size} is ready{notice}\n", spec.name));
             Ok(Exit::Fine)
         }
         Err(why) => {
             client.remove(&spec.name).map_err(failure)?;
-            let line = format!("pool {} of {asked} is not made: {why}", spec.name);
+            let line = format!("pool {} of {asked} not created: {why}", spec.name);
             Err(Failure::new(Exit::RolledBack, line))
         }
     }
@@ -120,13 +120,13 @@ fn grow(client: &Client, args: &PoolSizeArgs) -> Result<Exit, Failure> {
     client.grow(name, *size).map_err(failure)?;
     match populated(client, name)? {
         Ok(pool) => {
-            terminal::print(&format!("pool {name} has {} now\n", format_bytes(pool.spec.bytes)));
+            terminal::print(&format!("pool {name} now has {}\n", format_bytes(pool.spec.bytes)));
             Ok(Exit::Fine)
         }
         Err(why) => {
             let more = self::size(client, name)?.saturating_sub(before);
             client.shrink(name, more).map_err(failure)?;
-            let line = format!("pool {name} stays as large as it was: {why}");
+            let line = format!("pool {name} not resized: {why}");
             Err(Failure::new(Exit::RolledBack, line))
         }
     }
@@ -171,7 +171,7 @@ fn size(client: &Client, name: &Name) -> Result<u64, Failure> {
 fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
     let numbers = |names: &[String], file: &str| -> Result<Vec<u32>, String> {
         if names.len() > MAX_OWNERS {
-            return Err(format!("{} names; at most {MAX_OWNERS} can be given", names.len()));
+            return Err(format!("too many names: {} (at most {MAX_OWNERS})", names.len()));
         }
         names.iter().map(|name| number(name, Path::new(file))).collect()
     };
@@ -196,13 +196,13 @@ fn number(name: &str, file: &Path) -> Result<u32, String> {
         return Ok(number);
     }
     let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("{}: {error}; give the number of '{name}'", file.display()))?;
+        .map_err(|error| format!("{}: {error}; use the numeric id of '{name}'", file.display()))?;
     let of_line = |line: &str| {
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
     };
     let found = text.lines().find_map(of_line);
-    found.ok_or_else(|| format!("{} has no '{name}'; give the number", file.display()))
+    found.ok_or_else(|| format!("{} has no '{name}'; use the numeric id", file.display()))
 }
 
 /// One line for people, and the exit code.
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(number("7", Path::new("/nowhere")), Ok(7));
         for bad in ["nobody", "bad"] {
             let error = number(bad, &file).unwrap_err();
-            assert!(error.ends_with(&format!("has no '{bad}'; give the number")), "{error}");
+            assert!(error.ends_with(&format!("has no '{bad}'; use the numeric id")), "{error}");
         }
         assert!(number("nobody", Path::new("/nowhere")).is_err());
     }

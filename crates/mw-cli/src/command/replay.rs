@@ -19,13 +19,13 @@ const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window, Failure> {
     let could_not = |error| Failure::new(Exit::CouldNotLook, error);
     let range = recording.range().map_err(could_not)?;
-    let empty = || format!("{}: it has no rows yet", recording.path().display());
+    let empty = || format!("{}: no rows recorded yet", recording.path().display());
     let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotLook, empty()))?;
     let at_unix_ms = at.map_or(last, |at| at.unix_ms(last));
     let (earlier, now) = ticks(recording, at_unix_ms)?.ok_or_else(|| {
         let (first, last) = (shown(first), shown(last));
         let line = format!(
-            "{}: nothing was recorded in the minutes before {}; it is from {first} to {last}",
+            "{}: nothing recorded in the minutes before {} (the recording covers {first} to {last})",
             recording.path().display(),
             shown(at_unix_ms)
         );
@@ -62,12 +62,12 @@ fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> 
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
     let found = recording.capture_before(unix_ms).map_err(|error| could_not(&error))?;
     let Some((taken_unix_ms, bytes)) = found else {
-        tell(format_args!("memwright: no settings were captured before {}", shown(unix_ms)));
+        tell(format_args!("memwright: no settings captured before {}", shown(unix_ms)));
         return Ok(Snapshot { origin: origin(recording), ..Snapshot::default() });
     };
     let snapshot = captured::snapshot(&bytes)?;
     let taken = shown(taken_unix_ms);
-    tell(format_args!("memwright: settings and mounts as they were at {taken}"));
+    tell(format_args!("memwright: settings and mounts as of {taken}"));
     Ok(snapshot)
 }
 

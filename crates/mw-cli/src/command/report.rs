@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
         Some(output) => {
             let failed = |error: &io::Error| {
-                let hint = "name another file with --output";
+                let hint = "choose another file with --output";
                 could_not(&format!("{}: {error}; {hint}", output.display()))
             };
             output::write(output, Readers::Of(recording.path()), &failed, |file| {
@@ -38,7 +38,12 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
             terminal::tell(&incident.verdict);
             terminal::tell(output.display());
         }
-        None => terminal::print_page(&page),
+        None => {
+            if args.output.is_some() {
+                terminal::check_output()?;
+            }
+            terminal::print_page(&page);
+        }
     }
     Ok(Exit::Fine)
 }
@@ -56,10 +61,10 @@ pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Fa
     let found = id.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
     found.ok_or_else(|| {
         let there = match (ids.clone().min(), ids.max()) {
-            (Some(first), Some(last)) => format!("it has {first} to {last}"),
-            _ => "it has none: nothing has stalled while it was recorded".to_owned(),
+            (Some(first), Some(last)) => format!("it has incidents {first} to {last}"),
+            _ => "it has no incidents: nothing stalled while it was recorded".to_owned(),
         };
         let asked = id.map_or_else(|| "any incident".to_owned(), |id| format!("incident {id}"));
-        Failure::new(Exit::Usage, format!("the recording does not have {asked}; {there}"))
+        Failure::new(Exit::Usage, format!("{asked} is not in the recording; {there}"))
     })
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::new(
             Exit::Usage,
-            "top needs a terminal to draw on; 'memwright check' says once how memory is",
+            "top needs a terminal; 'memwright check' prints the state of memory once",
         ));
     }
     let zone = TimeZone::system();

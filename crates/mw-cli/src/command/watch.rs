@@ -43,7 +43,7 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
             match Config::load(file).and_then(|config| self::options(args, &config)) {
                 Ok(new) => options = new,
                 Err(failure) => {
-                    log.warning(&format!("the configuration stays as it was: {failure}"));
+                    log.warning(&format!("configuration not reloaded: {failure}"));
                     continue;
                 }
             }
@@ -89,7 +89,7 @@ impl Service {
             log.warning(notice);
         }
         for missing in watch.unseen() {
-            log.warning(&format!("cannot look at {missing}"));
+            log.warning(&format!("cannot monitor {missing}"));
         }
         notify(&[NotifyState::Ready]);
         Ok(Self { watch, log, trouble: None, captured: None })
@@ -105,15 +105,15 @@ impl Service {
             }
             Some(Event::NotCaptured(error)) => self.not_captured(&error),
             Some(Event::Delayed { incident, error }) => {
-                self.log.error(&format!("{}; not kept yet: {error}", incident.verdict));
+                self.log.error(&format!("{}; not yet recorded: {error}", incident.verdict));
             }
             None => {}
         }
         let trouble = self.watch.trouble();
         if trouble != self.trouble {
             match &trouble {
-                Some(trouble) => self.log.error(&format!("the recording stands still: {trouble}")),
-                None => self.log.notice("the recording goes on"),
+                Some(trouble) => self.log.error(&format!("recording stopped: {trouble}")),
+                None => self.log.notice("recording resumed"),
             }
             self.trouble = trouble;
         }
@@ -131,7 +131,7 @@ impl Service {
 
 impl Service {
     fn not_captured(&self, error: &std::io::Error) {
-        self.log.warning(&format!("no capture of the kernel's state: {error}"));
+        self.log.warning(&format!("cannot capture the kernel's state: {error}"));
     }
 }
 
@@ -140,7 +140,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
     let watch = config.watch();
     let probes = if args.probes.is_empty() { watch.probes()? } else { args.probes.clone() };
     if probes.len() > MAX_PROBES {
-        let line = format!("{} probes; at most {MAX_PROBES} can be watched", probes.len());
+        let line = format!("too many probes: {} (at most {MAX_PROBES})", probes.len());
         return Err(Failure::new(Exit::Usage, line));
     }
     let limit = args.limit.or(watch.limit).unwrap_or(Duration::from_millis(500));
@@ -150,7 +150,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
     for probe in probes {
         let name = probe.name.unwrap_or_else(|| probe.target.default_name());
         if specs.iter().any(|spec| spec.name == name) {
-            let line = format!("two probes are called '{name}': write NAME=URL");
+            let line = format!("duplicate probe name '{name}' (use NAME=URL)");
             return Err(Failure::new(Exit::Usage, line));
         }
         let limit = probe.limit.unwrap_or(limit);
@@ -181,7 +181,7 @@ fn started(options: &Options) -> String {
     let probes: Vec<String> =
         options.probes.iter().map(|spec| format!("{} ({})", spec.name, spec.target)).collect();
     let watched = match probes.len() {
-        0 => "no service is watched: name one with --probe".to_owned(),
+        0 => "no service is probed (add one with --probe)".to_owned(),
         _ => format!("watching {}", probes.join(", ")),
     };
     format!("recording to {}; {watched}", options.recording.display())
@@ -190,7 +190,7 @@ fn started(options: &Options) -> String {
 /// That a look has passed its limit.
 fn begun(trigger: &Trigger) -> String {
     let limit = format_duration_ms(trigger.limit_ms);
-    format!("stall: {} has passed its limit of {limit}; taking evidence", trigger.name)
+    format!("stall: {} exceeded its limit of {limit}; collecting evidence", trigger.name)
 }
 
 /// The incident in one line, and how to see more.
@@ -206,7 +206,7 @@ fn failure(error: WatchError) -> Failure {
             if source.kind() == std::io::ErrorKind::PermissionDenied
     );
     if refused {
-        let hint = "run it as root, or name a file of your own with --recording";
+        let hint = "run as root, or choose a file with --recording";
         return Failure::new(Exit::PermissionDenied, format!("{error}; {hint}"));
     }
     Failure::new(Exit::CouldNotLook, error)

@@ -48,8 +48,8 @@ impl Watch {
         let wrong = |what: String| Failure::new(Exit::Usage, format!("[[watch.probe]]: {what}"));
         let probe = |probe: &Probe| {
             if let Some(name) = probe.name.as_deref().filter(|name| !is_name(name)) {
-                let rule = "at most 32 letters, digits, - and _";
-                return Err(wrong(format!("'{name}' is no name: {rule}")));
+                let rule = "at most 32 letters, digits, '-' and '_'";
+                return Err(wrong(format!("invalid name '{name}' ({rule})")));
             }
             let target = probe.target.parse().map_err(|error| wrong(format!("{error}")))?;
             Ok(ProbeArg { name: probe.name.clone(), target, limit: probe.limit })

@@ -86,8 +86,8 @@ fn look_at(path: &Path) -> Result<(), RecordError> {
             Err(RecordError::NotFound { path: path.to_owned() })
         }
         Err(source) => Err(RecordError::Io { path: path.to_owned(), source }),
-        Ok(found) if !found.is_file() => not("it is no file"),
-        Ok(found) if found.len() == 0 && size(&log(path)) == 0 => not("it is empty"),
+        Ok(found) if !found.is_file() => not("not a regular file"),
+        Ok(found) if found.len() == 0 && size(&log(path)) == 0 => not("empty"),
         Ok(_) => Ok(()),
     }
 }

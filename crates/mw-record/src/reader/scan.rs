@@ -36,7 +36,7 @@ fn walk(connection: &Connection, query: &str) -> (Vec<Chunk>, Option<String>) {
         let mut statement = connection.prepare_cached(query)?;
         for chunk in statement.query_map([], Chunk::read)? {
             if chunks.len() == MAX_CHUNKS {
-                return Ok(Some("it has more chunks than any recording".to_owned()));
+                return Ok(Some("more chunks than any recording has".to_owned()));
             }
             chunks.push(chunk?);
         }

@@ -142,7 +142,7 @@ impl<'a> View<'a> {
             .map_err(|error| error.at(self.path))
             .map_err(|error| self.around(error, chunk))?;
         if block.rows() as u64 != chunk.rows {
-            let problem = format!("chunk {}: its head claims {} rows", chunk.seq, chunk.rows);
+            let problem = format!("chunk {}: its header claims {} rows", chunk.seq, chunk.rows);
             return Err(self.around(self.damaged(problem), chunk));
         }
         block.skip(usize::try_from(from.saturating_sub(chunk.seq)).unwrap_or(usize::MAX));
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
     fn around(self, error: RecordError, chunk: &Chunk) -> RecordError {
         let RecordError::Damaged { path, problem, .. } = error else { return error };
         let readable = format!(
-            "what was recorded before {} and after {} (milliseconds since 1970) can be read",
+            "readable before {} and after {} (milliseconds since 1970)",
             chunk.since_unix_ms, chunk.until_unix_ms
         );
         RecordError::Damaged { path, problem, readable }

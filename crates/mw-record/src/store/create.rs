@@ -31,7 +31,7 @@ pub(super) fn open(path: &Path, host: &Host) -> Result<(Connection, Option<Strin
     };
     let aside = set_aside(path).map_err(|source| io_error(path, source))?;
     make(path)?;
-    let notice = format!("{}: {problem}; it was moved to {}", path.display(), aside.display());
+    let notice = format!("{}: {problem}; moved to {}", path.display(), aside.display());
     Ok((prepare(path, host)?, Some(notice)))
 }
 
@@ -44,7 +44,7 @@ fn make(path: &Path) -> Result<(), RecordError> {
     match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(io_error(path, error)),
         _ if (1..MIN_PAGE_BYTES).contains(&format::size(path)) => {
-            let why = "it is too short for a database".to_owned();
+            let why = "too short for a database".to_owned();
             Err(RecordError::NotARecording { path: path.to_owned(), why })
         }
         _ => Ok(()),

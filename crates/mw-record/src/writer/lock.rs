@@ -57,7 +57,7 @@ fn open(path: &Path) -> io::Result<File> {
     };
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return refused("it is no file");
+        return refused("not a regular file");
     }
     let user = rustix::process::geteuid().as_raw();
     if metadata.uid() != user && metadata.uid() != 0 {

@@ -116,7 +116,7 @@ impl Timeline {
         } else {
             let mut about = plan.about.to_owned();
             if lines.len() > MOST_LINES {
-                about = format!("{about}; the {MOST_LINES} highest of {}", lines.len());
+                about = format!("{about}; the highest {MOST_LINES} of {}", lines.len());
                 lines.sort_by(|a, b| b.peak().total_cmp(&a.peak()));
                 lines.truncate(MOST_LINES);
             }
@@ -158,14 +158,14 @@ fn latencies(incident: &Incident) -> Vec<Plan> {
         Wanted { name, column, how: How::Measured, factor: 0.001, dashed }
     };
     let canary = vec![
-        ms("touching fresh memory", "canary.touch_us", false),
-        ms("touching none", "canary.idle_us", false),
+        ms("page-fault latency", "canary.touch_us", false),
+        ms("scheduling latency", "canary.idle_us", false),
         ms("woken late", "canary.late_us", true),
     ];
     vec![
         Plan {
             title: "Probes",
-            about: "slowest answer",
+            about: "slowest response",
             unit: Unit::Milliseconds,
             wanted: named(&incident.table, "probe.", ".worst_us", How::Measured, 0.001),
             limits: limit(incident, &[TriggerKind::Probe]),
@@ -173,7 +173,7 @@ fn latencies(incident: &Incident) -> Vec<Plan> {
         },
         Plan {
             title: "Canary",
-            about: "slow only where fresh memory is touched: memory stalls",
+            about: "page faults slow while scheduling is not: memory stalls",
             unit: Unit::Milliseconds,
             wanted: canary,
             limits: limit(incident, &[TriggerKind::Canary, TriggerKind::Heartbeat]),
@@ -217,7 +217,7 @@ fn pressures() -> Vec<Plan> {
         plan("Memory pressure", "share of the time", memory, "pressure.memory.*"),
         plan(
             "Processor and I/O pressure",
-            "share of the time that some tasks wait",
+            "share of the time in which some tasks wait",
             others,
             "pressure.cpu.*, pressure.io.*",
         ),
@@ -240,7 +240,7 @@ fn reclaim() -> Vec<Plan> {
             "a second, to reclaim memory",
             vec![
                 rate("by kswapd", "pgscan_kswapd"),
-                rate("by tasks that allocate", "pgscan_direct"),
+                rate("by allocating tasks", "pgscan_direct"),
                 rate("by khugepaged", "pgscan_khugepaged"),
             ],
             "vmstat.pgscan_*",
@@ -250,8 +250,8 @@ fn reclaim() -> Vec<Plan> {
             "a second",
             vec![
                 rate("allocation stalls", "allocstall"),
-                rate("compactions by tasks", "compact_stall"),
-                rate("of them failed", "compact_fail"),
+                rate("direct compactions", "compact_stall"),
+                rate("failed compactions", "compact_fail"),
             ],
             "vmstat.allocstall, vmstat.compact_*",
         ),
@@ -285,14 +285,14 @@ fn memory(page: f64) -> Vec<Plan> {
         ),
         plan(
             "Page cache",
-            "pages of files, and what could be freed of all memory without swapping",
+            "pages of files, and available memory",
             Unit::Bytes,
             vec![pages("page cache", "nr_file_pages"), available],
             "vmstat.nr_file_pages",
         ),
         plan(
             "Dirty and under writeback",
-            "written by programs, not yet on the device",
+            "written by programs, not yet on disk",
             Unit::Bytes,
             vec![pages("dirty", "nr_dirty"), pages("under writeback", "nr_writeback")],
             "vmstat.nr_dirty, vmstat.nr_writeback",

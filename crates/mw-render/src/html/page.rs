@@ -121,7 +121,7 @@ impl Page {
         flame: Option<&Flame>,
     ) -> Self {
         let host = match incident.host.name.as_str() {
-            "" => "an unnamed host".to_owned(),
+            "" => "unknown host".to_owned(),
             name => shown(name),
         };
         Self {
@@ -150,7 +150,7 @@ impl Page {
 
 fn verdict(incident: &Incident) -> String {
     match incident.verdict.as_str() {
-        "" => "A stall that nobody has explained yet".to_owned(),
+        "" => "An unexplained stall".to_owned(),
         verdict => shown(verdict),
     }
 }
@@ -169,11 +169,11 @@ fn facts(incident: &Incident) -> Vec<Fact> {
     if incident.ended_unix_ms > incident.started_unix_ms {
         fact("Lasted", format_duration_ms(incident.duration_ms() as f64));
     }
-    fact("Shown by", trigger(incident));
+    fact("Detected by", trigger(incident));
     match incident.seen_unix_ms.checked_sub(incident.started_unix_ms) {
         None | Some(0) => {}
         Some(after) => {
-            fact("Noticed", format!("{} after it began", format_duration_ms(after as f64)))
+            fact("Noticed", format!("{} after the start", format_duration_ms(after as f64)))
         }
     }
     let host = &incident.host;
@@ -234,7 +234,7 @@ fn remedy(finding: &Finding, remedy: &Remedy) -> RemedyView {
                 ours.push(format!("sets {} to {}", shown(path), shown(value)));
             }
             Step::Once { path, value } => {
-                ours.push(format!("writes {} to {}, once", shown(value), shown(path)));
+                ours.push(format!("writes {} to {} once", shown(value), shown(path)));
             }
             Step::Manual { command } => {
                 theirs.push(StepView { before: "", command: safe::command(command) });
@@ -281,21 +281,23 @@ fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
     let mut fact = |name, text: String| facts.push(Fact { name, text });
     let lost = match incident.lost_records {
         0 => "none".to_owned(),
-        lost => format!("{} of profile and tracepoints: shares may be off", grouped(lost)),
+        lost => {
+            format!("{} profile and tracepoint records: shares may be inaccurate", grouped(lost))
+        }
     };
     fact("Lost records", lost);
     let gaps = incident.table.at_unix_ms.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
     if let Some(gap) = gaps.max() {
-        let late = if gap > USUAL_GAP_MS { ", late for ten rows a second" } else { "" };
+        let late = if gap > USUAL_GAP_MS { " (ten rows a second expected)" } else { "" };
         fact("Longest gap between two rows", format!("{}{late}", format_duration_ms(gap as f64)));
     }
     let worst = incident.table.values("canary.late_us").and_then(|late| late.flatten().max());
     if let Some(late_us) = worst {
-        fact("Canary woken late at worst", format_duration_ms(late_us as f64 / 1000.0));
+        fact("Worst scheduling latency of the canary", format_duration_ms(late_us as f64 / 1000.0));
     }
     if rows.odd > 0 {
         let rows = grouped(rows.odd as u64);
-        fact("Clock", format!("it went back or was far off; {rows} rows are not drawn"));
+        fact("Clock", format!("it jumped; {rows} rows are not drawn"));
     }
     facts
 }

@@ -75,8 +75,8 @@ pub(super) fn of_tasks(incident: &Incident) -> Vec<TableView> {
         bytes => bytes,
     };
     vec![
-        roles("Who suffered", "No task was seen to suffer.", &incident.suffering),
-        roles("Who caused it", "No task was seen to cause it.", &incident.causing),
+        roles("Victims", "No victims found.", &incident.suffering),
+        roles("Culprits", "No culprits found.", &incident.causing),
         waits(&incident.waits),
         blocked(&incident.blocked),
         tasks(&incident.tasks),
@@ -91,8 +91,8 @@ pub(super) fn difference(shifts: &[Shift]) -> TableView {
         ("before", Number),
         ("during", Number),
         ("change", Number),
-        ("itself before", Number),
-        ("itself during", Number),
+        ("self, before", Number),
+        ("self, during", Number),
     ];
     let row = |shift: &Shift| {
         let percent = |percent: f64| format!("{percent:.1}%");
@@ -108,17 +108,17 @@ pub(super) fn difference(shifts: &[Shift]) -> TableView {
     let first = &shifts[..shifts.len().min(MOST_FUNCTIONS)];
     let mut table = TableView::of(
         "What the kernel did more of",
-        "There is no difference: a profile or its baseline is missing.",
+        "No comparison: the profile or its baseline is missing.",
         &heads,
         first,
         row,
     );
-    table.about = "share of all processor time, with what a function calls and by itself".into();
+    table.about = "share of total CPU time: including callees, and self".into();
     table
 }
 
 fn roles(title: &'static str, empty: &'static str, roles: &[Role]) -> TableView {
-    let heads = [("task", Name), ("pid", Number), ("what shows it", Text)];
+    let heads = [("task", Name), ("pid", Number), ("evidence", Text)];
     TableView::of(title, empty, &heads, roles, |role| {
         vec![shown(&role.task), role.pid.to_string(), shown(&role.why)]
     })
@@ -132,7 +132,7 @@ fn waits(waits: &[KernelWait]) -> TableView {
         ("order", Number),
         ("node", Number),
         ("times", Number),
-        ("in all", Number),
+        ("total", Number),
         ("longest", Number),
     ];
     let known = |number: Option<u32>| number.map_or("–".to_owned(), |number| number.to_string());
@@ -150,13 +150,7 @@ fn waits(waits: &[KernelWait]) -> TableView {
         ]
     };
     let told: Vec<_> = waits.iter().filter(|wait| wait.is_worth_telling()).cloned().collect();
-    TableView::of(
-        "Waits inside the kernel",
-        "No wait for memory was seen inside the kernel.",
-        &heads,
-        &told,
-        row,
-    )
+    TableView::of("Waits in the kernel", "No waits for memory in the kernel.", &heads, &told, row)
 }
 
 fn blocked(tasks: &[BlockedTask]) -> TableView {
@@ -174,21 +168,21 @@ fn blocked(tasks: &[BlockedTask]) -> TableView {
             stack.push("…".to_owned());
         }
         let stack = match stack.is_empty() {
-            true => "its stack could not be read".to_owned(),
+            true => "stack unavailable".to_owned(),
             false => stack.join(" ← "),
         };
         let state = shown(task.state.encode_utf8(&mut [0; 4]));
-        let seen = format!("{} of {} looks", task.seen, task.looks);
+        let seen = format!("{} of {} samples", task.seen, task.looks);
         vec![shown(&task.task), task.pid.to_string(), state, seen, stack]
     };
     let mut table = TableView::of(
         "Blocked and stopped tasks",
-        "No task was found blocked or stopped.",
+        "No blocked or stopped tasks.",
         &heads,
         tasks,
         row,
     );
-    table.about = "D cannot be interrupted, T is stopped, t is stopped by a tracer".to_owned();
+    table.about = "D: uninterruptible, T: stopped, t: stopped by a tracer".to_owned();
     table
 }
 
@@ -225,14 +219,19 @@ fn tasks(tasks: &[TaskUse]) -> TableView {
         }
         row
     };
-    let mut table =
-        TableView::of("What tasks used", "What tasks used was not recorded.", &heads, tasks, row);
+    let mut table = TableView::of(
+        "Resource use of tasks",
+        "Resource use of tasks was not recorded.",
+        &heads,
+        tasks,
+        row,
+    );
     table.about = "from shortly before the stall to its end".to_owned();
     table
 }
 
 fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
-    let heads = [("task", Name), ("pid", Number), ("file", Path), ("brought in", Number)];
+    let heads = [("task", Name), ("pid", Number), ("file", Path), ("added", Number)];
     let row = |share: &FloodShare| {
         vec![
             shown(&share.task),
@@ -243,7 +242,7 @@ fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
     };
     TableView::of(
         "Who filled the page cache",
-        "Nobody was seen to bring pages into the page cache.",
+        "No task added pages to the page cache.",
         &heads,
         shares,
         row,

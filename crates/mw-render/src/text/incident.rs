@@ -26,8 +26,8 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
         let sure = format!("  {}% sure", cause.confidence_percent);
         page.line(&sure);
     }
-    page.roles("who suffered", &incident.suffering);
-    page.roles("who caused it", &incident.causing);
+    page.roles("victims", &incident.suffering);
+    page.roles("culprits", &incident.causing);
     page.waits(&incident.waits);
     page.difference(&incident.difference);
     page.unseen(incident);
@@ -39,9 +39,9 @@ pub fn incidents(rows: &[IncidentRow], layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
     let mut page = Page { layout, text: String::new() };
     match rows.len() {
-        0 => page.line("nothing has stalled while it was recorded"),
-        1 => page.line("1 stall; see it with: memwright report last"),
-        count => page.line(&format!("{count} stalls; see one with: memwright report ID")),
+        0 => page.line("no incidents: nothing stalled while it was recorded"),
+        1 => page.line("1 incident; see it with: memwright report last"),
+        count => page.line(&format!("{count} incidents; see one with: memwright report ID")),
     }
     for row in rows {
         let lasted = row.duration_ms() as f64;
@@ -67,10 +67,10 @@ impl Page {
         let worst = format_duration_ms(trigger.worst_ms);
         let limit = format_duration_ms(trigger.limit_ms);
         let shown = match trigger.kind {
-            TriggerKind::Probe => format!("{} took {worst}, its limit is {limit}", trigger.name),
-            TriggerKind::Canary => format!("fresh memory took {worst}, the limit is {limit}"),
-            TriggerKind::Pressure => format!("tasks waited for memory {limit} or more of a second"),
-            TriggerKind::Heartbeat => format!("a heartbeat was late {worst}, the limit is {limit}"),
+            TriggerKind::Probe => format!("{} took {worst} (limit {limit})", trigger.name),
+            TriggerKind::Canary => format!("a page fault took {worst} (canary, limit {limit})"),
+            TriggerKind::Pressure => format!("tasks waited for memory {limit} or more in a second"),
+            TriggerKind::Heartbeat => format!("a heartbeat was {worst} late (limit {limit})"),
         };
         let failure = trigger.failure.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         let lasted = format_duration_ms(incident.duration_ms() as f64);
@@ -109,7 +109,7 @@ impl Page {
             if wait.total_us > 0 {
                 let [total, most] =
                     [wait.total_us, wait.max_us].map(|us| format_duration_ms(us as f64 / 1000.0));
-                let _ = write!(self.text, ", {total} in all, {most} at most");
+                let _ = write!(self.text, ", {total} in total, {most} at most");
             }
             self.text.push('\n');
         }
@@ -119,7 +119,7 @@ impl Page {
         if difference.is_empty() {
             return;
         }
-        self.heading("what the kernel did more of than before (share of all processors)");
+        self.heading("what the kernel did more of than before (share of all CPUs)");
         for shift in difference.iter().take(MAX_ROWS) {
             let _ = writeln!(
                 self.text,
@@ -135,16 +135,16 @@ impl Page {
         if incident.unseen.is_empty() && incident.lost_records == 0 {
             return;
         }
-        self.heading("what could not be seen");
+        self.heading("what could not be recorded");
         for missing in &incident.unseen {
             self.folded(2, "", &missing.to_string());
         }
         if incident.lost_records > 0 {
-            let lost = format!("{} records of profile and tracepoints", incident.lost_records);
+            let lost = format!("{} profile and tracepoint records", incident.lost_records);
             self.folded(2, "", &lost);
         }
         let style = Style::new().dimmed();
-        let all = self.painted(style, "all of it, over time: memwright report ID -o FILE.html");
+        let all = self.painted(style, "full report with charts: memwright report ID -o FILE.html");
         self.line(&all);
     }
 }
@@ -198,17 +198,17 @@ mod tests {
             wait(WaitKind::Swap, 19_415, 0),
         ];
         let page = incident(&Incident { waits, ..Incident::default() }, Layout::default());
-        assert!(page.contains("direct reclaim: 3 times, 2.5 ms in all"), "{page}");
+        assert!(page.contains("direct reclaim: 3 times, 2.5 ms in total"), "{page}");
         assert!(page.contains("major page faults: 19415 times\n"), "{page}");
         assert!(!page.contains("compaction"), "{page}");
     }
 
     #[test]
     fn a_list_says_first_how_many_there_are() {
-        assert!(incidents(&[], Layout::default()).starts_with("nothing has stalled"));
+        assert!(incidents(&[], Layout::default()).starts_with("no incidents:"));
         let row = IncidentRow { id: 3, verdict: "why".to_owned(), ..IncidentRow::default() };
         let list = incidents(&[row.clone(), row], Layout::default());
-        assert_eq!(list.lines().next(), Some("2 stalls; see one with: memwright report ID"));
+        assert_eq!(list.lines().next(), Some("2 incidents; see one with: memwright report ID"));
         assert!(list.lines().nth(1).unwrap().starts_with("   3  19"), "{list}");
     }
 }

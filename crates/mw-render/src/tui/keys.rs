@@ -100,7 +100,7 @@ pub static BINDINGS: &[Binding] = &[
     bind!("2", [char('2')], Action::Show(View::Nodes), "nodes, zones, fragmentation"),
     bind!("3", [char('3')], Action::Show(View::Reclaim), "pressure, reclaim, swap"),
     bind!("4", [char('4')], Action::Show(View::Tasks), "cgroups and tasks"),
-    bind!("5", [char('5')], Action::Show(View::Hazards), "hazards and what to do"),
+    bind!("5", [char('5')], Action::Show(View::Hazards), "hazards and remedies"),
     bind!("6", [char('6')], Action::Show(View::Incidents), "incidents of a recording"),
     bind!("Tab", [key(KeyCode::Tab)], Action::NextView, "next view"),
     bind!("Shift-Tab", [key(KeyCode::BackTab)], Action::PreviousView, "previous view"),
@@ -116,17 +116,17 @@ pub static BINDINGS: &[Binding] = &[
         "PgDn",
         [key(KeyCode::PageDown), ctrl('f')],
         Action::FarForward,
-        "a minute on; page down"
+        "a minute forward; page down"
     ),
-    bind!("Home  g", [key(KeyCode::Home), char('g')], Action::First, "the first look"),
-    bind!("End  G", [key(KeyCode::End), char('G')], Action::Last, "the last look; live"),
-    bind!("Space", [char(' ')], Action::Pause, "pause, go on"),
+    bind!("Home  g", [key(KeyCode::Home), char('g')], Action::First, "oldest sample"),
+    bind!("End  G", [key(KeyCode::End), char('G')], Action::Last, "newest sample; live"),
+    bind!("Space", [char(' ')], Action::Pause, "pause, resume"),
     bind!("n  ]", [char('n'), char(']')], Action::NextIncident, "next incident"),
     bind!("N  [", [char('N'), char('['), char('p')], Action::PreviousIncident, "previous incident"),
-    bind!("+", [char('+'), char('=')], Action::More, "look less often; play faster"),
-    bind!("-", [char('-')], Action::Less, "look more often; play slower"),
+    bind!("+", [char('+'), char('=')], Action::More, "slower sampling; play faster"),
+    bind!("-", [char('-')], Action::Less, "faster sampling; play slower"),
     bind!("Ctrl-Z", [ctrl('z')], Action::Suspend, "suspend"),
-    bind!("Ctrl-L", [ctrl('l')], Action::Redraw, "draw anew"),
+    bind!("Ctrl-L", [ctrl('l')], Action::Redraw, "redraw"),
 ];
 
 impl Key {

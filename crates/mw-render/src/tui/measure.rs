@@ -37,7 +37,7 @@ pub enum Series {
     Refault,
     /// Faults that needed a device.
     MajorFault,
-    /// Memory to be written back.
+    /// Memory waiting for writeback.
     Dirty,
     /// Memory being written back.
     Writeback,
@@ -111,7 +111,7 @@ pub static MEASURES: [Measure; 18] = [
         Percent,
         (25.0, 75.0),
         Value::Pressure(|s| &s.pressure.cpu),
-        "time that some task waited for a processor"
+        "time in which some task waited for a CPU"
     ),
     measure!(
         Memory,
@@ -119,7 +119,7 @@ pub static MEASURES: [Measure; 18] = [
         Percent,
         WAITS,
         Value::Pressure(|s| &s.pressure.memory),
-        "time that some task waited for memory"
+        "time in which some task waited for memory"
     ),
     measure!(
         Io,
@@ -127,7 +127,7 @@ pub static MEASURES: [Measure; 18] = [
         Percent,
         (25.0, 75.0),
         Value::Pressure(|s| &s.pressure.io),
-        "time that some task waited for a device"
+        "time in which some task waited for a device"
     ),
     measure!(
         ScanKswapd,
@@ -135,7 +135,7 @@ pub static MEASURES: [Measure; 18] = [
         Pages,
         (1000.0, 10_000.0),
         Value::Rate(&[Counter::PgscanKswapd]),
-        "looked at in the background to find memory"
+        "pages scanned by background reclaim"
     ),
     measure!(
         ScanDirect,
@@ -143,7 +143,7 @@ pub static MEASURES: [Measure; 18] = [
         Pages,
         (1.0, 1000.0),
         Value::Rate(&[Counter::PgscanDirect]),
-        "looked at by programs that wait for memory"
+        "pages scanned by allocating programs"
     ),
     measure!(
         Steal,
@@ -151,7 +151,7 @@ pub static MEASURES: [Measure; 18] = [
         Percent,
         NEVER,
         Value::Share(STEAL, SCAN),
-        "of what was looked at; low is work in vain"
+        "reclaimed share of scanned pages; low is wasted work"
     ),
     measure!(
         Allocstall,
@@ -159,7 +159,7 @@ pub static MEASURES: [Measure; 18] = [
         Events,
         WAITS,
         Value::Rate(&[Counter::Allocstall]),
-        "programs that had to reclaim before they got memory"
+        "allocations that had to reclaim first"
     ),
     measure!(
         CompactStall,
@@ -167,7 +167,7 @@ pub static MEASURES: [Measure; 18] = [
         Events,
         WAITS,
         Value::Rate(&[Counter::CompactStall]),
-        "programs that had to compact before they got a large block"
+        "allocations that had to compact first"
     ),
     measure!(
         CompactFail,
@@ -175,7 +175,7 @@ pub static MEASURES: [Measure; 18] = [
         Events,
         WAITS,
         Value::Rate(&[Counter::CompactFail]),
-        "of those, the ones that did so in vain"
+        "of those, the ones that failed"
     ),
     measure!(
         ThpFallback,
@@ -183,7 +183,7 @@ pub static MEASURES: [Measure; 18] = [
         Events,
         (10.0, 1000.0),
         Value::Rate(&[Counter::ThpFaultFallback]),
-        "wanted a huge page and got small ones"
+        "huge page requests that got base pages"
     ),
     measure!(
         NodeReclaim,
@@ -191,7 +191,7 @@ pub static MEASURES: [Measure; 18] = [
         Events,
         WAITS,
         Value::Rate(NODE),
-        "programs that reclaimed within their node (zone_reclaim_mode)"
+        "reclaim within the node (zone_reclaim_mode)"
     ),
     measure!(
         SwapIn,
@@ -199,7 +199,7 @@ pub static MEASURES: [Measure; 18] = [
         Pages,
         (1.0, 1000.0),
         Value::Rate(&[Counter::Pswpin]),
-        "read back from swap; somebody waits for each"
+        "read back from swap; a task waits for each"
     ),
     measure!(
         SwapOut,
@@ -215,7 +215,7 @@ pub static MEASURES: [Measure; 18] = [
         Pages,
         (100.0, 10_000.0),
         Value::Rate(REFAULT),
-        "needed again shortly after they were reclaimed"
+        "needed again soon after reclaim"
     ),
     measure!(
         MajorFault,
@@ -225,7 +225,7 @@ pub static MEASURES: [Measure; 18] = [
         Value::Rate(&[Counter::Pgmajfault]),
         "faults that waited for a device"
     ),
-    measure!(Dirty, "dirty", Bytes, NEVER, Value::Level(dirty), "to be written back"),
+    measure!(Dirty, "dirty", Bytes, NEVER, Value::Level(dirty), "waiting for writeback"),
     measure!(Writeback, "writeback", Bytes, NEVER, Value::Level(writeback), "being written back"),
     measure!(
         Available,
@@ -233,7 +233,7 @@ pub static MEASURES: [Measure; 18] = [
         Bytes,
         NEVER,
         Value::Level(available),
-        "can be had without swapping, as the kernel estimates"
+        "available memory, the kernel's estimate"
     ),
 ];
 

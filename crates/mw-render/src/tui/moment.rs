@@ -112,7 +112,7 @@ pub struct MemoryBar {
     pub cache: u64,
     /// Free.
     pub free: u64,
-    /// What can be had without swapping, as the kernel estimates.
+    /// What available memory, the kernel's estimate.
     pub available: Option<u64>,
     /// Further numbers, by name.
     pub further: Vec<(&'static str, u64)>,

@@ -408,7 +408,7 @@ mod tests {
         }
     }
 
-    /// What keys lead to: the view, the time from the first look on, and the last effect.
+    /// What keys lead to: the view, the time from oldest sample on, and the last effect.
     fn press(top: &mut Top, keys: &[KeyCode]) -> (View, Option<u64>, Effect) {
         let screen = screen();
         let effects = keys.iter().map(|key| top.press(Key::plain(*key), &screen));

@@ -144,7 +144,7 @@ fn a_script_that_got_into_it_does_not_run() {
     let spoilt = html.replacen("<main>", "<main><script>document.title = 'owned'</script>", 1);
     let Some(page) = Page::of(&spoilt) else { return };
     let (elements, _) = page.elements();
-    assert!(elements.contains("<title>Incident 0 on an unnamed host</title>"));
+    assert!(elements.contains("<title>Incident 0 on unknown host</title>"));
     let errors = between(&elements, "id=\"errors\"", "</p>");
     assert!(errors.contains("script-src-elem refused inline"), "and the page says so: {errors}");
 }
@@ -156,14 +156,14 @@ fn an_empty_incident_says_what_is_not_there() {
     let (elements, _) = page.elements();
     check(&elements);
     for text in [
-        "A stall that nobody has explained yet",
+        "An unexplained stall",
         "No rule explained this stall.",
-        "Nothing was recorded over time.",
+        "No time series was recorded.",
         "Not recorded:</b> Probes (probe.*.worst_us);",
         "Free blocks were not recorded",
         "No stack was sampled during the stall.",
-        "No wait for memory was seen inside the kernel.",
-        "The recorder names nothing that it could not look at.",
+        "No waits for memory in the kernel.",
+        "Everything was recorded.",
     ] {
         assert!(elements.contains(text), "{text}");
     }

@@ -14,7 +14,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     if dir.is_dir() && !path.is_dir() {
         return Ok(());
     }
-    Err(failure(path, &"not a file in a folder that is there"))
+    Err(failure(path, &"not a file in an existing directory"))
 }
 
 /// Draws a report into a file.
@@ -38,10 +38,10 @@ fn bars(report: &Report) -> Bars {
     });
     let ceiling = report
         .ceiling_ms_per_gib
-        .map(|ceiling| Mark { name: "ceiling: zeroing alone".to_owned(), at: ceiling.median });
+        .map(|ceiling| Mark { name: "upper bound: zeroing only".to_owned(), at: ceiling.median });
     Bars {
         title: table::verdict(report),
-        axis: "ms/GiB, median of the rounds; less is better".to_owned(),
+        axis: "ms/GiB, median of the rounds; lower is better".to_owned(),
         parts: ["create", "lock", "destroy"].map(str::to_owned).to_vec(),
         rows: measured.chain(absent).collect(),
         marks: ceiling.into_iter().collect(),

@@ -4,7 +4,7 @@
 
 use crate::args::Place;
 use crate::command::fix::{journal_exit, lock};
-use crate::{Exit, Failure, terminal};
+use crate::{Exit, Failure, advice, terminal};
 use mw_model::Step;
 use mw_remedy::{Kernel, Plan, Which, apply, nobody, undo};
 use std::fs;
@@ -55,16 +55,18 @@ impl Pool {
 /// Writes a setting as a change of the journal, and says which.
 fn set(path: &str, value: String, state_dir: &Path) -> Result<Option<u64>, Failure> {
     let refused = |error: &dyn std::fmt::Display| {
-        let line = format!("huge pages cannot be reserved as --reserve wants: {error}");
+        let line = format!("cannot reserve huge pages for --reserve: {error}");
         Failure::new(Exit::PermissionDenied, line)
     };
     let kernel = Kernel::live();
     let step = Step::Write { path: path.to_owned(), value };
     let plan = Plan::of_step(&kernel, "bench", &step).map_err(|error| refused(&error))?;
     if !plan.absent.is_empty() {
-        return Err(refused(&format!("{path} is not there: this kernel has no such pages")));
+        return Err(refused(&format!("{path} not found: this kernel has no such pages")));
     }
-    let mut journal = lock(state_dir).map_err(|error| Failure::new(journal_exit(&error), error))?;
+    let mut journal = lock(state_dir).map_err(|error| {
+        Failure::new(journal_exit(&error), advice::with_sudo(&error, error.is_privilege()))
+    })?;
     let applied = apply(&kernel, &mut journal, &plan, false, &mut nobody);
     let applied = applied.map_err(|error| refused(&error))?;
     Ok(applied.changes.first().map(|change| change.id))
@@ -75,7 +77,7 @@ impl Drop for Pool {
         let Some(id) = self.change else { return };
         let left = |why: &dyn std::fmt::Display| {
             terminal::tell(format_args!(
-                "memwright: huge pages stay reserved: {why}; see 'memwright changes'"
+                "memwright: huge pages remain reserved: {why}; see 'memwright changes'"
             ));
         };
         let mut journal = match lock(&self.state_dir) {

@@ -94,8 +94,8 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
         )?;
     }
     let ceilings = [
-        ("ceiling: zeroing alone", report.ceiling_ms_per_gib),
-        ("the same past the caches", report.ceiling_uncached_ms_per_gib),
+        ("upper bound: zeroing only", report.ceiling_ms_per_gib),
+        ("upper bound: zeroing with non-temporal stores", report.ceiling_uncached_ms_per_gib),
     ];
     for (name, ceiling) in ceilings {
         let Some(ceiling) = ceiling else { continue };

@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
             look_on(&board);
         });
         if is_interrupted() {
-            return Err(Failure::new(Exit::CouldNotLook, "interrupted; nothing is left behind"));
+            return Err(Failure::new(Exit::CouldNotLook, "interrupted; everything was cleaned up"));
         }
         let mut done = board.done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_by_key(|(number, _)| *number);

@@ -154,7 +154,7 @@ impl Report {
         let all: u64 = self.pools.iter().map(|pool| pool.bytes).sum();
         let budget = format_bytes(self.server.budget_bytes);
         match self.pools.len() {
-            0 => format!("no pool that is yours; the budget is {budget}\n"),
+            0 => format!("no pools of yours; budget {budget}\n"),
             1 => format!("{} of {} ready in 1 pool\n", format_bytes(ready), format_bytes(all)),
             count => {
                 format!("{} of {} ready in {count} pools\n", format_bytes(ready), format_bytes(all))
@@ -197,7 +197,7 @@ impl Report {
         let server = &self.server;
         let _ = writeln!(
             text,
-            "pools have {} of a budget of {}",
+            "pools use {} of a budget of {}",
             format_bytes(server.pools_bytes),
             format_bytes(server.budget_bytes)
         );
@@ -214,8 +214,8 @@ impl Report {
             let locked = if pool.locked { "locked" } else { "not locked in memory" };
             let _ = writeln!(
                 text,
-                "{}: {} leases now, {} in all, {} zeroed, {locked}, nodes {}, {} still had by \
-                 somebody",
+                "{}: {} leases now, {} in total, {} zeroed, {locked}, nodes {}, {} still in use after \
+                 its lease",
                 pool.name,
                 pool.leases,
                 pool.leases_total,

@@ -84,8 +84,7 @@ fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
         !of_others && !for_others
     };
     if !about.is_some_and(|about| is_safe(&about)) {
-        let line =
-            "other users can replace the socket there; let it be root's or this user's alone";
+        let line = "other users can replace the socket in this directory; make root or this user its only writer";
         log.warning(&format!("{}: {line}", folder.display()));
     }
     Ok(())
@@ -96,7 +95,8 @@ fn usual_budget() -> Result<u64, Failure> {
     let text = std::fs::read("/proc/meminfo").ok();
     let meminfo = text.and_then(|text| mw_proc::meminfo::Meminfo::parse(&text).ok());
     let total = meminfo.and_then(|info| info.mem_total_bytes);
-    let missing = || Failure::new(Exit::CouldNotLook, "no MemTotal in /proc/meminfo; set --budget");
+    let missing =
+        || Failure::new(Exit::CouldNotLook, "/proc/meminfo has no MemTotal; set --budget");
     total.map(|total| total / 2).ok_or_else(missing)
 }
 

@@ -98,7 +98,8 @@ impl Live {
         let mut now = self.window.now.clone();
         now.sample = sample(last).unwrap_or_default();
         now.origin.taken_unix_ms = self.past.get(last).map(|(unix_ms, _)| *unix_ms);
-        let not_kept = |what: &str| Missing::skipped(what, "only the latest look is kept");
+        let not_kept =
+            |what: &str| Missing::skipped(what, "a running machine has no history to go back to");
         now.processes = Look::Missing(not_kept("/proc/PID/status"));
         now.cgroups = Look::Missing(not_kept("/sys/fs/cgroup"));
         let earlier = last.checked_sub(1).and_then(sample).into_iter().collect();

@@ -32,7 +32,7 @@ impl Replay {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let recording = Recording::open(path).map_err(could_not)?;
         let Some((first_ms, last_ms)) = recording.range().map_err(could_not)? else {
-            return Err(could_not(format!("{}: nothing is recorded in it yet", path.display())));
+            return Err(could_not(format!("{}: nothing recorded yet", path.display())));
         };
         let mark = |row: mw_model::IncidentRow| IncidentMark {
             id: row.id,
@@ -62,7 +62,9 @@ impl Replay {
         if !(*first_ms..=*last_ms).contains(&at_ms) {
             let [first, last] = [*first_ms, *last_ms].map(|ms| said(ms, zone));
             let asked = said(at_ms, zone);
-            return Err(usage(format!("{asked} is not recorded: there is {first} to {last}")));
+            return Err(usage(format!(
+                "{asked} is not recorded (the recording covers {first} to {last})"
+            )));
         }
         Ok(at_ms)
     }
@@ -75,7 +77,7 @@ impl Replay {
         self.meet_incident(at_ms)?;
         let recent = |tick: &Tick| tick.unix_ms + SPARSEST_MS >= at_ms;
         let Some(last) = ticks.pop().filter(recent) else {
-            self.trouble = Some("nothing was recorded at this time".to_owned());
+            self.trouble = Some("nothing recorded at this time".to_owned());
             return Ok((Moment::default(), trail));
         };
         let mut now = self.settings(last.unix_ms)?;
@@ -120,7 +122,7 @@ impl Replay {
         origin.root = self.recording.path().display().to_string();
         origin.page_bytes = if host.page_bytes == 0 { 4096 } else { host.page_bytes };
         origin.cpus = Some(host.cpus).filter(|cpus| *cpus > 0);
-        let missing = |what: &str| Missing::absent(what, "not in this recording");
+        let missing = |what: &str| Missing::absent(what, "not recorded");
         snapshot.processes = Look::Missing(missing("/proc/PID/status"));
         snapshot.cgroups = Look::Missing(missing("/sys/fs/cgroup"));
         snapshot

@@ -39,9 +39,9 @@ impl Pen<'_> {
                 row.put(&format!("{count} {name}"), role_of(severity));
             }
         }
-        let mut text = format!("  {} rules found nothing", moment.quiet);
+        let mut text = format!("  {} rules passed", moment.quiet);
         if !moment.skipped.is_empty() {
-            text = format!("{text}, {} could not look", moment.skipped.len());
+            text = format!("{text}, {} could not be checked", moment.skipped.len());
         }
         let room = width.saturating_sub(row.width());
         row.put(&self.cut(&text, room), Role::Faint);
@@ -58,7 +58,7 @@ impl Pen<'_> {
         let findings = &self.moment().findings;
         if findings.is_empty() {
             let text = match self.moment().skipped.first() {
-                Some(skipped) => format!("none; could not look: {}", skipped.missing),
+                Some(skipped) => format!("none; could not be checked: {}", skipped.missing),
                 None => "none".to_owned(),
             };
             return vec![Row::of(&self.cut(&text, width), Role::Faint)]
@@ -169,7 +169,7 @@ impl Pen<'_> {
     /// An incident in full: verdict, causes, who suffered, who caused it.
     pub(super) fn incident(&self, incident: &Incident, width: usize) -> Vec<Row> {
         let title = format!(
-            "incident {}: {} passed {}, at worst {}",
+            "incident {}: {} exceeded {}, worst {}",
             incident.id,
             incident.trigger.name,
             format_duration_ms(incident.trigger.limit_ms),
@@ -199,13 +199,13 @@ fn role_of(severity: Severity) -> Role {
 fn remedy_rows(finding: &Finding, remedy: &Remedy, width: usize) -> Vec<Row> {
     let mut rows = folded(&command(finding, remedy), width, 2, Role::Good);
     if remedy.is_ours() && remedy.consent == Consent::Named {
-        let text = "applied only when named: somebody may have wanted what it takes";
+        let text = "applied only when named: it may remove something that is in use";
         rows.extend(folded(text, width, 4, Role::Faint));
     }
     for step in &remedy.steps {
         let text = match step {
             Step::Write { path, value } => format!("write {value} to {path}"),
-            Step::Once { path, value } => format!("write {value} to {path}, once"),
+            Step::Once { path, value } => format!("write {value} to {path} once"),
             Step::Manual { command } => command.clone(),
             Step::BootParameter { parameter } => format!("boot with {parameter}"),
         };

@@ -27,7 +27,7 @@ impl Pen<'_> {
             }
         }
         if rows.is_empty() {
-            rows.push(Row::of("no node was seen", Role::Faint));
+            rows.push(Row::of("no NUMA nodes found", Role::Faint));
         }
         self.scrolled(rows, room)
     }

@@ -12,10 +12,10 @@ const HELP_COLUMN: usize = 40;
 /// What the signs mean.
 const LEGEND: &[&str] = &[
     "some, full: share of the last 10 s in which some or all tasks waited (PSI)",
-    "m l h: min, low and high watermark. Below l kswapd works, below m programs wait",
+    "m l h: min, low and high watermark. Below l kswapd reclaims, below m programs wait",
     "unusable: free memory in blocks too small for a huge page; the curve shows where",
-    "free memory is by order of block, those right of the fence serve a huge page",
-    "?, -: not seen. What could not be looked at is listed with the hazards",
+    "free memory by block order; blocks right of the fence can back a huge page",
+    "?, -: unknown. What could not be checked is listed with the hazards",
 ];
 
 impl Pen<'_> {

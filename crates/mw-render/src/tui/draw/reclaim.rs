@@ -57,11 +57,11 @@ impl Pen<'_> {
     fn limits(&self) -> Row {
         let text = match self.moment().dirty_limits {
             Some((limit, background)) => format!(
-                "dirty pages: written back from {}, writers wait from {}",
+                "dirty pages: background writeback from {}, writers throttled from {}",
                 short::bytes(background),
                 short::bytes(limit)
             ),
-            None => "dirty limits: this kernel does not say (nr_dirty_threshold)".to_owned(),
+            None => "dirty limits: not reported by this kernel (nr_dirty_threshold)".to_owned(),
         };
         Row::of(&text, Role::Faint)
     }

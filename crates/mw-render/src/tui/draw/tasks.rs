@@ -115,7 +115,7 @@ impl Pen<'_> {
         heading.put("  name", Role::Faint);
         let (present, unseen) = self.moment().tasks_unseen;
         if unseen > 0 {
-            let text = format!("   {unseen} of {present} not looked at");
+            let text = format!("   {unseen} of {present} not sampled");
             let room = width.saturating_sub(heading.width());
             heading.put(&self.cut(&text, room), Role::Warn);
         }
