@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-rules", &["mw-model", "mw-proc"]),
     ("mw-remedy", &["mw-model", "mw-sys"]),
     ("mw-profile", &["mw-model", "mw-proc", "mw-sys"]),
-    ("mw-record", &["mw-model"]),
+    ("mw-record", &["mw-model", "mw-sys"]),
     (
         "mw-watch",
         &["mw-collect", "mw-model", "mw-probe", "mw-profile", "mw-record", "mw-rules", "mw-sys"],

@@ -367,6 +367,6 @@ fn nobody_else_can_lock_a_recording() {
     let other = dir.path().join("other");
     fs::write(&other, "of somebody").unwrap();
     std::os::unix::fs::symlink(&other, &lock).unwrap();
-    refused("it is a symbolic link; remove it");
+    refused("it is a symbolic link, or not a regular file; remove it");
     assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody");
 }

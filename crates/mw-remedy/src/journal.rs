@@ -23,6 +23,7 @@
 
 use crate::history::History;
 use crate::record::{Event, FORMAT_VERSION, RECORD_BYTES_MAX, Record};
+use mw_sys::{LockFileError, open_lock_file};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -389,28 +390,15 @@ fn lock_in(dir: &File, path: &Path, wait: Duration) -> Result<File, JournalError
     }
 }
 
-/// Opens the lock's file, which is made where it does not exist. Nobody else can open it, and so
-/// nobody else can lock it.
 fn open_lock(dir: &File, state_dir: &Path) -> Result<File, JournalError> {
     let path = state_dir.join(LOCK_FILE);
-    let fail = |errno: Errno| JournalError::new("lock", &path, errno.into());
-    let private = Mode::RUSR | Mode::WUSR;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(dir, LOCK_FILE, flags, private) {
-        Err(Errno::NOENT) => rustix::fs::openat(dir, LOCK_FILE, flags | OFlags::CREATE, private),
-        opened => opened,
-    };
-    let file = File::from(file.map_err(fail)?);
-    let stat = rustix::fs::fstat(&file).map_err(fail)?;
-    let (owner, mode) = (stat.st_uid, stat.st_mode & 0o7777);
-    if !is_own(owner) {
-        return Err(JournalError::Unsafe { path, mode, owner });
-    }
-    if mode != private.as_raw_mode() {
-        // On a read-only disk it stays as it is.
-        let _ = rustix::fs::fchmod(&file, private);
-    }
-    Ok(file)
+    open_lock_file(dir, Path::new(LOCK_FILE)).map_err(|error| match error {
+        LockFileError::Io(error) => JournalError::new("lock", &path, error),
+        LockFileError::NotAFile => {
+            JournalError::new("lock", &path, std::io::Error::other(error.to_string()))
+        }
+        LockFileError::Foreign { owner, mode } => JournalError::Unsafe { path, mode, owner },
+    })
 }
 
 fn check_owner(path: &Path, dir: &File) -> Result<(), JournalError> {

@@ -5,6 +5,7 @@
 use super::failed;
 use crate::{Exit, Failure};
 use mw_iotune::is_trusted;
+use mw_sys::open_lock_file;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -13,9 +14,6 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 const READABLE: Mode = Mode::from_raw_mode(0o644);
-
-/// Nobody else can open it, and so nobody else can lock it.
-const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -95,14 +93,8 @@ impl Directory {
     pub(super) fn lock(&self, name: &str) -> Result<File, Failure> {
         let path = self.path.join(name);
         let fail = |errno: Errno| failed(&path, &errno.into());
-        let file = match self.open_file(name, OFlags::RDWR | OFlags::CREATE, PRIVATE) {
-            Ok(file) => file,
-            Err(Errno::LOOP) => return Err(not_a(&path, "file")),
-            Err(errno) => return Err(fail(errno)),
-        };
-        // What it says does not count, and so its mode is corrected.
-        check_owner(&path, stat_of_file(&path, &file)?.st_uid, 0)?;
-        rustix::fs::fchmod(&file, PRIVATE).map_err(fail)?;
+        let file = open_lock_file(&self.opened, Path::new(name))
+            .map_err(|error| refused(&path, &error.to_string()))?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(fail)?;
         Ok(file)
     }
