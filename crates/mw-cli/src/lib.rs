@@ -12,6 +12,7 @@ mod exit;
 mod input;
 #[cfg(any(feature = "pool", feature = "watch"))]
 mod journal_log;
+mod live;
 mod output;
 mod progress;
 mod terminal;

@@ -41,6 +41,14 @@ fn every_kind_is_measured() {
 }
 
 #[test]
+fn the_size_is_limited_by_what_the_process_can_get() {
+    let script = "ulimit -v 3145728 && exec \"$0\" bench --size 2G";
+    let output = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_memwright")]).output();
+    let said = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(said.contains("2 GiB is too much: this process can get 2.9 GiB"), "{said}");
+}
+
+#[test]
 fn the_verdict_comes_first() {
     let output = bench(&["--size", "64M", "--rounds", "1", "--page", "4k"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

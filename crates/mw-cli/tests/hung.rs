@@ -6,7 +6,7 @@ use mw_test::{HUNG_FILE, HungMount, own_mounts};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,6 +109,38 @@ fn check_and_capture_ask_no_file_system_that_hangs() {
     let of = |path: &Path| usage.lines().find(|line| line.starts_with(path.to_str().unwrap()));
     assert!(of(&machine.seen).unwrap().contains(" 1048576 "), "{usage}");
     assert!(of(&machine.covered).unwrap().contains(" 0 0 "), "{usage}");
+}
+
+/// As lxcfs that has hung, in a container.
+#[test]
+fn a_kernel_file_that_does_not_respond_could_not_be_checked() {
+    let machine = Machine::new();
+    let meminfo = Path::new("/proc/meminfo");
+    rustix::mount::mount_bind(machine.covered.join(HUNG_FILE), meminfo).unwrap();
+    let commands = ["exec \"$0\" check", "exec \"$0\" check --format nagios", "exec \"$0\" fix"];
+    let program = env!("CARGO_BIN_EXE_memwright");
+    let mut children = commands.map(|script| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("read go; {script}"), program]).stdin(Stdio::piped());
+        Killed(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    });
+    machine.hung.hang();
+    for child in &mut children {
+        child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    }
+    for (child, script) in children.iter_mut().zip(commands) {
+        assert!(child.ends_within(PATIENCE), "{script}");
+        assert_eq!(child.0.wait().unwrap().code(), Some(3), "{script}");
+        let mut said = String::new();
+        child.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let (start, why) = said.split_once("could not be checked: ").expect(&said);
+        assert!(why.starts_with("no response from /proc/meminfo within 5 s"), "{said}");
+        let nagios = script.contains("nagios");
+        assert_eq!(start, if nagios { "MEMWRIGHT UNKNOWN - " } else { "memwright: " }, "{said}");
+    }
+    drop(machine);
+    rustix::mount::unmount(meminfo, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
 /// A command that begins when it is told to.

@@ -3,7 +3,7 @@
 //! state: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
 use mw_model::{Answer, Report, Severity, visible};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// A plugin's state; its number is the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +65,11 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "skipped {}: {why}", without_bar(&skipped.rule));
     }
     out
+}
+
+/// The plugin output where there is no report.
+pub fn unknown(why: &dyn Display) -> String {
+    format!("MEMWRIGHT UNKNOWN - {}\n", without_bar(&why.to_string()))
 }
 
 fn perfdata(report: &Report) -> String {

@@ -13,10 +13,9 @@ mod ways;
 
 use crate::args::BenchArgs;
 use crate::config::Config;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, live};
 use indicatif::{ProgressBar, ProgressStyle};
-use mw_collect::Source;
-use mw_model::{Answer, Request, format_bytes};
+use mw_model::{Answer, Request, Window, caller, derived, format_bytes};
 use mw_segment::{Cancel, Kind, Options, Page};
 use mw_sys::SignalsBlocked;
 use pool::Pool;
@@ -26,11 +25,11 @@ use ways::{How, Way};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What is measured unless a size is given, on a machine that has it.
+/// The default size, on a machine that has it.
 const USUAL_BYTES: u64 = 4 * GIB;
-/// The share of available memory that is taken at most unless a size is given.
+/// The share of available memory that the default size takes at most.
 const USUAL_SHARE: f64 = 0.4;
-/// What is left to the machine whatever is asked for.
+/// What is always left free.
 const ROOM_BYTES: u64 = 2 * GIB;
 
 /// What `--json` prints: its version and its JSON schema.
@@ -42,8 +41,9 @@ pub(crate) fn schema() -> (u32, schemars::Schema) {
 pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
     args.svg.as_deref().map_or(Ok(()), drawing::check)?;
     let pages = pages(args);
-    let bytes = size(args, &pages)?;
-    preflight(bytes)?;
+    let window = live::window()?;
+    let bytes = size(args, &pages, &window)?;
+    preflight(&window, bytes)?;
     // A bench that is interrupted gives back what it holds, then ends by the signal.
     let signals = SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
     let pools = reserve(args, config, &pages, bytes)?;
@@ -78,14 +78,9 @@ fn pages(args: &BenchArgs) -> Vec<Page> {
 }
 
 /// What is measured at once, huge pages that are reserved beside the segment included.
-fn size(args: &BenchArgs, pages: &[Page]) -> Result<u64, Failure> {
+fn size(args: &BenchArgs, pages: &[Page], window: &Window) -> Result<u64, Failure> {
     let refused = |line: String| Failure::new(Exit::Findings, line);
-    let text = std::fs::read("/proc/meminfo")
-        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("/proc/meminfo: {error}")))?;
-    let available = mw_proc::meminfo::Meminfo::parse(&text)
-        .ok()
-        .and_then(|info| info.mem_available_bytes)
-        .ok_or_else(|| Failure::new(Exit::CouldNotLook, "/proc/meminfo has no MemAvailable"))?;
+    let available = available(window)?;
     let pools = pages.iter().filter(|page| page.hugetlb_bytes().is_some()).count() as u64;
     let parts = if args.reserve { 1 + pools } else { 1 };
     let most = available.saturating_sub(ROOM_BYTES) / parts;
@@ -95,24 +90,29 @@ fn size(args: &BenchArgs, pages: &[Page]) -> Result<u64, Failure> {
     if bytes == 0 || bytes > most {
         let asked = args.size.map_or("64M".to_owned(), format_bytes);
         return Err(refused(format!(
-            "{asked} is more than this machine can spare: {} are available, {} of which stay \
-             free{}; try --size {}M",
+            "{asked} is too much: this process can get {}, of which {} are left free{}; use \
+             --size {}M",
             format_bytes(available),
             format_bytes(ROOM_BYTES),
-            if parts > 1 { ", and reserved huge pages count as well" } else { "" },
+            if parts > 1 { " and huge pages are reserved as well" } else { "" },
             most / MIB,
         )));
     }
     Ok(bytes)
 }
 
+/// What this process can get.
+fn available(window: &Window) -> Result<u64, Failure> {
+    let machine = derived::available_bytes(&window.now)
+        .map_err(|missing| Failure::new(Exit::CouldNotLook, missing))?;
+    Ok(caller::available(&window.now, machine).bytes)
+}
+
 /// What `check --for` would refuse is not tried.
-fn preflight(bytes: u64) -> Result<(), Failure> {
+fn preflight(window: &Window, bytes: u64) -> Result<(), Failure> {
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
     let request: Request = format!("{bytes},lock").parse().map_err(|error| could_not(&error))?;
-    let source = Source::live().map_err(|error| could_not(&error))?;
-    let window = mw_collect::window(&source);
-    let answer = mw_rules::preflight::answer(&window, &request, None)
+    let answer = mw_rules::preflight::answer(window, &request, None)
         .map_err(|missing| could_not(&missing))?;
     match answer.answer {
         Answer::No => Err(Failure::new(Exit::Findings, answer.summary)),

@@ -3,7 +3,7 @@
 use crate::args::CaptureArgs;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::progress::Spinner;
-use crate::{Exit, Failure, terminal};
+use crate::{Exit, Failure, live, terminal};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
 use mw_model::format_bytes;
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
-    let source = Source::live().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let source = live::source()?;
     let output = args.output.clone().unwrap_or_else(default_name);
     let captured = write(&source, args.redact, &output)?;
     // On standard error: standard output may be the capture itself.

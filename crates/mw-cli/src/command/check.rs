@@ -4,7 +4,7 @@ use crate::args::{CheckArgs, Format};
 use crate::config::Config;
 use crate::input::Input;
 use crate::output::without_interruption;
-use crate::{Exit, Failure, terminal};
+use crate::{Exit, Failure, live, terminal};
 use mw_collect::calibrate::calibrate;
 use mw_collect::{Source, capture};
 use mw_model::{Answer, Calibration, OriginKind, Preflight, Report, Request, Window};
@@ -14,12 +14,24 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A source, and the folder that a capture was unpacked to.
-pub(super) struct Opened {
-    pub(super) source: Source,
+struct Opened {
+    source: Source,
     _unpacked: Option<TempDir>,
 }
 
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
+    match check(args, config) {
+        Err(failure)
+            if failure.exit == Exit::CouldNotLook && args.format.chosen() == Format::Nagios =>
+        {
+            terminal::print_page(&nagios::unknown(&failure));
+            Ok(Exit::Plugin(nagios::State::Unknown))
+        }
+        ended => ended,
+    }
+}
+
+fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     let looked = look(args, config)?;
     let window = looked.window;
     let request = args.request.as_ref();
@@ -57,15 +69,15 @@ fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
         let window = super::replay::window(&recording, args.replay.at)?;
         return Ok(Looked { window, root: Some(file.to_owned()) });
     }
-    let look = || {
-        let opened = open(args.root.as_deref())?;
-        Ok(Looked { window: mw_collect::window(&opened.source), root: args.root.clone() })
+    let Some(root) = &args.root else {
+        return Ok(Looked { window: live::window()?, root: None });
     };
-    // Only a capture is unpacked to a directory; a FUSE file that never answers can be interrupted.
-    match &args.root {
-        Some(root) if !root.is_dir() => without_interruption(look),
-        _ => look(),
-    }
+    let look = || {
+        let opened = open(root)?;
+        Ok(Looked { window: mw_collect::window(&opened.source), root: Some(root.clone()) })
+    };
+    // Only a capture is unpacked to a directory.
+    if root.is_dir() { look() } else { without_interruption(look) }
 }
 
 /// The answer of the pool that is named, or else of the machine.
@@ -125,13 +137,9 @@ fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
     }
 }
 
-/// The machine, a tree, or a capture that is unpacked first.
-pub(super) fn open(root: Option<&Path>) -> Result<Opened, Failure> {
+/// A tree, or a capture that is unpacked first.
+fn open(root: &Path) -> Result<Opened, Failure> {
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
-    let Some(root) = root else {
-        let source = Source::live().map_err(|error| could_not(&error))?;
-        return Ok(Opened { source, _unpacked: None });
-    };
     if root.is_dir() {
         let source = Source::tree(root).map_err(|error| could_not(&error))?;
         return Ok(Opened { source, _unpacked: None });

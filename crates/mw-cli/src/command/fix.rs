@@ -1,10 +1,9 @@
 //! `memwright fix`: plan, journal, apply, read back, look again, keep.
 
-use super::check::open;
 use crate::args::FixArgs;
 use crate::config::Config;
 use crate::progress::Spinner;
-use crate::{Exit, Failure, advice, terminal};
+use crate::{Exit, Failure, advice, live, terminal};
 use mw_model::{Consent, Finding};
 use mw_remedy::{
     Applied, AppliedChange, ApplyError, Cause, DONE_ONCE, Journal, JournalError, Kernel, LOCK_WAIT,
@@ -96,8 +95,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn look() -> Result<Look, Failure> {
-    let opened = open(None)?;
-    let report = mw_rules::check(&mw_collect::window(&opened.source), None);
+    let report = mw_rules::check(&live::window()?, None);
     let unknown = report.is_unknown().then_some(report.verdict);
     let blind = report.skipped.into_iter().map(|skipped| skipped.rule).collect();
     Ok(Look { findings: report.findings, blind, unknown })

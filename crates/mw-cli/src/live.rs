@@ -1,0 +1,60 @@
+//! This machine's files. Another file system may answer for them, as lxcfs does in a container, and hang.
+
+use crate::{Exit, Failure};
+use mw_collect::Source;
+use mw_model::Window;
+use mw_proc::mountinfo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::process::{Command, Stdio};
+
+/// How long another file system may take to deliver a file of the kernel.
+const LIMIT_S: i64 = 5;
+
+/// This machine, whose files respond.
+///
+/// # Errors
+/// They do not, or /proc cannot be opened.
+pub(crate) fn source() -> Result<Source, Failure> {
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let mounts = fuse_mounts();
+    if !mounts.is_empty() && !responds(&mounts) {
+        let line = format!("could not be checked: no response from {}", mounts.join(", "));
+        return Err(could_not(&format_args!("{line} within {LIMIT_S} s (FUSE, such as lxcfs)")));
+    }
+    Source::live().map_err(|error| could_not(&error))
+}
+
+/// What this machine's files say.
+///
+/// # Errors
+/// As [`source`].
+pub(crate) fn window() -> Result<Window, Failure> {
+    source().map(|source| mw_collect::window(&source))
+}
+
+/// Files and directories of the kernel for which FUSE answers.
+fn fuse_mounts() -> Vec<String> {
+    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = mountinfo::parse(&text).unwrap_or_default();
+    let of_kernel = |path: &str| path.starts_with("/proc/") || path.starts_with("/sys/");
+    let fuse = mounts.into_iter().filter(|mount| mount.fstype.starts_with("fuse."));
+    fuse.map(|mount| mount.target).filter(|target| of_kernel(target)).collect()
+}
+
+/// Whether they can be read in time. A process reads them: a request that FUSE has accepted cannot be
+/// interrupted, not even by the end of the process.
+fn responds(paths: &[String]) -> bool {
+    let mut cat = Command::new("cat");
+    cat.args(paths).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = cat.spawn() else { return true };
+    let Ok(ended) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) else { return true };
+    let limit = Timespec { tv_sec: LIMIT_S, tv_nsec: 0 };
+    let in_time = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)) != Ok(0);
+    if in_time {
+        let _ = child.wait();
+    } else {
+        let _ = child.kill();
+    }
+    in_time
+}
