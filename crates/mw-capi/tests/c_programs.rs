@@ -123,7 +123,7 @@ fn the_header_is_complete_and_is_c_and_cplusplus() {
     if Command::new("g++").arg("--version").output().is_ok() {
         check("g++", &["-x", "c++", "-std=c++11"]);
     } else {
-        eprintln!("skipped: C++, for want of g++");
+        mw_test::skip("no g++");
     }
 }
 

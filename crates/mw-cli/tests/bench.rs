@@ -77,7 +77,7 @@ fn what_a_killed_bench_has_reserved_undo_gives_back() {
     const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     let pages = || std::fs::read_to_string(POOL).ok()?.trim().parse::<u64>().ok();
     if !rustix::process::geteuid().is_root() || pages().is_none() {
-        println!("skipped: needs root and huge pages");
+        mw_test::skip("needs root and huge pages");
         return;
     }
     let _alone = mw_test::alone();

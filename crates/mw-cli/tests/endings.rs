@@ -28,7 +28,9 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
 /// How often each command is told to end, each time at another moment.
-const MOMENTS: u32 = 6;
+fn moments() -> u32 {
+    mw_test::rounds(3, 6)
+}
 
 /// What `{…}` in a command line stands for.
 const PLACES: [&str; 5] = ["{dir}", "{recording}", "{capture}", "{library}", "{socket}"];
@@ -397,10 +399,10 @@ fn told_to_end_at_any_moment_it_leaves_nothing() {
                 start.elapsed()
             }
         };
-        for moment in 0..MOMENTS {
+        for moment in 0..moments() {
             let signal = if moment % 2 == 0 { Signal::TERM } else { Signal::INT };
             // The first moments of a command are when it prepares what has to be put away.
-            let after = lasts * moment * moment / (MOMENTS * MOMENTS);
+            let after = lasts * moment * moment / moments().pow(2);
             tell(&Place::new(shared.dir.path()), case, signal, after);
         }
     }

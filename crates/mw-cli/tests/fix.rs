@@ -30,7 +30,7 @@ impl Hazard {
     /// Sets zone_reclaim_mode to 7; `None` where that is not permitted.
     fn make() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root");
+            mw_test::skip("needs root");
             return None;
         }
         let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);

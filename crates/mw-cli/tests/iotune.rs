@@ -54,7 +54,7 @@ fn play(script: &str) -> Option<Output> {
     let output = command.current_dir(dir.path()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) || error.contains("unshare") {
-        println!("skipped: no mount namespace here: {error}");
+        mw_test::skip(format!("no mount namespace: {error}"));
         return None;
     }
     assert!(output.status.success(), "{}\n{error}", out(&output));

@@ -22,7 +22,7 @@ fn a_hazard_made_on_another_kernel_is_found() {
         println!("{line}");
     }) {
         Err(LabError::ProgramMissing { program, package }) => {
-            println!("skipped: {program} is missing: apt-get install {package}");
+            mw_test::skip(format!("{program} is not installed: apt-get install {package}"));
             return;
         }
         made => made.unwrap(),

@@ -31,7 +31,7 @@ impl Place {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let missing = TOOLS.iter().find(|tool| find(tool).is_none());
         if let Some(tool) = missing {
-            println!("skipped: {tool} is not here");
+            mw_test::skip(format!("{tool} is not installed"));
             return None;
         }
         let dir = || tempfile::tempdir().unwrap();
@@ -92,6 +92,9 @@ fn run(command: &mut Command) -> (i32, String, String) {
 
 #[test]
 fn a_case_is_made_found_mended_and_taken_back() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let Some(place) = Place::new() else { return };
     let (code, said, error) =
         run(place.command(&["zone-reclaim/firing", "--json"]).stdin(Stdio::null()));
@@ -113,6 +116,9 @@ fn a_case_is_made_found_mended_and_taken_back() {
 
 #[test]
 fn what_is_about_to_be_played_is_said_first() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let Some(place) = Place::new() else { return };
     place.case("one", "memory = '256M'", "true");
     place.case("other", "memory = '256M'", "true");
@@ -129,6 +135,9 @@ fn what_is_about_to_be_played_is_said_first() {
 /// The best of three: a host that does something else as well is no slow lab.
 #[test]
 fn a_case_begins_soon_after_power_on() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let Some(place) = Place::new() else { return };
     place.case("quick", "memory = '256M'", "true");
     let first_step = || {
@@ -187,6 +196,9 @@ fn a_guest_that_panics_is_told_from_one_that_fails() {
 
 #[test]
 fn a_guest_that_floods_the_console_is_ended() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let flood = "while :; do cat /bin/busybox; done >/dev/ttyS1";
     let limits = "memory = '256M'\ntimeout_s = 15";
     check_bad_guest(limits, flood, 1, "bad/only on 6.1 failed: ");
@@ -209,7 +221,7 @@ fn a_guest_that_fills_the_hosts_disk_is_ended() {
     outer.env("TMPDIR", place.temp.path());
     let (code, said, error) = run(&mut outer);
     if code == 99 || error.starts_with("unshare") {
-        println!("skipped: mounting is not permitted here");
+        mw_test::skip("mounting is not permitted");
         return;
     }
     assert_eq!(code, 3, "{said}{error}");
@@ -225,6 +237,9 @@ fn report_of(command: &mut Command, code: i32) -> (Value, String) {
 
 #[test]
 fn rounds_are_played_in_turn_and_some_at_once() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let Some(place) = Place::new() else { return };
     place.case("quick", "memory = '256M'", "true");
     let (report, said) = report_of(&mut place.own(&["--rounds=3", "--jobs=2", "--json"]), 0);
@@ -269,6 +284,9 @@ fn a_host_without_qemu_says_what_to_install() {
 
 #[test]
 fn a_kernel_of_ones_own_is_played_on_by_its_release() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let Some(place) = Place::new() else { return };
     let disk = "memory = '256M'\ndisks = [{ size = '64M', format = 'ext4' }]";
     place.case("quick", disk, "mount -t ext4 /dev/disk0 /mnt");
@@ -375,6 +393,9 @@ fn told_to_end_at_any_moment_it_leaves_nothing_behind() {
 
 #[test]
 fn nobody_who_reads_its_progress_changes_nothing() {
+    if !mw_test::is_full_run() {
+        return;
+    }
     let Some(place) = Place::new() else { return };
     place.case("first", "memory = '256M'", "exit 1");
     place.case("second", "memory = '256M'", "exit 1");

@@ -88,7 +88,7 @@ struct Measured {
 #[test]
 fn hostile_users_hold_up_neither_the_server_nor_its_other_users() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users and mount a file system");
+        mw_test::skip("needs root");
         return;
     }
     let seconds = std::env::var("MW_POOL_FUZZ_S").map_or(6, |s| s.parse().unwrap());

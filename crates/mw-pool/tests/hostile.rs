@@ -178,7 +178,7 @@ fn shared(trusting: bool) -> Spec {
 
 fn of_users(spec: &Spec) -> Option<Running> {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users");
+        mw_test::skip("needs root");
         return None;
     }
     let server = Running::new(1 << 30);

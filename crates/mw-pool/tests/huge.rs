@@ -15,7 +15,7 @@ use std::time::Duration;
 fn huge_pages_are_handed_out_and_come_back() {
     let _alone = alone();
     let Some(_reserved) = HugePages::more(2 * MIB as usize, 16) else {
-        eprintln!("skipped: no huge pages can be reserved here");
+        mw_test::skip("no huge pages");
         return;
     };
     let free = huge_pages("free_hugepages");

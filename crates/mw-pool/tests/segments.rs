@@ -97,7 +97,7 @@ fn its_maker_alone_says_whose_memory_it_is() {
 #[test]
 fn other_users_of_the_pool_do_not_get_it() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be several users");
+        mw_test::skip("needs root");
         return;
     }
     let server = Running::new(1 << 30);

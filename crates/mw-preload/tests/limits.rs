@@ -30,7 +30,7 @@ fn a_pool_that_is_too_small_refuses_and_ends_the_same() {
     let program = Compiled::new("limits.c");
     let _alone = alone();
     let Some(_pages) = HugePages::more(2 << 20, 8) else {
-        eprintln!("skipped: no huge pages are to be had");
+        mw_test::skip("no huge pages");
         return;
     };
     let with = same_with_and_without("hugetlb", &|| program.command(&["hugetlb"]));
@@ -48,7 +48,7 @@ fn in_a_memory_cgroup_the_same_processes_are_killed() {
     let group = match Cgroup::with_memory(64 << 20) {
         Ok(group) => group,
         Err(error) => {
-            eprintln!("skipped: no memory cgroup can be made: {error}");
+            mw_test::skip(format!("no memory cgroup: {error}"));
             return;
         }
     };

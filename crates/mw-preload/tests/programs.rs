@@ -222,7 +222,7 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 #[test]
 fn for_the_whole_machine_it_is_loaded_and_programs_with_privileges_are_left_alone() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can mount");
+        mw_test::skip("needs root");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -247,7 +247,10 @@ fn for_the_whole_machine_it_is_loaded_and_programs_with_privileges_are_left_alon
     }
     let said = text(privileged.clone());
     if said.starts_with("user 65534,") {
-        eprintln!("skipped: programs have no privileges of their own in {}", dir.path().display());
+        mw_test::skip(format!(
+            "programs have no privileges of their own in {}",
+            dir.path().display()
+        ));
         return;
     }
     assert_eq!(said, "user 0, populated 4096\n");

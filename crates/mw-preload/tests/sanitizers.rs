@@ -109,7 +109,7 @@ fn programs_of_gcc_with_a_sanitizer_do_the_same() {
 #[test]
 fn programs_of_clang_with_a_sanitizer_do_the_same() {
     let Some(clang) = program(&["clang", "clang-14", "clang-16", "clang-19"]) else {
-        eprintln!("skipped: no clang");
+        mw_test::skip("no clang");
         return;
     };
     for sanitizer in ["thread", "address", "undefined", "leak"] {

@@ -24,12 +24,12 @@ fn python() -> Option<PathBuf> {
     }
     let venv = Command::new("python3").args(["-m", "venv"]).arg(&home).output();
     if !venv.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: python3 -m venv does not work (Debian: python3-venv)");
+        mw_test::skip("python3 -m venv does not work (Debian: python3-venv)");
         return None;
     }
     let pip = Command::new(home.join("bin/pip")).args(["install", "-q", PACKAGE]).output().unwrap();
     if !pip.status.success() {
-        eprintln!("skipped: no {PACKAGE}: {}", String::from_utf8_lossy(&pip.stderr));
+        mw_test::skip(format!("no {PACKAGE}: {}", String::from_utf8_lossy(&pip.stderr)));
         return None;
     }
     Some(python)

@@ -277,7 +277,7 @@ impl Mounted {
         match mount("tmpfs", dir.path(), "tmpfs", MountFlags::empty(), options.as_c_str()) {
             Ok(()) => Some(Self { dir, _lock: lock }),
             Err(error) => {
-                eprintln!("skipped: mounting a tmpfs needs root: {error}");
+                mw_test::skip(format!("needs root: mounting a tmpfs: {error}"));
                 None
             }
         }

@@ -30,7 +30,7 @@ impl Machine {
         if let Some(path) =
             paths.iter().find(|path| fs::File::options().write(true).open(path).is_err())
         {
-            println!("{test}: skipped, cannot write {path}");
+            mw_test::skip(format!("a setting cannot be written: {path}, {test}"));
             return None;
         }
         // A directory that is there anyway: the lock leaves nothing behind.
@@ -125,7 +125,7 @@ fn a_value_that_the_kernel_refuses_changes_nothing() {
 fn a_value_that_the_kernel_takes_in_part_is_taken_back() {
     // The kernel rounds it down to whole pages.
     let Some(path) = read_ahead() else {
-        println!("taken in part: skipped, there is no block device");
+        mw_test::skip("no block device");
         return;
     };
     let Some(machine) = Machine::borrow("taken in part", &[path]) else { return };

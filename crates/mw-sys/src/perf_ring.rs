@@ -147,7 +147,7 @@ mod tests {
         let event = match PerfEvent::open(&clock(4000), 0) {
             Ok(event) => event,
             Err(error) => {
-                eprintln!("skipped: {error}: needs CAP_PERFMON");
+                mw_test::skip(format!("needs CAP_PERFMON: {error}"));
                 return;
             }
         };
@@ -175,7 +175,7 @@ mod tests {
     fn what_found_no_room_is_counted() {
         const LOST: u32 = perf_event_open_sys::bindings::PERF_RECORD_LOST;
         let Ok(event) = PerfEvent::open(&clock(4000), 0) else {
-            eprintln!("skipped: needs CAP_PERFMON");
+            mw_test::skip("needs CAP_PERFMON");
             return;
         };
         let mut ring = PerfRing::map(&event, 4096).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn two_events_share_a_ring_and_are_told_apart() {
         let Ok(owner) = PerfEvent::open(&clock(500), 0) else {
-            eprintln!("skipped: needs CAP_PERFMON");
+            mw_test::skip("needs CAP_PERFMON");
             return;
         };
         let mut ring = PerfRing::map(&owner, 1 << 16).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_ring_is_a_power_of_two_of_pages() {
         let Ok(event) = PerfEvent::open(&clock(1), 0) else {
-            eprintln!("skipped: needs CAP_PERFMON");
+            mw_test::skip("needs CAP_PERFMON");
             return;
         };
         for bytes in [0, 1024, 3 * 4096] {

@@ -21,7 +21,7 @@ pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
 pub use huge_pages::HugePages;
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
-pub use rounds::{FULL, full, rounds};
+pub use rounds::{FULL, full, is_full_run, rounds};
 pub use skip::{SKIPPED_FILE, is_root, skip};
 
 use rustix::fs::{FlockOperation, flock};

@@ -114,7 +114,7 @@ fn a_loss_of_power_at_any_write_loses_two_seconds_at_most() {
         }
         disk.apply(&event.call);
         let begins = number < 48;
-        if !begins && random.below(events.len()) > CUTS {
+        if !begins && random.below(events.len()) > mw_test::rounds(CUTS / 3, CUTS) {
             continue;
         }
         for loss in [Loss::Everything, Loss::Nothing, Loss::Torn, Loss::Reordered] {

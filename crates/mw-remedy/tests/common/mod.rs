@@ -214,7 +214,7 @@ pub(crate) fn again(test: &str, variables: &[(&str, String)]) -> ExitStatus {
 pub(crate) fn is_root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("{test}: skipped, it takes root");
+        mw_test::skip(format!("needs root: {test}"));
     }
     root
 }

@@ -32,7 +32,7 @@ impl Page {
     /// Nothing, with a reason on standard error, where there is no browser.
     pub(crate) fn of(html: &str) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
-            eprintln!("skipped: no {PROGRAM}; apt-get install chromium");
+            mw_test::skip(format!("no {PROGRAM}; apt-get install chromium"));
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
