@@ -30,7 +30,7 @@ restart() {
 
 echo "free $(($(meminfo MemFree) / 1024)) MiB"
 case $1-$2 in
-thrash-before | thrash-undone | pinned-before) job job && ask ;;
+thrash-before | thrash-reverted | pinned-before) job job && ask ;;
 thrash-during | thrash-fixed) job job ;;
 pinned-during)
 	job job && ask

@@ -1,9 +1,9 @@
-# The role `watch`: the recorder runs while the condition is made and its effect is measured. What it says
-# of the stalls that it saw is judged on the host.
+# The role `watch`: the recorder runs while the condition is created and its effect is measured. The host
+# judges its verdicts on the stalls.
 #
 # $PROBES are the probes, a line each, and $LIMIT their limit.
 
-# The recorder compares a stall with what the machine does otherwise.
+# The recorder compares a stall with the time before it.
 BASELINE_S=8
 RECORDING=/run/recording.db
 

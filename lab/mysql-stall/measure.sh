@@ -4,7 +4,7 @@
 counter() { awk -v name="$1" '$1 == name { print $2 }' /proc/vmstat; }
 
 case $2 in
-fixed | undone)
+fixed | reverted)
 	whole_again && in_pieces || exit 1
 	;;
 esac

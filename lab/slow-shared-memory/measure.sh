@@ -24,7 +24,7 @@ if [ "$1" = pooled ]; then
 	exit
 fi
 create small 12
-if [ "$2" = undone ]; then
+if [ "$2" = reverted ]; then
 	rm /mnt/tempdb.dat
 	create emptied 128
 fi

@@ -149,7 +149,6 @@ struct Answer {
 const FORMATS: [&str; 3] = ["text", "nagios", "json"];
 
 impl Answer {
-    /// Asks in every format.
     fn ask(mut check: impl FnMut(&str) -> anyhow::Result<Printed>) -> anyhow::Result<Self> {
         let [text, nagios, json] = FORMATS.map(&mut check);
         Ok(Self { text: text?, nagios: nagios?, json: json? })

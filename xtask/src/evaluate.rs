@@ -6,8 +6,8 @@ mod results;
 
 use crate::{cargo, root, target_dir};
 use anyhow::Context;
-use mw_lab::guest::Role;
-use mw_lab::{Case, Kernel, Kind, Lab, Variant, cases};
+use mw_lab::vm::guest::Role;
+use mw_lab::{Case, CaseKind, Kernel, Lab, Variant, catalogue};
 use results::Results;
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(
 /// The evaluations called `names`, or all.
 fn evaluations(names: &[String]) -> anyhow::Result<Vec<Case>> {
     let lab = root().join("lab");
-    let variants = cases::chosen(&lab, names, &[Kind::Evaluation])?;
+    let variants = catalogue::select(&lab, names, &[CaseKind::Evaluation])?;
     let mut names: Vec<&str> = variants.iter().map(|variant| variant.case.as_str()).collect();
     names.dedup();
     anyhow::ensure!(!names.is_empty(), "no evaluation is called so: see lab/evaluate-*");
@@ -65,7 +65,7 @@ fn play(lab: &Lab, case: &Case, rounds: usize, jobs: usize) -> anyhow::Result<Re
     let kernel = Kernel::find(&first.kernel)?;
     let mut results = Results::new(case, &kernel.release);
     let play_one = |variant: &Variant| {
-        lab.play(variant, &kernel, &kernel.release, Role::Play, &mut |_| true).0
+        lab.run(variant, &kernel, &kernel.release, Role::Check, &mut |_| true).0
     };
     for round in 1..=rounds {
         for variants in case.variants.chunks(jobs) {

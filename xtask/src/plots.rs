@@ -10,8 +10,8 @@
 //! ```
 
 use anyhow::Context;
-use mw_lab::transcript::Phase;
-use mw_lab::{Variant, cases};
+use mw_lab::judge::transcript::Phase;
+use mw_lab::{Variant, catalogue};
 use mw_render::plot::{self, Lines, Panel, Series, Span, Tone};
 use std::path::Path;
 
@@ -25,7 +25,7 @@ const FOLDER: &str = "docs/lab";
 /// `memwright lab --keep-logs`; returns the names of the files in docs/lab.
 pub(crate) fn run(logs: &Path) -> anyhow::Result<Vec<String>> {
     let mut drawn = Vec::new();
-    for variant in cases::chosen(&root().join("lab"), &[], &[])? {
+    for variant in catalogue::select(&root().join("lab"), &[], &[])? {
         let dir = logs.join(&variant.case).join(format!("{}-{}", variant.name, variant.kernel));
         let Ok(text) = std::fs::read_to_string(dir.join("keep/series.csv")) else { continue };
         let release = std::fs::read_to_string(dir.join("release")).unwrap_or_default();
@@ -144,7 +144,7 @@ impl Table {
 
 fn tone(phase: &str) -> Tone {
     match Phase::ALL.into_iter().find(|known| known.name() == phase) {
-        Some(Phase::During | Phase::Undone) => Tone::Bad,
+        Some(Phase::During | Phase::Reverted) => Tone::Bad,
         Some(Phase::Fixed) => Tone::Good,
         Some(Phase::Before) | None => Tone::Plain,
     }

@@ -100,14 +100,14 @@ fn a_case_is_made_found_mended_and_taken_back() {
         run(place.command(&["zone-reclaim/firing", "--json"]).stdin(Stdio::null()));
     assert_eq!(code, 0, "{said}{error}");
     let report: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(report["answer"], "1 of 1 cases did what they say on kernel 6.1");
-    let play = &report["plays"][0];
+    assert_eq!(report["summary"], "1 of 1 cases passed on kernel 6.1");
+    let play = &report["runs"][0];
     let rules = |phase: &str| -> Vec<String> {
         let findings = play["checks"][phase]["findings"].as_array().unwrap();
         findings.iter().map(|f| f["rule"].as_str().unwrap().to_owned()).collect()
     };
     let has = |phase: &str| rules(phase).contains(&"zone-reclaim".to_owned());
-    assert!(has("during") && !has("fixed") && has("undone"), "{said}");
+    assert!(has("during") && !has("fixed") && has("reverted"), "{said}");
     let values = &play["measured"][0]["values"];
     let value = |phase: &str| values[phase].as_f64().unwrap();
     assert!(value("during") > 2.0 * value("fixed"), "{values}");
@@ -125,7 +125,7 @@ fn what_is_about_to_be_played_is_said_first() {
     let kernel = ["--kernel", "/nonexistent/vmlinuz"];
     let (_, _, error) = run(&mut place.own(&[&kernel[..], &["--jobs", "2"]].concat()));
     let plan = error.lines().next().unwrap_or_default();
-    let want = "2 plays on kernel /nonexistent/vmlinuz, 2 at once: about 20.0 s in software, ";
+    let want = "2 runs on kernel /nonexistent/vmlinuz, 2 at once: about 20.0 s in software, ";
     assert!(plan.starts_with(want) && plan.contains("at most; --list lists them"), "{error}");
     let (_, said, error) = run(&mut place.own(&["--list"]));
     assert_eq!(said.lines().count(), 2, "{said}{error}");
@@ -143,7 +143,7 @@ fn a_case_begins_soon_after_power_on() {
     let first_step = || {
         let (_, said, error) = run(&mut place.own(&["--json"]));
         let report: Value = serde_json::from_str(&said).unwrap();
-        report["plays"][0]["first_step_s"].as_f64().unwrap_or_else(|| panic!("{said}{error}"))
+        report["runs"][0]["first_step_s"].as_f64().unwrap_or_else(|| panic!("{said}{error}"))
     };
     let tries: Vec<f64> = (0..3).map(|_| first_step()).collect();
     assert!(tries.iter().any(|seconds| *seconds <= BOOT_LIMIT_S), "{tries:?}");
@@ -153,9 +153,9 @@ fn a_case_begins_soon_after_power_on() {
 /// anything either.
 #[test]
 fn every_rule_has_a_case_that_finds_it() {
-    let folder = mw_lab::cases::unpack().unwrap();
-    let variants = mw_lab::cases::chosen(folder.path(), &[], &[]).unwrap();
-    let decoys: Vec<_> = variants.iter().filter(|v| v.kind == mw_lab::Kind::Decoy).collect();
+    let folder = mw_lab::catalogue::unpack().unwrap();
+    let variants = mw_lab::catalogue::select(folder.path(), &[], &[]).unwrap();
+    let decoys: Vec<_> = variants.iter().filter(|v| v.kind == mw_lab::CaseKind::Decoy).collect();
     assert!(decoys.iter().all(|v| v.expect.no_finding && v.expect.found.is_empty()));
     for rule in mw_rules::RULES {
         let finds = |v: &mw_lab::Variant| v.expect.found.iter().any(|name| name == rule.id);
@@ -183,7 +183,7 @@ fn check_bad_guest(machine: &str, make: &str, code: i32, want: &str) {
 #[test]
 fn a_guest_that_hangs_is_ended_and_says_where() {
     let limits = "memory = '256M'\ntimeout_s = 20";
-    check_bad_guest(limits, "sleep 1000", 1, "its time was up; the guest was at ");
+    check_bad_guest(limits, "sleep 1000", 1, "the time limit was reached; the guest was at ");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_guest_that_panics_is_told_from_one_that_fails() {
     let panics = "echo c >/proc/sysrq-trigger";
     check_bad_guest("memory = '256M'", panics, 1, "the guest's kernel broke: ");
     let fails = "echo no such thing >/run/why; exit 1";
-    check_bad_guest("memory = '256M'", fails, 1, "make.sh only ended with 1: no such thing");
+    check_bad_guest("memory = '256M'", fails, 1, "make.sh only exited with 1: no such thing");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_guest_that_fills_the_hosts_disk_is_ended() {
         return;
     }
     assert_eq!(code, 3, "{said}{error}");
-    assert!(said.contains("the guest's disks had nearly filled the host's"), "{said}");
+    assert!(said.contains("the guest's disks nearly filled the host's"), "{said}");
     place.assert_clean();
 }
 
@@ -243,8 +243,8 @@ fn rounds_are_played_in_turn_and_some_at_once() {
     let Some(place) = Place::new() else { return };
     place.case("quick", "memory = '256M'", "true");
     let (report, said) = report_of(&mut place.own(&["--rounds=3", "--jobs=2", "--json"]), 0);
-    assert_eq!(report["answer"], "3 of 3 plays did what their cases say on kernel 6.1");
-    assert_eq!(report["plays"].as_array().unwrap().len(), 3);
+    assert_eq!(report["summary"], "3 of 3 runs passed on kernel 6.1");
+    assert_eq!(report["runs"].as_array().unwrap().len(), 3);
     assert!(said.contains("3 of 3: quick/only on 6.1: passed"), "{said}");
     place.assert_clean();
 }
@@ -255,10 +255,10 @@ fn what_fails_is_played_once_more_and_that_is_said() {
     place.case("bad", "memory = '256M'", "echo no luck >/run/why; exit 1");
     let (report, said) = report_of(&mut place.own(&["--retries=1", "--json"]), 1);
     assert_eq!(
-        (&report["plays"][0]["outcome"], &report["plays"][0]["tries"]),
+        (&report["runs"][0]["outcome"], &report["runs"][0]["tries"]),
         (&"failed".into(), &2.into())
     );
-    assert_eq!(said.matches("failed, once more: make.sh only ended with 1: no luck").count(), 1);
+    assert_eq!(said.matches("failed, once more: make.sh only exited with 1: no luck").count(), 1);
     place.assert_clean();
 }
 
@@ -294,7 +294,7 @@ fn a_kernel_of_ones_own_is_played_on_by_its_release() {
     let image = kernel.image.display().to_string();
     let (code, said, error) = run(&mut place.own(&["--kernel", &image]));
     assert_eq!(code, 0, "{said}{error}");
-    let answer = format!("1 of 1 cases did what they say on kernel {}\n", kernel.release);
+    let answer = format!("1 of 1 cases passed on kernel {}\n", kernel.release);
     assert!(said.starts_with(&answer), "{said}");
     place.assert_clean();
 }
@@ -305,13 +305,13 @@ fn a_kernel_that_cannot_be_had_is_said_with_what_to_do() {
     let check = |command: &mut Command, want: &str| {
         let (code, said, error) = run(command);
         assert_eq!(code, 3, "{said}{error}");
-        assert!(said.starts_with("no case could be played"), "{said}");
+        assert!(said.starts_with("no case could be run"), "{said}");
         assert!(said.contains(want), "{said}");
     };
     let with = |kernel: &str| place.command(&["zone-reclaim/firing", "--kernel", kernel]);
     check(&mut with("/nowhere/vmlinuz"), "/nowhere/vmlinuz: No such file");
-    check(&mut with("/bin/busybox"), "/bin/busybox is no x86 kernel image");
-    check(&mut with("5.99"), "kernel \"5.99\" is not known: use one of 6.1, 6.12");
+    check(&mut with("/bin/busybox"), "/bin/busybox is not an x86 kernel image");
+    check(&mut with("5.99"), "unknown kernel \"5.99\" (use one of 6.1, 6.12)");
 
     let (tools, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for tool in TOOLS.iter().chain(&["sh", "as", "ld", "bash"]) {
@@ -320,7 +320,7 @@ fn a_kernel_that_cannot_be_had_is_said_with_what_to_do() {
     }
     let mut offline = with("6.1");
     offline.env("PATH", tools.path()).env("MEMWRIGHT_KERNELS", cache.path());
-    check(&mut offline, "name a kernel's file with --kernel");
+    check(&mut offline, "name a kernel image with --kernel");
     place.assert_clean();
 }
 
@@ -329,11 +329,11 @@ fn mistakes_on_the_command_line_and_in_cases_are_usage() {
     let Some(place) = Place::new() else { return };
     let (code, _, error) = run(&mut place.command(&["no-such-case"]));
     assert_eq!(code, 2, "{error}");
-    assert!(error.contains("no case or variant is called \"no-such-case\""), "{error}");
+    assert!(error.contains("unknown case or variant \"no-such-case\""), "{error}");
     place.case("bad", "memory = 'much'", "");
     let (code, _, error) = run(&mut place.own(&[]));
     assert_eq!(code, 2, "{error}");
-    assert!(error.contains("bad/case.toml: \"much\" is no size"), "{error}");
+    assert!(error.contains("bad/case.toml: invalid size \"much\""), "{error}");
     for wrong in ["--jobs=0", "--jobs=1000", "--rounds=0"] {
         assert_eq!(run(&mut place.command(&[wrong])).0, 2, "{wrong}");
     }

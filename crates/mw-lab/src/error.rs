@@ -1,96 +1,43 @@
-//! What can go wrong before a machine gives its verdict, and what to do about it.
+//! Errors of the lab, as opposed to outcomes of cases.
 
 use std::path::{Path, PathBuf};
 
-/// An error of the lab itself, as opposed to the outcome of a case.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A program of the host that the lab needs is not there.
     #[error("`{program}` is not installed: apt-get install {package}")]
     ProgramMissing {
-        /// The program's name.
         program: String,
-        /// The Debian package that has it.
+        /// The Debian package.
         package: String,
     },
-    /// A program of the host ended with an error.
     #[error("`{command}` failed: {detail}")]
-    Command {
-        /// The command line.
-        command: String,
-        /// What it said.
-        detail: String,
-    },
-    /// No kernel of this name can be had.
-    #[error("kernel {wanted:?} is not known: use one of {known}")]
-    KernelUnknown {
-        /// What was asked for.
-        wanted: String,
-        /// What there is.
-        known: String,
-    },
-    /// A kernel that is not in the cache could not be downloaded.
+    Command { command: String, detail: String },
+    #[error("unknown kernel {wanted:?} (use one of {known})")]
+    KernelUnknown { wanted: String, known: String },
     #[error(
-        "kernel {wanted} is not in {cache} and cannot be downloaded ({detail}): put its unpacked \
-         package there, or name a kernel's file with --kernel"
+        "kernel {wanted} is not in {cache} and could not be downloaded ({detail}); unpack its package \
+         there, or name a kernel image with --kernel"
     )]
     KernelUnavailable {
-        /// What was asked for.
         wanted: String,
-        /// Where kernels are kept.
         cache: PathBuf,
-        /// What stood in the way.
+        /// Why.
         detail: String,
     },
-    /// The file that was named as a kernel is none.
-    #[error("{path} is no x86 kernel image: name a file such as /boot/vmlinuz-6.1.0-18-amd64")]
-    NoKernel {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A kernel package was unpacked but holds no kernel.
-    #[error("{path} has no boot/vmlinuz-*: remove it, so that it is downloaded again")]
-    KernelBroken {
-        /// The unpacked package.
-        path: PathBuf,
-    },
-    /// A kernel module that a case names is not in the kernel's package.
+    #[error("{path} is not an x86 kernel image (use for example /boot/vmlinuz-6.1.0-18-amd64)")]
+    NoKernel { path: PathBuf },
+    #[error("{path} has no boot/vmlinuz-*; remove it to download it again")]
+    KernelBroken { path: PathBuf },
     #[error("kernel {kernel} has no module {module} in {folder}, which the case needs")]
-    ModuleMissing {
-        /// The kernel's release.
-        kernel: String,
-        /// The module's name.
-        module: String,
-        /// Where it was looked for.
-        folder: PathBuf,
-    },
-    /// No case is called so.
-    #[error("no case or variant is called {wanted:?} in {folder}: see memwright lab --list")]
-    CaseUnknown {
-        /// What was asked for.
-        wanted: String,
-        /// The folder of cases.
-        folder: PathBuf,
-    },
-    /// A case's description cannot be used.
+    ModuleMissing { kernel: String, module: String, folder: PathBuf },
+    #[error("unknown case or variant {wanted:?} in {folder}; memwright lab --list lists them")]
+    CaseUnknown { wanted: String, folder: PathBuf },
     #[error("{path}: {detail}")]
-    Case {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong in it.
-        detail: String,
-    },
-    /// The guest sent something that is no frame.
-    #[error("the guest's frames cannot be read: {0}")]
+    Case { path: PathBuf, detail: String },
+    #[error("malformed frames from the guest: {0}")]
     Protocol(String),
-    /// A file could not be read or written.
     #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 impl LabError {
@@ -99,7 +46,6 @@ impl LabError {
         move |source| LabError::Io { path: path.to_path_buf(), source }
     }
 
-    /// A mistake in the description of a case.
     pub(crate) fn case(path: &Path, detail: impl Into<String>) -> LabError {
         LabError::Case { path: path.to_path_buf(), detail: detail.into() }
     }

@@ -6,56 +6,57 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
-use crate::accel::Accel;
-use crate::case::{Kind, Variant};
-use crate::cases;
+use crate::case::catalogue;
+use crate::case::{CaseKind, Variant};
+use crate::command::output_of;
 use crate::error::LabError;
-use crate::guest::{self, Base, Role, output_of};
-use crate::kernel::Kernel;
-use crate::qemu::{self, Run};
-use crate::{verdict, workdir};
+use crate::judge::run_outcome;
+use crate::vm::accel::Accel;
+use crate::vm::guest::{self, GuestBase, Role};
+use crate::vm::kernel::Kernel;
+use crate::vm::qemu::{self, GuestRun};
+use crate::workdir;
 
-/// What became of one fixture.
 #[derive(Debug, Clone)]
-pub struct Made {
-    /// `CASE/VARIANT`.
+pub struct MadeFixture {
     pub name: String,
-    /// Whether the tree was made anew; if not, the old one is as it was.
+    /// Unless it passed, the old tree is unchanged.
     pub outcome: Outcome,
-    /// From the start of the machine to the guest's first word.
+    /// From power-on to the guest's first byte.
     pub boot: Option<Duration>,
-    /// All of the time it took.
     pub wall: Duration,
 }
 
 /// Makes the fixtures called `names` (`CASE` or `CASE/VARIANT`; none: all of them) under
 /// `root/fixtures` from the cases under `root/lab`. `binary` is the `memwright` that captures. An
-/// error is one of the lab; that a case failed is said in its outcome.
+/// error is one of the lab; a case that failed is an outcome.
 pub fn make(
     root: &Path,
     names: &[String],
     binary: &Path,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Made>, LabError> {
+) -> Result<Vec<MadeFixture>, LabError> {
     let mut all = Vec::new();
-    let variants = cases::chosen(&root.join("lab"), names, &[Kind::Rule])?;
-    let base = Base::new(binary)?;
+    let variants = catalogue::select(&root.join("lab"), names, &[CaseKind::Rule])?;
+    let base = GuestBase::new(binary)?;
     for variant in variants {
         let name = variant.full_name();
         progress(&format!("{name}: kernel {}", variant.kernel));
         let made = make_one(root, &variant, &base, name)?;
         let boot = made.boot.map_or(0.0, |d| d.as_secs_f64());
         let wall = made.wall.as_secs_f64();
-        progress(&format!(
-            "{}: {} (boot {boot:.1} s, in all {wall:.1} s)",
-            made.name, made.outcome
-        ));
+        progress(&format!("{}: {} (boot {boot:.1} s, total {wall:.1} s)", made.name, made.outcome));
         all.push(made);
     }
     Ok(all)
 }
 
-fn make_one(root: &Path, variant: &Variant, base: &Base, name: String) -> Result<Made, LabError> {
+fn make_one(
+    root: &Path,
+    variant: &Variant,
+    base: &GuestBase,
+    name: String,
+) -> Result<MadeFixture, LabError> {
     let started = Instant::now();
     let fixtures = root.join("fixtures");
     std::fs::create_dir_all(&fixtures).map_err(LabError::io(&fixtures))?;
@@ -69,28 +70,28 @@ fn make_one(root: &Path, variant: &Variant, base: &Base, name: String) -> Result
         std::fs::write(&origin, origin_text(variant, &tree)).map_err(LabError::io(&origin))?;
         replace(&fixtures.join(&name), &tree)?;
     }
-    Ok(Made { name, outcome, boot: run.boot, wall: started.elapsed() })
+    Ok(MadeFixture { name, outcome, boot: run.boot, wall: started.elapsed() })
 }
 
-fn run_guest(variant: &Variant, base: &Base) -> Result<Run, LabError> {
+fn run_guest(variant: &Variant, base: &GuestBase) -> Result<GuestRun, LabError> {
     let kernel = Kernel::get(&variant.kernel)?;
     let image = guest::image(base, variant, &kernel, Role::Capture)?;
     qemu::run(&variant.machine, Accel::Tcg, &kernel.image, &image, &mut |_| true)
 }
 
-/// The outcome of a run: what the guest said, unless its kernel broke or it never said anything.
-fn judge(run: &Run) -> Outcome {
-    match verdict::of_run(run) {
+/// The outcome, with the last lines of the console.
+fn judge(run: &GuestRun) -> Outcome {
+    match run_outcome::run_outcome(run) {
         Outcome::Failed(why) => {
-            let tail = verdict::last_words(run).replace('\n', "\n  ");
+            let tail = run_outcome::console_tail(run).replace('\n', "\n  ");
             Outcome::Failed(format!("{why}; the console's last lines:\n  {tail}"))
         }
         other => other,
     }
 }
 
-/// `tar` sees by itself how the archive is compressed.
-fn unpack(run: &Run, tree: &Path) -> Result<(), LabError> {
+/// `tar` detects the compression.
+fn unpack(run: &GuestRun, tree: &Path) -> Result<(), LabError> {
     let archive = tree.with_extension("tar");
     let bytes = run.frames.files.get("tree").map(Vec::as_slice).unwrap_or_default();
     std::fs::write(&archive, bytes).map_err(LabError::io(&archive))?;
@@ -115,8 +116,7 @@ fn origin_text(variant: &Variant, tree: &Path) -> String {
     format!("Linux {}; {what}.\n{}\n", release.trim(), variant.how.trim())
 }
 
-/// Puts `tree` in the place of `target`. Files beside the tree, such as what a test expects of it,
-/// stay.
+/// Replaces `target` with `tree`. Files in `target` itself, such as a test's expectations, are kept.
 fn replace(target: &Path, tree: &Path) -> Result<(), LabError> {
     if target.exists() {
         keep_files(target, tree)?;

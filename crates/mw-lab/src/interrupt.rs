@@ -1,7 +1,7 @@
-//! Ends whatever the lab is doing: guests, and the programs of the host that it waits for.
+//! Interrupts the lab: guests, and the programs of the host that it waits for.
 //!
-//! It is asked for once, for the whole process and for good. Whoever starts a program or a guest looks
-//! here while it waits, so that it is killed and its files are removed within moments.
+//! An interrupt holds for the whole process and is never cleared. Code that waits for a program or a guest
+//! polls it, so that the program is killed and its files are removed at once.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, Read, Seek};
@@ -10,32 +10,31 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Most programs end sooner than the first look at them.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
-const LAST_LOOK: Duration = Duration::from_millis(50);
+/// Most programs end before the first poll.
+const FIRST_POLL: Duration = Duration::from_millis(1);
+const LAST_POLL: Duration = Duration::from_millis(50);
 
-/// Asks all runs of this process to end.
+/// Ends all runs of this process.
 pub fn interrupt() {
-    ASKED.store(true, Ordering::SeqCst);
+    INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
-/// Whether that was asked for.
 #[must_use]
 pub fn is_interrupted() -> bool {
-    ASKED.load(Ordering::SeqCst)
+    INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// [`Command::output`] that ends early, with an error, once the lab is interrupted. What the program
-/// says goes to files without a name, so that nothing waits for whoever has inherited a pipe.
+/// [`Command::output`] that fails once the lab is interrupted. The output goes to unnamed files, so that
+/// nothing waits for a process that has inherited a pipe.
 pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
     // Programs of its own are killed with it.
     command.process_group(0);
     let mut program = Killed(command.spawn()?);
-    let mut look = FIRST_LOOK;
+    let mut poll = FIRST_POLL;
     let status = loop {
         if let Some(status) = program.0.try_wait()? {
             break status;
@@ -43,8 +42,8 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
         if is_interrupted() {
             return Err(io::Error::other("interrupted"));
         }
-        std::thread::sleep(look);
-        look = LAST_LOOK.min(look * 2);
+        std::thread::sleep(poll);
+        poll = LAST_POLL.min(poll * 2);
     };
     let mut output = Output { status, stdout: Vec::new(), stderr: Vec::new() };
     for (file, bytes) in [(&mut out, &mut output.stdout), (&mut err, &mut output.stderr)] {
@@ -54,7 +53,7 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     Ok(output)
 }
 
-/// A program whose group of processes does not outlive its handle.
+/// Kills the process group of a program when it is dropped.
 struct Killed(Child);
 
 impl Drop for Killed {

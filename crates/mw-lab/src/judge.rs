@@ -1,42 +1,43 @@
-//! Whether a play was what the case promises. Pure: from the promise and what came back.
+//! Holds a run against what the case promises, in pure functions.
+
+pub mod run_outcome;
+pub mod stall;
+pub mod transcript;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
-use crate::expect::{Bound, Effect, Expect};
-use crate::klog::Trouble;
-use crate::qemu::Run;
-use crate::transcript::{Check, Phase, Transcript};
-use crate::verdict;
+use crate::case::expect::{Bound, Effect, Expect};
+use crate::judge::transcript::{CheckReport, Phase, Transcript};
+use crate::vm::kernel_log::Trouble;
+use crate::vm::qemu::GuestRun;
 
-/// Findings of this severity are worth knowing, and blame nothing.
+/// Findings of this severity do not name memory as the cause.
 const NOTE: &str = "note";
 
 /// One measurement in all phases.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
-    /// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasurementSeries {
     pub name: String,
-    /// In which unit.
     pub unit: String,
-    /// How much it was in each phase in which it was measured.
+    /// Whether the case promises bounds for it.
+    #[serde(default)]
+    pub has_bounds: bool,
+    /// By the phases in which it was measured.
     pub values: BTreeMap<Phase, f64>,
 }
 
-/// The outcome of a play, with what the guest sent where it could be read.
+/// The outcome, with the guest's transcript where it could be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The outcome.
     pub outcome: Outcome,
-    /// What the guest sent.
     pub transcript: Transcript,
 }
 
-/// Holds `run` against `expect`.
-pub fn judge(expect: &Expect, run: &Run) -> Judged {
-    let said = verdict::of_run(run);
+pub fn judge(expect: &Expect, run: &GuestRun) -> Judged {
+    let said = run_outcome::run_outcome(run);
     let transcript = match Transcript::read(&run.frames) {
         Ok(transcript) => transcript,
         Err(why) => {
@@ -47,7 +48,7 @@ pub fn judge(expect: &Expect, run: &Run) -> Judged {
     let outcome = match said {
         Outcome::Passed => {
             let mut problems = surprises(&run.troubles, &expect.log);
-            problems.extend(broken(expect, &transcript));
+            problems.extend(broken_promises(expect, &transcript));
             if problems.is_empty() { said } else { Outcome::Failed(problems.join("; ")) }
         }
         other => other,
@@ -55,15 +56,16 @@ pub fn judge(expect: &Expect, run: &Run) -> Judged {
     Judged { outcome, transcript }
 }
 
-/// The measurements of all phases, each once.
-pub fn measured(transcript: &Transcript) -> Vec<Measured> {
-    let mut all: Vec<Measured> = Vec::new();
+/// Each measurement, with its values in all phases.
+pub fn measured(expect: &Expect, transcript: &Transcript) -> Vec<MeasurementSeries> {
+    let mut all: Vec<MeasurementSeries> = Vec::new();
     for (phase, measurements) in &transcript.measured {
         for one in measurements {
             let known = all.iter().position(|other| other.name == one.name);
             let at = known.unwrap_or_else(|| {
                 let (name, unit) = (one.name.clone(), one.unit.clone());
-                all.push(Measured { name, unit, values: BTreeMap::new() });
+                let has_bounds = expect.effect.contains_key(&name);
+                all.push(MeasurementSeries { name, unit, has_bounds, values: BTreeMap::new() });
                 all.len() - 1
             });
             all[at].values.insert(*phase, one.value);
@@ -72,32 +74,31 @@ pub fn measured(transcript: &Transcript) -> Vec<Measured> {
     all
 }
 
-/// Grave lines of the kernel's log that the case does not expect.
+/// Severe lines of the kernel's log that the case does not expect.
 fn surprises(troubles: &[Trouble], expected: &[String]) -> Vec<String> {
     let is_expected = |line: &str| expected.iter().any(|part| line.contains(part));
-    let grave = troubles.iter().filter(|trouble| trouble.is_grave());
-    let surprise = grave.filter(|trouble| !is_expected(&trouble.line));
-    surprise.map(|trouble| format!("the guest's kernel said: {}", trouble.line)).collect()
+    let severe = troubles.iter().filter(|trouble| trouble.is_severe());
+    let surprise = severe.filter(|trouble| !is_expected(&trouble.line));
+    surprise.map(|trouble| format!("the guest's kernel logged: {}", trouble.line)).collect()
 }
 
-/// What is not as promised.
-fn broken(expect: &Expect, transcript: &Transcript) -> Vec<String> {
+fn broken_promises(expect: &Expect, transcript: &Transcript) -> Vec<String> {
     let mut problems = Vec::new();
     if expect.measured_only {
         let none = transcript.measured.get(&Phase::During).is_none_or(Vec::is_empty);
-        problems.extend(none.then(|| "measure.sh did not measure anything".to_owned()));
+        problems.extend(none.then(|| "measure.sh printed no measurement".to_owned()));
         return problems;
     }
     match transcript.checks.get(&Phase::During) {
         Some(check) => problems.extend(diagnosis(expect, check)),
         None => {
-            problems.push("memwright has not looked while the condition was in force".to_owned())
+            problems.push("memwright check did not run while the condition was in force".to_owned())
         }
     }
     if !expect.fix.is_empty() {
-        problems.extend(mending(expect, transcript));
+        problems.extend(fix_and_revert(expect, transcript));
     }
-    let measured = measured(transcript);
+    let measured = measured(expect, transcript);
     for (name, effect) in &expect.effect {
         match measured.iter().find(|one| one.name == *name) {
             Some(one) => problems.extend(effects(one, effect)),
@@ -107,65 +108,65 @@ fn broken(expect: &Expect, transcript: &Transcript) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the findings while the condition is in force.
-fn diagnosis(expect: &Expect, check: &Check) -> Vec<String> {
+/// Of the findings while the condition is in force.
+fn diagnosis(expect: &Expect, check: &CheckReport) -> Vec<String> {
     let said = |rule: &str| check.findings.iter().find(|found| found.rule == rule);
     let missing = expect.found.iter().filter(|rule| said(rule).is_none());
     let mut problems: Vec<String> = missing
         .map(|rule| {
-            format!("{rule} was not found while the condition was in force ({})", list(check))
+            format!("{rule} reported no finding while the condition was in force ({})", list(check))
         })
         .collect();
     for (rule, part) in &expect.says {
         let findings = check.findings.iter().filter(|found| found.rule == *rule);
         let said: Vec<&str> = findings.map(|found| found.headline.as_str()).collect();
         if !said.is_empty() && !said.iter().any(|headline| headline.contains(part)) {
-            problems.push(format!("{rule} did not say {part:?}: {}", said.join("; ")));
+            problems.push(format!("the finding of {rule} lacks {part:?}: {}", said.join("; ")));
         }
     }
     for rule in &expect.absent {
         if let Some(found) = said(rule) {
-            problems.push(format!("{rule} was found and should not be: {}", found.headline));
+            problems.push(format!("{rule} reported a finding, expected none: {}", found.headline));
         }
         if check.skipped.iter().any(|skipped| skipped.rule == *rule) {
-            problems.push(format!("{rule} could not look"));
+            problems.push(format!("{rule} could not be checked"));
         }
     }
     if expect.no_finding {
         let blames = check.findings.iter().filter(|found| found.severity != NOTE);
         let surplus = blames.filter(|found| !expect.found.contains(&found.rule));
         problems.extend(surplus.map(|found| {
-            format!("{} is not to blame, but was found: {}", found.rule, found.headline)
+            format!("{} reported a finding, expected none: {}", found.rule, found.headline)
         }));
     }
     problems
 }
 
-/// What is wrong with `fix` and `undo`.
-fn mending(expect: &Expect, transcript: &Transcript) -> Vec<String> {
+/// Of `fix` and `undo`.
+fn fix_and_revert(expect: &Expect, transcript: &Transcript) -> Vec<String> {
     let mut problems = Vec::new();
     if transcript.changes.is_empty() {
-        problems.push("fix has changed nothing".to_owned());
+        problems.push("fix changed nothing".to_owned());
     }
     for change in &transcript.changes {
         let Some(before) = &change.before else { continue };
         let now = transcript.settings.get(&change.path).map(|text| chosen(text));
         if now != Some(before.trim()) {
             let path = &change.path;
-            problems.push(format!("undo left {path} at {now:?}, which was {before:?} before"));
+            problems.push(format!("undo left {path} at {now:?}, before the fix it was {before:?}"));
         }
     }
     let finds = |phase, rule: &str| {
-        let check: Option<&Check> = transcript.checks.get(&phase);
+        let check: Option<&CheckReport> = transcript.checks.get(&phase);
         check.map(|check| check.findings.iter().any(|found| found.rule == rule))
     };
     for rule in &expect.fix {
         if finds(Phase::Fixed, rule) != Some(false) {
-            problems.push(format!("{rule} was still found after fix"));
+            problems.push(format!("{rule} still reported a finding after fix"));
         }
-        if finds(Phase::Undone, rule) != Some(!expect.stays) {
-            let word = if expect.stays { "found again" } else { "not found again" };
-            problems.push(format!("{rule} was {word} after undo"));
+        if finds(Phase::Reverted, rule) != Some(!expect.stays) {
+            let word = if expect.stays { "a" } else { "no" };
+            problems.push(format!("{rule} reported {word} finding after undo"));
         }
     }
     problems
@@ -178,13 +179,13 @@ fn chosen(text: &str) -> &str {
     bracketed.unwrap_or(text.trim())
 }
 
-fn effects(measured: &Measured, effect: &Effect) -> Vec<String> {
+fn effects(measured: &MeasurementSeries, effect: &Effect) -> Vec<String> {
     let of = |phase| measured.values.get(&phase).copied();
     let (before, during) = (of(Phase::Before), of(Phase::During));
     let bounds = [
         (Phase::During, effect.during),
         (Phase::Fixed, effect.fixed),
-        (Phase::Undone, effect.undone),
+        (Phase::Reverted, effect.reverted),
     ];
     let check = |(phase, bound): (Phase, Bound)| {
         if bound == Bound::default() {
@@ -199,11 +200,14 @@ fn effects(measured: &Measured, effect: &Effect) -> Vec<String> {
     bounds.into_iter().filter_map(check).collect()
 }
 
-fn list(check: &Check) -> String {
+fn list(check: &CheckReport) -> String {
     let rules: Vec<&str> = check.findings.iter().map(|found| found.rule.as_str()).collect();
-    if rules.is_empty() { "nothing was".to_owned() } else { format!("found: {}", rules.join(", ")) }
+    if rules.is_empty() {
+        "no findings".to_owned()
+    } else {
+        format!("findings: {}", rules.join(", "))
+    }
 }
 
 #[cfg(test)]
-#[path = "judge_tests.rs"]
 mod tests;

@@ -1,5 +1,5 @@
-//! Temporary folders. One is removed when it is dropped; what a killed process has left is removed
-//! by the next one that works in the same place.
+//! Temporary folders. A folder is removed when its handle is dropped; a folder left by a killed process is
+//! removed by the next process that uses the same parent.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::error::LabError;
 
-/// The owner's process id follows, then something unique.
+/// Followed by the owner's process id and a unique suffix.
 const PREFIX: &str = ".memwright-lab-";
 
 /// A new temporary folder in `parent`.
@@ -18,12 +18,12 @@ pub(crate) fn new_in(parent: &Path) -> Result<TempDir, LabError> {
     tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).map_err(LabError::io(parent))
 }
 
-/// A new temporary folder where the system keeps such.
+/// A new temporary folder in the system's folder for them.
 pub(crate) fn new() -> Result<TempDir, LabError> {
     new_in(&std::env::temp_dir())
 }
 
-/// Removes this user's folders whose processes are gone. One that cannot be removed is no harm here.
+/// Removes this user's folders whose processes have ended. A folder that cannot be removed is left.
 fn sweep(parent: &Path) {
     for entry in parent.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -4,8 +4,8 @@
 use super::{Answer, Expected, Printed, Row};
 use crate::packages;
 use anyhow::Context;
-use mw_lab::guest::Role;
-use mw_lab::{Case, Kernel, Lab, Run, Variant};
+use mw_lab::vm::guest::Role;
+use mw_lab::{Case, GuestRun, Kernel, Lab, Variant};
 use std::fs;
 use std::path::Path;
 
@@ -21,8 +21,10 @@ const KERNELS: &[(&str, Origin)] = &[
 enum Origin {
     /// A series that the lab has.
     Series(&'static str),
-    /// Another release of Debian.
-    Release { folder: &'static str, codename: &'static str },
+    Release {
+        folder: &'static str,
+        codename: &'static str,
+    },
 }
 
 /// What guests are asked, in the order of guest.sh: the control groups' version, the name of the
@@ -104,7 +106,7 @@ pub(super) fn rows(
 }
 
 /// Why the guest has looked at nothing, where its kernel lacks what is asked about.
-fn skipped(run: &Run) -> Option<String> {
+fn skipped(run: &GuestRun) -> Option<String> {
     let outcome = run.frames.text("outcome")?;
     outcome.strip_prefix("skipped: ").map(str::to_owned)
 }
@@ -115,18 +117,18 @@ fn kernel(origin: Origin) -> anyhow::Result<Kernel> {
         Origin::Release { folder, codename } => {
             let tree = mw_lab::kernel::cache_dir().join(folder);
             packages::of_release(codename, "linux-image-cloud-amd64", &tree)?;
-            Ok(Kernel::unpacked(&tree)?)
+            Ok(Kernel::from_package(&tree)?)
         }
     }
 }
 
-fn play(lab: &Lab, variant: &Variant, kernel: &Kernel) -> anyhow::Result<Run> {
-    let (play, run) = lab.play(variant, kernel, &kernel.release, Role::Play, &mut |_| true);
+fn play(lab: &Lab, variant: &Variant, kernel: &Kernel) -> anyhow::Result<GuestRun> {
+    let (play, run) = lab.run(variant, kernel, &kernel.release, Role::Check, &mut |_| true);
     run.with_context(|| play.outcome.to_string())
 }
 
 /// What the guest has sent of one environment.
-fn answer(run: &Run, look: &str) -> anyhow::Result<Answer> {
+fn answer(run: &GuestRun, look: &str) -> anyhow::Result<Answer> {
     Answer::ask(|format| {
         let frame = format!("keep/{look}.{format}");
         let lost = || format!("the guest has not sent {frame}; it ended: {:?}", run.ended);

@@ -20,7 +20,6 @@ those kernels provide. A finding of `oom-kill` is accepted if this machine's ker
 
 ";
 
-/// Writes the page.
 pub(super) fn write(rows: &[Row], absent: &[String]) -> anyhow::Result<()> {
     let path = root().join(PAGE);
     std::fs::write(&path, page(rows, absent)).with_context(|| path.display().to_string())?;

@@ -41,7 +41,6 @@ const GVISOR: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/online", "0-1\n"),
 ];
 
-/// The heading of /proc/sysvipc/shm.
 const SHM: &str = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  \
                    cuid  cgid      atime      dtime      ctime                   rss                  swap\n";
 

@@ -1,7 +1,7 @@
 //! What an evaluation has measured, as docs/evaluations/NAME.json keeps it.
 
-use mw_lab::transcript::Phase;
-use mw_lab::{Case, Outcome, Play};
+use mw_lab::judge::transcript::Phase;
+use mw_lab::{Case, CaseRun, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,14 +18,12 @@ pub(super) struct Results {
     pub(super) tried: Vec<Tried>,
 }
 
-/// Something that is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Quantity {
     pub(super) name: String,
     pub(super) unit: String,
 }
 
-/// One option.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Tried {
     pub(super) option: String,
@@ -35,9 +33,7 @@ pub(super) struct Tried {
 /// What came of an option in one round.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Round {
-    /// By the measurement's name.
     pub(super) values: BTreeMap<String, f64>,
-    /// Why nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed: Option<String>,
 }
@@ -62,7 +58,6 @@ impl Middle {
 }
 
 impl Results {
-    /// Nothing was measured yet.
     pub(super) fn new(case: &Case, kernel: &str) -> Results {
         let option = |name: &str| Tried { option: name.to_owned(), rounds: Vec::new() };
         let machine = case.variants.first().map(|variant| {
@@ -89,7 +84,7 @@ impl Results {
     }
 
     /// What a play has brought; quantities that are new are noted.
-    pub(super) fn round(&mut self, play: &Play) -> Round {
+    pub(super) fn round(&mut self, play: &CaseRun) -> Round {
         let mut values = BTreeMap::new();
         for one in &play.measured {
             let Some(value) = one.values.get(&Phase::During) else { continue };

@@ -59,7 +59,7 @@ mod tests {
     fn each_quick_run_exists_and_has_a_reason() {
         let folder = crate::root().join("lab");
         for run in CHECKED.iter().chain(WATCHED) {
-            let chosen = mw_lab::cases::chosen(&folder, &[run.name.to_owned()], &[]).unwrap();
+            let chosen = mw_lab::catalogue::select(&folder, &[run.name.to_owned()], &[]).unwrap();
             assert_eq!(chosen.len(), 1, "{}", run.name);
             assert!(!run.reason.is_empty(), "{}", run.name);
         }
@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn every_field_report_has_a_quick_run() {
         let folder = crate::root().join("lab");
-        let reports = mw_lab::cases::chosen(&folder, &[], &[mw_lab::Kind::Tale]).unwrap();
+        let reports =
+            mw_lab::catalogue::select(&folder, &[], &[mw_lab::CaseKind::FieldReport]).unwrap();
         for report in reports {
             let is_of = |run: &QuickRun| run.name.starts_with(&format!("{}/", report.case));
             assert!(CHECKED.iter().any(is_of), "{}", report.case);

@@ -5,7 +5,7 @@ mod session;
 use crate::args::{CaseKind, LabArgs, LabFormat};
 use crate::{Exit, Failure, terminal};
 use mw_lab::report::{Report, Tally};
-use mw_lab::{Kind, LabError, Variant, cases, interrupt, kernel};
+use mw_lab::{LabError, Variant, catalogue, interrupt, kernel};
 use mw_model::format_duration_ms;
 use mw_sys::SignalsBlocked;
 use session::{Planned, Session};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         LabFormat::Markdown => terminal::print(&report.markdown()),
         LabFormat::Json => super::print_json(&report)?,
     }
-    Ok(exit(Tally::of(&report.plays), args.strict))
+    Ok(exit(Tally::new(&report.runs), args.strict))
 }
 
 /// What became of the cases that were chosen.
@@ -60,23 +60,24 @@ fn interruptibly<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> R
 }
 
 fn exit(tally: Tally, strict: bool) -> Exit {
-    match () {
-        () if tally.failed > 0 => Exit::Findings,
-        () if tally.passed == 0 => Exit::CouldNotLook,
-        () if strict && tally.skipped > 0 => Exit::Findings,
-        () => Exit::Fine,
+    if tally.failed > 0 || (strict && tally.passed > 0 && tally.skipped > 0) {
+        Exit::Findings
+    } else if tally.passed == 0 {
+        Exit::CouldNotLook
+    } else {
+        Exit::Fine
     }
 }
 
 fn play_chosen(args: &LabArgs) -> Result<Chosen, Failure> {
     let unpacked = match args.cases {
         Some(_) => None,
-        None => Some(cases::unpack().map_err(could_not)?),
+        None => Some(catalogue::unpack().map_err(could_not)?),
     };
     let own = args.cases.as_deref();
     let folder = own.or(unpacked.as_ref().map(|dir| dir.path())).unwrap_or(Path::new("."));
-    let kinds: Vec<Kind> = args.kind.iter().map(|kind| kind_of(*kind)).collect();
-    let mut variants = cases::chosen(folder, &args.names, &kinds).map_err(failure)?;
+    let kinds: Vec<mw_lab::CaseKind> = args.kind.iter().map(|kind| kind_of(*kind)).collect();
+    let mut variants = catalogue::select(folder, &args.names, &kinds).map_err(failure)?;
     if args.watch {
         variants.retain(|variant| variant.watched.is_some());
     }
@@ -122,7 +123,7 @@ fn plan(planned: &[Planned<'_>], jobs: usize) -> String {
         .map(|time| format_duration_ms(time.as_secs_f64() * 1000.0));
     let at_once = if jobs > 1 { format!(", {jobs} at once") } else { String::new() };
     format!(
-        "{} plays on kernel {}{at_once}: about {about} in software, {most} at most; --list lists \
+        "{} runs on kernel {}{at_once}: about {about} in software, {most} at most; --list lists \
          them, Ctrl-C ends them",
         planned.len(),
         kernels.join(" and ")
@@ -135,12 +136,12 @@ fn list(variants: &[Variant]) -> String {
     variants.iter().map(line).collect()
 }
 
-fn kind_of(kind: CaseKind) -> Kind {
+fn kind_of(kind: CaseKind) -> mw_lab::CaseKind {
     match kind {
-        CaseKind::Tale => Kind::Tale,
-        CaseKind::Rule => Kind::Rule,
-        CaseKind::Decoy => Kind::Decoy,
-        CaseKind::Evaluation => Kind::Evaluation,
+        CaseKind::Tale => mw_lab::CaseKind::FieldReport,
+        CaseKind::Rule => mw_lab::CaseKind::Rule,
+        CaseKind::Decoy => mw_lab::CaseKind::Decoy,
+        CaseKind::Evaluation => mw_lab::CaseKind::Evaluation,
     }
 }
 

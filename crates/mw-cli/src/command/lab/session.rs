@@ -5,12 +5,12 @@ use crate::args::{Acceleration, LabArgs};
 use crate::progress::Spinner;
 use crate::terminal::tell;
 use crate::{Exit, Failure};
-use mw_lab::accel::Accel;
-use mw_lab::guest::Role;
 use mw_lab::interrupt::is_interrupted;
-use mw_lab::port::Step;
 use mw_lab::report::outcome_word;
-use mw_lab::{Kernel, Lab, Outcome, Play, Variant, logs};
+use mw_lab::vm::accel::Accel;
+use mw_lab::vm::guest::Role;
+use mw_lab::vm::port::Step;
+use mw_lab::{CaseRun, Kernel, Lab, Outcome, Variant, logs};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -49,7 +49,7 @@ struct Board {
     ended: AtomicBool,
     /// What each is at; nothing once it has ended.
     at: Mutex<Vec<Option<String>>>,
-    done: Mutex<Vec<(usize, Result<Play, Failure>)>>,
+    done: Mutex<Vec<(usize, Result<CaseRun, Failure>)>>,
 }
 
 impl Board {
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
     }
 
     /// The plays, in the order in which they were planned.
-    pub(super) fn play_all(&self, planned: &[Planned<'_>]) -> Result<Vec<Play>, Failure> {
+    pub(super) fn play_all(&self, planned: &[Planned<'_>]) -> Result<Vec<CaseRun>, Failure> {
         let players = self.args.jobs.min(planned.len()).max(1);
         let board = Board {
             next: AtomicUsize::new(0),
@@ -142,10 +142,10 @@ impl<'a> Session<'a> {
         planned: &Planned<'_>,
         board: &Board,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Play, Failure> {
+    ) -> Result<CaseRun, Failure> {
         let mut tries = 1;
         loop {
-            let play = Play { tries, ..self.play(planned, board, say)? };
+            let play = CaseRun { tries, ..self.play(planned, board, say)? };
             match &play.outcome {
                 Outcome::Failed(why) if tries <= self.args.retries && !board.has_ended() => {
                     tell(format_args!("{}: failed, once more: {why}", planned.name()));
@@ -161,20 +161,20 @@ impl<'a> Session<'a> {
         planned: &Planned<'_>,
         board: &Board,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Play, Failure> {
+    ) -> Result<CaseRun, Failure> {
         let Planned { variant, kernel: wanted, round } = planned;
         let kernel = match self.kernels.get(wanted) {
             Some(Ok(kernel)) => kernel,
-            Some(Err(why)) => return Ok(Play::skipped(variant, wanted, why.clone())),
-            None => return Ok(Play::skipped(variant, wanted, "not looked for".to_owned())),
+            Some(Err(why)) => return Ok(CaseRun::skipped(variant, wanted, why.clone())),
+            None => return Ok(CaseRun::skipped(variant, wanted, "not looked for".to_owned())),
         };
         let called = if wanted.contains('/') { &kernel.release } else { wanted };
         let mut watch = |step: Option<&Step>| {
             say(step.map_or("boot", |step| &step.name));
             !board.has_ended()
         };
-        let role = if self.args.watch { Role::Watch } else { Role::Play };
-        let (play, run) = self.lab.play(variant, kernel, called, role, &mut watch);
+        let role = if self.args.watch { Role::Watch } else { Role::Check };
+        let (play, run) = self.lab.run(variant, kernel, called, role, &mut watch);
         if let (Some(dir), Some(run)) = (&self.args.keep_logs, &run) {
             let dir = match self.args.rounds {
                 1 => dir.clone(),

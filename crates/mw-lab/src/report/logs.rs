@@ -3,11 +3,11 @@
 use std::path::{Component, Path};
 
 use crate::error::LabError;
-use crate::play::Play;
-use crate::qemu::Run;
+use crate::runner::CaseRun;
+use crate::vm::qemu::GuestRun;
 
 /// Writes the console and the frames of `run` to `dir/CASE/VARIANT-KERNEL`.
-pub fn keep(dir: &Path, play: &Play, run: &Run) -> Result<(), LabError> {
+pub fn keep(dir: &Path, play: &CaseRun, run: &GuestRun) -> Result<(), LabError> {
     let dir = dir.join(&play.case).join(format!("{}-{}", play.variant, play.kernel));
     write(&dir.join("console.log"), run.console.as_bytes())?;
     for (name, contents) in &run.frames.files {

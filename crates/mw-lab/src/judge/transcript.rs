@@ -1,37 +1,36 @@
-//! What a guest that plays a case sent, read from its frames. A guest is not trusted: a frame that is
-//! not what it should be is an error in words, and nothing more.
+//! The transcript of a run, read from its frames. A guest is not trusted: a malformed frame is an error
+//! message, and nothing more.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::serial::Frames;
+use crate::vm::frames::Frames;
 
-/// The parts of a play, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// The phases of a run, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The condition was not made yet.
+    /// Without the condition.
     Before,
     /// The condition is in force.
     During,
-    /// `memwright fix` has mended it.
+    /// After `memwright fix`.
     Fixed,
-    /// `memwright undo` has taken that back.
-    Undone,
+    /// After `memwright undo`.
+    Reverted,
 }
 
 impl Phase {
-    /// All of them.
-    pub const ALL: [Phase; 4] = [Phase::Before, Phase::During, Phase::Fixed, Phase::Undone];
+    pub const ALL: [Phase; 4] = [Phase::Before, Phase::During, Phase::Fixed, Phase::Reverted];
 
-    /// As frames and case files call it.
+    /// As in frames and case files.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Before => "before",
             Phase::During => "during",
             Phase::Fixed => "fixed",
-            Phase::Undone => "undone",
+            Phase::Reverted => "reverted",
         }
     }
 }
@@ -39,78 +38,59 @@ impl Phase {
 /// One line of a case's `measure.sh`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
-    /// What was measured.
     pub name: String,
-    /// How much it was.
     pub value: f64,
-    /// In which unit.
     pub unit: String,
 }
 
-/// What `memwright check` said.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Check {
-    /// What it found.
-    pub findings: Vec<Found>,
-    /// Rules that could not look.
-    pub skipped: Vec<Skipped>,
+pub struct CheckReport {
+    pub findings: Vec<ReportedFinding>,
+    pub skipped: Vec<SkippedRule>,
 }
 
-/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// The rule's id.
+pub struct ReportedFinding {
     pub rule: String,
-    /// How bad it is.
     pub severity: String,
-    /// What it concerns.
     pub subject: String,
-    /// With the numbers that matter.
     pub headline: String,
 }
 
-/// A rule that could not look.
+/// A rule that could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// The rule's id.
+pub struct SkippedRule {
     pub rule: String,
 }
 
-/// A change that `memwright fix` has made.
+/// A change by `memwright fix`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// The kernel's file.
+pub struct AppliedChange {
     pub path: String,
-    /// The former value; none for an action.
+    /// `None` for an action.
     pub before: Option<String>,
-    /// What was written.
     pub value: String,
 }
 
-/// All of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
-    /// What was measured.
     pub measured: BTreeMap<Phase, Vec<Measurement>>,
-    /// What was found.
-    pub checks: BTreeMap<Phase, Check>,
-    /// What `fix` has changed.
-    pub changes: Vec<Change>,
-    /// What the changed files held after `undo`.
+    pub checks: BTreeMap<Phase, CheckReport>,
+    pub changes: Vec<AppliedChange>,
+    /// The contents of the changed files after `undo`.
     pub settings: BTreeMap<String, String>,
 }
 
-/// Exit codes of memwright that say that it did its work, whatever came of it.
-const HAS_LOOKED: &[&str] = &["0", "1"];
+/// Exit codes of memwright without an error.
+const CHECKED: &[&str] = &["0", "1"];
 const FINE: &[&str] = &["0"];
-/// More measurements than this are an error of the case.
 const MAX_MEASUREMENTS: usize = 100;
 const MAX_WORD_BYTES: usize = 40;
-/// How much of something unreadable is shown.
+/// How much of malformed text an error shows.
 const SHOWN_CHARS: usize = 200;
 
 impl Transcript {
-    /// Reads what the frames hold; what is not there was not played.
+    /// Steps that did not run have no frames.
     pub fn read(frames: &Frames) -> Result<Transcript, String> {
         let mut transcript = Transcript::default();
         for phase in Phase::ALL {
@@ -120,15 +100,15 @@ impl Transcript {
                 transcript.measured.insert(phase, measured);
             }
             let check = format!("{}/check", phase.name());
-            if let Some(text) = ended(frames, &check, HAS_LOOKED)? {
+            if let Some(text) = ended(frames, &check, CHECKED)? {
                 transcript.checks.insert(phase, json(&check, &text)?);
             }
         }
-        if let Some(text) = ended(frames, "fix", HAS_LOOKED)? {
-            transcript.changes = json::<Fix>("fix", &text)?.applied.changes;
+        if let Some(text) = ended(frames, "fix", CHECKED)? {
+            transcript.changes = json::<FixOutput>("fix", &text)?.applied.changes;
         }
         ended(frames, "undo", FINE)?;
-        if let Some(text) = ended(frames, "undone/settings", FINE)? {
+        if let Some(text) = ended(frames, "reverted/settings", FINE)? {
             let pairs = text.lines().filter_map(|line| line.split_once(' '));
             transcript.settings = pairs.map(|(p, v)| (p.to_owned(), v.to_owned())).collect();
         }
@@ -137,23 +117,23 @@ impl Transcript {
 }
 
 #[derive(Deserialize)]
-struct Fix {
+struct FixOutput {
     applied: Applied,
 }
 
 #[derive(Deserialize)]
 struct Applied {
-    changes: Vec<Change>,
+    changes: Vec<AppliedChange>,
 }
 
-/// What the step `name` printed, if it was taken and ended with one of `codes`.
+/// The output of the step `name`, if it ran and exited with one of `codes`.
 fn ended(frames: &Frames, name: &str, codes: &[&str]) -> Result<Option<String>, String> {
     let Some(text) = frames.text(name) else { return Ok(None) };
     let code = frames.text(&format!("{name}.exit")).unwrap_or_default();
     if codes.contains(&code.as_str()) {
         return Ok(Some(text));
     }
-    Err(format!("{name} ended with {code}: {}", shown(&text)))
+    Err(format!("{name} exited with {code}: {}", shown(&text)))
 }
 
 fn json<'a, T: Deserialize<'a>>(name: &str, text: &'a str) -> Result<T, String> {
@@ -164,7 +144,6 @@ fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARS).collect()
 }
 
-/// Lines `NAME VALUE UNIT`.
 fn measurements(text: &str) -> Result<Vec<Measurement>, String> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let all: Vec<Measurement> =
@@ -176,7 +155,7 @@ fn measurements(text: &str) -> Result<Vec<Measurement>, String> {
 }
 
 fn measurement(line: &str) -> Result<Measurement, String> {
-    let bad = || format!("{:?} is no measurement: print NAME VALUE UNIT", shown(line));
+    let bad = || format!("{:?} is not a measurement (print NAME VALUE UNIT)", shown(line));
     let words: Vec<&str> = line.split_whitespace().collect();
     let &[name, value, unit] = words.as_slice() else { return Err(bad()) };
     let value = value.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(bad)?;
@@ -199,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_play_is_read() {
+    fn a_transcript_is_read() {
         let check = r#"{"schema":1,"findings":[{"rule":"a","severity":"note","subject":"s",
             "headline":"h","evidence":[]}],"skipped":[{"rule":"b","missing":{}}]}"#;
         let fix = r#"{"applied":{"changes":[{"id":1,"path":"/p","before":"7","value":"0"}]}}"#;
@@ -210,8 +189,8 @@ mod tests {
             ("during/check.exit", "1\n"),
             ("fix", fix),
             ("fix.exit", "0"),
-            ("undone/settings", "/p 7\n"),
-            ("undone/settings.exit", "0"),
+            ("reverted/settings", "/p 7\n"),
+            ("reverted/settings.exit", "0"),
         ]))
         .unwrap();
         assert_eq!(got.measured[&Phase::Before][1].value, 3.0);
@@ -227,17 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_should_be_is_said() {
+    fn malformed_frames_are_errors() {
         check_error(
             &[("during/check", "x"), ("during/check.exit", "3")],
-            "during/check ended with 3: x",
+            "during/check exited with 3: x",
         );
-        check_error(&[("during/check", "x")], "during/check ended with : x");
+        check_error(&[("during/check", "x")], "during/check exited with : x");
         check_error(
             &[("during/check", "x"), ("during/check.exit", "0")],
             "during/check: expected value",
         );
-        check_error(&[("undo", ""), ("undo.exit", "5")], "undo ended with 5");
+        check_error(&[("undo", ""), ("undo.exit", "5")], "undo exited with 5");
         for line in ["create", "create x s", "create inf s", "create 1 s more", "create NaN s"] {
             let files = [("before/measure", line), ("before/measure.exit", "0")];
             check_error(&files, "before/measure: \"create");

@@ -1,9 +1,9 @@
-//! The guest's way to hand files to the host: frames on the second serial port.
+//! Frames on the second serial port, by which a guest sends files to the host.
 //!
 //! A frame is a line `@@memwright begin NAME`, the contents in base64 on any number of lines, and a
-//! line `@@memwright end NAME`. Between frames `@@memwright at STEP` says what the guest begins with,
-//! and `@@memwright done` that no frame follows. The kernel's log has a serial port of its own, so
-//! nothing comes between a frame's lines.
+//! line `@@memwright end NAME`. Between frames `@@memwright at STEP` announces a step,
+//! and `@@memwright done` the end. The kernel's log has a serial port of its own, so
+//! nothing is interleaved with a frame's lines.
 
 use std::collections::BTreeMap;
 
@@ -11,29 +11,28 @@ use crate::error::LabError;
 
 const MARK: &str = "@@memwright ";
 
-/// The frames of a guest, by name.
+/// What a guest sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frames {
-    /// The contents, decoded.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Whether the guest said that it was done.
+    /// Whether the guest reported that it was done.
     pub done: bool,
 }
 
 impl Frames {
-    /// A frame's contents as text without the end of line.
+    /// As text, without the last end of line.
     pub fn text(&self, name: &str) -> Option<String> {
         let bytes = self.files.get(name)?;
         Some(String::from_utf8_lossy(bytes).trim_end().to_owned())
     }
 }
 
-/// What a line says that is no part of a frame's contents.
+/// The text of a line that is not part of a frame's contents.
 pub(crate) fn mark(line: &str) -> Option<&str> {
     line.strip_prefix(MARK)
 }
 
-/// Reads what came over the port. A frame that has begun but not ended is left out.
+/// Decodes the data of the port. A frame without an end is left out.
 pub fn parse(port: &str) -> Result<Frames, LabError> {
     let mut frames = Frames::default();
     let mut open: Option<(String, String)> = None;
@@ -64,7 +63,7 @@ fn stray(line: &str) -> LabError {
     LabError::Protocol(format!("unexpected line {line:?}"))
 }
 
-/// Base64 of the standard alphabet, padded, no white space.
+/// Base64 in the standard alphabet, padded, without white space.
 fn decode(text: &str) -> Result<Vec<u8>, LabError> {
     let bad = || LabError::Protocol("not base64".to_owned());
     let digits = text.trim_end_matches('=');
@@ -72,14 +71,14 @@ fn decode(text: &str) -> Result<Vec<u8>, LabError> {
         return Err(bad());
     }
     let mut out = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut bits, mut held) = (0u32, 0u32);
+    let (mut bits, mut bit_count) = (0u32, 0u32);
     for byte in digits.bytes() {
         bits = (bits << 6) | sextet(byte).ok_or_else(bad)?;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
+        bit_count += 6;
+        if bit_count >= 8 {
+            bit_count -= 8;
+            out.push((bits >> bit_count) as u8);
+            bits &= (1 << bit_count) - 1;
         }
     }
     Ok(out)

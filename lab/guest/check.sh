@@ -1,12 +1,11 @@
-# The role `play`: measured before, made, found, mended, taken back. Every step is announced, and what
-# it prints and its exit code are sent as frames; whether that is what the case promises is judged on
-# the host.
+# The role `check`: the phases before, during, fixed and reverted. Every step is announced; its output and
+# exit code are sent as frames, and the host judges them.
 #
-# $FIND what the case wants found, $FIX what `fix` is to mend, $STAYS set where undoing the fix does
-# not bring the condition back, $LOOKS how often to look for what comes in bursts. With $MEASURED_ONLY
-# the condition is made and measured, and that is all.
+# $FIND: the rules that must report a finding. $FIX: the rules for `fix`. $STAYS: set where the condition
+# does not return after `undo`. $LOOKS: how many checks a condition that comes in bursts gets. With
+# $MEASURED_ONLY the condition is only created and measured.
 FRAME_BYTES_MAX=1000000
-# A task that makes no progress for so long is reported by the kernel.
+# The kernel reports a task that is blocked for this long.
 HUNG_TASK_S=30
 
 # step NAME COMMAND...
@@ -28,7 +27,7 @@ is_found() {
 	grep -q "^ *\"rule\": \"$1\"" /run/report
 }
 
-# Whether the last look shows all of the rules after $1, or none of them.
+# Whether the last report has all of the rules after $1, or none of them.
 shows() {
 	wanted=$1
 	shift
@@ -38,7 +37,7 @@ shows() {
 	done
 }
 
-# check found|gone RULE...: the report, taken again until it shows that, $LOOKS times at most.
+# check found|gone RULE...: the report, repeated until it shows that, at most $LOOKS times.
 check() {
 	looks=0
 	while :; do
@@ -53,7 +52,7 @@ check() {
 	return $code
 }
 
-# The settings that `fix` has changed, as they are now.
+# The current values of the settings that `fix` changed.
 settings() {
 	sed -n 's|^ *"path": "\(/[^"]*\)",*$|\1|p' /run/fixed | sort -u | while read -r path; do
 		echo "$path $(cat "$path" 2>/dev/null)"
@@ -74,9 +73,9 @@ if [ -n "$FIX" ]; then
 	step fixed/check check gone $FIX
 	measure fixed
 	step undo memwright undo --json
-	step undone/settings settings
-	if [ -n "$STAYS" ]; then step undone/check check gone; else step undone/check check found $FIX; fi
-	measure undone
+	step reverted/settings settings
+	if [ -n "$STAYS" ]; then step reverted/check check gone; else step reverted/check check found $FIX; fi
+	measure reverted
 fi
 for file in /run/keep/*; do
 	[ -f "$file" ] && frame "keep/${file##*/}" <"$file"

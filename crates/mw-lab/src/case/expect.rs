@@ -1,37 +1,35 @@
-//! What a variant promises, `[expect]` in `case.toml`: what memwright finds while the condition is in
-//! force, what mends it, and by how much it shows.
+//! `[expect]` in `case.toml`: the findings while the condition is in force, their fixes, and bounds for
+//! the measured effect.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The most often that a bursty condition is looked for.
+/// The limit of `looks`.
 const MAX_LOOKS: u32 = 30;
 
-/// The promise.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
-    /// Rules that must find something while the condition is in force.
+    /// Rules that must report a finding while the condition is in force.
     pub found: Vec<String>,
-    /// Rules that must not.
+    /// Rules that must pass then.
     pub absent: Vec<String>,
-    /// Parts of headlines of findings while the condition is in force, by the rule that finds them.
+    /// By rule, a part of the headline of its finding.
     pub says: BTreeMap<String, String>,
-    /// No rule that is not in `found` may find anything from a warning on; without `found`, memory is
-    /// not to blame.
+    /// No rule that is not in `found` may report a warning or a critical finding.
     pub no_finding: bool,
-    /// Rules whose findings `memwright fix` mends.
+    /// Rules whose findings `memwright fix` removes.
     pub fix: Vec<String>,
-    /// The condition does not come back when the fix is undone: it was an action, not a setting.
+    /// The condition does not return when the fix is reverted: it was an action, not a setting.
     pub stays: bool,
-    /// How often to look, a second apart, for a condition that comes in bursts.
+    /// How many checks, a second apart, a condition that comes in bursts gets.
     pub looks: u32,
-    /// Parts of lines of the kernel's log that tell of trouble which this case makes on purpose.
+    /// Parts of lines of the kernel's log about trouble that this case causes on purpose.
     pub log: Vec<String>,
-    /// What measurements show, by the measurement's name.
+    /// Bounds, by the name of the measurement.
     pub effect: BTreeMap<String, Effect>,
-    /// Nothing is promised, looked for or mended: the variant of an evaluation.
+    /// The variant of an evaluation: nothing is promised, checked or fixed.
     #[serde(skip)]
     pub measured_only: bool,
 }
@@ -53,32 +51,30 @@ impl Default for Expect {
     }
 }
 
-/// Bounds for one measurement in the phases after the first.
+/// Bounds for one measurement, by phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Effect {
-    /// While the condition is in force.
     pub during: Bound,
-    /// After `fix`.
     pub fixed: Bound,
-    /// After `undo`.
-    pub undone: Bound,
+    #[serde(alias = "undone")]
+    pub reverted: Bound,
 }
 
 /// Bounds for one measurement in one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bound {
-    /// At least so many times what it was before.
+    /// Multiple of the value before.
     pub times_at_least: Option<f64>,
-    /// At most so many times what it was before.
+    /// Multiple of the value before.
     pub times_at_most: Option<f64>,
-    /// At most this share of what it was while the condition was in force: how well a mend works is
-    /// seen against the damage, and not against a first value that may be next to nothing.
+    /// Share of the value while the condition was in force. A fix is judged against the damage: the
+    /// value before may be so small that noise is a multiple of it.
     pub of_during_at_most: Option<f64>,
-    /// At least this, in the measurement's unit.
+    /// In the measurement's unit.
     pub at_least: Option<f64>,
-    /// At most this, in the measurement's unit.
+    /// In the measurement's unit.
     pub at_most: Option<f64>,
 }
 
@@ -87,8 +83,8 @@ impl Bound {
         *self == Bound::default()
     }
 
-    /// What is wrong with `value`, which was `before` at first, and `during` while the condition was in
-    /// force; `None`: nothing.
+    /// Why `value` is out of bounds, given the values in the phases `before` and `during`; `None`: it is
+    /// within.
     pub fn broken_by(
         &self,
         before: Option<f64>,
@@ -107,7 +103,7 @@ impl Bound {
     }
 }
 
-/// Why `value` breaks `bound`, which is in its unit or in times of what it was in another phase.
+/// Why `value` breaks `bound`, which is in its unit, or a multiple of the value in another phase.
 fn breaks(
     value: f64,
     bound: f64,
@@ -130,11 +126,11 @@ fn breaks(
 }
 
 impl Expect {
-    /// What is wrong with the promise; `measures` says whether the case has a `measure.sh`.
+    /// `measures`: whether the case has a `measure.sh`.
     pub(crate) fn check(&self, measures: bool) -> Result<(), String> {
         for name in self.found.iter().chain(&self.absent).chain(&self.fix) {
             if !is_rule_name(name) {
-                return Err(format!("{name:?} is no rule's name"));
+                return Err(format!("invalid rule name {name:?}"));
             }
         }
         if let Some(name) = self.fix.iter().find(|name| !self.found.contains(name)) {
@@ -152,8 +148,7 @@ impl Expect {
         let nothing = self.found.is_empty() && self.absent.is_empty() && !self.no_finding;
         if nothing && self.effect.is_empty() {
             return Err(
-                "`expect` promises nothing: say `found`, `absent`, `no_finding` or `effect`"
-                    .to_owned(),
+                "`expect` is empty (use `found`, `absent`, `no_finding` or `effect`)".to_owned()
             );
         }
         self.effect.iter().try_for_each(|(name, effect)| self.check_effect(name, effect, measures))
@@ -163,13 +158,13 @@ impl Expect {
         if !measures {
             return Err(format!("`effect.{name}`, but the case has no measure.sh"));
         }
-        let after = !effect.fixed.is_empty() || !effect.undone.is_empty();
+        let after = !effect.fixed.is_empty() || !effect.reverted.is_empty();
         if after && self.fix.is_empty() {
             return Err(format!("`effect.{name}` has a bound after `fix`, but nothing is fixed"));
         }
         if effect.during.of_during_at_most.is_some() {
             return Err(format!(
-                "`effect.{name}`: `of_during_at_most` is for `fixed` and `undone`"
+                "`effect.{name}`: `of_during_at_most` is for `fixed` and `reverted`"
             ));
         }
         if effect.during.is_empty() && !after {
@@ -194,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_read() {
+    fn expectations_are_read() {
         let got = expect(
             "found = ['zone-reclaim']\nfix = ['zone-reclaim']\n[effect.create]\n\
              during = { times_at_least = 3.0 }\nfixed = { times_at_most = 1.5 }",
@@ -202,7 +197,7 @@ mod tests {
         assert_eq!(got.check(true), Ok(()));
         assert_eq!(got.looks, 1);
         assert_eq!(got.effect["create"].during.times_at_least, Some(3.0));
-        assert!(got.effect["create"].undone.is_empty());
+        assert!(got.effect["create"].reverted.is_empty());
     }
 
     fn check_mistake(text: &str, want: &str) {
@@ -212,9 +207,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        check_mistake("", "promises nothing");
-        check_mistake("found = ['a b']", "\"a b\" is no rule's name");
-        check_mistake("absent = ['x; reboot']", "no rule's name");
+        check_mistake("", "is empty");
+        check_mistake("found = ['a b']", "invalid rule name \"a b\"");
+        check_mistake("absent = ['x; reboot']", "invalid rule name");
         check_mistake("found = ['a']\nfix = ['b']", "`fix` names \"b\"");
         check_mistake("found = ['a']\nsays = { b = 'x' }", "`says` names \"b\"");
         check_mistake("found = ['a']\nstays = true", "`stays` without");
@@ -223,7 +218,7 @@ mod tests {
         let measured = |text: &str| expect(text).check(true).unwrap_err();
         assert!(measured("effect.x = {}").contains("no bound"));
         let of_itself = measured("effect.x.during.of_during_at_most = 1.0");
-        assert!(of_itself.contains("is for `fixed` and `undone`"));
+        assert!(of_itself.contains("is for `fixed` and `reverted`"));
         assert!(measured("effect.x.fixed.at_most = 1.0").contains("nothing is fixed"));
     }
 

@@ -1,67 +1,64 @@
-//! One run of a machine: from the start of QEMU to its end, which always comes.
+//! One run of a machine, from the start of QEMU to its end.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::accel::Accel;
+use crate::case::machine::{Disk, DiskFormat, Machine};
+use crate::command::output_of;
 use crate::error::LabError;
-use crate::guest::output_of;
-use crate::host;
 use crate::interrupt::is_interrupted;
-use crate::klog::{self, Trouble};
-use crate::machine::{Disk, DiskFormat, Files, Machine};
-use crate::port::{Port, Step};
-use crate::serial::{self, Frames};
+use crate::vm::accel::Accel;
+use crate::vm::arguments::{MachineFiles, qemu_arguments};
+use crate::vm::frames::{self, Frames};
+use crate::vm::host;
+use crate::vm::kernel_log::{self, Trouble};
+use crate::vm::port::{Port, Step};
 use crate::workdir;
 
 const QEMU: &str = "qemu-system-x86_64";
 const POLL: Duration = Duration::from_millis(50);
 
-/// The most that a guest may say on either of its serial ports.
-const MAX_SAID_BYTES: u64 = 64 << 20;
+/// The limit of each serial port.
+const MAX_PORT_BYTES: u64 = 64 << 20;
 
-/// How a run came to its end.
+/// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The guest said that it was done.
+pub enum RunEnd {
+    /// The guest reported that it was done.
     Done,
     /// The time limit was reached.
     TimedOut,
-    /// The machine stopped by itself: a panic, or QEMU could not run it.
+    /// The machine stopped by itself: a kernel panic, or QEMU failed.
     Stopped,
-    /// The guest said more than anybody wants to read.
-    TooMuchSaid,
-    /// The guest's disks have nearly filled the host's.
+    /// The guest wrote more than [`MAX_PORT_BYTES`].
+    OutputLimit,
+    /// The guest's disks nearly filled the host's.
     DiskFull,
-    /// Whoever watched has had enough.
+    /// The caller ended it.
     Interrupted,
 }
 
-/// What a run brought back.
+/// The result of a run.
 #[derive(Debug, Clone)]
-pub struct Run {
-    /// How it ended.
-    pub ended: Ended,
-    /// What the guest sent.
+pub struct GuestRun {
+    pub ended: RunEnd,
     pub frames: Frames,
-    /// The kernel's log and what the case printed.
+    /// The kernel's log and the output of the case.
     pub console: String,
-    /// What the kernel's log says about the kernel's health.
     pub troubles: Vec<Trouble>,
-    /// What the guest did, in order.
     pub steps: Vec<Step>,
-    /// From the start of QEMU to the guest's first word; `None`: it never spoke.
+    /// From power-on to the guest's first byte; `None`: there was none.
     pub boot: Option<Duration>,
-    /// From the start of QEMU to the end.
+    /// From power-on to the end.
     pub wall: Duration,
 }
 
-/// Is told every moment which step the guest is at (`None`: it boots), and says whether to go on.
-pub type Watch<'a> = dyn FnMut(Option<&Step>) -> bool + 'a;
+/// Called often with the guest's current step (`None`: it boots); returns whether to continue.
+pub type Progress<'a> = dyn FnMut(Option<&Step>) -> bool + 'a;
 
-/// A running machine; dropping it kills it.
+/// Killed when dropped.
 struct Guest {
     qemu: Child,
     started: Instant,
@@ -81,32 +78,37 @@ pub fn run(
     accel: Accel,
     kernel: &Path,
     initramfs: &[u8],
-    watch: &mut Watch<'_>,
-) -> Result<Run, LabError> {
+    progress: &mut Progress<'_>,
+) -> Result<GuestRun, LabError> {
     let dir = workdir::new()?;
     let image = dir.path().join("initramfs");
     std::fs::write(&image, initramfs).map_err(LabError::io(&image))?;
     let disks = make_disks(&machine.disks, dir.path())?;
     let (console, frames) = (dir.path().join("console"), dir.path().join("frames"));
-    let files =
-        Files { kernel, initramfs: &image, disks: &disks, console: &console, frames: &frames };
+    let files = MachineFiles {
+        kernel,
+        initramfs: &image,
+        disks: &disks,
+        console: &console,
+        frames: &frames,
+    };
 
-    let mut guest = start(machine.qemu_arguments(accel, &files), &dir.path().join("qemu"))?;
+    let mut guest = start(qemu_arguments(machine, accel, &files), &dir.path().join("qemu"))?;
     let mut port = Port::new(&frames);
-    let ended = wait(&mut guest, &mut port, &files, machine.time_limit, watch)?;
+    let ended = wait(&mut guest, &mut port, &files, machine.time_limit, progress)?;
     let wall = guest.started.elapsed();
     drop(guest);
 
     let mut text = read(&console)?;
     text.push_str(&read(&dir.path().join("qemu"))?);
-    let frames = match serial::parse(&read(&frames)?) {
-        Err(_) if ended != Ended::Done => Frames::default(),
+    let frames = match frames::parse(&read(&frames)?) {
+        Err(_) if ended != RunEnd::Done => Frames::default(),
         frames => frames?,
     };
-    Ok(Run {
+    Ok(GuestRun {
         ended,
         frames,
-        troubles: klog::scan(&text),
+        troubles: kernel_log::scan(&text),
         console: text,
         steps: port.steps,
         boot: port.boot,
@@ -114,7 +116,7 @@ pub fn run(
     })
 }
 
-/// `setpriv` asks the kernel to kill QEMU should the lab itself be killed; then it becomes QEMU.
+/// `setpriv` has the kernel kill QEMU if the lab is killed; then it becomes QEMU.
 fn start(arguments: Vec<String>, said: &Path) -> Result<Guest, LabError> {
     output_of(Command::new(QEMU).arg("--version"), "qemu-system-x86")?;
     let said = std::fs::File::create(said).map_err(LabError::io(said))?;
@@ -135,27 +137,31 @@ fn start(arguments: Vec<String>, said: &Path) -> Result<Guest, LabError> {
 fn wait(
     guest: &mut Guest,
     port: &mut Port,
-    files: &Files<'_>,
+    files: &MachineFiles<'_>,
     limit: Duration,
-    watch: &mut Watch<'_>,
-) -> Result<Ended, LabError> {
-    let is_flood = |path| size(path) > MAX_SAID_BYTES;
+    progress: &mut Progress<'_>,
+) -> Result<RunEnd, LabError> {
+    let is_flooded = |path| size(path) > MAX_PORT_BYTES;
     loop {
         let stopped = guest.qemu.try_wait().map_err(LabError::io(Path::new(QEMU)))?.is_some();
-        if is_flood(files.frames) || is_flood(files.console) {
-            return Ok(Ended::TooMuchSaid);
+        if is_flooded(files.frames) || is_flooded(files.console) {
+            return Ok(RunEnd::OutputLimit);
         }
         let now = guest.started.elapsed();
         port.follow(now)?;
-        let goes_on = watch(port.steps.last()) && !is_interrupted();
-        match () {
-            () if port.is_done => return Ok(Ended::Done),
-            () if !goes_on => return Ok(Ended::Interrupted),
-            () if stopped => return Ok(Ended::Stopped),
-            () if now > limit => return Ok(Ended::TimedOut),
-            () if host::is_nearly_full(files.console) => return Ok(Ended::DiskFull),
-            () => std::thread::sleep(POLL),
+        let goes_on = progress(port.steps.last()) && !is_interrupted();
+        if port.is_done {
+            return Ok(RunEnd::Done);
+        } else if !goes_on {
+            return Ok(RunEnd::Interrupted);
+        } else if stopped {
+            return Ok(RunEnd::Stopped);
+        } else if now > limit {
+            return Ok(RunEnd::TimedOut);
+        } else if host::is_nearly_full(files.console) {
+            return Ok(RunEnd::DiskFull);
         }
+        std::thread::sleep(POLL);
     }
 }
 
@@ -163,18 +169,18 @@ fn size(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// No more than a guest may say; a file that is not there is empty.
+/// At most [`MAX_PORT_BYTES`]; a missing file is empty.
 fn read(path: &Path) -> Result<String, LabError> {
     let file = match std::fs::File::open(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
         file => file.map_err(LabError::io(path))?,
     };
     let mut bytes = Vec::new();
-    file.take(MAX_SAID_BYTES).read_to_end(&mut bytes).map_err(LabError::io(path))?;
+    file.take(MAX_PORT_BYTES).read_to_end(&mut bytes).map_err(LabError::io(path))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Sparse images: they take no more room than what the guest writes.
+/// Sparse images: they take as much room as the guest writes.
 fn make_disks(disks: &[Disk], dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut images = Vec::new();
     for (number, disk) in disks.iter().enumerate() {

@@ -1,27 +1,24 @@
-//! What the guest's kernel log says about the kernel's own health.
+//! Trouble in the guest's kernel log.
 
-/// A kind of trouble, gravest first.
+/// Most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TroubleKind {
-    /// The kernel gave up.
     Panic,
-    /// The kernel caught itself in an error: `BUG`, `Oops`, a bad access.
+    /// `BUG`, `Oops`, a bad access.
     Oops,
-    /// A task made no progress for long.
+    /// A task was blocked for long.
     HungTask,
-    /// The kernel killed a process for want of memory: its own right, but seldom what a case is about.
+    /// The OOM killer ended a process, which few cases intend.
     OutOfMemory,
-    /// The kernel says that something is not as it should be.
     Warning,
-    /// A CPU made no progress for long; on an emulated machine that need be no error.
+    /// A soft lockup or RCU stall; on an emulated machine not necessarily an error.
     Stuck,
 }
 
-/// A line of the log that tells of trouble.
+/// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Trouble {
-    /// What kind.
     pub kind: TroubleKind,
     /// The line, without its end.
     pub line: String,
@@ -34,12 +31,12 @@ impl Trouble {
     }
 
     /// Whether a case that does not expect it has gone wrong.
-    pub fn is_grave(&self) -> bool {
+    pub fn is_severe(&self) -> bool {
         self.kind <= TroubleKind::OutOfMemory
     }
 }
 
-/// What the kernel prints, most specific first: the first pattern that a line has decides.
+/// Most specific first: the first pattern in a line decides.
 const PATTERNS: &[(&str, TroubleKind)] = &[
     ("Kernel panic - not syncing", TroubleKind::Panic),
     ("BUG: soft lockup", TroubleKind::Stuck),
@@ -56,7 +53,7 @@ const PATTERNS: &[(&str, TroubleKind)] = &[
     ("WARNING: CPU", TroubleKind::Warning),
 ];
 
-/// The lines of a console log that tell of trouble, in their order.
+/// The lines of a console log that report trouble, in order.
 pub fn scan(log: &str) -> Vec<Trouble> {
     log.lines()
         .filter_map(|line| {
@@ -87,15 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn an_oom_kill_is_grave_but_does_not_break_the_kernel() {
+    fn an_oom_kill_is_severe_but_does_not_break_the_kernel() {
         for line in [
             "[ 9.0] Out of memory: Killed process 71 (hold) total-vm:1kB",
             "[ 9.0] Memory cgroup out of memory: Killed process 71 (hold)",
         ] {
             check(line, Some(TroubleKind::OutOfMemory));
-            assert!(scan(line).iter().all(|t| t.is_grave() && !t.is_fatal()));
+            assert!(scan(line).iter().all(|t| t.is_severe() && !t.is_fatal()));
         }
-        assert!(!scan("WARNING: CPU: 0").iter().any(Trouble::is_grave));
+        assert!(!scan("WARNING: CPU: 0").iter().any(Trouble::is_severe));
     }
 
     #[test]

@@ -1,42 +1,38 @@
-//! The kernels that guests run: taken from the distribution's packages, unpacked into a cache, never
-//! installed.
+//! The kernels of guests: unpacked from the distribution's packages into a cache, never installed.
 //!
 //! The cache is `$MEMWRIGHT_KERNELS`, or `$XDG_CACHE_HOME/memwright/kernels`, or
-//! `~/.cache/memwright/kernels`; in it each package has a folder of its own. A kernel that is in the
-//! cache is used without asking the network. A user's own kernel is used where it lies.
+//! `~/.cache/memwright/kernels`; with a folder for each package. A cached kernel needs no network.
+//! A user's own kernel is used in place.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::command::output_of;
 use crate::error::LabError;
-use crate::guest::output_of;
-use crate::{vmlinuz, workdir};
+use crate::vm::vmlinuz;
+use crate::workdir;
 
-/// The series that cases may name, and the package that depends on the newest kernel of each.
+/// The series that cases may name, and the package that depends on its newest kernel.
 const SERIES: &[(&str, &str)] =
     &[("6.1", "linux-image-cloud-amd64"), ("6.12", "linux-image-6.12-cloud-amd64")];
 
-/// The series that there are packages of, oldest first.
+/// The packaged series, oldest first.
 pub fn series() -> impl Iterator<Item = &'static str> {
     SERIES.iter().map(|(series, _)| *series)
 }
 
-/// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// The kernel's image.
     pub image: PathBuf,
-    /// What `uname -r` says under it.
+    /// As in `uname -r`.
     pub release: String,
-    /// `lib/modules/RELEASE` of its package.
     pub modules: PathBuf,
 }
 
 impl Kernel {
-    /// The newest kernel of `series` (such as `6.12`) in the cache; it is downloaded when there is
-    /// none.
+    /// The newest kernel of `series` (such as `6.12`) in the cache; downloaded if there is none.
     pub fn get(series: &str) -> Result<Kernel, LabError> {
         let cache = cache_dir();
         match Kernel::cached(&cache, series)? {
@@ -45,14 +41,17 @@ impl Kernel {
         }
     }
 
-    /// The kernel that `wanted` means: a series, or the path of an image.
+    /// `wanted` is a series, or the path of an image.
     pub fn find(wanted: &str) -> Result<Kernel, LabError> {
-        if wanted.contains('/') { Kernel::of_image(Path::new(wanted)) } else { Kernel::get(wanted) }
+        if wanted.contains('/') {
+            Kernel::from_image(Path::new(wanted))
+        } else {
+            Kernel::get(wanted)
+        }
     }
 
-    /// The kernel in the file `image`. Its modules are where its package has put them: beside it, or
-    /// on this machine.
-    pub fn of_image(image: &Path) -> Result<Kernel, LabError> {
+    /// The modules are beside the image, as in an unpacked package, or those installed on this machine.
+    pub fn from_image(image: &Path) -> Result<Kernel, LabError> {
         let mut head = Vec::new();
         let file = File::open(image).map_err(LabError::io(image))?;
         file.take(vmlinuz::HEAD_BYTES).read_to_end(&mut head).map_err(LabError::io(image))?;
@@ -64,7 +63,7 @@ impl Kernel {
         Ok(Kernel { image: image.to_path_buf(), release, modules })
     }
 
-    /// The newest kernel of `series` that is in `cache`.
+    /// The newest kernel of `series` in `cache`.
     pub fn cached(cache: &Path, series: &str) -> Result<Option<Kernel>, LabError> {
         if !cache.is_dir() {
             return Ok(None);
@@ -78,11 +77,11 @@ impl Kernel {
             }
         }
         names.sort_by_key(|name| numbers(name));
-        names.last().map(|name| Kernel::unpacked(&cache.join(name))).transpose()
+        names.last().map(|name| Kernel::from_package(&cache.join(name))).transpose()
     }
 
-    /// The kernel in the unpacked package `dir`.
-    pub fn unpacked(dir: &Path) -> Result<Kernel, LabError> {
+    /// The kernel of the package that is unpacked in `dir`.
+    pub fn from_package(dir: &Path) -> Result<Kernel, LabError> {
         let boot = dir.join("boot");
         let broken = || LabError::KernelBroken { path: dir.to_path_buf() };
         for entry in boot.read_dir().map_err(|_| broken())? {
@@ -99,8 +98,8 @@ impl Kernel {
         Err(broken())
     }
 
-    /// The files of the modules called `names` and of those that they need, in the order of loading.
-    /// What is built in needs none.
+    /// The files of the modules `names` and of their dependencies, in the order of loading. Built-in
+    /// modules have none.
     pub fn modules(&self, names: &[String]) -> Result<Vec<PathBuf>, LabError> {
         let mut files = Vec::new();
         for name in names.iter().filter(|name| !self.has_built_in(name)) {
@@ -117,7 +116,7 @@ impl Kernel {
         Ok(files)
     }
 
-    /// Whether the kernel's package has the module `name` as a file.
+    /// Whether the module is a file, not built in.
     pub fn has_module(&self, name: &str) -> bool {
         !self.has_built_in(name) && find_module(&self.modules, name).is_some()
     }
@@ -127,7 +126,7 @@ impl Kernel {
         list.lines().any(|line| is_module(line.rsplit('/').next().unwrap_or(line), name))
     }
 
-    /// A module with what it needs before it, as `modules.dep` says, where there is one.
+    /// A module after its dependencies, if `modules.dep` has it.
     fn chain(&self, name: &str) -> Option<Vec<PathBuf>> {
         let list = self.text("modules.dep");
         let (module, needs) = list.lines().find_map(|line| {
@@ -143,7 +142,7 @@ impl Kernel {
     }
 }
 
-/// Where unpacked kernels are kept.
+/// The cache of unpacked kernels.
 pub fn cache_dir() -> PathBuf {
     let from = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     from("MEMWRIGHT_KERNELS").unwrap_or_else(|| {
@@ -183,7 +182,7 @@ fn download_as(cache: &Path, series: &str, meta: &str) -> Result<Kernel, LabErro
     unpack(work.path(), cache, package.trim_start_matches("linux-image-"))
 }
 
-/// Unpacks the one package file in `work` to `cache/name`, in one step as others see it.
+/// Unpacks the package in `work` and moves it to `cache/name` atomically.
 fn unpack(work: &Path, cache: &Path, name: &str) -> Result<Kernel, LabError> {
     let tree = work.join("tree");
     for entry in work.read_dir().map_err(LabError::io(work))? {
@@ -194,7 +193,7 @@ fn unpack(work: &Path, cache: &Path, name: &str) -> Result<Kernel, LabError> {
     if !target.exists() {
         std::fs::rename(&tree, &target).map_err(LabError::io(&target))?;
     }
-    Kernel::unpacked(&target)
+    Kernel::from_package(&target)
 }
 
 /// Whether a release such as `6.1.0-56-cloud-amd64` belongs to a series such as `6.1`.
@@ -202,12 +201,12 @@ fn is_of(release: &str, series: &str) -> bool {
     release.strip_prefix(series).is_some_and(|rest| rest.starts_with(['.', '-']))
 }
 
-/// The numbers in a release, so that releases sort as people read them.
+/// The numbers in a release, for sorting.
 fn numbers(release: &str) -> Vec<u64> {
     release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
 }
 
-/// Whether a file's name is that of the module `name`, compressed or not.
+/// Whether `file` is the module `name`, compressed or not.
 fn is_module(file: &str, name: &str) -> bool {
     let rest = file.replace('-', "_");
     let rest = rest.strip_prefix(&name.replace('-', "_"));
@@ -291,7 +290,7 @@ mod tests {
         let file = dir.path().join("vmlinuz");
         std::fs::write(&file, "text").unwrap();
         let error = Kernel::find(file.to_str().unwrap()).unwrap_err().to_string();
-        assert!(error.contains("is no x86 kernel image"), "{error}");
+        assert!(error.contains("is not an x86 kernel image"), "{error}");
         let error = Kernel::find("/nowhere/vmlinuz").unwrap_err().to_string();
         assert!(error.starts_with("/nowhere/vmlinuz: No such file"), "{error}");
     }
@@ -301,6 +300,6 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(cache.path().join("6.1.0/boot")).unwrap();
         let error = Kernel::cached(cache.path(), "6.1").unwrap_err().to_string();
-        assert!(error.ends_with("remove it, so that it is downloaded again"), "{error}");
+        assert!(error.ends_with("remove it to download it again"), "{error}");
     }
 }

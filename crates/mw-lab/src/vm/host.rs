@@ -1,9 +1,9 @@
-//! Whether this machine can run a guest: its tools, memory and disk.
+//! Whether this machine can run a guest: tools, memory and disk space.
 
 use std::path::Path;
 
+use crate::case::machine::Machine;
 use crate::error::LabError;
-use crate::machine::Machine;
 
 /// Programs that every run needs, and the packages that have them.
 const TOOLS: &[(&str, &str)] = &[
@@ -15,14 +15,14 @@ const TOOLS: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
 ];
 
-/// What QEMU needs beside the guest's memory: translated code, images, itself.
+/// QEMU's own memory: translated code, images, itself.
 const OVERHEAD_BYTES: u64 = 256 << 20;
-/// What must be free where temporary files are when a guest starts.
+/// Free space for temporary files that a guest needs to start.
 const DISK_START_BYTES: u64 = 512 << 20;
-/// A guest is ended when its disks have left less than this.
+/// A guest is ended when less than this is free.
 const DISK_LEFT_BYTES: u64 = 128 << 20;
 
-/// Fails with a list of what is missing, and the command that installs it.
+/// The error lists the missing tools, and the command that installs them.
 pub fn require_tools() -> Result<(), LabError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs: Vec<_> = std::env::split_paths(&path).collect();
@@ -37,8 +37,8 @@ pub fn require_tools() -> Result<(), LabError> {
     Err(LabError::ProgramMissing { program: list(|t| t.0, "`, `"), package: list(|t| t.1, " ") })
 }
 
-/// Why `machine` cannot run here now; `None`: it can.
-pub fn lacks(machine: &Machine) -> Option<String> {
+/// Why `machine` cannot run here now; `None` if it can.
+pub fn missing_resources(machine: &Machine) -> Option<String> {
     let available = available_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let temp = std::env::temp_dir();
     memory_lacks(machine.memory_bytes, available).or_else(|| disk_lacks(&temp, free_bytes(&temp)))
@@ -64,7 +64,7 @@ fn disk_lacks(dir: &Path, free: Option<u64>) -> Option<String> {
     ))
 }
 
-/// Whether so little is left where `dir` is that a guest has to be ended.
+/// Whether less than [`DISK_LEFT_BYTES`] are free in the file system of `dir`.
 pub(crate) fn is_nearly_full(dir: &Path) -> bool {
     free_bytes(dir).is_some_and(|free| free < DISK_LEFT_BYTES)
 }

@@ -1,82 +1,82 @@
-//! What an evaluation says of itself, `[evaluation]` in `case.toml`: options are measured against each
-//! other, each a variant, and nothing is looked for or mended.
+//! `[evaluation]` in `case.toml`: the variants are options that are compared; nothing is checked or
+//! fixed.
 //!
 //! ```toml
 //! kind = "evaluation"
 //! [evaluation]
-//! plot = ["create"]        # the measurements that are drawn, one after the other; all in one unit
-//! [[evaluation.claim]]     # what the recommendation rests on, held against the middle of the rounds
+//! plot = ["create"]        # the measurements in the chart, all in one unit
+//! [[evaluation.claim]]     # what the recommendation rests on, checked on medians
 //! of = "create"            # a measurement
-//! less = "mode-0"          # a variant in which it is less,
-//! more = "mode-4"          # one in which it is more,
-//! times = 2.5              # and so many times as much at least
+//! less = "mode-0"          # a variant in which it is lower,
+//! more = "mode-4"          # one in which it is higher,
+//! times = 2.5              # by at least this factor
 //! ```
 
 use serde::Deserialize;
 
-use crate::expect::Expect;
+use crate::case::expect::Expect;
 
-/// An evaluation.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
-    /// The measurements that are drawn.
+    /// The measurements in the chart.
     pub plot: Vec<String>,
     /// What the recommendation rests on.
     #[serde(default)]
     pub claim: Vec<Claim>,
 }
 
-/// One measurement of two options, compared.
+/// A comparison of one measurement in two options.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What is measured.
     pub of: String,
-    /// The variant in which it is less.
+    /// The variant with the lower value.
     pub less: String,
-    /// The variant in which it is more.
+    /// The variant with the higher value.
     pub more: String,
-    /// How many times as much it is there at least.
+    /// The least factor between them.
     pub times: f64,
 }
 
 impl Claim {
-    /// Whether it is true of these two.
     pub fn holds(&self, less: f64, more: f64) -> bool {
         more > less && more >= self.times * less
     }
 }
 
 impl Evaluation {
-    /// What is wrong with it, for a case with these variants.
+    /// Validates it for a case with these variants.
     pub(crate) fn check(&self, variants: &[&str]) -> Result<(), String> {
         if self.plot.is_empty() {
-            return Err("[evaluation]: `plot` names nothing".to_owned());
+            return Err("[evaluation]: `plot` is empty".to_owned());
         }
         for claim in &self.claim {
             for name in [&claim.less, &claim.more] {
                 if !variants.contains(&name.as_str()) {
-                    return Err(format!("[[evaluation.claim]]: no variant is called {name:?}"));
+                    return Err(format!("[[evaluation.claim]]: unknown variant {name:?}"));
                 }
             }
             // Not a number is no factor either.
             if !(claim.times >= 1.0 && claim.times.is_finite()) {
-                return Err(format!("[[evaluation.claim]]: {} times is no claim", claim.times));
+                return Err(format!(
+                    "[[evaluation.claim]]: invalid factor {} (use 1.0 or more)",
+                    claim.times
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// What is wrong with the promise of a variant of an evaluation.
+/// Validates `[expect]` of a variant of an evaluation.
 pub(crate) fn check_expect(expect: &Expect, measures: bool) -> Result<(), String> {
     if !measures {
-        return Err("an evaluation without measure.sh".to_owned());
+        return Err("an evaluation needs measure.sh".to_owned());
     }
     let log = expect.log.clone();
     if *expect != (Expect { log, measured_only: true, ..Expect::default() }) {
-        return Err("an evaluation can expect nothing but lines of the kernel's `log`".to_owned());
+        return Err("an evaluation allows only `log` in [expect]".to_owned());
     }
     Ok(())
 }
@@ -97,11 +97,11 @@ mod tests {
             )
         };
         assert_eq!(check(&claim("a", "2.0")), Ok(()));
-        assert!(check(&claim("c", "2.0")).unwrap_err().contains("called \"c\""));
+        assert!(check(&claim("c", "2.0")).unwrap_err().contains("unknown variant \"c\""));
         for bad in ["0.5", "nan", "inf"] {
-            assert!(check(&claim("a", bad)).unwrap_err().contains("is no claim"), "{bad}");
+            assert!(check(&claim("a", bad)).unwrap_err().contains("invalid factor"), "{bad}");
         }
-        assert!(check("plot = []").unwrap_err().contains("names nothing"));
+        assert!(check("plot = []").unwrap_err().contains("is empty"));
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         assert!(expect("found = ['oom-kill']").is_err());
         assert!(expect("no_finding = true").is_err());
         let nothing = Expect { measured_only: true, ..Expect::default() };
-        assert!(check_expect(&nothing, false).unwrap_err().contains("without measure.sh"));
+        assert!(check_expect(&nothing, false).unwrap_err().contains("needs measure.sh"));
     }
 
     #[test]

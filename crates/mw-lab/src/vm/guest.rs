@@ -1,5 +1,5 @@
-//! What goes into a guest: the shell, the case, the tools of `lab/guest`, and the programs the case
-//! names.
+//! The initial file system of a guest: busybox, `memwright`, the case, the tools of `lab/guest`, and the
+//! programs that the case names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,49 +7,49 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::case::Variant;
-use crate::cases::guest_file;
+use crate::case::catalogue::guest_file;
+use crate::command::{bytes_of, missing, output_of};
 use crate::error::LabError;
-use crate::initramfs::Initramfs;
-use crate::interrupt;
-use crate::kernel::Kernel;
+use crate::vm::initramfs::Initramfs;
+use crate::vm::kernel::Kernel;
 use crate::workdir;
 
 const BUSYBOX: &str = "/bin/busybox";
-/// Where programs that cases name are looked for.
+/// The search path for the programs that cases name.
 const PROGRAM_DIRS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// What a guest does when it is up.
+/// What a guest does once it is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Make the condition and capture it: `lab/guest/capture.sh`.
+    /// Create the condition and capture it: `lab/guest/capture.sh`.
     Capture,
-    /// Everything that the case promises: `lab/guest/play.sh`.
-    Play,
-    /// The recorder watches while the condition is made: `lab/guest/watch.sh`.
+    /// Go through all phases, with `check`, `fix` and `undo`: `lab/guest/check.sh`.
+    Check,
+    /// Run the recorder while the condition is created: `lab/guest/watch.sh`.
     Watch,
 }
 
-/// The library of `memwright run`, which looks for it in ../lib/memwright.
+/// The preload library; `memwright run` looks for it in ../lib/memwright.
 const LIBRARY: &str = "libmemwright_preload.so";
 
-/// What every guest gets, made once.
+/// What all guests share, built once.
 #[derive(Debug)]
-pub struct Base {
+pub struct GuestBase {
     image: Initramfs,
-    /// The program that is the guest's `memwright`.
+    /// The guest's `memwright`.
     binary: PathBuf,
 }
 
-impl Base {
-    /// With `binary` as the guest's `memwright`.
-    pub fn new(binary: &Path) -> Result<Base, LabError> {
+impl GuestBase {
+    /// `binary` is the guest's `memwright`.
+    pub fn new(binary: &Path) -> Result<GuestBase, LabError> {
         let mut image = Initramfs::new();
         if !Path::new(BUSYBOX).exists() {
             return Err(missing("busybox", "busybox-static"));
         }
         image.add_program("busybox", Path::new(BUSYBOX))?;
         image.add("init", 0o755, guest_file("init"));
-        for role in ["lab/guest/capture.sh", "lab/guest/play.sh", "lab/guest/watch.sh"] {
+        for role in ["lab/guest/capture.sh", "lab/guest/check.sh", "lab/guest/watch.sh"] {
             image.add(role, 0o644, guest_file(role.trim_start_matches("lab/guest/")));
         }
         for tool in ["hold", "took"] {
@@ -58,13 +58,13 @@ impl Base {
         }
         let memwright = stripped(binary)?;
         image.add_program("memwright", &memwright.path().join("stripped"))?;
-        Ok(Base { image, binary: binary.to_path_buf() })
+        Ok(GuestBase { image, binary: binary.to_path_buf() })
     }
 }
 
-/// The initial file system of a guest that plays or captures a variant.
+/// The initial file system for a run of a variant.
 pub fn image(
-    base: &Base,
+    base: &GuestBase,
     variant: &Variant,
     kernel: &Kernel,
     role: Role,
@@ -82,8 +82,8 @@ pub fn image(
     image.to_bytes()
 }
 
-/// A guest that only says that it is there.
-pub fn trial_image(base: &Base) -> Result<Vec<u8>, LabError> {
+/// A guest that does nothing but report that it is up.
+pub fn trial_image(base: &GuestBase) -> Result<Vec<u8>, LabError> {
     let mut image = base.image.clone();
     image.add(
         "init",
@@ -98,13 +98,13 @@ echo '@@memwright done' >/dev/ttyS1
     image.to_bytes()
 }
 
-/// The variables that the guest's scripts see. What a case brings in is checked when it is read: no
-/// word here can end the quotes.
+/// The variables of the guest's scripts. Values from a case are validated when it is read: none can end
+/// the quotes.
 fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
     let expect = &variant.expect;
     let role = match role {
         Role::Capture => "capture",
-        Role::Play => "play",
+        Role::Check => "check",
         Role::Watch => "watch",
     };
     let watched = variant.watched.as_ref();
@@ -127,7 +127,7 @@ fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
     lines.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()
 }
 
-/// The names of the files of the modules that the guest loads before the case begins.
+/// Adds the modules that the guest loads before the case begins; returns their file names.
 fn add_modules(
     image: &mut Initramfs,
     kernel: &Kernel,
@@ -145,7 +145,7 @@ fn add_modules(
     Ok(files)
 }
 
-/// A module's contents, uncompressed: the guest's tools know not every way of compression.
+/// A module's contents, uncompressed: the guest's tools do not support every compression.
 fn unpacked(path: &Path) -> Result<Vec<u8>, LabError> {
     let program = match path.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => ("xz", "xz-utils"),
@@ -156,8 +156,8 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, LabError> {
     bytes_of(Command::new(program.0).arg("-dc").arg(path), program.1)
 }
 
-/// Everything in the case's folder but its description; a program in C is compiled to `/bin`, linked
-/// dynamically where a library is to be loaded into it.
+/// Everything in the case's folder but `case.toml`. A program in C is compiled to `/bin`, linked
+/// dynamically where the preload library is to be loaded.
 fn add_case_files(image: &mut Initramfs, dir: &Path, dynamic: bool) -> Result<(), LabError> {
     for entry in dir.read_dir().map_err(LabError::io(dir))? {
         let path = entry.map_err(LabError::io(dir))?.path();
@@ -176,8 +176,8 @@ fn add_case_files(image: &mut Initramfs, dir: &Path, dynamic: bool) -> Result<()
     Ok(())
 }
 
-/// The library, from beside the program or from where packages have it. What it needs, the guest's
-/// `memwright` needs too.
+/// The preload library, from beside the program or from where packages install it. Its own libraries are
+/// those of the guest's `memwright`.
 fn add_library(image: &mut Initramfs, binary: &Path) -> Result<(), LabError> {
     let dir = binary.parent().unwrap_or(Path::new("/"));
     let places = [dir.join(LIBRARY), dir.join("../lib/memwright").join(LIBRARY)];
@@ -187,8 +187,7 @@ fn add_library(image: &mut Initramfs, binary: &Path) -> Result<(), LabError> {
     image.add_file(&format!("lib/memwright/{LIBRARY}"), 0o755, &stripped.path().join("stripped"))
 }
 
-/// A folder with the file `stripped`: debugging information would take a good part of a small guest's
-/// memory.
+/// A folder with the file `stripped`: debugging information would fill much of a small guest's memory.
 fn stripped(file: &Path) -> Result<TempDir, LabError> {
     let dir = workdir::new()?;
     let stripped = dir.path().join("stripped");
@@ -196,7 +195,6 @@ fn stripped(file: &Path) -> Result<TempDir, LabError> {
     Ok(dir)
 }
 
-/// Statically where the guest has no libraries but those of its programs.
 fn compile(source: &[u8], is_static: bool) -> Result<Vec<u8>, LabError> {
     let dir = workdir::new()?;
     let (text, program) = (dir.path().join("program.c"), dir.path().join("program"));
@@ -215,36 +213,6 @@ fn find_program(name: &str) -> Result<PathBuf, LabError> {
     paths.find(|path| path.is_file()).ok_or_else(|| missing(name, "the package that has it"))
 }
 
-fn missing(program: &str, package: &str) -> LabError {
-    LabError::ProgramMissing { program: program.to_owned(), package: package.to_owned() }
-}
-
-/// Runs a program of the host and returns what it printed. `package` is what to install when it is
-/// not there.
-pub(crate) fn output_of(command: &mut Command, package: &str) -> Result<String, LabError> {
-    bytes_of(command, package).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn bytes_of(command: &mut Command, package: &str) -> Result<Vec<u8>, LabError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = match interrupt::output(command) {
-        Ok(output) => output,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(missing(&program, package));
-        }
-        Err(e) => return Err(LabError::io(Path::new(&program))(e)),
-    };
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let said = [output.stderr, output.stdout].concat();
-    let args: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
-    Err(LabError::Command {
-        command: format!("{program} {}", args.join(" ")),
-        detail: String::from_utf8_lossy(&said).trim().to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,26 +223,10 @@ mod tests {
                     disks = [{ size = '1G', format = 'swap' }]\n[variant.firing]\nhow = 'h'\n\
                     expect = { found = ['a', 'b'], fix = ['a'], stays = true, looks = 3 }";
         let case = crate::Case::parse(Path::new("/lab/some"), text).unwrap();
-        let got = environment(&case.variants[0], &["nvme.ko".to_owned()], Role::Play);
+        let got = environment(&case.variants[0], &["nvme.ko".to_owned()], Role::Check);
         let want = "export CASE='some'\nexport VARIANT='firing'\nexport CGROUP='v2'\n\
-                    export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='play'\n\
+                    export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='check'\n\
                     FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nPROBES=''\nLIMIT=''\nMEASURED_ONLY=''\n";
         assert_eq!(got, want);
-    }
-
-    #[test]
-    fn a_missing_program_says_what_to_install() {
-        let error = output_of(&mut Command::new("no-such-program"), "some-package").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`no-such-program` is not installed: apt-get install some-package"
-        );
-    }
-
-    #[test]
-    fn a_failing_program_says_why() {
-        let mut sh = Command::new("sh");
-        let error = output_of(sh.args(["-c", "echo why >&2; exit 3"]), "dash").unwrap_err();
-        assert_eq!(error.to_string(), "`sh -c echo why >&2; exit 3` failed: why");
     }
 }

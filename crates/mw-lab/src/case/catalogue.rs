@@ -1,17 +1,16 @@
-//! The cases there are: those of a folder, and those that are part of the program, so that an
-//! installed `memwright` needs nothing beside it.
+//! The cases of a folder, and those that are embedded in the program.
 
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::case::{Case, Kind, Variant};
+use crate::case::variant::{Case, CaseKind, Variant};
 use crate::error::LabError;
 use crate::workdir;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Unpacks the program's own cases to a temporary folder.
+/// Unpacks the embedded cases to a temporary folder.
 pub fn unpack() -> Result<TempDir, LabError> {
     let dir = workdir::new()?;
     for (path, contents) in EMBEDDED {
@@ -31,10 +30,10 @@ pub(crate) fn guest_file(name: &str) -> &'static [u8] {
     files.find(|(other, _)| *other == path).map(|(_, contents)| *contents).unwrap_or_default()
 }
 
-/// The variants in the folder `lab` that `names` mean (`CASE` or `CASE/VARIANT`), in the order of the
-/// folders. Without names it is those of `kinds`, or all but the evaluations, which take long and prove
+/// The variants in the folder `lab` that `names` select (`CASE` or `CASE/VARIANT`), in the order of the
+/// folders. Without names, those of `kinds`, or all but the evaluations, which take long and promise
 /// nothing.
-pub fn chosen(lab: &Path, names: &[String], kinds: &[Kind]) -> Result<Vec<Variant>, LabError> {
+pub fn select(lab: &Path, names: &[String], kinds: &[CaseKind]) -> Result<Vec<Variant>, LabError> {
     let mut variants: Vec<Variant> = Vec::new();
     for dir in case_dirs(lab)? {
         variants.extend(Case::read(&dir)?.variants);
@@ -44,11 +43,11 @@ pub fn chosen(lab: &Path, names: &[String], kinds: &[Kind]) -> Result<Vec<Varian
             return Err(LabError::CaseUnknown { wanted: name.clone(), folder: lab.to_path_buf() });
         }
     }
-    let is_meant = |kind| match kinds {
-        [] => kind != Kind::Evaluation || !names.is_empty(),
+    let is_selected = |kind| match kinds {
+        [] => kind != CaseKind::Evaluation || !names.is_empty(),
         _ => kinds.contains(&kind),
     };
-    variants.retain(|v| is_meant(v.kind));
+    variants.retain(|v| is_selected(v.kind));
     variants.retain(|v| names.is_empty() || names.iter().any(|name| is_called(v, name)));
     Ok(variants)
 }
@@ -97,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn names_choose_variants() {
+    fn names_select_variants() {
         let dir = tempfile::tempdir().unwrap();
         lab(dir.path());
         let check = |names: &[&str], want: &[&str]| {
             let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
-            let got = chosen(dir.path(), &names, &[]).unwrap();
+            let got = select(dir.path(), &names, &[]).unwrap();
             let got: Vec<String> = got.iter().map(Variant::full_name).collect();
             assert_eq!(got, want);
         };
@@ -110,16 +109,16 @@ mod tests {
         check(&["healthy"], &["healthy/large", "healthy/quiet"]);
         check(&["evaluate-x"], &["evaluate-x/a"]);
         check(&["healthy/large", "oom-kill"], &["healthy/large", "oom-kill/firing"]);
-        assert!(chosen(dir.path(), &["nothing".to_owned()], &[]).is_err());
-        assert!(chosen(dir.path(), &[], &[Kind::Tale]).unwrap().is_empty());
-        assert_eq!(chosen(dir.path(), &[], &[Kind::Evaluation]).unwrap().len(), 1);
+        assert!(select(dir.path(), &["nothing".to_owned()], &[]).is_err());
+        assert!(select(dir.path(), &[], &[CaseKind::FieldReport]).unwrap().is_empty());
+        assert_eq!(select(dir.path(), &[], &[CaseKind::Evaluation]).unwrap().len(), 1);
     }
 
     #[test]
-    fn the_program_carries_its_cases() {
+    fn cases_are_embedded() {
         let dir = unpack().unwrap();
-        let variants = chosen(dir.path(), &["zone-reclaim".to_owned()], &[]).unwrap();
+        let variants = select(dir.path(), &["zone-reclaim".to_owned()], &[]).unwrap();
         assert!(variants.iter().any(|v| v.name == "firing"));
-        assert!(!guest_file("init").is_empty() && !guest_file("play.sh").is_empty());
+        assert!(!guest_file("init").is_empty() && !guest_file("check.sh").is_empty());
     }
 }

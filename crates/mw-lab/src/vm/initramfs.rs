@@ -7,36 +7,34 @@ use std::process::Command;
 
 use cpio::newc::{Builder, ModeFileType, trailer};
 
+use crate::command::output_of;
 use crate::error::LabError;
-use crate::guest::output_of;
 
 /// Files by their path in the guest, without the leading slash.
 #[derive(Debug, Clone, Default)]
-pub struct Initramfs {
+pub(crate) struct Initramfs {
     files: BTreeMap<String, (u32, Vec<u8>)>,
 }
 
 impl Initramfs {
-    /// An empty file system.
-    pub fn new() -> Initramfs {
+    pub(crate) fn new() -> Initramfs {
         Initramfs::default()
     }
 
     /// Puts `contents` at `path` with the permission bits `mode`.
-    pub fn add(&mut self, path: &str, mode: u32, contents: impl Into<Vec<u8>>) {
+    pub(crate) fn add(&mut self, path: &str, mode: u32, contents: impl Into<Vec<u8>>) {
         self.files.insert(path.trim_start_matches('/').to_owned(), (mode, contents.into()));
     }
 
     /// Puts a copy of the host's file at `path`.
-    pub fn add_file(&mut self, path: &str, mode: u32, host: &Path) -> Result<(), LabError> {
+    pub(crate) fn add_file(&mut self, path: &str, mode: u32, host: &Path) -> Result<(), LabError> {
         let contents = std::fs::read(host).map_err(LabError::io(host))?;
         self.add(path, mode, contents);
         Ok(())
     }
 
-    /// Puts a program of the host into `/bin`, and the shared libraries it needs where it looks for
-    /// them.
-    pub fn add_program(&mut self, name: &str, host: &Path) -> Result<(), LabError> {
+    /// Puts a program of the host into `/bin`, and its shared libraries where they are on the host.
+    pub(crate) fn add_program(&mut self, name: &str, host: &Path) -> Result<(), LabError> {
         self.add_file(&format!("bin/{name}"), 0o755, host)?;
         for library in libraries(host)? {
             self.add_file(&library, 0o755, Path::new(&library))?;
@@ -44,8 +42,7 @@ impl Initramfs {
         Ok(())
     }
 
-    /// The archive.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, LabError> {
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, LabError> {
         let mut out = Vec::new();
         let failed = |source| LabError::io(Path::new("initramfs"))(source);
         let mut inode = 0;

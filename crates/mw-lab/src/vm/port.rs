@@ -1,5 +1,5 @@
-//! Follows the guest's second serial port while the guest runs: which step it is at, and whether it
-//! is done. What the frames hold is read at the end (serial.rs).
+//! Follows the guest's second serial port while the guest runs: its current step, and whether it is done.
+//! The frames are decoded at the end (frames.rs).
 
 use std::fs::File;
 use std::io::Read;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::LabError;
-use crate::serial;
+use crate::vm::frames;
 
 /// A step that the guest announced.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Step {
-    /// Its name, such as `during/check`.
+    /// Such as `during/check`.
     pub name: String,
     /// Since the start of the machine.
     #[serde(rename = "at_s", serialize_with = "as_seconds")]
@@ -23,16 +23,15 @@ fn as_seconds<S: serde::Serializer>(at: &Duration, to: S) -> Result<S::Ok, S::Er
     to.serialize_f64((at.as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
-/// Steps beyond this are not kept, so that no guest can make the host remember without end.
+/// Bounds what a guest can make the host store.
 const MAX_STEPS: usize = 1000;
 
-/// The port as far as it was read.
 pub(crate) struct Port {
     path: PathBuf,
     file: Option<File>,
-    /// The beginning of a line whose end has not come yet.
+    /// A line whose end has not arrived.
     begun: Vec<u8>,
-    /// From the start of the machine to the guest's first word.
+    /// From power-on to the guest's first byte.
     pub(crate) boot: Option<Duration>,
     pub(crate) steps: Vec<Step>,
     pub(crate) is_done: bool,
@@ -44,7 +43,7 @@ impl Port {
         Port { path, file: None, begun: Vec::new(), boot: None, steps: Vec::new(), is_done: false }
     }
 
-    /// Reads what has come since, `now` being the time since the start of the machine.
+    /// Reads new data; `now` is the time since power-on.
     pub(crate) fn follow(&mut self, now: Duration) -> Result<(), LabError> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
@@ -72,7 +71,7 @@ impl Port {
 
     fn line(&mut self, line: &[u8], now: Duration) {
         let line = String::from_utf8_lossy(line);
-        match serial::mark(line.trim_end()) {
+        match frames::mark(line.trim_end()) {
             Some("done") => self.is_done = true,
             Some(mark) if self.steps.len() < MAX_STEPS => {
                 let name = mark.strip_prefix("at ").map(str::to_owned);

@@ -1,0 +1,56 @@
+//! The virtual machine that a variant runs on.
+
+use std::time::Duration;
+
+/// The contents of a disk when the machine starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskFormat {
+    #[default]
+    Raw,
+    /// An empty ext4 file system.
+    Ext4,
+    /// Swap space, activated before the case begins.
+    Swap,
+}
+
+/// A disk; the guest sees the first as `/dev/disk0`, and so on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    pub size_bytes: u64,
+    pub format: DiskFormat,
+    /// `None`: not throttled.
+    pub read_bytes_per_s: Option<u64>,
+    /// `None`: not throttled.
+    pub write_bytes_per_s: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    pub memory_bytes: u64,
+    /// Distributed evenly over the nodes; where there are fewer CPUs than nodes, the last nodes have none.
+    pub cpus: u32,
+    /// NUMA nodes, of equal memory; 1 is a machine without NUMA.
+    pub nodes: u32,
+    pub disks: Vec<Disk>,
+    /// Additional kernel parameters.
+    pub append: String,
+    /// The machine is killed after this time.
+    pub time_limit: Duration,
+}
+
+impl Machine {
+    /// The kernel modules that the disks need; most kernels have them built in.
+    pub fn drivers(&self) -> Vec<&'static str> {
+        let is_ext4 = |disk: &Disk| disk.format == DiskFormat::Ext4;
+        let nvme = (!self.disks.is_empty()).then_some("nvme");
+        nvme.into_iter().chain(self.disks.iter().any(is_ext4).then_some("ext4")).collect()
+    }
+
+    /// The kernel's names of the disks that hold swap space.
+    pub fn swap_disks(&self) -> Vec<String> {
+        let numbered = self.disks.iter().enumerate();
+        let swap = numbered.filter(|(_, disk)| disk.format == DiskFormat::Swap);
+        swap.map(|(number, _)| format!("disk{number}")).collect()
+    }
+}

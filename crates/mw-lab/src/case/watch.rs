@@ -1,0 +1,36 @@
+//! How the recorder watches a case, and which cause it must name: `[watch]` in `case.toml`.
+
+use serde::Deserialize;
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchSpec {
+    /// As `memwright watch --probe` takes them; without any, canary and pressure are the triggers.
+    #[serde(default)]
+    pub probes: Vec<String>,
+    /// Of the probes.
+    #[serde(default = "default_limit")]
+    pub limit: String,
+    /// One of these rules must be the first cause of the longest stall.
+    pub cause: Vec<String>,
+    /// One of these kernel functions must be among the three that grew most during that stall.
+    #[serde(default)]
+    pub functions: Vec<String>,
+}
+
+pub(crate) fn default_limit() -> String {
+    "500ms".to_owned()
+}
+
+impl WatchSpec {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.cause.is_empty() {
+            return Err("[watch]: `cause` is empty".to_owned());
+        }
+        let words = self.probes.iter().chain([&self.limit]);
+        match words.into_iter().find(|word| word.contains(['\'', '\n'])) {
+            Some(word) => Err(format!("[watch]: quote or line end in {word:?}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! QEMU's command line.
+
+use std::path::Path;
+
+use crate::case::machine::{Disk, Machine};
+use crate::vm::accel::Accel;
+
+/// The files of one run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineFiles<'a> {
+    pub(crate) kernel: &'a Path,
+    pub(crate) initramfs: &'a Path,
+    /// In the order of the machine's disks.
+    pub(crate) disks: &'a [std::path::PathBuf],
+    /// For the kernel's log and the output of the case.
+    pub(crate) console: &'a Path,
+    pub(crate) frames: &'a Path,
+}
+
+/// The initial file system stays in a ramfs, whose pages cannot be swapped out under the load.
+const KERNEL_PARAMETERS: &str =
+    "console=ttyS0 rdinit=/init rootfstype=ramfs panic=-1 quiet loglevel=5 no_timer_check";
+/// Features that slow emulation down are off: five-level page tables, and `rep stosb` to clear memory, which
+/// is emulated byte by byte.
+const CPU_MODEL: &str = "max,la57=off,erms=off,fsrm=off";
+
+/// QEMU's arguments for one run.
+pub(crate) fn qemu_arguments(
+    machine: &Machine,
+    accel: Accel,
+    files: &MachineFiles<'_>,
+) -> Vec<String> {
+    let mut args: Vec<String> = Vec::new();
+    let mut add = |name: &str, value: String| args.extend([name.to_owned(), value]);
+    add("-accel", accel.name().to_owned());
+    add("-cpu", CPU_MODEL.to_owned());
+    add("-m", format!("{}M", machine.memory_bytes >> 20));
+    add("-smp", format!("{0},sockets={0}", machine.cpus));
+    for (name, value) in numa_arguments(machine) {
+        add(name, value);
+    }
+    add("-kernel", files.kernel.display().to_string());
+    add("-initrd", files.initramfs.display().to_string());
+    add("-append", format!("{KERNEL_PARAMETERS} {}", machine.append));
+    add("-serial", format!("file:{}", files.console.display()));
+    add("-serial", format!("file:{}", files.frames.display()));
+    for (number, (disk, image)) in machine.disks.iter().zip(files.disks).enumerate() {
+        add("-drive", drive_argument(disk, number, image));
+        add("-device", format!("nvme,drive=d{number},serial=disk{number}"));
+    }
+    args.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
+    args.extend(["-display", "none"].map(str::to_owned));
+    args
+}
+
+fn numa_arguments(machine: &Machine) -> Vec<(&'static str, String)> {
+    if machine.nodes < 2 {
+        return Vec::new();
+    }
+    let mut args = Vec::new();
+    let node_mib = (machine.memory_bytes >> 20) / u64::from(machine.nodes);
+    for node in 0..machine.nodes {
+        args.push(("-object", format!("memory-backend-ram,id=m{node},size={node_mib}M")));
+        args.push(("-numa", format!("node,nodeid={node},memdev=m{node}")));
+    }
+    for cpu in 0..machine.cpus {
+        let node =
+            if machine.cpus < machine.nodes { cpu } else { cpu * machine.nodes / machine.cpus };
+        args.push(("-numa", format!("cpu,node-id={node},socket-id={cpu}")));
+    }
+    args
+}
+
+fn drive_argument(disk: &Disk, number: usize, image: &Path) -> String {
+    let mut drive =
+        format!("if=none,id=d{number},format=raw,cache=unsafe,file={}", image.display());
+    for (name, limit) in [("read", disk.read_bytes_per_s), ("write", disk.write_bytes_per_s)] {
+        if let Some(bytes) = limit {
+            drive += &format!(",throttling.bps-{name}={bytes}");
+        }
+    }
+    drive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::machine::DiskFormat;
+    use std::time::Duration;
+
+    fn machine() -> Machine {
+        Machine {
+            memory_bytes: 2 << 30,
+            cpus: 2,
+            nodes: 1,
+            disks: Vec::new(),
+            append: "psi=1".to_owned(),
+            time_limit: Duration::from_secs(1),
+        }
+    }
+
+    fn arguments(machine: &Machine) -> String {
+        let disks = vec![std::path::PathBuf::from("/t/d0"); machine.disks.len()];
+        let path = Path::new("/t/x");
+        let files = MachineFiles {
+            kernel: path,
+            initramfs: path,
+            disks: &disks,
+            console: path,
+            frames: path,
+        };
+        qemu_arguments(machine, Accel::Tcg, &files).join(" ")
+    }
+
+    #[test]
+    fn one_node_needs_no_numa() {
+        let args = arguments(&machine());
+        assert!(args.contains("-m 2048M -smp 2,sockets=2 -kernel"), "{args}");
+        assert!(args.contains("psi=1"), "{args}");
+        assert!(!args.contains("-numa"), "{args}");
+    }
+
+    #[test]
+    fn nodes_share_memory_and_cpus() {
+        let args = arguments(&Machine { nodes: 2, ..machine() });
+        for want in [
+            "-object memory-backend-ram,id=m0,size=1024M -numa node,nodeid=0,memdev=m0",
+            "-object memory-backend-ram,id=m1,size=1024M -numa node,nodeid=1,memdev=m1",
+            "-numa cpu,node-id=0,socket-id=0 -numa cpu,node-id=1,socket-id=1",
+        ] {
+            assert!(args.contains(want), "{args}");
+        }
+    }
+
+    #[test]
+    fn a_node_may_have_no_cpu() {
+        let args = arguments(&Machine { nodes: 3, ..machine() });
+        assert!(args.contains("nodeid=2,memdev=m2"), "{args}");
+        assert!(args.contains("cpu,node-id=1,socket-id=1") && !args.contains("cpu,node-id=2"));
+    }
+
+    #[test]
+    fn disks_are_throttled_and_named() {
+        let disk = Disk {
+            size_bytes: 1 << 30,
+            format: DiskFormat::Swap,
+            read_bytes_per_s: None,
+            write_bytes_per_s: Some(2_000_000),
+        };
+        let machine = Machine { disks: vec![disk], ..machine() };
+        let args = arguments(&machine);
+        assert!(
+            args.contains(
+                "file=/t/d0,throttling.bps-write=2000000 -device nvme,drive=d0,serial=disk0"
+            ),
+            "{args}"
+        );
+        assert_eq!(machine.swap_disks(), ["disk0"]);
+    }
+}
