@@ -79,26 +79,29 @@ enum Chore {
         /// Cases under lab/
         names: Vec<String>,
     },
-    /// Play the lab's cases in virtual machines (all of them, or those named)
+    /// Run the lab's cases in virtual machines (all of them, or those named)
     Lab {
         /// Cases under lab/, or single variants of them
         names: Vec<String>,
-        /// On every kernel that there is a package of
+        /// On every packaged kernel
         #[arg(long)]
         all_kernels: bool,
-        /// Have the recorder watch instead, where a case says how
+        /// Run the recorder in the guest instead, where a case has [watch]
         #[arg(long)]
         watch: bool,
-        /// Play each so many times
+        /// Runs of each case
         #[arg(long, default_value_t = 1)]
         rounds: u16,
-        /// Play so many at once
+        /// Guests at once
         #[arg(long, default_value_t = 1)]
         jobs: u16,
-        /// Write docs/lab.md and docs/lab/ from it, docs/rounds.md with --rounds, or docs/stalls.md with
+        /// Write the results to docs/lab.md and docs/lab/, to docs/rounds.md with --rounds, or docs/stalls.md with
         /// --watch
         #[arg(long)]
         write: bool,
+        /// Run nothing; write docs/lab.md from docs/lab/results.json
+        #[arg(long, conflicts_with_all = ["watch", "rounds", "write"])]
+        redraw: bool,
     },
     /// Draw docs/lab/ from the logs that `memwright lab --keep-logs` has kept
     LabPlots {
@@ -152,7 +155,8 @@ fn main() -> anyhow::Result<()> {
         Chore::Docs { check } => docs::run(check),
         Chore::NewRule { name } => new_rule::run(&name),
         Chore::Fixtures { names } => fixtures::run(&names),
-        Chore::Lab { names, all_kernels, watch, rounds, jobs, write } => {
+        Chore::Lab { redraw: true, .. } => lab::redraw(),
+        Chore::Lab { names, all_kernels, watch, rounds, jobs, write, redraw: false } => {
             let selection = lab::Selection { names, all_kernels, rounds, jobs };
             if watch { lab::watch(&selection, write) } else { lab::run(&selection, write) }
         }

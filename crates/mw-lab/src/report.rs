@@ -46,7 +46,7 @@ impl Report {
             true => stalls::table(&self.runs),
             false => markdown::render(&self.runs),
         };
-        format!("{}.\n\n{body}", self.summary)
+        format!("{}.\n\n{}", self.summary, body.trim_start())
     }
 }
 

@@ -1,8 +1,10 @@
 //! The report as Markdown: a table of the cases with their main effects, and a table of all
 //! measurements below it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::Outcome;
 use crate::case::CaseKind;
 use crate::judge::MeasurementSeries;
 use crate::judge::transcript::Phase;
@@ -29,10 +31,16 @@ pub(super) fn render(runs: &[CaseRun]) -> String {
         if groups.is_empty() {
             continue;
         }
-        let is_measured = groups.iter().any(|group| !group.measured().is_empty());
-        let _ = write!(out, "\n## {title}\n\n");
-        out += &if is_measured { effects_table(&groups) } else { outcomes_table(&groups) };
-        groups.iter().for_each(|group| details += &detail_rows(group));
+        let with_effects: BTreeSet<String> = groups
+            .iter()
+            .filter(|group| !group.measured().is_empty())
+            .map(|group| group.first().full_name())
+            .collect();
+        let (measured, others): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| with_effects.contains(&group.first().full_name()));
+        let tables = [effects_table(&measured), outcomes_table(&others)];
+        let _ = write!(out, "\n## {title}\n\n{}", tables.concat().trim_start());
+        measured.iter().for_each(|group| details += &detail_rows(group));
     }
     if !details.is_empty() {
         out += "\n## All measurements\n\n| case | kernel | measurement | before | during | after fix \
@@ -42,16 +50,23 @@ pub(super) fn render(runs: &[CaseRun]) -> String {
     out
 }
 
-/// How long it takes from power-on to a case's first step.
+/// From power-on to a case's first step; empty where stored runs lack it.
 fn first_steps(runs: &[CaseRun]) -> String {
     let mut all: Vec<f64> = runs.iter().filter_map(|run| run.first_step_s).collect();
     all.sort_by(f64::total_cmp);
+    let ran = runs.iter().filter(|run| !matches!(run.outcome, Outcome::Skipped(_))).count();
+    if all.len() < ran {
+        return String::new();
+    }
     let (median, last) = (all.get(all.len() / 2), all.last());
     let Some((median, last)) = median.zip(last) else { return String::new() };
     format!("From power-on to a case's first step: median {median:.1} s, at most {last:.1} s.\n")
 }
 
 fn effects_table(groups: &[Rounds<'_>]) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
     let mut out = "| case | kernel | outcome | time | effect: before → during → after fix → after \
                    revert |\n|---|---|---|--:|---|\n"
         .to_owned();
@@ -71,6 +86,9 @@ fn effects_table(groups: &[Rounds<'_>]) -> String {
 
 /// Where nothing is measured: kernels with the same outcome share a row.
 fn outcomes_table(groups: &[Rounds<'_>]) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
     let mut rows: Vec<(String, String, Vec<String>, Vec<String>)> = Vec::new();
     for group in groups {
         let (name, outcome) = (group.first().full_name(), escaped(&group.outcome()));
@@ -83,7 +101,7 @@ fn outcomes_table(groups: &[Rounds<'_>]) -> String {
             None => rows.push((name, outcome, vec![kernel], vec![time])),
         }
     }
-    let mut out = "| case | kernel | outcome | time |\n|---|---|---|--:|\n".to_owned();
+    let mut out = "\n| case | kernel | outcome | time |\n|---|---|---|--:|\n".to_owned();
     for (name, outcome, kernels, times) in rows {
         let (kernels, times) = (kernels.join(", "), times.join(", "));
         let _ = writeln!(out, "| `{name}` | {kernels} | {outcome} | {times} |");
