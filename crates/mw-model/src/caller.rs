@@ -7,6 +7,7 @@
 use crate::{
     Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind, Snapshot, derived, format_bytes,
 };
+use mw_memory::{Commit, cgroup_available_bytes, cgroup_ready_bytes};
 use mw_proc::limits::Limit;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
@@ -108,9 +109,11 @@ pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
     unseen.extend(
         groups.flat_map(|groups| groups.unseen.iter().chain(&groups.above_unseen).cloned()),
     );
-    let tightest = limits.into_iter().min_by_key(|limit| limit.available_bytes);
-    let limited_by = tightest.filter(|limit| limit.available_bytes < machine_bytes);
-    let bytes = limited_by.as_ref().map_or(machine_bytes, |limit| limit.available_bytes);
+    let limits = limits.into_iter().map(|limit| {
+        let bytes = limit.available_bytes;
+        (limit, bytes)
+    });
+    let (bytes, limited_by) = mw_memory::tightest(machine_bytes, limits);
     unseen.dedup();
     Available { bytes, limited_by, unseen }
 }
@@ -178,13 +181,14 @@ pub fn commit(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
         return Ok(None);
     }
     let meminfo = snapshot.sample.meminfo.need()?;
-    let line = |value: Option<u64>, name: &str| {
-        value.ok_or_else(|| {
-            Missing::failed(format!("/proc/meminfo {name}"), "the line is not there")
-        })
-    };
-    let limit = line(meminfo.commit_limit_bytes, "CommitLimit")?;
-    let committed = line(meminfo.committed_as_bytes, "Committed_AS")?;
+    for (value, name) in
+        [(meminfo.commit_limit_bytes, "CommitLimit"), (meminfo.committed_as_bytes, "Committed_AS")]
+    {
+        if value.is_none() {
+            let what = format!("/proc/meminfo {name}");
+            return Err(Missing::failed(what, "the line is missing"));
+        }
+    }
     let kib = |name| sysctl.number(name).unwrap_or(0).saturating_mul(1024);
     let for_admin = match capable(snapshot, CAP_SYS_ADMIN) {
         Some(true) => 0,
@@ -192,9 +196,12 @@ pub fn commit(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
     };
     let mapped = snapshot.origin.mapped_bytes.unwrap_or(0);
     let for_user = kib("vm.user_reserve_kbytes").min(mapped / 32);
-    let available_bytes =
-        limit.saturating_sub(committed).saturating_sub(for_admin).saturating_sub(for_user);
-    Ok(Some(CallerLimit { kind: LimitKind::Commit, limit_bytes: limit, available_bytes }))
+    let commit = Commit::new(meminfo, for_admin.saturating_add(for_user));
+    Ok(commit.map(|Commit { limit_bytes, available_bytes }| CallerLimit {
+        kind: LimitKind::Commit,
+        limit_bytes,
+        available_bytes,
+    }))
 }
 
 /// The limits of our own memory cgroup and of those above it.
@@ -273,18 +280,15 @@ fn group_limit(
     effect: GroupEffect,
 ) -> GroupLimit {
     let stat = &group.stat;
-    let sum = |parts: [Option<u64>; 2]| derived::total(parts.into_iter().flatten());
-    let cache = sum([stat.active_file_bytes, stat.inactive_file_bytes]);
-    let unwritten = sum([stat.file_dirty_bytes, stat.file_writeback_bytes]);
     // Version 1 does not tell which part of the kernel memory is reclaimable: at most all of it.
     let slab = stat.slab_reclaimable_bytes.or(group.kernel_bytes).unwrap_or(0);
-    let left = limit_bytes.saturating_sub(used_bytes);
+    let available = cgroup_available_bytes(limit_bytes, used_bytes, stat);
     GroupLimit {
         file,
         limit_bytes,
         used_bytes,
-        available_bytes: left.saturating_add(cache.saturating_sub(unwritten)).min(limit_bytes),
-        max_available_bytes: left.saturating_add(cache).saturating_add(slab).min(limit_bytes),
+        available_bytes: cgroup_ready_bytes(limit_bytes, used_bytes, stat),
+        max_available_bytes: available.saturating_add(slab).min(limit_bytes),
         effect,
     }
 }

@@ -1,8 +1,9 @@
 //! Quantities that follow from a snapshot and that more than one consumer needs.
 
 use crate::{Missing, Sample, Snapshot};
+use mw_memory::{KernelObjects, MachineMemory, UnreclaimableSlab};
+pub use mw_memory::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes};
 use mw_proc::meminfo::Meminfo;
-use mw_proc::pinned::{self, Objects, Pinned};
 
 /// The size of a huge page on x86 and on arm64 with 4 KiB pages, for kernels that do not say.
 pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -36,51 +37,43 @@ pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
     sample.meminfo.need()?.mem_total_bytes.ok_or_else(|| no_line("MemTotal"))
 }
 
-/// Memory that a large request gets without anything being written or swapped out, in bytes:
-/// what is available less what is dirty or under writeback.
+/// What a large request gets without anything being written or swapped out
+/// ([`MachineMemory::ready_bytes`]).
 ///
 /// # Errors
 /// meminfo was not seen or lacks the lines.
 pub fn ready_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
-    let meminfo = snapshot.sample.meminfo.need()?;
-    let (free, available) = (free_bytes(meminfo)?, available_bytes(snapshot)?);
-    Ok(available.saturating_sub(unwritten_bytes(meminfo)).max(free.min(available)))
+    machine(snapshot)?.ready_bytes().ok_or_else(|| no_line("MemFree"))
 }
 
-/// MemAvailable (kernel 3.14) without the kernel objects that it counts as reclaimable and that are
-/// in use; before that, free memory and half of the page cache, in bytes.
+/// Available memory of the machine ([`MachineMemory::available_bytes`]).
 ///
 /// # Errors
 /// meminfo was not seen or lacks the lines.
 pub fn available_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
-    let meminfo = snapshot.sample.meminfo.need()?;
-    let Some(available) = meminfo.mem_available_bytes else {
-        return Ok(free_bytes(meminfo)?.saturating_add(file_cache_bytes(meminfo) / 2));
-    };
-    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice());
-    let low = total(zones.iter().map(|zone| zone.low_pages));
-    let low = low.saturating_mul(snapshot.origin.page_bytes);
-    let pinned = pinned_slab(snapshot).most_bytes;
-    let slab = kernel_reclaimable_bytes(meminfo);
-    Ok(available.saturating_sub(pinned::overcounted_bytes(slab, pinned, low)))
+    machine(snapshot)?.available_bytes().ok_or_else(|| no_line("MemFree"))
 }
 
-/// What the kernel counts as reclaimable among its own objects, pinned ones included.
-pub fn kernel_reclaimable_bytes(meminfo: &Meminfo) -> u64 {
-    meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0)
+fn machine(snapshot: &Snapshot) -> Result<MachineMemory<'_>, Missing> {
+    Ok(MachineMemory {
+        meminfo: snapshot.sample.meminfo.need()?,
+        zones: snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice()),
+        slab: unreclaimable_slab(snapshot),
+        page_bytes: snapshot.origin.page_bytes,
+    })
 }
 
-/// How much of that is pinned: files of ramfs and tmpfs, sockets, open files. Nothing where the
-/// kernel's counts of dentries were not seen.
-pub fn pinned_slab(snapshot: &Snapshot) -> Pinned {
+/// Kernel objects in use that SReclaimable counts: files of ramfs and tmpfs, sockets, open files. Zero
+/// where the kernel's counts of dentries were not seen.
+pub fn unreclaimable_slab(snapshot: &Snapshot) -> UnreclaimableSlab {
     let (Some(meminfo), Some(dentries)) =
         (snapshot.sample.meminfo.seen(), snapshot.dentries.seen())
     else {
-        return Pinned::default();
+        return UnreclaimableSlab::default();
     };
     let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
     let tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs" || f.fstype == "devtmpfs");
-    Pinned::of(&Objects {
+    UnreclaimableSlab::new(&KernelObjects {
         meminfo,
         dentries: *dentries,
         inodes: snapshot.inodes.seen().copied(),
@@ -96,17 +89,6 @@ pub fn pinned_slab(snapshot: &Snapshot) -> Pinned {
 /// The line is not there.
 pub fn free_bytes(meminfo: &Meminfo) -> Result<u64, Missing> {
     meminfo.mem_free_bytes.ok_or_else(|| no_line("MemFree"))
-}
-
-/// The page cache of files, without shared memory and tmpfs.
-pub fn file_cache_bytes(meminfo: &Meminfo) -> u64 {
-    total([meminfo.active_file_bytes, meminfo.inactive_file_bytes].into_iter().flatten())
-}
-
-/// What is dirty, under writeback or written but not yet safe on an NFS server.
-pub fn unwritten_bytes(meminfo: &Meminfo) -> u64 {
-    let parts = [meminfo.dirty_bytes, meminfo.writeback_bytes, meminfo.nfs_unstable_bytes];
-    total(parts.into_iter().flatten())
 }
 
 /// A sum that stops at the largest number: what a damaged tree says must not overflow.

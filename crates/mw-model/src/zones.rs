@@ -11,8 +11,8 @@
 //! first time. A balloon that may deflate when memory runs out is memory in use, in every file.
 
 use crate::{Missing, Sample, Snapshot, Window, derived, fragmentation};
+use mw_memory::DeferredInit;
 use mw_proc::buddyinfo::BuddyZone;
-use mw_proc::deferred::Deferred;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::Counter;
 use mw_proc::zoneinfo::Zone;
@@ -22,8 +22,8 @@ pub const DIRTYABLE: [Counter; 3] =
     [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
 
 /// The memory that no zone manages yet, where both files were seen.
-pub fn deferred(sample: &Sample, page_bytes: u64) -> Option<Deferred<'_>> {
-    Some(Deferred::of(sample.meminfo.seen()?, sample.zoneinfo.seen()?, page_bytes))
+pub fn deferred(sample: &Sample, page_bytes: u64) -> Option<DeferredInit<'_>> {
+    Some(DeferredInit::new(sample.meminfo.seen()?, sample.zoneinfo.seen()?, page_bytes))
 }
 
 /// The memory of the machine that no zone manages yet, in bytes.

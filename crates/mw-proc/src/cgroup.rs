@@ -4,12 +4,12 @@ use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
 mod events;
+mod mounted;
 mod stat;
-mod way;
 
 pub use events::{MemoryEvents, OomControl, parse_oom_control};
+pub use mounted::{CgroupMount, PathFromMount};
 pub use stat::MemoryStat;
-pub use way::Way;
 
 /// The most lines of `/proc/PID/cgroup` that are read.
 pub const MAX_MEMBERSHIPS: usize = 256;

@@ -9,8 +9,7 @@
 //!   of a line or of a zone is [`Problem::Truncated`]; it never yields half a value.
 //! - **No input makes a parser panic**, loop without end or take memory out of proportion to the
 //!   input: whatever is counted has a limit with a name.
-//! - **What follows from several files** and mw-segment needs as well as the model is computed here
-//!   too: [`deferred`], [`pinned`].
+//! - **What follows from several files** is mw-memory's.
 //! - **Units are converted once, here.** The kernel's kB become bytes (saturating), and the unit
 //!   stands last in every name. The units of text whose number has none are the kernel's own.
 //! - **What is sampled allocates nothing**: [`meminfo`], [`vmstat`], [`zoneinfo`], [`buddyinfo`],
@@ -33,7 +32,6 @@ pub mod cgroup;
 pub mod choice;
 pub mod cmdline;
 pub mod cpulist;
-pub mod deferred;
 pub mod dentry_state;
 pub mod df;
 pub mod diskstats;
@@ -47,7 +45,6 @@ pub mod mountinfo;
 pub mod mounts;
 pub mod number;
 pub mod orders;
-pub mod pinned;
 pub mod pressure;
 mod scan;
 pub mod slabinfo;

@@ -3,7 +3,7 @@
 //! mount point.
 
 use crate::error::{ParseError, Problem};
-use crate::mounts::MAX_MOUNTS;
+use crate::mounts;
 use crate::scan;
 use std::collections::{HashMap, HashSet};
 
@@ -32,14 +32,7 @@ pub struct Mount {
 /// # Errors
 /// When a line is not `id parent device root target options [fields] - type source options`.
 pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
-    let mut mounts = Vec::new();
-    for line in scan::lines(text).filter(|line| !line.text.is_empty()) {
-        if mounts.len() >= MAX_MOUNTS {
-            return Err(line.error(Problem::TooMany("mounts")));
-        }
-        mounts.push(line.at(mount(line.text))?);
-    }
-    Ok(mounts)
+    mounts::parse_lines(text, mount)
 }
 
 /// `29 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw`. The kernel escapes white space within
@@ -95,14 +88,14 @@ impl Mount {
 
 /// Which mount a path leads to.
 #[derive(Debug)]
-pub struct Tree<'a> {
+pub struct MountTree<'a> {
     on: HashMap<(Option<u32>, &'a str), &'a Mount>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> MountTree<'a> {
     /// Of all mounts that a process sees.
     #[must_use]
-    pub fn of(mounts: &'a [Mount]) -> Self {
+    pub fn new(mounts: &'a [Mount]) -> Self {
         let ids: HashSet<u32> = mounts.iter().map(|mount| mount.id).collect();
         let key = |mount: &'a Mount| {
             // The first lies on one that the process does not see.
@@ -112,8 +105,14 @@ impl<'a> Tree<'a> {
         Self { on: mounts.iter().map(|mount| (key(mount), mount)).collect() }
     }
 
-    /// The mount that the kernel comes to at the end of a path without links, where the way there
-    /// leads through none that may not answer; the root, on which everything depends, is no matter.
+    /// Whether no other mount covers this one, so that its path leads into it.
+    #[must_use]
+    pub fn is_visible(&self, mount: &Mount) -> bool {
+        self.at(&mount.target).is_some_and(|at| at.id == mount.id)
+    }
+
+    /// The mount at a path without links, unless the lookup passes through a file system that may not
+    /// respond. The root does not count: everything depends on it.
     #[must_use]
     pub fn at(&self, path: &str) -> Option<&'a Mount> {
         let mut at: Option<&Mount> = None;
@@ -187,7 +186,7 @@ mod tests {
 
     fn check(path: &str, id: Option<u32>) {
         let mounts = parse(TABLE.as_bytes()).unwrap();
-        assert_eq!(Tree::of(&mounts).at(path).map(|mount| mount.id), id, "{path}");
+        assert_eq!(MountTree::new(&mounts).at(path).map(|mount| mount.id), id, "{path}");
     }
 
     #[test]
@@ -209,7 +208,7 @@ mod tests {
     #[test]
     fn a_process_may_not_see_the_root() {
         let mounts = parse(b"31 30 0:21 / /dev/shm rw - tmpfs tmpfs rw\n").unwrap();
-        assert_eq!(Tree::of(&mounts).at("/dev/shm").map(|mount| mount.id), Some(31));
+        assert_eq!(MountTree::new(&mounts).at("/dev/shm").map(|mount| mount.id), Some(31));
     }
 
     #[test]
@@ -222,7 +221,7 @@ mod tests {
         #[test]
         fn any_table_is_read(text in "([0-9]{1,2} [0-9]{1,2} 0:1 / (/|/a|/a/b|/b) rw - (tmpfs|nfs) x rw\n){0,30}", path in "(/[ab]?){0,3}") {
             let mounts = parse(text.as_bytes()).unwrap();
-            let _ = Tree::of(&mounts).at(&path);
+            let _ = MountTree::new(&mounts).at(&path);
         }
     }
 }

@@ -38,11 +38,16 @@ impl Mount {
 /// # Errors
 /// When a line has fewer than four fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
+    parse_lines(text, mount)
+}
+
+/// One mount a line, as in this file and in mountinfo.
+pub(crate) fn parse_lines<T>(
+    text: &[u8],
+    mount: impl Fn(&[u8]) -> Result<T, Problem>,
+) -> Result<Vec<T>, ParseError> {
     let mut mounts = Vec::new();
-    for line in scan::lines(text) {
-        if line.text.is_empty() {
-            continue;
-        }
+    for line in scan::lines(text).filter(|line| !line.text.is_empty()) {
         if mounts.len() >= MAX_MOUNTS {
             return Err(line.error(Problem::TooMany("mounts")));
         }

@@ -76,6 +76,24 @@ impl Zone {
         self.protection_pages.get(..self.protection_len).unwrap_or_default()
     }
 
+    /// Pages withheld from allocations that a higher zone could serve (`calculate_totalreserve_pages()`).
+    #[must_use]
+    pub fn reserve_pages(&self) -> u64 {
+        self.protection().iter().max().copied().unwrap_or(0)
+    }
+
+    /// Free pages above the high watermark and the reserve.
+    #[must_use]
+    pub fn free_above_high_pages(&self) -> u64 {
+        self.free_pages.saturating_sub(self.high_pages.saturating_add(self.reserve_pages()))
+    }
+
+    /// Free pages above the min watermark and the reserve: all that an allocation can get.
+    #[must_use]
+    pub fn free_above_min_pages(&self) -> u64 {
+        self.free_pages.saturating_sub(self.min_pages.saturating_add(self.reserve_pages()))
+    }
+
     /// Whether the zone has any page.
     #[must_use]
     pub const fn is_populated(&self) -> bool {

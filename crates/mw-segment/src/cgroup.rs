@@ -1,14 +1,16 @@
-//! The memory cgroups that this process is charged to.
+//! The cgroups that limit this process.
 
-use mw_proc::cgroup::{self, MemoryStat};
-use mw_proc::mounts;
-use mw_sys::read_file;
+use mw_proc::cgroup::{self, CgroupMount, MemoryStat, PathFromMount};
+use mw_proc::mountinfo;
+use mw_sys::{read_file, subdirectories};
 use std::path::{Path, PathBuf};
 
-/// The most ancestors that are looked at.
+/// The most groups above our own that are read.
 const MAX_DEPTH: usize = 32;
+/// The most groups that are searched for our own where the kernel does not report its path.
+const MAX_SEARCHED: usize = 512;
 
-/// Names of a version's files: limit and usage.
+/// The files of a version: limit and use.
 type Files = (&'static str, &'static str);
 const V1: Files = ("memory.limit_in_bytes", "memory.usage_in_bytes");
 const V2: Files = ("memory.max", "memory.current");
@@ -16,36 +18,42 @@ const V2: Files = ("memory.max", "memory.current");
 /// A group with a limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    /// As the hierarchy names it.
+    /// Below the mount of its hierarchy.
     pub(crate) path: String,
-    /// Where the limit is.
     pub(crate) limit_file: PathBuf,
     usage_file: PathBuf,
     stat_file: PathBuf,
 }
 
-/// The groups with a limit, our own and its ancestors; found once for an operation.
+/// Our own group and those above it, as far as they have a limit; found once for an operation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Groups(Vec<Group>);
 
 impl Groups {
-    /// Those of this process; none where it cannot be seen.
+    /// Those of this process; empty where they are not visible.
     pub(crate) fn own() -> Self {
-        Self(find().unwrap_or_default())
+        let Some(hierarchy) = Hierarchy::find("memory") else { return Self::default() };
+        let files = if hierarchy.is_v1 { V1 } else { V2 };
+        let group = |path: &Path| Group::new(&hierarchy.mount, path, files);
+        Self(hierarchy.groups().filter_map(group).collect())
     }
 
-    /// The group with the least room, in bytes, and that room: what is below the limit, and what
-    /// the kernel would drop of files.
+    /// What each group has available, in bytes.
+    pub(crate) fn available(&self) -> impl Iterator<Item = (&Group, u64)> {
+        self.0.iter().filter_map(|group| Some((group, group.available_bytes()?)))
+    }
+
+    /// The group with the least available memory, in bytes.
     pub(crate) fn tightest(&self) -> Option<(&Group, u64)> {
-        let rooms = self.0.iter().filter_map(|group| Some((group, group.room()?)));
-        rooms.min_by_key(|(_, room)| *room)
+        self.available().min_by_key(|(_, bytes)| *bytes)
     }
 }
 
 impl Group {
-    fn at(dir: &Path, path: &str, files: Files) -> Option<Self> {
+    fn new(mount: &Path, path: &Path, files: Files) -> Option<Self> {
+        let dir = mount.join(path);
         let group = Self {
-            path: path.to_owned(),
+            path: format!("/{}", path.display()),
             limit_file: dir.join(files.0),
             usage_file: dir.join(files.1),
             stat_file: dir.join("memory.stat"),
@@ -57,29 +65,18 @@ impl Group {
         cgroup::parse_limit(&read_file(&self.limit_file).ok()?).ok()?
     }
 
-    fn room(&self) -> Option<u64> {
+    fn available_bytes(&self) -> Option<u64> {
         let usage = crate::machine::number(&self.usage_file)?;
         let stat = read_file(&self.stat_file).ok().and_then(|text| MemoryStat::parse(&text).ok());
-        let files = stat.map_or(0, |stat| {
-            stat.active_file_bytes.unwrap_or(0) + stat.inactive_file_bytes.unwrap_or(0)
-        });
-        Some(self.limit()?.saturating_sub(usage.saturating_sub(files)))
+        Some(mw_memory::cgroup_available_bytes(self.limit()?, usage, &stat.unwrap_or_default()))
     }
 }
 
-fn find() -> Option<Vec<Group>> {
-    let hierarchy = Hierarchy::of("memory")?;
-    let files = if hierarchy.is_v1 { V1 } else { V2 };
-    let group =
-        |path: &Path| Group::at(&hierarchy.root.join(path), &format!("/{}", path.display()), files);
-    Some(hierarchy.own.ancestors().take(MAX_DEPTH).filter_map(group).collect())
-}
-
-/// How many processors the quotas of this process's groups leave; none without a quota.
-pub(crate) fn processors() -> Option<usize> {
-    let hierarchy = Hierarchy::of("cpu")?;
+/// How many CPUs the quotas of this process's groups leave; none without a quota.
+pub(crate) fn cpu_quota() -> Option<usize> {
+    let hierarchy = Hierarchy::find("cpu")?;
     let quota = |path: &Path| {
-        let dir = hierarchy.root.join(path);
+        let dir = hierarchy.mount.join(path);
         let (quota, period) = if hierarchy.is_v1 {
             let number = |file| crate::machine::number(dir.join(file));
             (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
@@ -90,28 +87,59 @@ pub(crate) fn processors() -> Option<usize> {
         };
         usize::try_from(quota.checked_div(period)?).ok()
     };
-    hierarchy.own.ancestors().take(MAX_DEPTH).filter_map(quota).min()
+    hierarchy.groups().filter_map(quota).min()
 }
 
-/// Where the groups of a controller are, and this process's own among them.
+/// The hierarchy of a controller, and our own group in it.
 struct Hierarchy {
-    root: PathBuf,
-    own: PathBuf,
     is_v1: bool,
+    mount: PathBuf,
+    /// Below the mount; empty for the group at the mount point.
+    own: PathBuf,
 }
 
 impl Hierarchy {
-    fn of(controller: &str) -> Option<Self> {
-        let mounts = mounts::parse(&read_file("/proc/mounts").ok()?).ok()?;
+    fn find(controller: &str) -> Option<Self> {
+        let mounts = mountinfo::parse(&read_file("/proc/self/mountinfo").ok()?).ok()?;
         let memberships = cgroup::parse_self(&read_file("/proc/self/cgroup").ok()?).ok()?;
-        let v1 = mounts.iter().find(|m| m.fstype == "cgroup" && m.has_option(controller));
-        let mount = v1.or_else(|| mounts.iter().find(|m| m.fstype == "cgroup2"))?;
-        let own = memberships.iter().find(|m| match v1 {
-            Some(_) => m.has_controller(controller),
-            None => m.is_unified(),
-        })?;
-        // A container sees its own group as the root of the mount.
-        let own = own.path.trim_start_matches('/').into();
-        Some(Self { root: (&mount.target).into(), own, is_v1: v1.is_some() })
+        let found = CgroupMount::find(&mounts, &memberships, controller);
+        found.into_iter().find_map(|mount| {
+            let CgroupMount { is_v1, target, own } = mount;
+            let own = match own {
+                PathFromMount::Named(path) => path.trim_start_matches('/').into(),
+                PathFromMount::Unnamed(levels, path) => {
+                    search(&target, levels, path.trim_start_matches('/'))?
+                }
+                PathFromMount::None => return None,
+            };
+            Some(Self { is_v1, mount: target.into(), own })
+        })
     }
+
+    /// Our own group and those above it.
+    fn groups(&self) -> impl Iterator<Item = &Path> {
+        self.own.ancestors().take(MAX_DEPTH)
+    }
+}
+
+/// The group that has this process, at `path` below a group that is `levels` below the mount.
+fn search(mount: &str, levels: usize, path: &str) -> Option<PathBuf> {
+    let pid = std::process::id().to_string();
+    let has_us = |group: &Path| {
+        let members = read_file(Path::new(mount).join(group).join("cgroup.procs"));
+        members.is_ok_and(|all| all.split(|byte| *byte == b'\n').any(|line| line == pid.as_bytes()))
+    };
+    let mut groups = vec![PathBuf::new()];
+    let mut searched = 0;
+    for _ in 0..levels {
+        let mut below = Vec::new();
+        for group in groups {
+            let left = MAX_SEARCHED.saturating_sub(searched);
+            let names = subdirectories(Path::new(mount).join(&group), left).unwrap_or_default();
+            searched += names.len();
+            below.extend(names.into_iter().map(|name| group.join(name)));
+        }
+        groups = below;
+    }
+    groups.into_iter().map(|group| group.join(path)).find(|group| has_us(group))
 }

@@ -23,7 +23,7 @@ impl Cpus {
             let all = std::thread::available_parallelism().map_or(1, usize::from);
             usable = (0..u32::try_from(all).unwrap_or(1)).collect();
         }
-        let quota = crate::cgroup::processors().unwrap_or(usize::MAX);
+        let quota = crate::cgroup::cpu_quota().unwrap_or(usize::MAX);
         let count = quota.min(usable.len()).max(1);
         Self { usable, count, pinned: false }
     }

@@ -52,7 +52,9 @@ mod worker_group;
 
 pub use cancel::Cancel;
 pub use error::{Error, Limit, Shortage};
-pub use mapped::{MappedPart, MemoryType, Workers, has_huge_pages, has_room, mapping_at, parts};
+pub use mapped::{
+    MappedPart, MemoryType, Workers, available_bytes, has_huge_pages, has_room, mapping_at, parts,
+};
 pub use options::{MAX_WORKERS, Options};
 pub use progress::{Phase, Progress};
 pub use segment::{Segment, Times};

@@ -6,6 +6,7 @@ use crate::error::{Error, Limit, Shortage};
 use crate::machine;
 use crate::plan::{Lock, Plan};
 use crate::segment_kind::{Kind, Placement};
+use mw_memory::Commit;
 use mw_sys::Capability;
 use std::io;
 
@@ -126,12 +127,12 @@ fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
     short(Limit::DevShm, asked(plan), had, "mount -o remount,size=SIZE /dev/shm")
 }
 
-/// What the machine has available, or the tightest of the groups has left where that is less; none
-/// where neither says.
-pub(crate) fn least_room(groups: &Groups) -> Option<u64> {
-    let available = machine::available_bytes();
-    let group = groups.tightest().map(|(_, room)| room);
-    available.into_iter().chain(group).min()
+/// What this process has available, in bytes: what the machine has, or the tightest of its cgroups
+/// where that has less. None where the kernel does not report it.
+pub(crate) fn available_bytes(groups: &Groups) -> Option<u64> {
+    let machine = machine::available_bytes();
+    let (bytes, group) = mw_memory::tightest(machine.unwrap_or(u64::MAX), groups.available());
+    machine.or(group.map(|_| bytes)).map(|_| bytes)
 }
 
 /// What the machine and the cgroups have left for `bytes` more of a segment of `asked`: the kernel
@@ -229,10 +230,9 @@ fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Er
 /// the process.
 fn commit(asked: u64) -> Error {
     let strict = machine::number("/proc/sys/vm/overcommit_memory") == Some(2);
-    let info = machine::meminfo().unwrap_or_default();
     let (limit, had, remedy) = if strict {
-        let limit = info.commit_limit_bytes.unwrap_or(0);
-        let had = limit.saturating_sub(info.committed_as_bytes.unwrap_or(0));
+        let commit = machine::meminfo().and_then(|meminfo| Commit::new(&meminfo, 0));
+        let had = commit.map_or(0, |commit| commit.available_bytes);
         (Limit::Commit, had, "raise sysctl vm.overcommit_ratio, or set vm.overcommit_memory=0")
     } else {
         (Limit::AddressSpace, 0, "raise RLIMIT_AS (ulimit -v), or ask for less")

@@ -1,14 +1,13 @@
-//! What the machine says of itself: read when an operation begins, never while it runs, but for
-//! available memory.
+//! Properties of the machine: read when an operation starts and, except for available memory, never
+//! while it runs.
 
+use mw_memory::{DeferredInit, KernelObjects, MachineMemory, UnreclaimableSlab};
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
-use mw_proc::deferred::Deferred;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::inode_state::InodeState;
 use mw_proc::meminfo::Meminfo;
-use mw_proc::pinned::{Objects, Pinned};
-use mw_proc::zoneinfo::{Zone, Zoneinfo};
+use mw_proc::zoneinfo::Zoneinfo;
 use mw_sys::read_file;
 use std::path::Path;
 
@@ -43,7 +42,7 @@ pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
 fn unlisted_bytes() -> Option<u64> {
     let (info, page) = (zoneinfo()?, mw_sys::page_bytes() as u64);
     let unaccepted: u64 = info.zones.iter().filter_map(|zone| zone.unaccepted_pages).sum();
-    Some(Deferred::of(&meminfo()?, &info, page).bytes().saturating_add(unaccepted * page))
+    Some(DeferredInit::new(&meminfo()?, &info, page).bytes().saturating_add(unaccepted * page))
 }
 
 fn zoneinfo() -> Option<Zoneinfo> {
@@ -68,46 +67,28 @@ pub(crate) fn meminfo() -> Option<Meminfo> {
     Meminfo::parse(&read_file("/proc/meminfo").ok()?).ok()
 }
 
-/// Available memory in bytes: MemAvailable without the kernel objects in use that it counts; none
-/// where the kernel does not say.
+/// Available memory of the machine in bytes. Without the zones' watermarks, which makes it the lower
+/// one; none where the kernel does not report it.
 pub(crate) fn available_bytes() -> Option<u64> {
-    let meminfo = meminfo()?;
-    let available = meminfo.mem_available_bytes?;
-    let pinned = pinned_bytes(&meminfo).unwrap_or(0);
-    // Without the watermarks, so that it errs to the safe side.
-    Some(available.saturating_sub(pinned))
+    let (meminfo, page_bytes) = (meminfo()?, mw_sys::page_bytes() as u64);
+    let slab = unreclaimable_slab(&meminfo).unwrap_or_default();
+    MachineMemory { meminfo: &meminfo, zones: &[], slab, page_bytes }.available_bytes()
 }
 
-fn pinned_bytes(meminfo: &Meminfo) -> Option<u64> {
+fn unreclaimable_slab(meminfo: &Meminfo) -> Option<UnreclaimableSlab> {
     let dentries = DentryState::parse(&read_file("/proc/sys/fs/dentry-state").ok()?).ok()?;
     let inodes = read_file("/proc/sys/fs/inode-state").ok();
     let inodes = inodes.and_then(|text| InodeState::parse(&text).ok());
     let page_bytes = mw_sys::page_bytes() as u64;
-    let objects = Objects { meminfo, dentries, inodes, slabs: None, tmpfs_inodes: 0, page_bytes };
-    Some(Pinned::of(&objects).most_bytes)
+    let objects =
+        KernelObjects { meminfo, dentries, inodes, slabs: None, tmpfs_inodes: 0, page_bytes };
+    Some(UnreclaimableSlab::new(&objects))
 }
 
-/// What nodes have free or could free without swapping, roughly; none where one of them is none.
-/// Who is bound to a node and asks it for more is not refused but killed.
+/// What nodes have available; none where one of them does not exist.
 pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
-    let (info, page) = (zoneinfo()?, mw_sys::page_bytes() as u64);
-    let deferred = Deferred::of(&meminfo()?, &info, page);
-    let deferred: u64 = nodes.iter().map(|node| deferred.node_bytes(*node)).sum();
-    Some(nodes_pages(&info, nodes)? * page + deferred)
-}
-
-/// Free pages above what the kernel keeps for itself, and those of files: MemAvailable of nodes.
-fn nodes_pages(info: &Zoneinfo, nodes: &[u32]) -> Option<u64> {
-    let of_zone = |zone: &Zone| {
-        let kept = zone.high_pages + zone.protection().iter().max().unwrap_or(&0);
-        let files = zone.active_file_pages.unwrap_or(0) + zone.inactive_file_pages.unwrap_or(0);
-        zone.free_pages.saturating_sub(kept) + files
-    };
-    let of_node = |node: &u32| {
-        let zones: Vec<&Zone> = info.zones.iter().filter(|zone| zone.node == *node).collect();
-        (!zones.is_empty()).then(|| zones.into_iter().map(of_zone).sum::<u64>())
-    };
-    nodes.iter().map(of_node).sum()
+    let page_bytes = mw_sys::page_bytes() as u64;
+    mw_memory::nodes_available_bytes(nodes, &meminfo()?, &zoneinfo()?, page_bytes)
 }
 
 /// What a node's pool of huge pages of this size has free, in bytes.
@@ -148,24 +129,4 @@ pub(crate) fn locked_bytes() -> u64 {
 pub(crate) fn number(path: impl AsRef<Path>) -> Option<u64> {
     let text = String::from_utf8(read_file(path).ok()?).ok()?;
     text.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_keeps_its_watermarks_and_gives_files() {
-        let zone = |node, free_pages| {
-            let (high_pages, protection_len) = (100, 2);
-            let mut zone = Zone { node, free_pages, high_pages, protection_len, ..Zone::default() };
-            zone.protection_pages[1] = 50;
-            zone
-        };
-        let files = Zone { active_file_pages: Some(3), inactive_file_pages: Some(4), ..zone(0, 0) };
-        let info = Zoneinfo { zones: vec![zone(0, 1000), files, zone(1, 400)] };
-        assert_eq!(nodes_pages(&info, &[0]), Some(857));
-        assert_eq!(nodes_pages(&info, &[0, 1]), Some(1107));
-        assert_eq!(nodes_pages(&info, &[0, 7]), None);
-    }
 }

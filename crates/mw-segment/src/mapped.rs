@@ -273,11 +273,17 @@ fn shmem_devices() -> Vec<(u32, u32)> {
 /// `TMPFS_MAGIC` (linux/magic.h).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// Whether the machine and this process's cgroups have room for so much more, without anybody being
-/// killed for it.
+/// What this process has available, in bytes: what the machine has, or the tightest of its memory
+/// cgroups. None where the kernel does not report it.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    limits::available_bytes(&Groups::own())
+}
+
+/// Whether [`available_bytes`] allows a segment of this size, its page tables included.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
-    limits::least_room(&Groups::own()).is_none_or(|room| limits::with_overhead(bytes) <= room)
+    available_bytes().is_none_or(|available| limits::with_overhead(bytes) <= available)
 }
 
 /// Whether transparent huge pages are offered to private memory and free for so much, without

@@ -2,11 +2,13 @@
 //! keeps books of descriptors, and takes those of a thread with a table of its own for the program's.
 
 use crate::direct::system_call;
+use rustix::fs::{FileType, Mode, OFlags, RawDir};
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-use rustix::fs::{Mode, OFlags};
 
 /// What is read at a time, the files of /proc being no longer as a rule.
 const PIECE_BYTES: usize = 4096;
@@ -86,9 +88,42 @@ pub fn read_file(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     DirectFile::open(path)?.read_to_end()
 }
 
+/// The names of the directories in a directory, at most `limit` of them.
+///
+/// # Errors
+/// Those of opening and reading it.
+pub fn subdirectories(path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<OsString>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = DirectFile::from(rustix::fs::open(path.as_ref(), flags, Mode::empty())?);
+    let mut space = [MaybeUninit::uninit(); PIECE_BYTES];
+    let mut entries = RawDir::new(dir.as_fd(), &mut space);
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if entry.file_type() == FileType::Directory && name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+        if names.len() >= limit {
+            break;
+        }
+    }
+    Ok(names)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_directories_are_listed() {
+        let names = subdirectories("/proc/self", 100).unwrap();
+        assert!(
+            names.iter().any(|name| name == "task") && !names.iter().any(|name| name == "stat")
+        );
+        assert_eq!(subdirectories("/proc/self", 2).unwrap().len(), 2);
+        assert!(subdirectories("/proc/self/stat", 2).is_err());
+    }
 
     #[test]
     fn a_file_is_read_whole_and_closed() {

@@ -43,7 +43,7 @@ mod zero;
 pub use anonymous::Pages;
 pub use bare_threads::run_bare_threads;
 pub use direct::system_call;
-pub use direct_file::{DirectFile, read_file};
+pub use direct_file::{DirectFile, read_file, subdirectories};
 pub use existing::{Fault, advise_huge_pages, can_populate, populate_existing};
 pub use file_lease::is_only_open;
 pub use helper_thread::{HELPER_THREAD_NAME, HelperThread, join_within};

@@ -4,7 +4,7 @@
 
 use crate::source::Source;
 use mw_model::{MemoryFilesystem, Missing, OriginKind};
-use mw_proc::mountinfo::{self, Tree};
+use mw_proc::mountinfo::{self, MountTree};
 use mw_proc::mounts::{self, Mount};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfs, StatxFlags, fstatvfs, openat2, statx,
@@ -61,7 +61,7 @@ fn measured_live(
     filesystems: impl Iterator<Item = MemoryFilesystem>,
 ) -> Vec<MemoryFilesystem> {
     let mounts = source.parse(MOUNTINFO, mountinfo::parse).unwrap_or_default();
-    let tree = Tree::of(&mounts);
+    let tree = MountTree::new(&mounts);
     let mut devices = BTreeSet::new();
     let (mut measured, mut unmeasured) = (Vec::new(), Vec::new());
     for mut filesystem in filesystems {

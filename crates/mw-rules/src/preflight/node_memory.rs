@@ -2,8 +2,8 @@
 
 use super::{Notes, unreclaimable};
 use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
+use mw_memory::UnreclaimableSlab;
 use mw_proc::meminfo::Meminfo;
-use mw_proc::pinned::Pinned;
 use mw_proc::zoneinfo::Zone;
 
 /// The share of memory that may be on per-CPU lists, which no file counts as free and which the
@@ -56,9 +56,9 @@ pub(super) fn read(
         }
     };
     let page = snapshot.origin.page_bytes.max(1);
-    let pinned = derived::pinned_slab(snapshot);
+    let in_use = derived::unreclaimable_slab(snapshot);
     let of_node = |(node, meminfo): &(u32, Meminfo)| {
-        let slab = Slab::of(meminfo, &machine, pinned);
+        let slab = Slab::new(meminfo, &machine, in_use);
         node_memory(*node, meminfo, &slab, zoneinfo, page)
     };
     let mut nodes: Vec<NodeMemory> = per_node.iter().map(of_node).collect();
@@ -132,24 +132,24 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
 struct Slab {
     /// Those that reclaim certainly frees.
     sure: u64,
-    /// Those that are not certainly pinned.
-    not_pinned: u64,
-    /// Those that are certainly pinned.
-    pinned: u64,
+    /// Those that may be unused.
+    maybe_unused: u64,
+    /// Those that are certainly in use.
+    in_use: u64,
 }
 
 impl Slab {
-    /// The kernel counts pinned objects for the machine only: a node gets a share in proportion to
-    /// its objects.
-    fn of(node: &Meminfo, machine: &Meminfo, pinned: Pinned) -> Self {
+    /// The kernel counts objects in use for the machine only: a node gets a share in proportion to its
+    /// objects.
+    fn new(node: &Meminfo, machine: &Meminfo, in_use: UnreclaimableSlab) -> Self {
         let [own, all] = [node, machine].map(derived::kernel_reclaimable_bytes);
         let share = own as f64 / all.max(1) as f64;
         let [least, most] =
-            [pinned.least_bytes, pinned.most_bytes].map(|bytes| (bytes as f64 * share) as u64);
+            [in_use.min_bytes, in_use.max_bytes].map(|bytes| (bytes as f64 * share) as u64);
         Self {
             sure: own.saturating_sub(most),
-            not_pinned: own.saturating_sub(least),
-            pinned: least.min(own),
+            maybe_unused: own.saturating_sub(least),
+            in_use: least.min(own),
         }
     }
 }
@@ -164,33 +164,19 @@ fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: 
     let unwritten = derived::unwritten_bytes(meminfo);
     let less_reserve = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
-    let last = if known { sum(&free_above_min) } else { all_free };
+    let last = if known { sum(&Zone::free_above_min_pages) } else { all_free };
     NodeMemory {
         node,
         total,
-        free: if known { sum(&free_above_high) } else { all_free.saturating_sub(all_free / 16) },
+        free: if known { sum(&Zone::free_above_high_pages) } else { all_free.saturating_sub(all_free / 16) },
         free_above_min: last.saturating_add(total / PER_CPU_SHARE),
-        watermark: sum(&|zone| zone.high_pages.saturating_add(reserve(zone))).min(all_free),
+        watermark: sum(&|zone| zone.high_pages.saturating_add(zone.reserve_pages())).min(all_free),
         clean: less_reserve(file).saturating_sub(unwritten).saturating_add(less_reserve(slab.sure)),
-        all_clean: file.saturating_sub(unwritten).saturating_add(slab.not_pinned),
-        pinned: slab.pinned,
+        all_clean: file.saturating_sub(unwritten).saturating_add(slab.maybe_unused),
+        pinned: slab.in_use,
         dirty: unwritten.min(file),
         ..NodeMemory::default()
     }
-}
-
-/// What a zone reserves against allocations that a higher zone could serve (`calculate_totalreserve`
-/// of the kernel).
-fn reserve(zone: &Zone) -> u64 {
-    zone.protection().iter().max().copied().unwrap_or(0)
-}
-
-fn free_above_high(zone: &Zone) -> u64 {
-    zone.free_pages.saturating_sub(zone.high_pages.saturating_add(reserve(zone)))
-}
-
-fn free_above_min(zone: &Zone) -> u64 {
-    zone.free_pages.saturating_sub(zone.min_pages.saturating_add(reserve(zone)))
 }
 
 /// File pages on the LRU lists; before 2.6.28 there is one pair of lists for all pages.

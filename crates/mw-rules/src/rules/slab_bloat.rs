@@ -71,13 +71,13 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let meminfo = snapshot.sample.meminfo.need()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
-    let pinned = derived::pinned_slab(snapshot);
+    let pinned = derived::unreclaimable_slab(snapshot);
     let slab = UnreclaimableSlab {
         unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?,
-        pinned: pinned.least_bytes,
+        pinned: pinned.min_bytes,
     };
     let counted = field(meminfo.sreclaimable_bytes, "SReclaimable")?;
-    let reclaimable = counted.saturating_sub(pinned.most_bytes);
+    let reclaimable = counted.saturating_sub(pinned.max_bytes);
     let share = percent(slab.bytes(), total);
     if share >= WARNING_PERCENT {
         let severity =

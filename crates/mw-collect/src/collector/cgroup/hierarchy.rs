@@ -7,8 +7,8 @@
 
 use crate::source::Source;
 use mw_model::{CgroupVersion, Missing, OriginKind};
-use mw_proc::cgroup::{self, Membership, Way};
-use mw_proc::mountinfo::{self, Mount, Tree};
+use mw_proc::cgroup::{self, Membership, PathFromMount};
+use mw_proc::mountinfo::{self, Mount, MountTree};
 use mw_proc::mounts;
 use std::time::{Duration, Instant};
 
@@ -45,11 +45,11 @@ pub(super) fn find(source: &Source) -> Result<Hierarchy, Missing> {
     let memberships = memberships?;
     let path = own_path(&memberships, version)
         .ok_or_else(|| Missing::absent("/proc/self/cgroup", "no memory group in it"))?;
-    let mut ways: Vec<(Candidate, Way)> = candidates
+    let mut ways: Vec<(Candidate, PathFromMount)> = candidates
         .into_iter()
         .filter(|candidate| candidate.version == version)
         .map(|candidate| {
-            let way = Way::new(&candidate.root, path);
+            let way = PathFromMount::new(&candidate.root, path);
             (candidate, way)
         })
         .collect();
@@ -75,7 +75,12 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
             let version = version(&mount.fstype, has_memory)?;
             Some(Candidate { version, mount: mount.target.clone(), root: mount.root.clone() })
         };
-        return Ok(visible(&mounts).filter_map(candidate).collect());
+        let tree = MountTree::new(&mounts);
+        return Ok(mounts
+            .iter()
+            .filter(|mount| tree.is_visible(mount))
+            .filter_map(candidate)
+            .collect());
     }
     let mounts = source.parse("/proc/mounts", mounts::parse)?;
     let candidate = |mount: mounts::Mount| {
@@ -83,12 +88,6 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
         Some(Candidate { version, mount: mount.target, root: "/".to_owned() })
     };
     Ok(mounts.into_iter().filter_map(candidate).collect())
-}
-
-/// The mounts that no other covers: a path leads to nothing of those that are covered.
-fn visible(mounts: &[Mount]) -> impl Iterator<Item = &Mount> {
-    let tree = Tree::of(mounts);
-    mounts.iter().filter(move |mount| tree.at(&mount.target).is_some_and(|at| at.id == mount.id))
 }
 
 /// Which version has the memory controller; none where no mount shows that one has it.
@@ -147,14 +146,14 @@ fn no_mount(path: &str) -> Missing {
 }
 
 /// The path of our own group below the mount point.
-fn walk(source: &Source, mount: &str, path: &str, way: Way) -> Result<String, Missing> {
+fn walk(source: &Source, mount: &str, path: &str, way: PathFromMount) -> Result<String, Missing> {
     match way {
-        Way::Named(path) => Ok(path),
-        Way::Unnamed(levels, suffix) => {
+        PathFromMount::Named(path) => Ok(path),
+        PathFromMount::Unnamed(levels, suffix) => {
             let mut search = Search::new(source, suffix);
             search.descend(mount, "", levels).ok_or_else(|| not_shown(mount, path))
         }
-        Way::None => Err(not_shown(mount, path)),
+        PathFromMount::None => Err(not_shown(mount, path)),
     }
 }
 
@@ -205,29 +204,5 @@ impl<'a> Search<'a> {
             }
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_that_another_covers_is_not_visible() {
-        let text = "\
-29 1 254:0 / / rw - ext4 /dev/vda rw
-30 29 0:20 / /sys rw - sysfs sysfs rw
-31 30 0:21 / /sys/fs/cgroup rw - tmpfs tmpfs rw
-32 31 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
-33 32 0:22 /a/in /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
-34 31 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
-";
-        let ids = |text: &str| {
-            let mounts = mountinfo::parse(text.as_bytes()).unwrap();
-            visible(&mounts).map(|mount| mount.id).collect::<Vec<_>>()
-        };
-        assert_eq!(ids(text), [29, 30, 31, 33, 34]);
-        let covered = format!("{text}35 31 0:24 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n");
-        assert_eq!(ids(&covered), [29, 30, 35]);
     }
 }

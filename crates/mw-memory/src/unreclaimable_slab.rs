@@ -1,19 +1,19 @@
-//! How much of the slab that the kernel counts as reclaimable cannot be reclaimed.
+//! The part of SReclaimable that cannot be reclaimed: kernel objects in use.
 //!
-//! SReclaimable, and with it MemAvailable, counts every object of the caches that have a shrinker,
-//! also those in use: each file of a ramfs or tmpfs keeps its dentry for as long as it exists (there
-//! is no disk to read it from again), a ramfs its inodes as well; sockets, pipes and open files have
-//! both. 720,000 empty files on a ramfs are 620 MiB that look reclaimable and are not.
+//! SReclaimable, and so MemAvailable, counts every object of the caches that have a shrinker, also
+//! those in use: each file of a ramfs or tmpfs keeps its dentry for as long as it exists (there is no
+//! disk to read it from again), a ramfs its inodes as well; sockets, pipes and open files have both.
+//! 720,000 empty files on a ramfs are 620 MiB that count as reclaimable and are not.
 //!
-//! /proc/sys/fs/dentry-state and inode-state tell what is in use from what is not, but not why. A
-//! directory is in use while anything below it is cached, and the file below an overlay while the
-//! overlay's is cached; both become free when what keeps them is reclaimed. So there are two
-//! numbers: at most this much is pinned, and at least that much.
+//! /proc/sys/fs/dentry-state and inode-state count the unused objects, but do not say why the others
+//! are in use. A directory is in use while anything below it is cached, and the file below an overlay
+//! while the overlay's is cached; both become free when what keeps them is reclaimed. So there are two
+//! estimates, a lower and an upper one.
 
-use crate::dentry_state::DentryState;
-use crate::inode_state::InodeState;
-use crate::meminfo::Meminfo;
-use crate::slabinfo::Slab;
+use mw_proc::dentry_state::DentryState;
+use mw_proc::inode_state::InodeState;
+use mw_proc::meminfo::Meminfo;
+use mw_proc::slabinfo::Slab;
 
 /// A dentry on 64-bit kernels, with its part of the slab's waste.
 const DENTRY_BYTES: u64 = 196;
@@ -37,36 +37,36 @@ const MOSTLY_IN_USE: [&str; 2] = ["sock_inode_cache", "inode_cache"];
 /// The inodes of tmpfs, which SReclaimable does not count.
 const TMPFS_INODES: &str = "shmem_inode_cache";
 
-/// Reclaimable slab that is pinned, in bytes.
+/// Kernel objects in use that SReclaimable counts, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pinned {
-    /// So much is pinned for certain.
-    pub least_bytes: u64,
-    /// No more than so much is pinned.
-    pub most_bytes: u64,
+pub struct UnreclaimableSlab {
+    /// At least this much is in use.
+    pub min_bytes: u64,
+    /// At most this much is in use.
+    pub max_bytes: u64,
 }
 
-/// What the kernel says of its objects.
+/// What the kernel reports about its objects.
 #[derive(Debug, Clone, Copy)]
-pub struct Objects<'a> {
+pub struct KernelObjects<'a> {
     /// The machine's meminfo.
     pub meminfo: &'a Meminfo,
     /// Dentries.
     pub dentries: DentryState,
     /// Inodes, where they are known.
     pub inodes: Option<InodeState>,
-    /// slabinfo, which root alone may read.
+    /// slabinfo, which only root may read.
     pub slabs: Option<&'a [Slab]>,
-    /// Inodes of tmpfs as far as they are known without slabinfo.
+    /// Inodes of tmpfs, as far as known without slabinfo.
     pub tmpfs_inodes: u64,
     /// The size of a base page.
     pub page_bytes: u64,
 }
 
-impl Pinned {
+impl UnreclaimableSlab {
     /// The estimate, never more than SReclaimable.
     #[must_use]
-    pub fn of(objects: &Objects<'_>) -> Self {
+    pub fn new(objects: &KernelObjects<'_>) -> Self {
         let in_use = objects.dentries.in_use();
         let least = in_use.saturating_sub(objects.kept_by_unused());
         let of = |dentries: u64, order: Order| {
@@ -79,21 +79,18 @@ impl Pinned {
             let bytes = parts.into_iter().fold(0, u64::saturating_add);
             bytes.min(objects.meminfo.sreclaimable_bytes.unwrap_or(0))
         };
-        Self {
-            least_bytes: of(least, Order::SmallFirst),
-            most_bytes: of(in_use, Order::LargeFirst),
-        }
+        Self { min_bytes: of(least, Order::SmallFirst), max_bytes: of(in_use, Order::LargeFirst) }
     }
 }
 
-/// Which kind of inodes those in use are taken for, where nothing tells.
+/// Which inode caches those in use are taken from, where the kernel does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     SmallFirst,
     LargeFirst,
 }
 
-impl Objects<'_> {
+impl KernelObjects<'_> {
     fn slab(&self, name: &str) -> Option<&Slab> {
         self.slabs?.iter().find(|slab| slab.name == name)
     }
@@ -171,23 +168,21 @@ fn part(bytes: u64, count: u64, all: u64) -> u64 {
     u64::try_from(part.checked_div(u128::from(all)).unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
-/// What is left of a cache of `bytes` when caution has been taken off as MemAvailable takes it: half
-/// of it, at most the low watermarks.
-#[must_use]
-pub fn cautious(bytes: u64, low_watermark_bytes: u64) -> u64 {
+/// What MemAvailable counts of a cache of `bytes`: it leaves out half of it, at most the low
+/// watermarks.
+fn counted(bytes: u64, low_watermark_bytes: u64) -> u64 {
     bytes.saturating_sub((bytes / 2).min(low_watermark_bytes))
 }
 
-/// What MemAvailable counts too much when `pinned_bytes` of `reclaimable_bytes` are pinned.
-#[must_use]
-pub fn overcounted_bytes(
+/// By how much MemAvailable is too high when `in_use_bytes` of `reclaimable_bytes` are in use.
+pub(crate) fn overcounted_bytes(
     reclaimable_bytes: u64,
-    pinned_bytes: u64,
+    in_use_bytes: u64,
     low_watermark_bytes: u64,
 ) -> u64 {
-    let left = reclaimable_bytes.saturating_sub(pinned_bytes);
-    let counted = cautious(reclaimable_bytes, low_watermark_bytes);
-    counted.saturating_sub(cautious(left, low_watermark_bytes))
+    let left = reclaimable_bytes.saturating_sub(in_use_bytes);
+    let before = counted(reclaimable_bytes, low_watermark_bytes);
+    before.saturating_sub(counted(left, low_watermark_bytes))
 }
 
 #[cfg(test)]
@@ -216,7 +211,7 @@ mod tests {
         slabs: Option<&[Slab]>,
     ) -> (u64, u64) {
         let sreclaimable_bytes = Some(sreclaimable_mib * MIB);
-        let pinned = Pinned::of(&Objects {
+        let slab = UnreclaimableSlab::of(&KernelObjects {
             meminfo: &Meminfo { sreclaimable_bytes, ..Meminfo::default() },
             dentries: DentryState { dentries, unused, negative },
             inodes: Some(InodeState { inodes, unused: unused_inodes }),
@@ -224,11 +219,11 @@ mod tests {
             tmpfs_inodes: 0,
             page_bytes: 4096,
         });
-        (pinned.least_bytes / MIB, pinned.most_bytes / MIB)
+        (slab.min_bytes / MIB, slab.max_bytes / MIB)
     }
 
     #[test]
-    fn files_of_a_ramfs_are_pinned() {
+    fn files_of_a_ramfs_are_in_use() {
         let slabs = [slab("dentry", 722_000, 192, 136), slab("inode_cache", 721_000, 600, 428)];
         let known = estimate(626, (722_000, 1600, 300), (721_300, 0), Some(&slabs));
         assert_eq!(known, (563, 563));
@@ -237,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_were_only_looked_at_are_not() {
+    fn files_that_were_only_read_are_not_in_use() {
         // A tree of an ext4 that a backup has read: 60,000 directories have cached children.
         let slabs =
             [slab("dentry", 720_000, 192, 136), slab("ext4_inode_cache", 700_000, 1096, 800)];
@@ -260,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_tmpfs_pin_their_names_alone() {
+    fn files_of_a_tmpfs_keep_only_their_dentries() {
         let slabs = [
             slab("dentry", 500_000, 192, 96),
             slab("shmem_inode_cache", 490_000, 760, 370),
@@ -272,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_with_gaps_is_pinned_gaps_and_all() {
+    fn a_fragmented_cache_is_in_use_as_a_whole() {
         // Nine files in ten were removed again; every slab still has one.
         let slabs = [slab("dentry", 72_000, 192, 136), slab("inode_cache", 72_000, 600, 428)];
         assert_eq!(estimate(570, (72_000, 0, 0), (72_000, 0), Some(&slabs)), (564, 564));
@@ -288,9 +283,9 @@ mod tests {
     }
 
     #[test]
-    fn memavailable_has_counted_less_than_all_of_it() {
-        assert_eq!(cautious(100, 10), 90);
-        assert_eq!(cautious(10, 10), 5);
+    fn memavailable_counts_less_than_the_whole_cache() {
+        assert_eq!(counted(100, 10), 90);
+        assert_eq!(counted(10, 10), 5);
         assert_eq!(overcounted_bytes(600, 600, 20), 580);
         assert_eq!(overcounted_bytes(600, 100, 20), 100);
         assert_eq!(overcounted_bytes(600, 0, 20), 0);

@@ -1,31 +1,31 @@
-//! Memory that no zone manages yet, from /proc/meminfo and /proc/zoneinfo.
+//! Deferred initialization: memory that the kernel has not handed to its zones yet.
 //!
-//! A kernel that initialises its page structures lazily counts all memory in MemTotal, and what it
-//! has not initialised in MemFree too. The zones get that memory in pieces, when they run short.
-//! Until then `managed` and `free` in /proc/zoneinfo, `nr_free_pages` in /proc/vmstat,
-//! /proc/buddyinfo and the meminfo of every node leave it out.
+//! A kernel that initializes its page structures lazily counts all memory in MemTotal, and the
+//! uninitialized part in MemFree too. The zones get that memory in pieces, when they run short. Until
+//! then it is missing from `managed` and `free` in /proc/zoneinfo, `nr_free_pages` in /proc/vmstat,
+//! /proc/buddyinfo and the meminfo of every node.
 //!
-//! A balloon, an offlined memory block and memory that is not accepted yet are something else: the
-//! first two lower MemTotal together with `managed`, the last is managed and free.
+//! A balloon, an offlined memory block and unaccepted memory are different: the first two lower
+//! MemTotal together with `managed`; the last is managed and free.
 
-use crate::meminfo::Meminfo;
-use crate::zoneinfo::{Zone, Zoneinfo};
+use mw_proc::meminfo::Meminfo;
+use mw_proc::zoneinfo::{Zone, Zoneinfo};
 
-/// Less than this is not told from counters that are read one after the other.
-pub const LEAST_BYTES: u64 = 64 << 20;
+/// A smaller difference may come from counters that are read one after the other.
+const MIN_BYTES: u64 = 64 << 20;
 
-/// Deferred memory of a machine.
+/// The deferred memory of a machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Deferred<'a> {
+pub struct DeferredInit<'a> {
     zones: &'a [Zone],
     bytes: u64,
 }
 
-impl<'a> Deferred<'a> {
-    /// What MemTotal and MemFree count beyond what the zones do, whichever is less, and at most
-    /// what the zones could still get. `meminfo` is that of the machine.
+impl<'a> DeferredInit<'a> {
+    /// The part of MemTotal and of MemFree, whichever is less, that no zone counts, and at most what
+    /// the zones could still get. `meminfo` is the machine's.
     #[must_use]
-    pub fn of(meminfo: &Meminfo, zoneinfo: &'a Zoneinfo, page_bytes: u64) -> Self {
+    pub fn new(meminfo: &Meminfo, zoneinfo: &'a Zoneinfo, page_bytes: u64) -> Self {
         let zones = zoneinfo.zones.as_slice();
         let sum = |pages: &dyn Fn(&Zone) -> u64| {
             zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(pages(zone)))
@@ -37,7 +37,7 @@ impl<'a> Deferred<'a> {
         let free = meminfo.mem_free_bytes.unwrap_or(0).saturating_sub(listed);
         let unmanaged = bytes(sum(&|zone| unmanaged_pages(zones, zone)));
         let deferred = total.min(free).min(unmanaged);
-        Self { zones, bytes: if deferred < LEAST_BYTES { 0 } else { deferred } }
+        Self { zones, bytes: if deferred < MIN_BYTES { 0 } else { deferred } }
     }
 
     /// Deferred memory of the whole machine in bytes.
@@ -53,8 +53,8 @@ impl<'a> Deferred<'a> {
         zones.fold(0, |sum, zone| sum.saturating_add(self.zone_bytes(zone)))
     }
 
-    /// Deferred memory of one zone in bytes. The kernel does not say which zone will get how much:
-    /// this is the zone's part in proportion to its unmanaged pages.
+    /// Deferred memory of one zone in bytes. The kernel does not report which zone will get how much:
+    /// this is the zone's share in proportion to its unmanaged pages.
     #[must_use]
     pub fn zone_bytes(&self, zone: &Zone) -> u64 {
         let pages = |zone| u128::from(unmanaged_pages(self.zones, zone));
@@ -64,9 +64,9 @@ impl<'a> Deferred<'a> {
     }
 }
 
-/// Pages that a zone may still get. Only the last populated zone of a node is initialised late
-/// (`defer_init()`): the lower ones are needed for DMA from the start, and what they do not manage
-/// is reserved for good.
+/// Pages that a zone may still get. Only the last populated zone of a node is initialized late
+/// (`defer_init()`): the lower ones are needed for DMA from the start, and their unmanaged pages are
+/// reserved for good.
 fn unmanaged_pages(zones: &[Zone], zone: &Zone) -> u64 {
     let last = zones.iter().rfind(|other| other.node == zone.node && other.is_populated());
     if last.is_none_or(|last| last.name != zone.name) {
@@ -78,7 +78,7 @@ fn unmanaged_pages(zones: &[Zone], zone: &Zone) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zoneinfo::ZoneName;
+    use mw_proc::zoneinfo::ZoneName;
 
     const GIB: u64 = 1 << 30;
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_to_the_last_zone_of_each_node() {
+    fn belongs_to_the_last_zone_of_each_node() {
         let zones = vec![
             zone(0, "DMA32", 4, 3, 3),
             zone(0, "Normal", 20, 4, 1),
@@ -108,7 +108,7 @@ mod tests {
             zone(1, "Normal", 24, 16, 2),
         ];
         let info = Zoneinfo { zones };
-        let deferred = Deferred::of(&meminfo(23 + 24, 6 + 24), &info, 4096);
+        let deferred = DeferredInit::of(&meminfo(23 + 24, 6 + 24), &info, 4096);
         assert_eq!(deferred.bytes(), 24 * GIB);
         assert_eq!((deferred.node_bytes(0), deferred.node_bytes(1)), (16 * GIB, 8 * GIB));
         let parts: Vec<u64> = info.zones.iter().map(|zone| deferred.zone_bytes(zone)).collect();
@@ -119,22 +119,22 @@ mod tests {
     fn a_balloon_and_offlined_memory_are_not_deferred() {
         // MemTotal is what the zones manage, however much less than what is present.
         let balloon = Zoneinfo { zones: vec![zone(0, "Normal", 16, 4, 2)] };
-        assert_eq!(Deferred::of(&meminfo(4, 2), &balloon, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&meminfo(4, 2), &balloon, 4096).bytes(), 0);
         let offlined = Zoneinfo { zones: vec![zone(0, "Normal", 8, 8, 6)] };
-        assert_eq!(Deferred::of(&meminfo(8, 6), &offlined, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&meminfo(8, 6), &offlined, 4096).bytes(), 0);
     }
 
     #[test]
-    fn neither_file_alone_is_believed() {
+    fn both_files_must_count_it() {
         let info = Zoneinfo { zones: vec![zone(0, "Normal", 16, 8, 2)] };
         // MemFree does not count it: nothing gives it to programs.
-        assert_eq!(Deferred::of(&meminfo(16, 2), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&meminfo(16, 2), &info, 4096).bytes(), 0);
         // Much was allocated between the two readings.
-        assert_eq!(Deferred::of(&meminfo(8, 7), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&meminfo(8, 7), &info, 4096).bytes(), 0);
         // A container's own view of meminfo.
-        assert_eq!(Deferred::of(&meminfo(1, 1), &info, 4096).bytes(), 0);
-        assert_eq!(Deferred::of(&Meminfo::default(), &info, 4096).bytes(), 0);
-        assert_eq!(Deferred::of(&meminfo(16, 8), &Zoneinfo::default(), 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&meminfo(1, 1), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&Meminfo::default(), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::of(&meminfo(16, 8), &Zoneinfo::default(), 4096).bytes(), 0);
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let info = Zoneinfo { zones: vec![most; 3] };
         let huge = Some(u64::MAX);
         let meminfo = Meminfo { mem_total_bytes: huge, mem_free_bytes: huge, ..meminfo(0, 0) };
-        let deferred = Deferred::of(&meminfo, &info, u64::MAX);
+        let deferred = DeferredInit::of(&meminfo, &info, u64::MAX);
         assert_eq!(deferred.bytes(), u64::MAX);
         assert!(deferred.node_bytes(0) > 0);
     }

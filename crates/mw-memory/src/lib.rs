@@ -1,0 +1,15 @@
+//! Memory in the kernel's terms, computed from its files: how much is available, page sizes, memory
+//! policies. Pure, and without weight: mw-sys and mw-segment use it as well as the model.
+
+#![allow(missing_docs, reason = "names and types say it; the modules explain the rest")]
+
+mod available;
+mod deferred_init;
+mod unreclaimable_slab;
+
+pub use available::{
+    Commit, MachineMemory, cgroup_available_bytes, cgroup_ready_bytes, file_cache_bytes,
+    kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,
+};
+pub use deferred_init::DeferredInit;
+pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab};
