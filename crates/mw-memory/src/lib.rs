@@ -1,8 +1,6 @@
 //! Memory in the kernel's terms, computed from its files: how much is available, page sizes, memory
 //! policies. Pure, and without weight: mw-sys and mw-segment use it as well as the model.
 
-#![allow(missing_docs, reason = "names and types say it; the modules explain the rest")]
-
 mod available;
 mod deferred_init;
 mod unreclaimable_slab;

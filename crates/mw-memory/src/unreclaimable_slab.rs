@@ -49,9 +49,7 @@ pub struct UnreclaimableSlab {
 /// What the kernel reports about its objects.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelObjects<'a> {
-    /// The machine's meminfo.
     pub meminfo: &'a Meminfo,
-    /// Dentries.
     pub dentries: DentryState,
     /// Inodes, where they are known.
     pub inodes: Option<InodeState>,

@@ -4,6 +4,8 @@
 //! - [`spec`]: what a pool is. [`protocol`]: what is said over the socket. [`lease_table`]: which memory
 //!   is whose, and the diagram of it. All of them are pure.
 
+#![warn(missing_docs)]
+
 mod client;
 #[cfg(feature = "server")]
 mod clients;

@@ -41,7 +41,6 @@ impl Choice {
         if choice.options.is_empty() { fail(Problem::Empty) } else { Ok(choice) }
     }
 
-    /// The chosen word.
     #[must_use]
     pub fn selected(&self) -> Option<&str> {
         self.options.get(self.selected?).map(String::as_str)

@@ -6,7 +6,6 @@ use crate::scan;
 /// Dentries of all file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DentryState {
-    /// Dentries that are allocated.
     pub dentries: u64,
     /// Dentries on the lists of unused ones, which reclaim frees. A dentry that has children, is
     /// open, or belongs to a file of a tmpfs or ramfs is in use.

@@ -7,7 +7,6 @@ use crate::scan::{self, Line};
 /// The most lines that are read.
 pub const MAX_LINES: usize = 200_000;
 
-/// One file system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DfLine {
     /// The device, or any word for a file system without one.
@@ -18,7 +17,6 @@ pub struct DfLine {
     pub used_bytes: Option<u64>,
     /// What is available to ordinary users; `None` where `df` prints `-`.
     pub available_bytes: Option<u64>,
-    /// Where it is mounted.
     pub target: String,
 }
 

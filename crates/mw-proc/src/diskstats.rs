@@ -11,25 +11,20 @@ const COUNTERS: usize = 11;
 /// The counters of a disk or partition since it appeared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskStat<'a> {
-    /// The device's major number.
     pub major: u32,
-    /// The device's minor number.
     pub minor: u32,
     /// The device's name below `/dev`.
     pub name: &'a str,
-    /// Reads done.
     pub reads: u64,
     /// Sectors read, of [`SECTOR_BYTES`].
     pub sectors_read: u64,
     /// Time that reads took, summed, in milliseconds.
     pub read_ms: u64,
-    /// Writes done.
     pub writes: u64,
     /// Sectors written, of [`SECTOR_BYTES`].
     pub sectors_written: u64,
     /// Time that writes took, summed, in milliseconds.
     pub write_ms: u64,
-    /// Requests under way now.
     pub in_flight: u64,
     /// Time with requests under way, in milliseconds.
     pub io_ms: u64,

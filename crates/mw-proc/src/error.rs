@@ -31,7 +31,6 @@ impl Error for ParseError {}
 /// What can be wrong with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// Nothing is there.
     Empty,
     /// The text stops in the middle.
     Truncated,

@@ -6,7 +6,6 @@ use crate::scan;
 /// Inodes of all file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InodeState {
-    /// Inodes that are allocated.
     pub inodes: u64,
     /// Inodes on the lists of unused ones, which reclaim frees. An inode that a dentry refers to is
     /// not among them, nor one with cached pages (5.16 and later).

@@ -25,7 +25,6 @@ pub struct Limits {
 /// A limit; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limit {
-    /// What is enforced.
     pub soft: Option<u64>,
     /// What the process may raise it to.
     pub hard: Option<u64>,

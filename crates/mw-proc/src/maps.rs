@@ -9,7 +9,6 @@ pub const MAX_MAPPINGS: usize = 1 << 17;
 /// One mapping. What stands in the last column is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mapping {
-    /// Its first address.
     pub start: u64,
     /// The first address behind it.
     pub end: u64,
@@ -66,7 +65,6 @@ fn read(line: &Line<'_>) -> Result<Mapping, ParseError> {
     })
 }
 
-/// Two hexadecimal numbers.
 fn pair(line: &Line<'_>, text: &[u8], separator: u8) -> Result<(u64, u64), ParseError> {
     let two = scan::split_once(text, separator).ok_or(Problem::Expected("two numbers"));
     let (first, second) = line.at(two)?;

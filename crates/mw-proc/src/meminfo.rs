@@ -6,7 +6,6 @@
 use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
-/// What a line counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Bytes,

@@ -7,10 +7,8 @@ use crate::mounts;
 use crate::scan;
 use std::collections::{HashMap, HashSet};
 
-/// One mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mount {
-    /// Its number.
     pub id: u32,
     /// The mount that it lies on.
     pub parent: u32,
@@ -19,9 +17,7 @@ pub struct Mount {
     /// The directory of the file system that is mounted, `/` for all of it. For a cgroup hierarchy
     /// it is relative to the root of the reader's cgroup namespace, `/..` above that root.
     pub root: String,
-    /// Where it is mounted.
     pub target: String,
-    /// The file system's type.
     pub fstype: String,
     /// Options of the file system, such as `memory` of a cgroup hierarchy.
     pub super_options: Vec<String>,

@@ -6,14 +6,11 @@ use crate::scan;
 /// The most mounts that are read (the kernel's own default limit is 100,000 a namespace).
 pub const MAX_MOUNTS: usize = 200_000;
 
-/// One mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mount {
     /// The device, or any word for a file system without one; may be empty.
     pub source: String,
-    /// Where it is mounted.
     pub target: String,
-    /// The file system's type.
     pub fstype: String,
     /// `rw`, `size=24684092k`, and so on.
     pub options: Vec<String>,

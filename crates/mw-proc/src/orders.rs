@@ -11,9 +11,7 @@ pub const MAX_ORDERS: usize = 32;
 /// A value for every order of one zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ZoneOrders<T> {
-    /// The node.
     pub node: u32,
-    /// The zone's name.
     pub name: ZoneName,
     /// How many orders the kernel printed.
     pub orders: usize,
@@ -21,7 +19,6 @@ pub struct ZoneOrders<T> {
 }
 
 impl<T> ZoneOrders<T> {
-    /// The values, by order.
     #[must_use]
     pub fn values(&self) -> &[T] {
         self.values.get(..self.orders).unwrap_or_default()

@@ -3,10 +3,8 @@
 use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
-/// How long tasks waited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pressure {
-    /// Some task waited.
     pub some: PressureLine,
     /// All tasks that could run waited at once (for `cpu` from 5.13 on).
     pub full: Option<PressureLine>,

@@ -9,21 +9,16 @@ pub const MAX_SLABS: usize = 1 << 20;
 /// One cache of kernel objects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Slab {
-    /// The cache's name.
     pub name: String,
-    /// Objects in use.
     pub active_objects: u64,
     /// Objects that there is room for.
     pub objects: u64,
     /// The size of an object.
     pub object_bytes: u64,
-    /// Objects in a slab.
     pub objects_per_slab: u64,
     /// Pages in a slab.
     pub pages_per_slab: u64,
-    /// Slabs in use.
     pub active_slabs: u64,
-    /// Slabs.
     pub slabs: u64,
 }
 

@@ -12,27 +12,18 @@ pub struct Status {
     pub name: String,
     /// `R`unning, `S`leeping, `D` waiting without interruption, `T` stopped, `Z`ombie.
     pub state: Option<char>,
-    /// The process.
     pub tgid: Option<u32>,
-    /// The thread.
     pub pid: Option<u32>,
-    /// The parent.
     pub ppid: Option<u32>,
-    /// The real user.
     pub uid: Option<u32>,
     /// Effective capabilities, a bit each (capabilities(7)).
     pub effective_capabilities: Option<u64>,
-    /// How many threads.
     pub threads: Option<u64>,
-    /// Mapped now.
     pub vm_size_bytes: Option<u64>,
-    /// Mapped at most.
     pub vm_peak_bytes: Option<u64>,
     /// Private and writable, stacks left out: what `RLIMIT_DATA` counts since 4.7.
     pub vm_data_bytes: Option<u64>,
-    /// In memory now.
     pub vm_rss_bytes: Option<u64>,
-    /// In memory at most.
     pub vm_hwm_bytes: Option<u64>,
     /// Locked by mlock.
     pub vm_lck_bytes: Option<u64>,

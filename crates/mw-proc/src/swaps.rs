@@ -13,7 +13,6 @@ pub struct Swap {
     pub path: String,
     /// `partition` or `file`.
     pub kind: String,
-    /// Its size.
     pub size_bytes: u64,
     /// What is used of it.
     pub used_bytes: u64,

@@ -9,16 +9,13 @@ pub const MAX_SEGMENTS: usize = 1 << 20;
 /// The most columns (6.18 has 16).
 const MAX_COLUMNS: usize = 32;
 
-/// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShmSegment {
     /// The key, in the kernel a signed number of 32 bits; 0 is private.
     pub key: i64,
-    /// The identifier.
     pub shmid: u32,
     /// Permissions and the bits behind the `is_` functions.
     pub mode: u32,
-    /// Its size.
     pub size_bytes: u64,
     /// The process that created it.
     pub creator_pid: u32,
@@ -26,9 +23,7 @@ pub struct ShmSegment {
     pub last_pid: u32,
     /// How often it is attached.
     pub attached: u64,
-    /// The owner.
     pub uid: u32,
-    /// The owner's group.
     pub gid: u32,
     /// What of it is in memory; old kernels do not print it.
     pub rss_bytes: Option<u64>,

@@ -21,9 +21,7 @@ pub struct Zoneinfo {
 /// One zone of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Zone {
-    /// The node.
     pub node: u32,
-    /// The zone's name.
     pub name: ZoneName,
     /// Pages in the free lists.
     pub free_pages: u64,
@@ -124,7 +122,6 @@ impl ZoneName {
         Some(Self(bytes))
     }
 
-    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let len = self.0.iter().position(|&byte| byte == 0).unwrap_or(Self::MAX_BYTES);

@@ -29,6 +29,8 @@
 //! - **No signal.** Workers block all of them, and what would be SIGBUS is an error.
 //! - **No async runtime, no subprocess, no smaps.**
 
+#![warn(missing_docs)]
+
 mod backing;
 mod cancel;
 mod cgroup;

@@ -1,17 +1,17 @@
-//! Whether anybody else has a file: what the kernel counts, not what anybody says.
+//! Whether a file is open elsewhere, by the kernel's count.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Whether no open description of the file but this one is counted by the kernel: none in a
-/// table of descriptors, under a mapping, in a message on its way, or held by io_uring.
+/// Whether the kernel counts no other open description of the file: none in a descriptor table, under a
+/// mapping, in a message in flight, or held by io_uring.
 ///
-/// Asks for a write lease and gives it back at once (fcntl(2), `F_SETLEASE`): fs/locks.c,
+/// Takes a write lease and releases it at once (fcntl(2), `F_SETLEASE`): fs/locks.c,
 /// `check_conflicting_open`, grants one only if the inode's counts of readers and writers are the
-/// asker's own. `fd` must have been opened by open(2): the description that memfd_create(2) itself
-/// returns is in neither count, and neither are those opened with `O_PATH`, which can do nothing
-/// but be opened again. Meanwhile an open(2) of the file by others would send this process SIGIO:
-/// whoever asks ignores or handles it.
+/// caller's own. `fd` must have been opened by open(2): the description that memfd_create(2) itself
+/// returns is in neither count, and neither are those opened with `O_PATH`, which can do nothing but
+/// be opened again. An open(2) of the file by another process meanwhile sends this process SIGIO, which
+/// the caller must ignore or handle.
 ///
 /// # Errors
 /// `EINVAL` where the file system or the sysctl fs.leases-enable has no leases, `EACCES` unless

@@ -46,7 +46,6 @@ struct Blocked {
 
 struct Shared<A> {
     results: Mutex<Vec<A>>,
-    /// The batch is complete.
     done: Condvar,
     abandoned: AtomicBool,
 }

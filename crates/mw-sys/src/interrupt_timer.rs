@@ -1,15 +1,15 @@
-//! Signals that keep a thread from waiting for long.
+//! A timer that interrupts waits in the kernel.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// Interrupts this thread with a signal at an interval until dropped, so that no interruptible
-/// wait in the kernel outlasts it.
+/// Interrupts this thread with a signal at an interval until dropped, so that no interruptible wait in
+/// the kernel takes longer.
 ///
-/// Closing a socket whose owner set `SO_LINGER` waits as long as the owner chose, whoever closes
-/// it, and a pending signal ends that (net/core/stream.c, `sk_stream_wait_close`). A timer tick
-/// rather than one signal: what comes before the wait would be lost.
+/// close(2) of a socket with `SO_LINGER` waits as long as the socket's owner chose, whichever process
+/// closes it, and a pending signal ends that wait (net/core/stream.c, `sk_stream_wait_close`). An
+/// interval rather than one signal, which would be lost if it came before the wait.
 #[must_use = "the timer ends when this is dropped"]
 pub struct InterruptTimer {
     timer: libc::timer_t,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for InterruptTimer {
 }
 
 impl InterruptTimer {
-    /// Starts them. `signal` must have a handler, or it ends the process as its default says.
+    /// Starts the timer. `signal` must have a handler, or its default action ends the process.
     ///
     /// # Errors
     /// timer_create(2)'s.

@@ -1,13 +1,13 @@
 //! The only unsafe code of memwright: system calls on memory behind safe types.
 //!
 //! The contract of every module here:
-//! - **A safe function cannot break memory safety**, whatever it is given; what it needs to be
-//!   sound it checks or owns.
-//! - **No policy.** A call does one thing and returns the kernel's error; retries, fallbacks to
-//!   other kinds of memory and messages for people are the caller's.
-//! - **Nothing is exposed by reference.** Memory of a [`Region`] is locked, populated and discarded
-//!   here but never lent out, so discarding it can break no borrow. A `Region` says where it is;
-//!   whoever turns that into references answers for them.
+//! - **A safe function cannot break memory safety**, whatever its arguments: it checks or owns what it
+//!   needs to be sound.
+//! - **No policy.** A call does one thing and returns the kernel's error; retries, fallbacks to other
+//!   kinds of memory and messages are up to the caller.
+//! - **No references.** Memory of a [`Region`] is locked, populated and discarded here but never lent,
+//!   so discarding it breaks no borrow. A caller that turns its address into references is responsible
+//!   for them.
 
 mod anonymous;
 mod bare_threads;

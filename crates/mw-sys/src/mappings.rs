@@ -36,7 +36,6 @@ struct Query {
 /// A mapping of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its addresses.
     pub addresses: Range<usize>,
     /// Whether it may be read.
     pub readable: bool,

@@ -8,9 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct PeerCredentials {
     /// The process; none where it has no number in this process's PID namespace.
     pub process: Option<u32>,
-    /// Its effective user.
     pub user: u32,
-    /// Its effective group.
     pub group: u32,
 }
 

@@ -1,30 +1,26 @@
-//! Events of the kernel's performance monitor, one processor each, for all tasks
-//! (perf_event_open(2)).
+//! Events of the kernel's performance monitor, for one CPU each and all tasks (perf_event_open(2)).
 //!
-//! Software clocks and tracepoints alone: they work on every machine, also on virtual ones.
+//! Only software clocks and tracepoints, which work on every machine, virtual ones included.
 
 use perf_event_open_sys as sys;
 use perf_event_open_sys::bindings;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PerfSource {
-    /// The processor's clock, idle time included.
+    /// The CPU's clock, idle time included.
     CpuClock,
-    /// Faults that had to wait for a device.
+    /// Page faults that waited for a device.
     MajorFaults,
     /// The tracepoint of this id, as `events/SYSTEM/NAME/id` of tracefs says.
     Tracepoint(u64),
 }
 
-/// When an event leaves a record.
+/// How often an event writes a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SamplePeriod {
-    /// So many times a second.
     Hz(u32),
-    /// SamplePeriod so many occurrences.
     Occurrences(u64),
 }
 
@@ -34,18 +30,16 @@ pub enum SamplePeriod {
 /// stack or the tracepoint's fields where they were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerfAttr {
-    /// What it counts.
     pub source: PerfSource,
-    /// When it leaves a record.
+    /// How often it writes a record.
     pub period: SamplePeriod,
-    /// Records the kernel's stack, of at most so many frames; only what happens in the kernel is
-    /// counted then.
+    /// Records the kernel stack up to this many frames; then only events in the kernel count.
     pub stack_frames: Option<u16>,
     /// Records the fields of a tracepoint.
     pub fields: bool,
-    /// Leaves a record also where a task gets another name (`PERF_RECORD_COMM`).
+    /// Also writes a record when a task changes its name (`PERF_RECORD_COMM`).
     pub names: bool,
-    /// A reader is woken when the ring holds so many bytes.
+    /// The reader is woken when the ring holds this many bytes.
     pub wake_bytes: u32,
 }
 
@@ -104,7 +98,7 @@ impl PerfAttr {
     }
 }
 
-/// An event on one processor, off until it is enabled.
+/// An event on one CPU, off until it is enabled.
 #[derive(Debug)]
 pub struct PerfEvent {
     fd: OwnedFd,
@@ -112,12 +106,12 @@ pub struct PerfEvent {
 }
 
 impl PerfEvent {
-    /// Opens an event on processor `cpu`, disabled.
+    /// Opens an event on `cpu`, disabled.
     ///
     /// # Errors
     /// perf_event_open(2)'s: `EACCES` and `EPERM` without the privilege (`CAP_PERFMON`, or
     /// `kernel.perf_event_paranoid` below 0), `EMFILE` beyond `RLIMIT_NOFILE`, `ENODEV` where the
-    /// processor is offline, `ENOENT` for an unknown tracepoint.
+    /// CPU is offline, `ENOENT` for an unknown tracepoint.
     pub fn open(attr: &PerfAttr, cpu: u32) -> io::Result<Self> {
         let mut raw = attr.raw()?;
         let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
@@ -141,7 +135,7 @@ impl PerfEvent {
         self.id
     }
 
-    /// Turns it on; nothing happens where it is on already.
+    /// Turns it on; no change where it is on already.
     ///
     /// # Errors
     /// ioctl(2)'s.
@@ -161,10 +155,10 @@ impl PerfEvent {
         done(unsafe { sys::ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
     }
 
-    /// Lets its records go to the ring of another event of the same processor.
+    /// Sends its records to the ring of another event of the same CPU.
     ///
     /// # Errors
-    /// `EINVAL` where that is of another processor or has no ring.
+    /// `EINVAL` where that event is of another CPU or has no ring.
     pub fn record_into(&self, owner: &Self) -> io::Result<()> {
         let owner = owner.fd.as_raw_fd();
         // SAFETY: the request takes a descriptor, which is open over the call

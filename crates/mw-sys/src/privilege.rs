@@ -11,7 +11,6 @@ pub enum Capability {
     IpcLock,
     /// Mounting, reserved memory of strict overcommit, most of /sys.
     SysAdmin,
-    /// Raising hard limits.
     SysResource,
 }
 

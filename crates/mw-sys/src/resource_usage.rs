@@ -1,22 +1,20 @@
-//! What a child process has used.
+//! Resource usage of a child process.
 
 use std::io;
 use std::process::Child;
 use std::time::Duration;
 
-/// What a process used until it ended (getrusage(2)).
+/// What a process used in its lifetime (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
-    /// The most memory that was resident at once, in KiB.
+    /// Peak resident memory, in KiB.
     pub max_resident_kib: u64,
-    /// Time in user mode.
     pub user: Duration,
-    /// Time in the kernel.
     pub system: Duration,
 }
 
-/// Waits for a child and says what it has used. Takes the child, since it is reaped here and its
-/// number may be another process's afterwards.
+/// Waits for a child and returns its resource usage. Takes the child: it is reaped here, and its id may
+/// belong to another process afterwards.
 ///
 /// # Errors
 /// wait4(2)'s.
@@ -53,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_has_used_memory() {
+    fn memory_of_a_child_is_reported() {
         let child = std::process::Command::new("true").spawn().unwrap();
         let usage = wait_with_usage(child).unwrap();
         assert!(usage.max_resident_kib > 100, "{usage:?}");

@@ -1,4 +1,4 @@
-//! Memory that is touched with plain stores and given back, over and over.
+//! Memory that is populated by plain stores and discarded, repeatedly.
 
 use crate::anonymous::Pages;
 use crate::region::Region;
@@ -6,12 +6,12 @@ use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
 
-/// Private memory of which one thread touches fresh pages as any program does: a store, and the
-/// kernel's page fault behind it.
+/// Private memory whose new pages one thread populates as any program does: by a store and the page
+/// fault that it causes.
 ///
-/// [`Region::populate`] does the same for less, but holds the lock on the process's mappings while
-/// it waits for memory. A page fault does not on kernels from 6.4 on, so that a thread that is
-/// stuck here keeps no other thread from mapping anything.
+/// [`Region::populate`] does the same at less cost, but holds the mmap lock while it waits for memory.
+/// A page fault does not (from kernel 6.4 on), so that a thread that blocks here does not keep other
+/// threads from mapping memory.
 #[derive(Debug)]
 pub struct Scratch {
     region: Region,
@@ -19,7 +19,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Maps `bytes`, rounded up to whole pages, of base pages alone.
+    /// Maps `bytes`, rounded up to whole pages, of base pages only.
     ///
     /// # Errors
     /// As [`Region::anonymous`].
@@ -27,8 +27,8 @@ impl Scratch {
         Ok(Self::new(Region::anonymous(bytes, Pages::Base)?))
     }
 
-    /// Maps `bytes` at a multiple of `bytes`, a power of two, and says nothing of huge pages: they
-    /// come or do not as for any program that does not either.
+    /// Maps `bytes` at a multiple of `bytes`, a power of two, without advice about huge pages: the
+    /// kernel's default decides, as for most programs.
     ///
     /// # Errors
     /// As [`Region::reserve`].
@@ -42,12 +42,12 @@ impl Scratch {
         Self { region, page_bytes: rustix::param::page_size() }
     }
 
-    /// How many bytes it spans.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.region.bytes()
     }
 
-    /// Stores a byte into every base page of `range`, which populates those that are not.
+    /// Stores a byte into every base page of `range`, which populates it.
     ///
     /// # Errors
     /// `InvalidInput` for a range that is not of whole pages within it.
@@ -66,7 +66,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Gives every page back to the kernel: the next touch finds fresh ones.
+    /// Frees every page: the next store populates new ones.
     ///
     /// # Errors
     /// As [`Region::discard`].
@@ -75,10 +75,10 @@ impl Scratch {
     }
 }
 
-/// The size of the huge pages that the kernel gives to memory of which nothing was said, in bytes.
+/// The size of transparent huge pages in bytes.
 ///
 /// # Errors
-/// The kernel's file could not be read, or says no number: a kernel without them.
+/// The kernel's file could not be read or parsed, as on a kernel without them.
 pub fn huge_page_bytes() -> io::Result<usize> {
     let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")?;
     text.trim().parse().map_err(|_| Errno::INVAL.into())
@@ -91,7 +91,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn pages_are_fresh_every_time() {
+    fn pages_are_new_every_time() {
         let _alone = crate::anonymous::tests::alone();
         let mut scratch = Scratch::with_base_pages(MIB).unwrap();
         for _ in 0..3 {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_outside_are_refused() {
+    fn ranges_outside_are_invalid() {
         let mut scratch = Scratch::with_default_pages(2 * MIB).unwrap();
         assert_eq!(scratch.bytes(), 2 * MIB);
         assert_eq!(scratch.region.as_ptr().as_ptr().align_offset(2 * MIB), 0);

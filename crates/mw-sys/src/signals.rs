@@ -1,13 +1,13 @@
-//! Threads that no signal is delivered to.
+//! Blocked signals.
 
 use crate::direct::system_call;
 use std::io;
 use std::mem::MaybeUninit;
 
-/// Blocks all signals for this thread, and for the threads that it makes, until dropped.
+/// Blocks all signals for this thread, and for the threads that it creates, until dropped.
 ///
-/// A helper thread is none of the program's business: a signal that it took would run the
-/// program's handler on a small stack in a thread that the program knows nothing of.
+/// A worker thread must not take the program's signals: the handler would run on a small stack in a
+/// thread that the program knows nothing of.
 #[must_use = "the signals are unblocked when this is dropped"]
 pub struct SignalsBlocked {
     before: libc::sigset_t,
@@ -43,17 +43,16 @@ impl SignalsBlocked {
         Ok(Self { before, _thread: std::marker::PhantomData })
     }
 
-    /// Whether somebody has asked the program to end meanwhile; the signal is delivered when this is
-    /// dropped.
+    /// Whether a termination signal is pending; it is delivered when this is dropped.
     #[must_use]
     pub fn is_termination_requested(&self) -> bool {
         is_termination_requested()
     }
 }
 
-/// Whether a signal that is to end the program (SIGINT, SIGTERM, SIGHUP) waits for a thread that has
-/// [`SignalsBlocked`] to let it through. The kernel keeps also those that the program ignores, as
-/// under nohup(1): they do not count.
+/// Whether a termination signal (SIGINT, SIGTERM, SIGHUP) is pending because of [`SignalsBlocked`].
+/// The kernel also keeps signals pending that the program ignores, as under nohup(1); they do not
+/// count.
 #[must_use]
 #[allow(unsafe_code, reason = "no safe wrapper of sigpending(2)")]
 pub fn is_termination_requested() -> bool {
@@ -104,8 +103,8 @@ pub(crate) fn swap_signal_mask(mask: u64) -> u64 {
     before
 }
 
-/// Keeps signal handlers off this thread until dropped, as a long system call does: what has a
-/// handler waits, what would end or stop the program does so at once.
+/// Defers signal handlers on this thread until dropped, as a long system call does: signals with a
+/// handler stay pending, those that end or stop the program take effect at once.
 #[derive(Debug)]
 #[must_use = "the signals are handled again when this is dropped"]
 pub struct SignalHandlersBlocked {
@@ -115,7 +114,7 @@ pub struct SignalHandlersBlocked {
 }
 
 impl SignalHandlersBlocked {
-    /// Holds them. Allocates nothing and takes no lock.
+    /// Allocates nothing and takes no lock.
     pub fn new() -> Self {
         let before = swap_signal_mask(ALL_SIGNALS);
         let defaults = (1..=LAST_SIGNAL).filter(|signal| has_default_action(*signal));

@@ -49,7 +49,6 @@ impl MemoryEvents {
 pub struct OomControl {
     /// Nothing is killed; who allocates waits.
     pub is_kill_disabled: bool,
-    /// Out of memory now.
     pub is_under_oom: bool,
     /// Processes killed (4.13 and later), in events.
     pub oom_kill: Option<u64>,

@@ -12,7 +12,6 @@ use crate::mountinfo::{Mount, MountTree};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupMount {
     pub is_v1: bool,
-    /// Where it is mounted.
     pub target: String,
     /// Where our own group is below it.
     pub own: PathFromMount,

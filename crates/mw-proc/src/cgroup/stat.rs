@@ -13,7 +13,6 @@ pub struct MemoryStat {
     pub anon_bytes: Option<u64>,
     /// Page cache, tmpfs and shared memory included (`cache` in version 1).
     pub file_bytes: Option<u64>,
-    /// tmpfs and shared memory.
     pub shmem_bytes: Option<u64>,
     /// Page cache mapped by processes (`mapped_file` in version 1).
     pub file_mapped_bytes: Option<u64>,
