@@ -8,31 +8,31 @@ use cbindgen::{Config, DocumentationStyle, Language, Style};
 const FILES: [&str; 9] =
     ["version", "status", "kind", "error", "cancel", "progress", "options", "segment", "pool"];
 
-/// What the header says of itself and of every function.
+/// The comment at the top of the header.
 const HEAD: &str = "\
 /*
- * memwright.h: large segments of memory, created, locked and destroyed in parallel, and memory of
- * a pool, which is there already.
+ * memwright.h: large segments of memory, created, locked and destroyed in parallel, and populated
+ * memory leased from a pool.
  *
  * Generated from crates/mw-capi by 'cargo xtask docs'. License: Apache-2.0 OR MIT.
  *
  *     cc program.c $(pkg-config --cflags --libs memwright)
  *
- * What holds for every function:
+ * Rules for every function:
  *
- * NULL and numbers without a meaning are refused, never followed. Enumerations are given as int.
+ * NULL and invalid numbers are errors, never followed. Enumerations are passed as int.
  *
  * Sizes are in bytes and times in nanoseconds, as their names say.
  *
- * Who makes a handle frees it: mw_options_free(), mw_cancel_free(), mw_error_free(),
- * mw_segment_destroy(), mw_pool_detach(). Texts and structures that a function returns belong to
- * the handle they were got from. What is given to a function is copied.
+ * The program frees the handles that it creates: mw_options_free(), mw_cancel_free(),
+ * mw_error_free(), mw_segment_destroy(), mw_pool_detach(). Texts and structures that a function
+ * returns are owned by the handle that they were read from. Arguments are copied.
  *
- * Functions may be called from any thread. One handle may be read by several threads at once;
- * changing and freeing it takes a thread that alone uses it. 'Threads' says what differs.
+ * Functions may be called from any thread. Several threads may read one handle at the same time;
+ * while one thread changes or frees it, no other may use it. 'Threads' describes exceptions.
  *
- * A function does not change errno(3) to tell of an error, installs no signal handler, and leaves
- * no thread behind. After fork(2) a child may call all of them.
+ * No function reports errors by errno(3), installs a signal handler, or leaves a thread behind.
+ * After fork(2) a child may call all of them.
  */";
 
 /// The header's text.

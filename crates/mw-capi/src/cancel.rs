@@ -1,30 +1,30 @@
-//! Cancelling from elsewhere.
+//! Cancellation from another thread.
 
 use crate::raw::guard;
 use mw_segment::Cancel;
 
 /// Cancels the creation of segments from another thread or a signal handler. One token may serve
-/// many operations, and can be cancelled once; for the next operation make another.
+/// many operations and can be cancelled once; the next operation needs a new one.
 pub struct mw_cancel {
     pub(crate) token: Cancel,
 }
 
-/// Makes a token that is not cancelled.
+/// Creates a token.
 ///
-/// Returns: a token to be freed with mw_cancel_free(); NULL only after an internal error.
-/// Threads: may be called from any.
+/// Returns: a token, to be freed with mw_cancel_free(); NULL only after an internal error.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_cancel_new() -> Option<Box<mw_cancel>> {
     guard(None, || Some(Box::new(mw_cancel { token: Cancel::new() })))
 }
 
-/// Cancels every operation whose options were given this token, at once and from now on: they give
-/// back what they have and return MW_CANCELLED, within one chunk of work: about a millisecond, or
-/// one page where pages are of 1 GiB.
+/// Cancels every current and future operation whose options have this token: it frees what it has
+/// allocated and returns MW_CANCELLED within one chunk of work, which is about a millisecond, or
+/// one page of 1 GiB.
 ///
 /// cancel: a token; NULL is ignored.
-/// Threads: may be called from any, at any time, and from a signal handler.
+/// Threads: may be called from any thread, at any time, and from a signal handler.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_cancel_set(cancel: Option<&mw_cancel>) {
@@ -43,10 +43,10 @@ pub extern "C" fn mw_cancel_is_set(cancel: Option<&mw_cancel>) -> bool {
     cancel.is_some_and(|cancel| cancel.token.is_cancelled())
 }
 
-/// Frees a token. Options and operations that were given it keep what they need of it.
+/// Frees a token. Options and operations that have it keep what they need.
 ///
-/// cancel: a token, which must not be used afterwards; NULL is ignored.
-/// Threads: may be called from any, while no other call uses this token.
+/// cancel: a token, which must not be used afterwards. NULL is ignored.
+/// Threads: may be called from any thread while no other call uses this token.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_cancel_free(cancel: Option<Box<mw_cancel>>) {

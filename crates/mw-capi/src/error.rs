@@ -1,4 +1,4 @@
-//! Why a segment could not be made, or memory of a pool not be had.
+//! Errors.
 
 use crate::raw::{c_string, guard};
 use crate::status::mw_status;
@@ -11,27 +11,27 @@ use std::ptr;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum mw_limit {
-    /// One that has no number in this version; the error's text names it.
+    /// A limit without a number in this version; the error's text names it.
     MW_LIMIT_OTHER = 0,
-    /// Memory that the machine has available (MemAvailable).
+    /// Available memory of the machine (MemAvailable).
     MW_LIMIT_MEMORY = 1,
-    /// Memory of the nodes that the segment is placed on.
+    /// Available memory of the nodes that the segment is bound to.
     MW_LIMIT_NODE_MEMORY = 2,
-    /// What may be committed under strict overcommit (CommitLimit).
+    /// The commit limit of strict overcommit (CommitLimit).
     MW_LIMIT_COMMIT = 3,
     /// The size of the file system at /dev/shm.
     MW_LIMIT_DEV_SHM = 4,
-    /// Free pages of the pool of huge pages of page_bytes.
+    /// Free hugetlb pages of page_bytes.
     MW_LIMIT_HUGE_PAGES = 5,
     /// RLIMIT_MEMLOCK.
     MW_LIMIT_MEMLOCK = 6,
-    /// The memory cgroup that cgroup names.
+    /// A memory cgroup, named by cgroup.
     MW_LIMIT_CGROUP = 7,
     /// kernel.shmmax.
     MW_LIMIT_SHMMAX = 8,
     /// kernel.shmall.
     MW_LIMIT_SHMALL = 9,
-    /// RLIMIT_AS, or the processor's addresses.
+    /// RLIMIT_AS, or the address space of the CPU.
     MW_LIMIT_ADDRESS_SPACE = 10,
 }
 
@@ -53,11 +53,11 @@ impl From<&Limit> for mw_limit {
     }
 }
 
-/// How much a limit is short. It belongs to its error. Later versions may add members at the end.
+/// By how much a limit is too low. Owned by its error. Later versions may add members at the end.
 #[repr(C)]
 #[derive(Debug)]
 pub struct mw_shortage {
-    /// Which limit.
+    /// The limit.
     pub limit: mw_limit,
     /// An older name of requested_bytes.
     pub asked_bytes: u64,
@@ -65,11 +65,11 @@ pub struct mw_shortage {
     pub had_bytes: u64,
     /// Bytes that are missing: requested_bytes less available_bytes.
     pub missing_bytes: u64,
-    /// The size of the huge pages that are missing; 0 for other limits.
+    /// The size of the missing huge pages; 0 for other limits.
     pub page_bytes: u64,
     /// The path of the memory cgroup; NULL for other limits.
     pub cgroup: *const c_char,
-    /// What would lift it: a command, a setting or a limit to raise.
+    /// The remedy: a command, a setting or a limit to raise.
     pub remedy: *const c_char,
     /// Bytes that the limit would have to allow.
     pub requested_bytes: u64,
@@ -77,7 +77,7 @@ pub struct mw_shortage {
     pub available_bytes: u64,
 }
 
-/// Why a segment could not be made, or memory of a pool not be had.
+/// Why a segment could not be created or memory not be leased.
 pub struct mw_error {
     status: mw_status,
     text: CString,
@@ -105,7 +105,7 @@ impl mw_error {
     }
 
     pub(crate) fn internal() -> Box<Self> {
-        let text = "a panic within the library, whose place is on standard error; please report it";
+        let text = "a panic in the library, located on standard error; please report it";
         Self::new(mw_status::MW_INTERNAL, text)
     }
 
@@ -182,20 +182,20 @@ impl From<mw_pool::Error> for Box<mw_error> {
     }
 }
 
-/// What kind of error it is.
+/// The status of an error.
 ///
 /// error: an error; NULL is MW_OK.
-/// Threads: may be called from any, as the error does not change.
+/// Threads: may be called from any thread, since an error does not change.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_error_status(error: Option<&mw_error>) -> mw_status {
     error.map_or(mw_status::MW_OK, |error| error.status)
 }
 
-/// The error in words, on one line in UTF-8: what was asked for, what was found, what to do.
+/// The error as text, one line of UTF-8: what was requested, what was found, what to do.
 ///
-/// error: an error; NULL has the empty text.
-/// Returns: a text that belongs to the error and goes with it.
+/// error: an error; the text of NULL is empty.
+/// Returns: a text owned by the error and valid as long as it is.
 /// Threads: as mw_error_status().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -203,7 +203,7 @@ pub extern "C" fn mw_error_text(error: Option<&mw_error>) -> *const c_char {
     error.map_or(c"".as_ptr(), |error| error.text.as_ptr())
 }
 
-/// The kernel's error number, as in errno(3), of an error that is MW_SYSTEM.
+/// The kernel's error number (errno(3)) of an MW_SYSTEM error.
 ///
 /// error: an error, or NULL.
 /// Returns: the number; 0 for all other errors.
@@ -214,10 +214,10 @@ pub extern "C" fn mw_error_errno(error: Option<&mw_error>) -> c_int {
     error.map_or(0, |error| error.errno)
 }
 
-/// Which limit was met, and how much is missing, of an error that is MW_SHORT.
+/// The limit and the missing amount of an MW_SHORT error.
 ///
 /// error: an error, or NULL.
-/// Returns: a shortage that belongs to the error and goes with it; NULL for all other errors.
+/// Returns: a shortage owned by the error and valid as long as it is; NULL for all other errors.
 /// Threads: as mw_error_status().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -227,8 +227,8 @@ pub extern "C" fn mw_error_shortage(error: Option<&mw_error>) -> Option<&mw_shor
 
 /// Frees an error with its texts and its shortage.
 ///
-/// error: an error, which must not be used afterwards; NULL is ignored.
-/// Threads: may be called from any, while no other call uses this error.
+/// error: an error, which must not be used afterwards. NULL is ignored.
+/// Threads: may be called from any thread while no other call uses this error.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_error_free(error: Option<Box<mw_error>>) {

@@ -9,19 +9,19 @@ use std::ptr;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum mw_kind {
-    /// No kind: what a segment that is NULL has.
+    /// No kind: that of a NULL segment.
     MW_KIND_NONE = 0,
     /// A System V segment, locked as a whole (SHM_LOCK) and populated when it is attached.
     MW_KIND_ISM = 1,
     /// A System V segment, locked by mlock(2) if at all.
     MW_KIND_DISM = 2,
-    /// Several memfds mapped side by side; the default.
+    /// Several memfds mapped next to each other; the default.
     MW_KIND_MEMFD = 3,
     /// Private anonymous memory.
     MW_KIND_ANON = 4,
-    /// As MW_KIND_MEMFD, of huge pages of the pool: 2 MiB unless another size is asked for.
+    /// As MW_KIND_MEMFD, of hugetlb pages: 2 MiB unless another size is requested.
     MW_KIND_HUGETLB = 5,
-    /// POSIX shared memory under a name (shm_open(3)).
+    /// POSIX shared memory with a name (shm_open(3)).
     MW_KIND_POSIX = 6,
 }
 
@@ -42,16 +42,16 @@ const KINDS: [(mw_kind, Kind, &CStr); 6] = [
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum mw_page {
-    /// The largest that the machine can give at once, without compaction; the default. A segment
-    /// that is there has one of the others.
+    /// The largest that is available now, without compaction; the default. An existing segment has
+    /// one of the others.
     MW_PAGE_AUTO = 0,
     /// The base page: 4 KiB on x86.
     MW_PAGE_BASE = 1,
     /// Transparent huge pages.
     MW_PAGE_THP = 2,
-    /// Huge pages of the pool, 2 MiB.
+    /// Hugetlb pages of 2 MiB.
     MW_PAGE_2M = 3,
-    /// Huge pages of the pool, 1 GiB.
+    /// Hugetlb pages of 1 GiB.
     MW_PAGE_1G = 4,
 }
 
@@ -65,17 +65,15 @@ const PAGES: [(mw_page, Page, &CStr); 5] = [
     (MW_PAGE_1G, Page::Huge1G, c"1G"),
 ];
 
-/// What a number from C means.
 pub(crate) fn kind_of(number: c_int) -> Result<Kind, String> {
     let found = KINDS.iter().find(|(kind, ..)| *kind as c_int == number);
-    let none = || format!("{number} is no mw_kind; they are 1 (MW_KIND_ISM) to 6 (MW_KIND_POSIX)");
+    let none = || format!("invalid mw_kind {number} (use 1, MW_KIND_ISM, to 6, MW_KIND_POSIX)");
     found.map(|(_, kind, _)| *kind).ok_or_else(none)
 }
 
-/// What a number from C means.
 pub(crate) fn page_of(number: c_int) -> Result<Page, String> {
     let found = PAGES.iter().find(|(page, ..)| *page as c_int == number);
-    let none = || format!("{number} is no mw_page; they are 0 (MW_PAGE_AUTO) to 4 (MW_PAGE_1G)");
+    let none = || format!("invalid mw_page {number} (use 0, MW_PAGE_AUTO, to 4, MW_PAGE_1G)");
     found.map(|(_, page, _)| *page).ok_or_else(none)
 }
 
@@ -96,8 +94,8 @@ impl From<Page> for mw_page {
 /// The name of a kind, as on memwright's command line: "ism", "memfd" and so on.
 ///
 /// kind: an mw_kind.
-/// Returns: a text that lives as long as the program; NULL for a number that is none of a kind.
-/// Threads: may be called from any.
+/// Returns: a static text; NULL for an invalid kind.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_kind_name(kind: c_int) -> *const c_char {
@@ -108,9 +106,8 @@ pub extern "C" fn mw_kind_name(kind: c_int) -> *const c_char {
 /// The name of a page size, as on memwright's command line: "auto", "4k", "thp", "2M", "1G".
 ///
 /// page: an mw_page.
-/// Returns: a text that lives as long as the program; NULL for a number that is none of a page
-/// size.
-/// Threads: may be called from any.
+/// Returns: a static text; NULL for an invalid page size.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_page_name(page: c_int) -> *const c_char {

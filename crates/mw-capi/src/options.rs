@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Options of a segment.
 
 use crate::cancel::mw_cancel;
 use crate::kind::{kind_of, page_of};
@@ -9,24 +9,24 @@ use std::ffi::{CString, c_char, c_int};
 use std::ops::Range;
 use std::ptr;
 
-/// The most ranges that are placed one by one: each is a mapping of its own, of which a process may
-/// have 65,530 (`vm.max_map_count`).
+/// The maximum number of ranges: each is a mapping of its own, of which a process may have 65,530
+/// (`vm.max_map_count`).
 const MAX_RANGES: usize = 4096;
 
-/// What a segment is to be like. Options can be used for any number of segments.
+/// Properties of a segment. Options can be used for any number of segments.
 ///
-/// A function that sets an option returns MW_OK or MW_INVALID, and changes nothing in the second
-/// case. The options remember that they refused something, and make no segment then: a program may
-/// set all options without looking at what is returned, and look at mw_segment_create() alone.
+/// A function that sets an option returns MW_OK, or MW_INVALID and changes nothing. The options
+/// remember the first invalid value, and creating a segment then fails: a program may set all
+/// options without checking each result, and only check mw_segment_create().
 pub struct mw_options {
     options: Options,
     placement: Placement,
     cancel: Option<Cancel>,
-    /// Why the first value that was refused was.
+    /// Why the first invalid value was rejected.
     refusal: Option<CString>,
 }
 
-/// Options of one call, and what cancels it.
+/// The options of one call and its token.
 pub(crate) struct Definite {
     pub(crate) options: Options,
     pub(crate) cancel: Cancel,
@@ -42,7 +42,7 @@ impl mw_options {
         }
     }
 
-    /// What a call works with, or why a value was refused.
+    /// The options of a call, or why a value was rejected.
     pub(crate) fn definite(&self) -> Result<Definite, String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.to_string_lossy().into_owned());
@@ -54,11 +54,11 @@ impl mw_options {
 
     fn place_range(&mut self, range: Option<Range<usize>>, nodes: &[u32]) -> Result<(), String> {
         let Some(range) = range.filter(|range| !range.is_empty()) else {
-            return Err("a range of 0 bytes, or beyond all addresses; give one inside".into());
+            return Err("invalid range: it is empty or ends beyond the address space".into());
         };
         match &mut self.placement {
             Placement::Ranges(ranges) if ranges.len() >= MAX_RANGES => {
-                return Err(format!("more than {MAX_RANGES} ranges; give larger ones"));
+                return Err(format!("too many ranges (at most {MAX_RANGES}; use larger ones)"));
             }
             Placement::Ranges(ranges) => ranges.push((range, nodes.to_vec())),
             other => *other = Placement::Ranges(vec![(range, nodes.to_vec())]),
@@ -67,7 +67,7 @@ impl mw_options {
     }
 }
 
-/// Changes options, which remember the first refusal.
+/// Changes options, which remember the first invalid value.
 fn change(
     options: Option<&mut mw_options>,
     change: impl FnOnce(&mut mw_options) -> Result<(), String>,
@@ -90,36 +90,36 @@ fn set(
     })
 }
 
-/// Makes options of a memfd segment of the largest pages that the machine can give at once, not
-/// locked.
+/// Creates the options of a memfd segment of the largest pages that are available now, not locked.
 ///
-/// bytes: the size of the segment, rounded up to whole pages when it is made; 0 is refused then.
-/// Returns: options to be freed with mw_options_free(); NULL only after an internal error.
-/// Threads: may be called from any.
+/// bytes: the size of the segment, rounded up to whole pages when it is created; 0 is an error
+/// then.
+/// Returns: options, to be freed with mw_options_free(); NULL only after an internal error.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_options_new(bytes: usize) -> Option<Box<mw_options>> {
     guard(None, || Some(Box::new(mw_options::new(bytes))))
 }
 
-/// Sets what the segment is made of.
+/// Sets the kind of the segment.
 ///
-/// options: what is changed.
+/// options: the options to change.
 /// kind: an mw_kind.
-/// Returns: MW_OK; MW_INVALID for NULL or a number that is none of a kind.
-/// Threads: may be called from any, while no other call uses these options.
+/// Returns: MW_OK; MW_INVALID for NULL or an invalid kind.
+/// Threads: may be called from any thread while no other call uses these options.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_options_set_kind(options: Option<&mut mw_options>, kind: c_int) -> mw_status {
     set(options, |options| Ok(options.kind(kind_of(kind)?)))
 }
 
-/// Sets the size of the segment's pages. A size that cannot be had is an error when the segment is
-/// made, unless mw_options_set_lenient() was called.
+/// Sets the page size. A size that is not available is an error when the segment is created, unless
+/// mw_options_set_lenient() was called.
 ///
-/// options: what is changed.
+/// options: the options to change.
 /// page: an mw_page.
-/// Returns: MW_OK; MW_INVALID for NULL or a number that is none of a page size.
+/// Returns: MW_OK; MW_INVALID for NULL or an invalid page size.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -127,11 +127,11 @@ pub extern "C" fn mw_options_set_page(options: Option<&mut mw_options>, page: c_
     set(options, |options| Ok(options.page(page_of(page)?)))
 }
 
-/// Sets whether smaller pages will do where those asked for cannot be had; mw_segment_page() says
-/// what it came to. At first they will not.
+/// Sets whether smaller pages are acceptable where the requested size is not available;
+/// mw_segment_page() returns the actual size. Default: no.
 ///
-/// options: what is changed.
-/// lenient: 0 for no, anything else for yes.
+/// options: the options to change.
+/// lenient: 0 for no, any other value for yes.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
@@ -143,11 +143,11 @@ pub extern "C" fn mw_options_set_lenient(
     set(options, |options| Ok(options.lenient(lenient != 0)))
 }
 
-/// Sets whether the segment is locked in memory. MW_KIND_ISM always is; pages of the pool need no
-/// lock. Locking is subject to RLIMIT_MEMLOCK.
+/// Sets whether the segment is locked in memory. MW_KIND_ISM always is; hugetlb pages need no lock.
+/// Locking is subject to RLIMIT_MEMLOCK.
 ///
-/// options: what is changed.
-/// locked: 0 for no, anything else for yes.
+/// options: the options to change.
+/// locked: 0 for no, any other value for yes.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
@@ -159,10 +159,10 @@ pub extern "C" fn mw_options_set_locked(
     set(options, |options| Ok(options.locked(locked != 0)))
 }
 
-/// Sets the most threads that work on the segment, the caller's included: 16 at first. The
-/// processors that the caller may use limit it as well.
+/// Sets the maximum number of threads that work on the segment, the caller's included. Default: 16.
+/// The CPUs that the caller may use limit it as well.
 ///
-/// options: what is changed.
+/// options: the options to change.
 /// helpers: a number of threads; 0 counts as 1.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
@@ -175,10 +175,10 @@ pub extern "C" fn mw_options_set_helpers(
     set(options, |options| Ok(options.workers(helpers)))
 }
 
-/// Sets the name of a segment of kind MW_KIND_POSIX, for others to find it by (shm_open(3)); it
-/// must not exist when the segment is made.
+/// Sets the name of a segment of kind MW_KIND_POSIX (shm_open(3)); it must not exist when the
+/// segment is created.
 ///
-/// options: what is changed.
+/// options: the options to change.
 /// name: a name in UTF-8, with or without the leading slash; it is copied.
 /// Returns: MW_OK; MW_INVALID for NULL or a name that is not UTF-8.
 /// Threads: as mw_options_set_kind().
@@ -196,11 +196,11 @@ pub unsafe extern "C" fn mw_options_set_name(
     })
 }
 
-/// Sets the key of a segment of kind MW_KIND_ISM or MW_KIND_DISM, for others to find it by
-/// (shmget(2)); it must not exist when the segment is made.
+/// Sets the key of a segment of kind MW_KIND_ISM or MW_KIND_DISM (shmget(2)); it must not exist
+/// when the segment is created.
 ///
-/// options: what is changed.
-/// key: a key as of ftok(3); 0 is none, as at first.
+/// options: the options to change.
+/// key: a key, for example of ftok(3); 0 (default) is none.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
@@ -209,11 +209,11 @@ pub extern "C" fn mw_options_set_key(options: Option<&mut mw_options>, key: i32)
     set(options, |options| Ok(options.key(key)))
 }
 
-/// Sets whether a segment with a name or a key stays in memory when it is destroyed or the program
-/// ends: at first it does not.
+/// Sets whether a segment with a name or a key persists when it is destroyed or the program exits.
+/// Default: no.
 ///
-/// options: what is changed.
-/// kept: 0 for no, anything else for yes.
+/// options: the options to change.
+/// kept: 0 for no, any other value for yes.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
@@ -222,10 +222,10 @@ pub extern "C" fn mw_options_set_kept(options: Option<&mut mw_options>, kept: c_
     set(options, |options| Ok(options.kept(kept != 0)))
 }
 
-/// Sets what cancels the creation of segments.
+/// Sets the token that cancels the creation of segments.
 ///
-/// options: what is changed.
-/// cancel: a token, which may be freed at any time afterwards; NULL for none, as at first.
+/// options: the options to change.
+/// cancel: a token, which may be freed at any time afterwards; NULL (default) for none.
 /// Returns: MW_OK; MW_INVALID if options is NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
@@ -240,10 +240,11 @@ pub extern "C" fn mw_options_set_cancel(
     })
 }
 
-/// Takes pages from the node that the caller of mw_segment_create() runs on, or as its memory
-/// policy says (set_mempolicy(2)): as it is at first. Replaces what was said of placing before.
+/// Allocates pages by the memory policy of the caller of mw_segment_create() (set_mempolicy(2)),
+/// which is normally the node that it runs on. This is the default. Replaces earlier calls of the
+/// mw_options_place functions.
 ///
-/// options: what is changed.
+/// options: the options to change.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
@@ -255,13 +256,14 @@ pub extern "C" fn mw_options_place_local(options: Option<&mut mw_options>) -> mw
     })
 }
 
-/// Takes pages from these NUMA nodes alone. Replaces what was said of placing before.
+/// Allocates pages only from these NUMA nodes. Replaces earlier calls of the mw_options_place
+/// functions.
 ///
-/// options: what is changed.
+/// options: the options to change.
 /// nodes: numbers of nodes, as in /sys/devices/system/node; they are copied.
-/// count: how many numbers there are: 1 to 1024.
-/// Returns: MW_OK; MW_INVALID for NULL or another count. A node that the machine does not have is
-/// an error when the segment is made.
+/// count: the number of nodes: 1 to 1024.
+/// Returns: MW_OK; MW_INVALID for NULL or another count. A node that does not exist is an error
+/// when the segment is created.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C, and an array from C")]
@@ -279,8 +281,8 @@ pub unsafe extern "C" fn mw_options_place_bind(
     })
 }
 
-/// Takes pages from these NUMA nodes in turn, page by page. Replaces what was said of placing
-/// before.
+/// Allocates pages from these NUMA nodes in turn, page by page. Replaces earlier calls of the
+/// mw_options_place functions.
 ///
 /// options, nodes, count, Returns, Threads: as mw_options_place_bind().
 #[unsafe(no_mangle)]
@@ -299,18 +301,18 @@ pub unsafe extern "C" fn mw_options_place_interleave(
     })
 }
 
-/// Takes the pages of a range of the segment from these NUMA nodes alone. Each call adds a range;
-/// what no range covers is placed as by mw_options_place_local(). Replaces what was said of placing
-/// by the other functions before.
+/// Allocates the pages of a range of the segment only from these NUMA nodes. Each call adds a
+/// range; the rest is placed as by mw_options_place_local(). Replaces earlier calls of the other
+/// mw_options_place functions.
 ///
-/// options: what is changed.
-/// offset: where the range begins, in bytes from the segment's start.
-/// bytes: how long it is.
+/// options: the options to change.
+/// offset: the start of the range, in bytes from the start of the segment.
+/// bytes: its length.
 /// nodes: numbers of nodes, as in /sys/devices/system/node; they are copied.
-/// count: how many numbers there are: 1 to 1024.
+/// count: the number of nodes: 1 to 1024.
 /// Returns: MW_OK; MW_INVALID for NULL, another count, a range of 0 bytes or beyond SIZE_MAX, or
 /// more than 4096 ranges. A range that is not of whole pages, ends beyond the segment or overlaps
-/// another, and a node that the machine does not have, are errors when the segment is made.
+/// another, or a node that does not exist, is an error when the segment is created.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C, and an array from C")]
@@ -345,7 +347,7 @@ pub extern "C" fn mw_options_refusal(options: Option<&mw_options>) -> *const c_c
 /// Frees options. Segments that were made with them stay.
 ///
 /// options: options, which must not be used afterwards; NULL is ignored.
-/// Threads: may be called from any, while no other call uses these options.
+/// Threads: may be called from any thread while no other call uses these options.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_options_free(options: Option<Box<mw_options>>) {
@@ -363,7 +365,7 @@ mod tests {
         assert_eq!(mw_options_set_kind(Some(&mut options), 42), mw_status::MW_INVALID);
         assert_eq!(mw_options_set_page(Some(&mut options), -1), mw_status::MW_INVALID);
         assert_eq!(mw_options_set_kind(Some(&mut options), 3), mw_status::MW_OK);
-        assert!(options.definite().is_err_and(|why| why.starts_with("42 is no mw_kind")));
+        assert!(options.definite().is_err_and(|why| why.starts_with("invalid mw_kind 42")));
         assert!(!mw_options_refusal(Some(&options)).is_null());
     }
 

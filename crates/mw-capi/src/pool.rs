@@ -1,4 +1,4 @@
-//! Memory of a pool, which a server keeps warm.
+//! Memory leased from a pool.
 
 use crate::error::mw_error;
 use crate::raw::{self, guard};
@@ -10,28 +10,26 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
-/// Memory of a pool. It goes back to its server when no process has it any more: forks of this one
-/// have it too, until they detach it, end, or replace themselves by exec.
+/// Memory leased from a pool. It returns to the server when no process has it any more: forks of
+/// this process have it too, until they detach it, end, or call exec.
 pub struct mw_pool_memory(Attachment);
 
-/// Takes memory of a pool, mapped in one piece, with every page in place, and locked in memory as
-/// far as this process may. All or nothing.
+/// Leases memory from a pool: mapped contiguously, populated, and locked as far as this process may
+/// lock memory. All or nothing.
 ///
-/// socket: the server's socket; NULL for where it usually is, /run/memwright-pool/pool.sock.
-/// pool: the name of the pool. This text and the others are read during the call alone.
-/// bytes: how much; rounded up to what the pool is made of.
-/// keep: a name under which the contents are kept when the memory goes back, and may have been
-/// kept before, by this user and of this size: see mw_pool_is_kept(). NULL for memory that is zero
-/// now, and zeroed again.
-/// wait_ns: how long to wait for memory that is being populated, zeroed or given back, and for a
-/// server that is started again; 0 does not wait.
-/// memory: where it is put, to be given back with mw_pool_detach(); NULL is put there if it cannot
-/// be had.
-/// error: where it is put why not, to be freed with mw_error_free(); NULL is put there if it can.
-/// May be NULL for who does not want to know.
-/// Returns: MW_OK; MW_INVALID for what is NULL or no name; MW_NO_SERVER, MW_REFUSED, MW_NOT_READY
+/// socket: the server's socket; NULL for the default, /run/memwright-pool/pool.sock.
+/// pool: the name of the pool. This text and the others are read only during the call.
+/// bytes: the requested size, rounded up to whole stripes of the pool.
+/// keep: a name under which the contents are kept when the memory is returned, and may have been
+/// kept before by this user with this size: see mw_pool_is_kept(). NULL for zeroed memory that is
+/// zeroed again.
+/// wait_ns: how long to wait for memory that is being populated, zeroed or returned, and for a
+/// server that restarts; 0 does not wait.
+/// memory: receives the memory, to be returned with mw_pool_detach(); NULL on failure.
+/// error: receives the error, to be freed with mw_error_free(); NULL on success. May be NULL.
+/// Returns: MW_OK; MW_INVALID for NULL or an invalid name; MW_NO_SERVER, MW_REFUSED, MW_NOT_READY
 /// or MW_SYSTEM.
-/// Threads: may be called from any.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C, and strings from C")]
 #[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
@@ -51,7 +49,7 @@ pub unsafe extern "C" fn mw_pool_attach(
     // SAFETY: as above.
     let keep = if keep.is_null() { Ok(None) } else { unsafe { raw::text(keep) }.map(Some) };
     let made = match &memory {
-        None => Err(mw_error::invalid("memory is NULL; say where it is to be put")),
+        None => Err(mw_error::invalid("memory is NULL (pass a pointer that receives the memory)")),
         Some(_) => guard(Err(mw_error::internal()), || {
             let wanted = wanted(pool?, bytes, keep?)?.wait(Duration::from_nanos(wait_ns));
             Ok(Box::new(mw_pool_memory(Client::new(socket?).attach(&wanted)?)))
@@ -77,22 +75,20 @@ fn wanted(pool: &str, bytes: u64, keep: Option<&str>) -> Result<Attach, String> 
     })
 }
 
-/// Where memory of a pool starts: as many bytes as mw_pool_bytes() says can be read and written
-/// from there on.
+/// The address of leased memory: mw_pool_bytes() bytes can be read and written from there.
 ///
-/// memory: memory of a pool, or NULL.
-/// Returns: an address that is aligned to huge pages and valid until the memory is detached; NULL
-/// for NULL.
-/// Threads: may be called from any, while no other call detaches it.
+/// memory: leased memory, or NULL.
+/// Returns: an address aligned to a huge page, valid until the memory is detached; NULL for NULL.
+/// Threads: may be called from any thread while no other call detaches it.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_pool_address(memory: Option<&mw_pool_memory>) -> *mut c_void {
     memory.map_or(ptr::null_mut(), |memory| memory.0.as_ptr().as_ptr().cast())
 }
 
-/// The size of memory of a pool in bytes.
+/// The size of leased memory in bytes.
 ///
-/// memory: memory of a pool; NULL has 0.
+/// memory: leased memory; 0 for NULL.
 /// Threads: as mw_pool_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -100,13 +96,13 @@ pub extern "C" fn mw_pool_bytes(memory: Option<&mw_pool_memory>) -> usize {
     memory.map_or(0, |memory| memory.0.bytes())
 }
 
-/// Whether memory came with contents that were kept; otherwise it came zeroed.
+/// Whether the memory has contents that were kept; otherwise it is zeroed.
 ///
-/// memory: memory of a pool, or NULL.
-/// generation: where it is put how often they were handed out before; left alone if none were
-/// kept. May be NULL.
-/// dirty: where it is put whether nobody had called them consistent, as after a kill; left alone
-/// if none were kept. May be NULL.
+/// memory: leased memory, or NULL.
+/// generation: receives how often the contents were leased before; unchanged if none were kept. May
+/// be NULL.
+/// dirty: receives whether the contents were not marked consistent, as after a kill; unchanged if
+/// none were kept. May be NULL.
 /// Threads: as mw_pool_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -129,11 +125,11 @@ pub extern "C" fn mw_pool_is_kept(
     true
 }
 
-/// Says that the contents may be used after this process: without it, contents that are kept are
-/// called dirty when they are handed out again. It holds for good, so that it is said last.
+/// Marks the contents as consistent: without it, contents that are kept are reported as dirty when
+/// they are leased again. It cannot be undone, so call it last.
 ///
-/// memory: memory of a pool, or NULL.
-/// Returns: MW_OK; MW_INVALID for NULL; MW_SYSTEM where the server that gave it is gone for good.
+/// memory: leased memory, or NULL.
+/// Returns: MW_OK; MW_INVALID for NULL; MW_SYSTEM if the server of this lease no longer exists.
 /// Threads: as mw_pool_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -145,10 +141,11 @@ pub extern "C" fn mw_pool_mark_consistent(memory: Option<&mw_pool_memory>) -> mw
     })
 }
 
-/// Gives memory back, in this process: its server has it again when every fork has let go as well.
+/// Detaches leased memory from this process. It returns to the server when every fork has detached
+/// it too.
 ///
-/// memory: memory of a pool, which must not be used afterwards; NULL is ignored.
-/// Threads: may be called from any, while no other call uses this memory.
+/// memory: leased memory, which must not be used afterwards. NULL is ignored.
+/// Threads: may be called from any thread while no other call uses this memory.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_pool_detach(memory: Option<Box<mw_pool_memory>>) {

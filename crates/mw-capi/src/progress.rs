@@ -1,47 +1,47 @@
-//! How far an operation is.
+//! Progress of an operation.
 
 use mw_segment::{Phase, Progress};
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-/// What is being done.
+/// The phase of an operation.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum mw_phase {
     /// Pages are allocated, zeroed and mapped.
     MW_PHASE_CREATE = 1,
-    /// Every page is seen to be there and locked.
+    /// Every page is verified to be populated and locked.
     MW_PHASE_CONFIRM = 2,
-    /// Pages are given back.
+    /// Pages are freed.
     MW_PHASE_DESTROY = 3,
 }
 
-/// How far an operation is. Later versions may add members at the end.
+/// The progress of an operation. Later versions may add members at the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct mw_progress {
-    /// What is being done. Each phase counts from 0 bytes.
+    /// The phase. Each one counts from 0 bytes.
     pub phase: mw_phase,
-    /// Bytes of this phase that are done.
+    /// Bytes of this phase that are completed.
     pub done_bytes: usize,
-    /// Bytes of this phase.
+    /// Bytes of this phase in total.
     pub total_bytes: usize,
-    /// Nanoseconds since the phase began.
+    /// Nanoseconds since the phase started.
     pub elapsed_ns: u64,
-    /// Bytes a second since the phase began; 0 before anything is done.
+    /// Bytes per second since the phase started; 0 before anything is completed.
     pub bytes_per_s: f64,
 }
 
-/// Is told how far an operation is, some twenty times a second and on the thread that called; an
-/// operation that is over sooner tells nothing.
+/// Receives the progress of an operation, about twenty times a second, on the calling thread; not
+/// called for an operation that ends sooner.
 ///
 /// progress: valid until the function returns.
-/// user: what was given along with the function.
-/// Returns: 0 to go on; anything else cancels, after which the function is not called again. Giving
-/// back cannot be cancelled, and what is returned then is ignored.
+/// user: the pointer that was passed along with the function.
+/// Returns: 0 to continue; anything else cancels, and the function is not called again. Destruction
+/// cannot be cancelled; the result is then ignored.
 ///
-/// The function must return: it must not jump out (longjmp(3)), throw, or end the thread. It may
-/// call any function of this library, but for those that free what the operation uses.
+/// The function must return: no longjmp(3), no exception, no end of the thread. It may call any
+/// function of this library except those that free what the operation uses.
 pub type mw_progress_fn = Option<extern "C" fn(progress: &mw_progress, user: *mut c_void) -> c_int>;
 
 impl From<Phase> for mw_phase {
@@ -66,12 +66,12 @@ impl From<&Progress> for mw_progress {
     }
 }
 
-/// A duration for C: half a millennium at most.
+/// Nanoseconds; saturates after 584 years.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The caller's function, until it wants the end.
+/// The caller's callback, until it asks to cancel.
 pub(crate) struct Listener {
     function: mw_progress_fn,
     user: *mut c_void,

@@ -1,13 +1,13 @@
-//! The border: panics end here, and pointers become what Rust may hold.
+//! Conversions at the interface: panics end here, and pointers become references.
 
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The most numbers of nodes that are read: the kernel's own limit (`MAX_NUMNODES`).
+/// The maximum number of nodes: the kernel's own limit (`MAX_NUMNODES`).
 const MAX_NODES: usize = 1024;
 
-/// What `body` returns, or `otherwise` if it panics. What it was changing may be half changed, but
-/// is memory-safe, and C can only free it.
+/// The result of `body`, or `otherwise` if it panics. What it was changing may be inconsistent but is
+/// memory-safe, and C can only free it.
 pub(crate) fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
@@ -31,7 +31,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, String> {
     text.to_str().map_err(|_| format!("{text:?} is not UTF-8; give a text in UTF-8"))
 }
 
-/// Numbers of nodes from C.
+/// Node numbers from C.
 ///
 /// # Safety
 /// `nodes` is NULL, or aligned for uint32_t and points to `count` of them, which are not written

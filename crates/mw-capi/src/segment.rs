@@ -1,4 +1,4 @@
-//! A segment, from its creation to its end.
+//! Segments.
 
 use crate::error::mw_error;
 use crate::kind::{mw_kind, mw_page};
@@ -12,27 +12,26 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// A segment of memory. Its memory is shared with whoever else maps it, and lasts until the segment
-/// is destroyed; what is read there is zero until something is written.
+/// A segment of memory. Other processes may map it as well. It lasts until the segment is destroyed
+/// and is zero until it is written.
 pub struct mw_segment {
     segment: Segment,
     times: mw_times,
 }
 
-/// How long the parts of a creation took. It belongs to its segment. Later versions may add members
-/// at the end.
+/// How long each part of the creation took. Owned by the segment. Later versions may add members at
+/// the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct mw_times {
-    /// Nanoseconds: looking at limits, mapping, saying where pages come from and that they are
-    /// locked.
+    /// Nanoseconds: checking limits, mapping, setting the memory policy and the lock.
     pub reserve_ns: u64,
     /// Nanoseconds: populating.
     pub populate_ns: u64,
-    /// Nanoseconds: seeing that every page is there and locked; 0 for what is not locked by
-    /// mapping.
+    /// Nanoseconds: verifying that every page is populated and locked; 0 where the mapping is not
+    /// locked.
     pub confirm_ns: u64,
-    /// The threads that populated, the caller's included.
+    /// Threads that populated it, the caller's included.
     pub helpers: usize,
 }
 
@@ -49,20 +48,18 @@ impl From<Segment> for Box<mw_segment> {
     }
 }
 
-/// Creates a segment: reserved, placed, locked if wanted, and populated, by several threads, which
-/// are gone when the call returns. All or nothing: after an error nothing is left behind.
+/// Creates a segment: reserves, places, locks (if requested) and populates it, with several threads
+/// that have ended when the call returns. All or nothing: after an error nothing is left behind.
 ///
-/// options: what the segment is to be like.
-/// progress: is told how far it is, and can cancel; NULL for nobody. To cancel, it sets the token
+/// options: properties of the segment.
+/// progress: is called with the progress and can cancel; may be NULL. To cancel, it sets the token
 /// of the options, if they have one.
-/// user: what progress is called with.
-/// segment: where the segment is put, to be destroyed with mw_segment_destroy(); NULL is put there
-/// if it cannot be made.
-/// error: where it is put why not, to be freed with mw_error_free(); NULL is put there if the
-/// segment is made. May be NULL for who does not want to know.
+/// user: passed to progress.
+/// segment: receives the segment, to be destroyed with mw_segment_destroy(); NULL on failure.
+/// error: receives the error, to be freed with mw_error_free(); NULL on success. May be NULL.
 /// Returns: MW_OK; MW_INVALID also if options or segment is NULL; else the status of the error.
-/// Threads: may be called from any, several at a time also with the same options, which share the
-/// processors; while no other call changes these options.
+/// Threads: may be called from any thread, also concurrently with the same options; concurrent
+/// calls share the CPUs. No other call may change these options meanwhile.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_segment_create(
@@ -73,8 +70,10 @@ pub extern "C" fn mw_segment_create(
     error: Option<&mut MaybeUninit<Option<Box<mw_error>>>>,
 ) -> mw_status {
     let made = match (options, &segment) {
-        (None, _) => Err(mw_error::invalid("options is NULL; mw_options_new() makes them")),
-        (_, None) => Err(mw_error::invalid("segment is NULL; say where it is to be put")),
+        (None, _) => Err(mw_error::invalid("options is NULL (create them with mw_options_new())")),
+        (_, None) => {
+            Err(mw_error::invalid("segment is NULL (pass a pointer that receives the segment)"))
+        }
         (Some(options), Some(_)) => guard(Err(mw_error::internal()), || {
             create(options, Listener::new(progress, user)).map(Box::from)
         }),
@@ -97,7 +96,7 @@ fn create(options: &mw_options, mut listener: Listener) -> Result<Segment, Box<m
             call.cancel.cancel();
         }
     })?;
-    // Nothing was left to cancel when the end was wanted.
+    // All chunks were taken when the callback asked to cancel.
     if let Some(now) = listener.stopped {
         segment.destroy();
         return Err(Error::Cancelled { phase: now.phase, done_bytes: now.done_bytes }.into());
@@ -105,21 +104,19 @@ fn create(options: &mw_options, mut listener: Listener) -> Result<Segment, Box<m
     Ok(segment)
 }
 
-/// Where a segment's memory starts: as many bytes as mw_segment_bytes() says can be read and
-/// written from there on.
+/// The address of a segment: mw_segment_bytes() bytes can be read and written from there.
 ///
 /// segment: a segment, or NULL.
-/// Returns: an address that is aligned to whole pages and valid until the segment is destroyed;
-/// NULL for NULL.
-/// Threads: may be called from any, while no other call destroys the segment. Accesses to the
-/// memory are the program's to put in order.
+/// Returns: an address aligned to a page, valid until the segment is destroyed; NULL for NULL.
+/// Threads: may be called from any thread while no other call destroys the segment. The program
+/// synchronizes its own accesses to the memory.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_segment_address(segment: Option<&mw_segment>) -> *mut c_void {
     segment.map_or(ptr::null_mut(), |segment| segment.segment.as_ptr().as_ptr().cast())
 }
 
-/// The size of a segment in bytes: what was asked for, rounded up to whole pages.
+/// The size of a segment in bytes: the requested size, rounded up to whole pages.
 ///
 /// segment: a segment; NULL has 0.
 /// Threads: as mw_segment_address().
@@ -129,7 +126,7 @@ pub extern "C" fn mw_segment_bytes(segment: Option<&mw_segment>) -> usize {
     segment.map_or(0, |segment| segment.segment.bytes())
 }
 
-/// What a segment is made of.
+/// The kind of a segment.
 ///
 /// segment: a segment; NULL has MW_KIND_NONE.
 /// Threads: as mw_segment_address().
@@ -139,9 +136,9 @@ pub extern "C" fn mw_segment_kind(segment: Option<&mw_segment>) -> mw_kind {
     segment.map_or(mw_kind::MW_KIND_NONE, |segment| segment.segment.kind().into())
 }
 
-/// The pages that a segment came to: those asked for, or smaller ones if the options were lenient.
+/// The page size of a segment: the requested one, or a smaller one if the options were lenient.
 ///
-/// segment: a segment; NULL has MW_PAGE_AUTO, which no segment has.
+/// segment: a segment; NULL returns MW_PAGE_AUTO, which no segment has.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -149,7 +146,7 @@ pub extern "C" fn mw_segment_page(segment: Option<&mw_segment>) -> mw_page {
     segment.map_or(mw_page::MW_PAGE_AUTO, |segment| segment.segment.page().into())
 }
 
-/// Whether a segment's pages stay in memory: locked, or of the pool of huge pages.
+/// Whether a segment's pages stay in memory: locked, or hugetlb pages.
 ///
 /// segment: a segment; NULL is not locked.
 /// Threads: as mw_segment_address().
@@ -159,11 +156,11 @@ pub extern "C" fn mw_segment_is_locked(segment: Option<&mw_segment>) -> bool {
     segment.is_some_and(|segment| segment.segment.is_locked())
 }
 
-/// How many bytes of a segment are in huge pages now, transparent or of the pool.
+/// How many bytes of a segment are in huge pages now, transparent or hugetlb.
 ///
 /// segment: a segment, or NULL.
-/// bytes: where the number is put; it is left alone if there is none.
-/// Returns: whether there is a number: the kernel can say from version 6.7 on.
+/// bytes: receives the number; unchanged if it is unknown.
+/// Returns: whether the number is known: from kernel 6.7 on.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -181,10 +178,10 @@ pub extern "C" fn mw_segment_huge_bytes(
     }
 }
 
-/// The number of a System V segment, for shmat(2) in other processes.
+/// The id of a System V segment, for shmat(2) in other processes.
 ///
 /// segment: a segment, or NULL.
-/// Returns: the number; -1 for other kinds and NULL.
+/// Returns: the id; -1 for other kinds and NULL.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -192,8 +189,8 @@ pub extern "C" fn mw_segment_sysv_id(segment: Option<&mw_segment>) -> c_int {
     segment.and_then(|segment| segment.segment.sysv_id()).unwrap_or(-1)
 }
 
-/// How many files a segment is made of, side by side in the order of their bytes: others that get
-/// them all (SCM_RIGHTS of unix(7)) can map the same memory.
+/// How many files back a segment, in the order of their bytes: a process that receives them all
+/// (SCM_RIGHTS of unix(7)) can map the same memory.
 ///
 /// segment: a segment, or NULL.
 /// Returns: the number; 0 for kinds without files and NULL.
@@ -204,13 +201,13 @@ pub extern "C" fn mw_segment_stripes(segment: Option<&mw_segment>) -> usize {
     guard(0, || segment.map_or(0, |segment| segment.segment.stripes().count()))
 }
 
-/// The descriptor of one of a segment's files. Whoever maps it sees it emptied when the segment is
-/// destroyed.
+/// The file descriptor of one of a segment's files. The file is emptied when the segment is
+/// destroyed, for every process that maps it.
 ///
 /// segment: a segment, or NULL.
-/// index: which file, from 0 on.
-/// Returns: a descriptor, close-on-exec, that belongs to the segment and must not be closed; -1
-/// where there is no such file.
+/// index: the file, from 0.
+/// Returns: a file descriptor (close-on-exec) owned by the segment, which must not be closed; -1 if
+/// there is no such file.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -219,11 +216,11 @@ pub extern "C" fn mw_segment_stripe_fd(segment: Option<&mw_segment>, index: usiz
     guard(None, found).unwrap_or(-1)
 }
 
-/// The bytes of one of a segment's files; all together are the segment's.
+/// The size of one of a segment's files in bytes; together they make up the segment.
 ///
 /// segment: a segment, or NULL.
-/// index: which file, from 0 on.
-/// Returns: a number of bytes; 0 where there is no such file.
+/// index: the file, from 0.
+/// Returns: a number of bytes; 0 if there is no such file.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -232,10 +229,10 @@ pub extern "C" fn mw_segment_stripe_bytes(segment: Option<&mw_segment>, index: u
     guard(None, found).unwrap_or(0)
 }
 
-/// How long the parts of a segment's creation took.
+/// How long each part of a segment's creation took.
 ///
 /// segment: a segment, or NULL.
-/// Returns: times that belong to the segment and go with it; NULL for NULL.
+/// Returns: times owned by the segment and valid as long as it is; NULL for NULL.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
@@ -243,24 +240,24 @@ pub extern "C" fn mw_segment_times(segment: Option<&mw_segment>) -> Option<&mw_t
     segment.map(|segment| &segment.times)
 }
 
-/// Destroys a segment: gives its memory back, by several threads, which are gone when the call
-/// returns. In a fork of the process that made it, takes it out of that fork only.
+/// Destroys a segment: frees its memory with several threads that have ended when the call returns.
+/// In a fork of the process that created it, only unmaps it in that fork.
 ///
-/// segment: a segment, which must not be used afterwards, nor must its memory; NULL is ignored.
-/// Threads: may be called from any, while no other call uses this segment.
+/// segment: a segment; neither it nor its memory may be used afterwards. NULL is ignored.
+/// Threads: may be called from any thread while no other call uses this segment.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_segment_destroy(segment: Option<Box<mw_segment>>) {
     guard((), || drop(segment));
 }
 
-/// As mw_segment_destroy(), and tells how far it is and how long it took.
+/// As mw_segment_destroy(), with progress; returns how long it took.
 ///
-/// segment: as there.
-/// progress: is told how far it is; what it returns is ignored. NULL for nobody.
-/// user: what progress is called with.
+/// segment: as for mw_segment_destroy().
+/// progress: is called with the progress; its result is ignored. May be NULL.
+/// user: passed to progress.
 /// Returns: nanoseconds; 0 for NULL.
-/// Threads: as there.
+/// Threads: as mw_segment_destroy().
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_segment_destroy_with(

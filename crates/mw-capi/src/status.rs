@@ -1,32 +1,33 @@
-//! What a call came to.
+//! The result of a call.
 
 use std::ffi::{CStr, c_char, c_int};
 
-/// What a call came to.
+/// The result of a call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum mw_status {
-    /// It was done.
+    /// Success.
     MW_OK = 0,
-    /// An argument is NULL or has no meaning, or options contradict each other or the machine.
+    /// An argument is NULL or invalid, or options contradict each other or the machine.
     MW_INVALID = 1,
-    /// A limit is below what was asked for: see mw_error_shortage().
+    /// A limit is below the requested amount: see mw_error_shortage().
     MW_SHORT = 2,
-    /// It was cancelled.
+    /// Cancelled.
     MW_CANCELLED = 3,
-    /// This machine or this kind has no such pages.
+    /// This machine or this kind does not have pages of this size.
     MW_NO_SUCH_PAGES = 4,
-    /// Fewer transparent huge pages than asked for were to be had: memory is fragmented.
+    /// Fewer transparent huge pages than requested were available: memory is fragmented.
     MW_FRAGMENTED = 5,
-    /// A page that the kernel handed out is broken hardware (EHWPOISON).
+    /// The hardware reported an error in a page (EHWPOISON).
     MW_POISONED = 6,
     /// A system call failed for a reason that no limit explains: see mw_error_errno().
     MW_SYSTEM = 7,
-    /// An error within the library: please report it, with the error's text.
+    /// An error inside the library: please report it with the error's text.
     MW_INTERNAL = 8,
-    /// No pool server answers.
+    /// No pool server responds.
     MW_NO_SERVER = 9,
-    /// The pool server refused: there is no such pool, it is full or too small, or it is another's.
+    /// The pool server rejected the request: the pool does not exist, is full or too small, or
+    /// permission is denied.
     MW_REFUSED = 10,
     /// The pool's memory was not ready in time.
     MW_NOT_READY = 11,
@@ -52,11 +53,11 @@ const TEXTS: [(mw_status, &CStr); 12] = [
     (MW_NOT_READY, c"the pool's memory was not ready in time"),
 ];
 
-/// A few words on a status. The text of an error (mw_error_text()) says more.
+/// A short text for a status. mw_error_text() has the details.
 ///
 /// status: an mw_status.
-/// Returns: a text that lives as long as the program, for any number.
-/// Threads: may be called from any.
+/// Returns: a static text, for any number.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_status_text(status: c_int) -> *const c_char {

@@ -9,11 +9,11 @@ const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// The version of the library that is running, as "0.1.0", which may be newer than the header that
-/// a program was compiled with (MW_VERSION).
+/// The version of the running library, such as "0.1.0", which may be newer than the header that a
+/// program was compiled with (MW_VERSION).
 ///
-/// Returns: a text that lives as long as the program.
-/// Threads: may be called from any.
+/// Returns: a static text.
+/// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_version() -> *const c_char {

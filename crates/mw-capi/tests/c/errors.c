@@ -172,7 +172,7 @@ static void meaningless(void)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         options = mw_options_new(MIB);
         CHECK(mw_options_set_kind(options, kinds[i]) == MW_INVALID);
-        CHECK(strstr(mw_options_refusal(options), "is no mw_kind") != NULL);
+        CHECK(strstr(mw_options_refusal(options), "invalid mw_kind") != NULL);
         mw_error_free(refused(options, NULL, NULL, MW_INVALID));
         CHECK(mw_kind_name(kinds[i]) == NULL);
     }

@@ -1,8 +1,8 @@
 //! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
 use super::{Notes, unreclaimable};
-use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
 use mw_memory::UnreclaimableSlab;
+use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
 
@@ -168,7 +168,11 @@ fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: 
     NodeMemory {
         node,
         total,
-        free: if known { sum(&Zone::free_above_high_pages) } else { all_free.saturating_sub(all_free / 16) },
+        free: if known {
+            sum(&Zone::free_above_high_pages)
+        } else {
+            all_free.saturating_sub(all_free / 16)
+        },
         free_above_min: last.saturating_add(total / PER_CPU_SHARE),
         watermark: sum(&|zone| zone.high_pages.saturating_add(zone.reserve_pages())).min(all_free),
         clean: less_reserve(file).saturating_sub(unwritten).saturating_add(less_reserve(slab.sure)),
