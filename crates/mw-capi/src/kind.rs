@@ -1,7 +1,7 @@
 //! What a segment is made of.
 
 use crate::raw::guard;
-use mw_segment::{Kind, Page};
+use mw_segment::{Kind, PageSize};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
@@ -57,12 +57,12 @@ pub enum mw_page {
 
 use mw_page::{MW_PAGE_1G, MW_PAGE_2M, MW_PAGE_AUTO, MW_PAGE_BASE, MW_PAGE_THP};
 
-const PAGES: [(mw_page, Page, &CStr); 5] = [
-    (MW_PAGE_AUTO, Page::Auto, c"auto"),
-    (MW_PAGE_BASE, Page::Base, c"4k"),
-    (MW_PAGE_THP, Page::Thp, c"thp"),
-    (MW_PAGE_2M, Page::Huge2M, c"2M"),
-    (MW_PAGE_1G, Page::Huge1G, c"1G"),
+const PAGES: [(mw_page, Option<PageSize>, &CStr); 5] = [
+    (MW_PAGE_AUTO, None, c"auto"),
+    (MW_PAGE_BASE, Some(PageSize::Base), c"4k"),
+    (MW_PAGE_THP, Some(PageSize::Thp), c"thp"),
+    (MW_PAGE_2M, Some(PageSize::HUGE_2M), c"2M"),
+    (MW_PAGE_1G, Some(PageSize::HUGE_1G), c"1G"),
 ];
 
 pub(crate) fn kind_of(number: c_int) -> Result<Kind, String> {
@@ -71,7 +71,7 @@ pub(crate) fn kind_of(number: c_int) -> Result<Kind, String> {
     found.map(|(_, kind, _)| *kind).ok_or_else(none)
 }
 
-pub(crate) fn page_of(number: c_int) -> Result<Page, String> {
+pub(crate) fn page_of(number: c_int) -> Result<Option<PageSize>, String> {
     let found = PAGES.iter().find(|(page, ..)| *page as c_int == number);
     let none = || format!("invalid mw_page {number} (use 0, MW_PAGE_AUTO, to 4, MW_PAGE_1G)");
     found.map(|(_, page, _)| *page).ok_or_else(none)
@@ -84,8 +84,8 @@ impl From<Kind> for mw_kind {
     }
 }
 
-impl From<Page> for mw_page {
-    fn from(page: Page) -> Self {
+impl From<Option<PageSize>> for mw_page {
+    fn from(page: Option<PageSize>) -> Self {
         let found = PAGES.iter().find(|(_, known, _)| *known == page);
         found.map_or(Self::MW_PAGE_AUTO, |(number, ..)| *number)
     }
@@ -126,9 +126,10 @@ mod tests {
             assert_eq!(kind_of(number as c_int), Ok(kind));
             assert!(KINDS.iter().any(|(.., name)| name.to_str() == Ok(kind.name())));
         }
-        for page in Page::ALL.into_iter().chain([Page::Auto]) {
+        for page in PageSize::ALL.map(Some).into_iter().chain([None]) {
             assert_eq!(page_of(mw_page::from(page) as c_int), Ok(page));
-            assert!(PAGES.iter().any(|(.., name)| name.to_str() == Ok(page.name())));
+            let text = page.map_or("auto".to_owned(), PageSize::name);
+            assert!(PAGES.iter().any(|(.., name)| name.to_str() == Ok(&text)));
         }
     }
 

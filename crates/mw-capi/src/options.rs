@@ -4,7 +4,7 @@ use crate::cancel::mw_cancel;
 use crate::kind::{kind_of, page_of};
 use crate::raw::{self, c_string, guard};
 use crate::status::mw_status;
-use mw_segment::{Cancel, Options, Placement};
+use mw_segment::{Cancel, NumaPolicy, Options, Placement};
 use std::ffi::{CString, c_char, c_int};
 use std::ops::Range;
 use std::ptr;
@@ -36,7 +36,7 @@ impl mw_options {
     fn new(bytes: usize) -> Self {
         Self {
             options: Options::new(bytes),
-            placement: Placement::Local,
+            placement: Placement::default(),
             cancel: None,
             refusal: None,
         }
@@ -124,7 +124,7 @@ pub extern "C" fn mw_options_set_kind(options: Option<&mut mw_options>, kind: c_
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_options_set_page(options: Option<&mut mw_options>, page: c_int) -> mw_status {
-    set(options, |options| Ok(options.page(page_of(page)?)))
+    set(options, |options| Ok(options.page_size(page_of(page)?)))
 }
 
 /// Sets whether smaller pages are acceptable where the requested size is not available;
@@ -251,7 +251,7 @@ pub extern "C" fn mw_options_set_cancel(
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_options_place_local(options: Option<&mut mw_options>) -> mw_status {
     change(options, |options| {
-        options.placement = Placement::Local;
+        options.placement = Placement::default();
         Ok(())
     })
 }
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn mw_options_place_bind(
     change(options, |options| {
         // SAFETY: the caller gives NULL or an array of this length.
         let nodes = unsafe { raw::nodes(nodes, count) }?;
-        options.placement = Placement::Bind(nodes.to_vec());
+        options.placement = NumaPolicy::Bind(nodes.to_vec()).into();
         Ok(())
     })
 }
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn mw_options_place_interleave(
     change(options, |options| {
         // SAFETY: the caller gives NULL or an array of this length.
         let nodes = unsafe { raw::nodes(nodes, count) }?;
-        options.placement = Placement::Interleave(nodes.to_vec());
+        options.placement = NumaPolicy::Interleave(nodes.to_vec()).into();
         Ok(())
     })
 }
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn ranges_add_up_to_a_limit_and_replace_other_placements() {
         let mut options = mw_options::new(1 << 20);
-        options.placement = Placement::Bind(vec![3]);
+        options.placement = NumaPolicy::Bind(vec![3]).into();
         for range in 0..MAX_RANGES {
             assert_eq!(options.place_range(Some(range..range + 1), &[0, 1]), Ok(()));
         }
@@ -381,7 +381,7 @@ mod tests {
         assert!(options.place_range(Some(1..1), &[0]).is_err());
         assert!(options.place_range(None, &[0]).is_err());
         assert_eq!(mw_options_place_local(Some(&mut options)), mw_status::MW_OK);
-        assert_eq!(options.placement, Placement::Local);
+        assert_eq!(options.placement, Placement::default());
     }
 
     #[test]

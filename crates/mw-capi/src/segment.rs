@@ -143,7 +143,7 @@ pub extern "C" fn mw_segment_kind(segment: Option<&mw_segment>) -> mw_kind {
 #[unsafe(no_mangle)]
 #[allow(unsafe_code, reason = "a name for C")]
 pub extern "C" fn mw_segment_page(segment: Option<&mw_segment>) -> mw_page {
-    segment.map_or(mw_page::MW_PAGE_AUTO, |segment| segment.segment.page().into())
+    segment.map_or(mw_page::MW_PAGE_AUTO, |segment| Some(segment.segment.page_size()).into())
 }
 
 /// Whether a segment's pages stay in memory: locked, or hugetlb pages.

@@ -188,8 +188,8 @@ fn served(socket: &Path) {
     let spec = mw_pool::Spec {
         name: "db".parse().unwrap(),
         bytes: 8 << 20,
-        pages: mw_pool::Pages::Base,
-        nodes: mw_pool::Nodes::Local,
+        pages: mw_pool::PageSize::Base,
+        nodes: mw_pool::NumaPolicy::Default,
         owners: mw_pool::Owners::default(),
         trusting: false,
     };

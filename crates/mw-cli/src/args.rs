@@ -22,8 +22,9 @@ mod top;
 mod watch;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use mw_memory::{NumaPolicy, PageSize};
 use mw_model::{Request, Severity};
-use mw_segment::{Kind, Page};
+use mw_segment::Kind;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -283,7 +284,7 @@ pub struct BenchArgs {
     pub threads: Vec<usize>,
     /// Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = bench_page)]
-    pub page: Vec<Page>,
+    pub page: Vec<PageSize>,
     /// Memory policy: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from
     /// each node; NODES as in 0-1,3
     #[arg(long, value_name = "POLICY", default_value = "local")]
@@ -309,12 +310,8 @@ pub struct BenchArgs {
 /// Where the pages of a segment that is measured come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// From the node that the program runs on.
-    Local,
-    /// From these nodes alone.
-    Bind(Vec<u32>),
-    /// From these nodes in turn.
-    Interleave(Vec<u32>),
+    /// One policy for all of them.
+    Uniform(NumaPolicy),
     /// An equal part from each of these nodes.
     Split(Vec<u32>),
 }
@@ -325,7 +322,7 @@ impl FromStr for Place {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "use local, bind:NODES, interleave:NODES or split:NODES".to_owned();
         if text == "local" {
-            return Ok(Self::Local);
+            return Ok(Self::Uniform(NumaPolicy::Default));
         }
         let (policy, nodes) = text.split_once(':').ok_or_else(wrong)?;
         let nodes = mw_proc::cpulist::parse(nodes.as_bytes())
@@ -333,8 +330,8 @@ impl FromStr for Place {
             .filter(|nodes| !nodes.is_empty())
             .ok_or_else(|| format!("invalid node list '{nodes}' (use for example 0-1,3)"))?;
         match policy {
-            "bind" => Ok(Self::Bind(nodes)),
-            "interleave" => Ok(Self::Interleave(nodes)),
+            "bind" => Ok(Self::Uniform(NumaPolicy::Bind(nodes))),
+            "interleave" => Ok(Self::Uniform(NumaPolicy::Interleave(nodes))),
             "split" => Ok(Self::Split(nodes)),
             _ => Err(wrong()),
         }
@@ -346,15 +343,12 @@ fn bench_kind(text: &str) -> Result<Kind, String> {
         Ok(Kind::Posix) => {
             Err("a posix segment costs the same as a memfd of one stripe; use memfd".to_owned())
         }
-        other => other.map_err(|error: mw_segment::UnknownName| error.to_string()),
+        other => other.map_err(|error: mw_segment::InvalidKind| error.to_string()),
     }
 }
 
-fn bench_page(text: &str) -> Result<Page, String> {
-    match text.parse() {
-        Ok(Page::Auto) => Err("name the page sizes (4k, thp, 2M, 1G)".to_owned()),
-        other => other.map_err(|error: mw_segment::UnknownName| error.to_string()),
-    }
+fn bench_page(text: &str) -> Result<PageSize, String> {
+    text.parse().map_err(|error: mw_memory::InvalidPageSize| error.to_string())
 }
 
 /// Limit of --threads and --rounds.

@@ -15,8 +15,9 @@
 //! Speeds are of processor time; how much of the processor a thread gets is told separately, from
 //! the whole measurement, for it goes by turns of several milliseconds.
 
-use mw_model::{Backing, Calibration, Missing, PageKind, Request, Snapshot};
-use mw_sys::{Pages, RangePolicy, Region};
+use mw_memory::NumaPolicy;
+use mw_model::{Backing, Calibration, Missing, PageSize, Request, Snapshot};
+use mw_sys::Region;
 use std::time::{Duration, Instant};
 
 mod allowance;
@@ -91,12 +92,12 @@ struct Speed {
 impl Run<'_> {
     fn measure(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         match self.request.page {
-            PageKind::Base => self.base(out, held),
-            PageKind::Thp => self.thp(out, held),
-            PageKind::Hugetlb(page) => {
+            PageSize::Base => self.base(out, held),
+            PageSize::Thp => self.thp(out, held),
+            PageSize::Hugetlb(page) => {
                 let page = usize::try_from(page).unwrap_or(usize::MAX);
                 if self.allowance.hugetlb_bytes >= page {
-                    let pages = Pages::Hugetlb(page);
+                    let pages = PageSize::Hugetlb(page as u64);
                     let bytes = self.allowance.hugetlb_bytes;
                     out.hugetlb_ns_per_byte =
                         Some(self.kind(pages, bytes, page, out, held)?.populate_ns_per_byte);
@@ -112,7 +113,7 @@ impl Run<'_> {
         let sampled = if out.backing.virtual_machine { self.large_blocks(held) } else { None };
         let taken: usize = held.iter().map(Region::bytes).sum();
         let bytes = self.allowance.base_bytes.min(MOST_TOGETHER.saturating_sub(taken));
-        let speed = self.kind(Pages::Base, bytes, BASE_CHUNK, out, held)?;
+        let speed = self.kind(PageSize::Base, bytes, BASE_CHUNK, out, held)?;
         out.base_ns_per_byte = Some(speed.populate_ns_per_byte);
         out.base_lock_ns_per_byte = speed.lock_ns_per_byte;
         if let Some(sampled) = sampled {
@@ -135,7 +136,7 @@ impl Run<'_> {
         if bytes < page {
             return None;
         }
-        let pages = Pages::Transparent(page);
+        let pages = PageSize::Thp;
         let mapping = Region::anonymous(bytes, pages).ok()?;
         self.place(&mapping).ok()?;
         let fresh = self.populate(&mapping, page, 0..bytes, LARGE_BLOCKS_UNTIL).ok()?;
@@ -150,7 +151,7 @@ impl Run<'_> {
             // Without free blocks, or with huge pages off, the request gets base pages.
             return self.base(out, held);
         }
-        let pages = Pages::Transparent(page);
+        let pages = PageSize::Thp;
         let speed = self.kind(pages, self.allowance.thp_bytes, page, out, held)?;
         out.thp_ns_per_byte = Some(speed.populate_ns_per_byte);
         out.thp_lock_ns_per_byte = speed.lock_ns_per_byte;
@@ -160,7 +161,7 @@ impl Run<'_> {
     /// Populates fresh memory, a part of it again, and locks it.
     fn kind(
         &self,
-        pages: Pages,
+        pages: PageSize,
         bytes: usize,
         chunk: usize,
         out: &mut Calibration,
@@ -173,7 +174,7 @@ impl Run<'_> {
         let again = self.again(&mapping, chunk, fresh.len())?;
         let populated = fresh.len() * chunk;
         let lock_ns_per_byte = match pages {
-            Pages::Hugetlb(_) => None,
+            PageSize::Hugetlb(_) => None,
             _ if self.request.lock => self.lock(&mapping, chunk, populated),
             _ => None,
         };
@@ -185,16 +186,16 @@ impl Run<'_> {
         out.backing.backed_first_bytes = (samples.backed_first * chunk) as u64;
         out.backing.unbacked_ns_per_byte = samples.unbacked_ns_per_byte;
         let populate_ns_per_byte = match pages {
-            Pages::Base => samples.settled_ns_per_byte,
-            Pages::Transparent(_) | Pages::Hugetlb(_) => samples.ns_per_byte,
+            PageSize::Base => samples.settled_ns_per_byte,
+            PageSize::Thp | PageSize::Hugetlb(_) => samples.ns_per_byte,
         };
         Ok(Speed { populate_ns_per_byte, lock_ns_per_byte })
     }
 
     fn place(&self, mapping: &Region) -> std::io::Result<()> {
-        self.request
-            .node
-            .map_or(Ok(()), |node| mapping.place(0..mapping.bytes(), RangePolicy::Bind(&[node])))
+        self.request.node.map_or(Ok(()), |node| {
+            mapping.set_policy(0..mapping.bytes(), &NumaPolicy::Bind(vec![node]))
+        })
     }
 
     /// Populates chunk by chunk until `until`, at least one; nanoseconds a byte of each.

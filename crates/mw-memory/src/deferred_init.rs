@@ -108,7 +108,7 @@ mod tests {
             zone(1, "Normal", 24, 16, 2),
         ];
         let info = Zoneinfo { zones };
-        let deferred = DeferredInit::of(&meminfo(23 + 24, 6 + 24), &info, 4096);
+        let deferred = DeferredInit::new(&meminfo(23 + 24, 6 + 24), &info, 4096);
         assert_eq!(deferred.bytes(), 24 * GIB);
         assert_eq!((deferred.node_bytes(0), deferred.node_bytes(1)), (16 * GIB, 8 * GIB));
         let parts: Vec<u64> = info.zones.iter().map(|zone| deferred.zone_bytes(zone)).collect();
@@ -119,22 +119,22 @@ mod tests {
     fn a_balloon_and_offlined_memory_are_not_deferred() {
         // MemTotal is what the zones manage, however much less than what is present.
         let balloon = Zoneinfo { zones: vec![zone(0, "Normal", 16, 4, 2)] };
-        assert_eq!(DeferredInit::of(&meminfo(4, 2), &balloon, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&meminfo(4, 2), &balloon, 4096).bytes(), 0);
         let offlined = Zoneinfo { zones: vec![zone(0, "Normal", 8, 8, 6)] };
-        assert_eq!(DeferredInit::of(&meminfo(8, 6), &offlined, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&meminfo(8, 6), &offlined, 4096).bytes(), 0);
     }
 
     #[test]
     fn both_files_must_count_it() {
         let info = Zoneinfo { zones: vec![zone(0, "Normal", 16, 8, 2)] };
         // MemFree does not count it: nothing gives it to programs.
-        assert_eq!(DeferredInit::of(&meminfo(16, 2), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&meminfo(16, 2), &info, 4096).bytes(), 0);
         // Much was allocated between the two readings.
-        assert_eq!(DeferredInit::of(&meminfo(8, 7), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&meminfo(8, 7), &info, 4096).bytes(), 0);
         // A container's own view of meminfo.
-        assert_eq!(DeferredInit::of(&meminfo(1, 1), &info, 4096).bytes(), 0);
-        assert_eq!(DeferredInit::of(&Meminfo::default(), &info, 4096).bytes(), 0);
-        assert_eq!(DeferredInit::of(&meminfo(16, 8), &Zoneinfo::default(), 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&meminfo(1, 1), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&Meminfo::default(), &info, 4096).bytes(), 0);
+        assert_eq!(DeferredInit::new(&meminfo(16, 8), &Zoneinfo::default(), 4096).bytes(), 0);
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let info = Zoneinfo { zones: vec![most; 3] };
         let huge = Some(u64::MAX);
         let meminfo = Meminfo { mem_total_bytes: huge, mem_free_bytes: huge, ..meminfo(0, 0) };
-        let deferred = DeferredInit::of(&meminfo, &info, u64::MAX);
+        let deferred = DeferredInit::new(&meminfo, &info, u64::MAX);
         assert_eq!(deferred.bytes(), u64::MAX);
         assert!(deferred.node_bytes(0) > 0);
     }

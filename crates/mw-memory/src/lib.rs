@@ -3,6 +3,8 @@
 
 mod available;
 mod deferred_init;
+mod numa_policy;
+mod page_size;
 mod unreclaimable_slab;
 
 pub use available::{
@@ -10,4 +12,6 @@ pub use available::{
     kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,
 };
 pub use deferred_init::DeferredInit;
+pub use numa_policy::NumaPolicy;
+pub use page_size::{InvalidPageSize, PageSize};
 pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab};

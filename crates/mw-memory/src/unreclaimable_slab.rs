@@ -209,7 +209,7 @@ mod tests {
         slabs: Option<&[Slab]>,
     ) -> (u64, u64) {
         let sreclaimable_bytes = Some(sreclaimable_mib * MIB);
-        let slab = UnreclaimableSlab::of(&KernelObjects {
+        let slab = UnreclaimableSlab::new(&KernelObjects {
             meminfo: &Meminfo { sreclaimable_bytes, ..Meminfo::default() },
             dentries: DentryState { dentries, unused, negative },
             inodes: Some(InodeState { inodes, unused: unused_inodes }),

@@ -40,9 +40,10 @@ pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
     Process, Processes, Sysctl, Thp, ThpSize,
 };
+pub use mw_memory::PageSize;
 pub use preflight::{
-    Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PageKind, PoolRoom, Preflight,
-    Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
+    Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PoolRoom, Preflight, Request,
+    RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};

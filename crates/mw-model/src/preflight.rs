@@ -2,6 +2,7 @@
 //! fast.
 
 use crate::{Missing, SizeError, format_bytes, parse_size};
+use mw_memory::PageSize;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -15,22 +16,9 @@ pub struct Request {
     /// Whether it is locked (mlock).
     pub lock: bool,
     /// The kind of pages.
-    pub page: PageKind,
+    pub page: PageSize,
     /// The only node to allocate from, if one is given.
     pub node: Option<u32>,
-}
-
-/// The kind of pages of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum PageKind {
-    /// Base pages, 4 KiB on most machines.
-    Base,
-    /// Transparent huge pages (MADV_HUGEPAGE).
-    Thp,
-    /// Pages of a hugetlb pool, of this size in bytes.
-    Hugetlb(u64),
 }
 
 /// A request that cannot be parsed.
@@ -65,13 +53,13 @@ impl FromStr for Request {
         let mut words = text.split(',').map(str::trim);
         let size = words.next().filter(|s| !s.is_empty()).ok_or(RequestError::NoSize)?;
         let mut request =
-            Self { size_bytes: parse_size(size)?, lock: false, page: PageKind::Base, node: None };
+            Self { size_bytes: parse_size(size)?, lock: false, page: PageSize::Base, node: None };
         for word in words {
             let duplicate = || RequestError::Duplicate(word.to_owned());
             match word.split_once('=') {
                 None if word == "lock" && !request.lock => request.lock = true,
                 None if word == "lock" => return Err(duplicate()),
-                Some(("huge", _)) if request.page != PageKind::Base => return Err(duplicate()),
+                Some(("huge", _)) if request.page != PageSize::Base => return Err(duplicate()),
                 Some(("huge", page)) => request.page = parse_page(page)?,
                 Some(("node", _)) if request.node.is_some() => return Err(duplicate()),
                 Some(("node", node)) => {
@@ -85,12 +73,12 @@ impl FromStr for Request {
     }
 }
 
-fn parse_page(text: &str) -> Result<PageKind, RequestError> {
+fn parse_page(text: &str) -> Result<PageSize, RequestError> {
     if text == "thp" {
-        return Ok(PageKind::Thp);
+        return Ok(PageSize::Thp);
     }
     match parse_size(text) {
-        Ok(bytes) if bytes.is_power_of_two() && bytes >= 1 << 16 => Ok(PageKind::Hugetlb(bytes)),
+        Ok(bytes) if bytes.is_power_of_two() && bytes >= 1 << 16 => Ok(PageSize::Hugetlb(bytes)),
         _ => Err(RequestError::Huge(text.to_owned())),
     }
 }
@@ -102,9 +90,9 @@ impl fmt::Display for Request {
             f.write_str(" locked")?;
         }
         match self.page {
-            PageKind::Base => {}
-            PageKind::Thp => f.write_str(" on transparent huge pages")?,
-            PageKind::Hugetlb(bytes) => write!(f, " on {} huge pages", format_bytes(bytes))?,
+            PageSize::Base => {}
+            PageSize::Thp => f.write_str(" on transparent huge pages")?,
+            PageSize::Hugetlb(bytes) => write!(f, " on {} huge pages", format_bytes(bytes))?,
         }
         self.node.map_or(Ok(()), |node| write!(f, " from node {node}"))
     }
@@ -116,7 +104,7 @@ pub struct PoolRoom {
     /// Its name.
     pub name: String,
     /// Its pages.
-    pub page: PageKind,
+    pub page: PageSize,
     /// All of it.
     pub size_bytes: u64,
     /// Ready to be leased.
@@ -318,12 +306,12 @@ mod tests {
             Request {
                 size_bytes: 32 << 30,
                 lock: true,
-                page: PageKind::Hugetlb(2 << 20),
+                page: PageSize::Hugetlb(2 << 20),
                 node: Some(1)
             }
         );
         assert_eq!(request.to_string(), "32 GiB locked on 2 MiB huge pages from node 1");
-        assert_eq!("1G,huge=thp".parse::<Request>().unwrap().page, PageKind::Thp);
+        assert_eq!("1G,huge=thp".parse::<Request>().unwrap().page, PageSize::Thp);
     }
 
     #[test]

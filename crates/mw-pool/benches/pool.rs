@@ -13,7 +13,7 @@ mod process;
 
 use common::{eventually, spec};
 use mw_pool::protocol::Refusal;
-use mw_pool::{Attach, Client, Error, Name, Pages, Spec};
+use mw_pool::{Attach, Client, Error, Name, PageSize, Spec};
 use mw_sys::Region;
 use mw_test::measure::{is_asked, median, number, replace};
 use mw_test::{HugePages, alone};
@@ -46,7 +46,7 @@ fn main() {
          zeroing by the server | non-temporal stores | ratio |\n|---|---|---|---|---|---|---|---|\
          ---|\n",
     );
-    for pages in [Pages::Huge2M, Pages::Thp, Pages::Base] {
+    for pages in [PageSize::HUGE_2M, PageSize::Thp, PageSize::Base] {
         match offered(pages) {
             Ok(()) => page.push_str(&row(pages, mib, rounds)),
             Err(why) => {
@@ -60,10 +60,10 @@ fn main() {
     }
 }
 
-fn offered(pages: Pages) -> Result<(), String> {
+fn offered(pages: PageSize) -> Result<(), String> {
     let shmem = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     match pages {
-        Pages::Thp if fs::read_to_string(shmem).is_ok_and(|text| text.contains("[never]")) => {
+        PageSize::Thp if fs::read_to_string(shmem).is_ok_and(|text| text.contains("[never]")) => {
             Err("not available: shmem_enabled is never".to_owned())
         }
         _ => Ok(()),
@@ -90,7 +90,7 @@ struct Measured {
     ceiling: f64,
 }
 
-fn row(pages: Pages, mib: usize, rounds: usize) -> String {
+fn row(pages: PageSize, mib: usize, rounds: usize) -> String {
     let _reserved = pages.is_hugetlb().then(|| {
         HugePages::more(2 << 20, mib as u64 / 2)
             .unwrap_or_else(|| panic!("huge pages cannot be reserved"))
@@ -110,7 +110,7 @@ fn row(pages: Pages, mib: usize, rounds: usize) -> String {
     text(pages, mib, &measured)
 }
 
-fn text(pages: Pages, mib: usize, measured: &Measured) -> String {
+fn text(pages: PageSize, mib: usize, measured: &Measured) -> String {
     let gib = mib as f64 / 1024.0;
     let Measured { create, free, attach, give_back, zeroed, ceiling } = measured;
     format!(
@@ -128,17 +128,17 @@ fn text(pages: Pages, mib: usize, measured: &Measured) -> String {
 }
 
 /// As a program does it that knows nothing of memwright: one thread, mmap(2) and mlock(2).
-fn plain(pages: Pages, mib: usize) -> (f64, f64) {
+fn plain(pages: PageSize, mib: usize) -> (f64, f64) {
     let start = Instant::now();
     let huge = match pages {
-        Pages::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
+        PageSize::HUGE_2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
         _ => MemfdFlags::empty(),
     };
     let file = memfd_create("mw-pool-bench", MemfdFlags::CLOEXEC | huge).unwrap();
     ftruncate(&file, (mib * MIB) as u64).unwrap();
     let region = Region::reserve(mib * MIB, mw_sys::page_bytes(), 2 * MIB).unwrap();
     region.map_file(0..mib * MIB, file.as_fd(), 0).unwrap();
-    if pages == Pages::Thp {
+    if pages == PageSize::Thp {
         region.advise_thp(mw_sys::ThpAdvice::Enable).unwrap();
     }
     region.lock(0..mib * MIB).unwrap();
@@ -177,7 +177,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(pages: Pages, mib: usize) -> Self {
+    fn new(pages: PageSize, mib: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         let child = command.env("MW_POOL_DIR", dir.path()).spawn().unwrap();

@@ -117,7 +117,9 @@ impl Server {
     /// Whether the machine can give so much more, beside what it is yet to give to pools of the same
     /// kind.
     fn preflight(&self, spec: &Spec, bytes: u64) -> Result<(), Refused> {
-        let kind = |spec: &Spec| spec.pages.is_hugetlb().then(|| spec.pages.granule_bytes());
+        let kind = |spec: &Spec| {
+            spec.pages.is_hugetlb().then(|| spec.pages.granule_bytes(mw_sys::page_bytes() as u64))
+        };
         let same = self.book.pools.iter().filter(|(_, pool)| kind(&pool.spec) == kind(spec));
         let coming: u64 = same.map(|(id, _)| self.book.used(*id).missing).sum();
         let bytes = bytes.saturating_add(coming);
@@ -186,7 +188,7 @@ impl Server {
             id,
             bytes: held.stripes.len() as u64 * pool.stripe_bytes,
             stripe_bytes: pool.stripe_bytes,
-            granule_bytes: pool.spec.pages.granule_bytes(),
+            granule_bytes: pool.spec.pages.granule_bytes(mw_sys::page_bytes() as u64),
             locked: self.is_locked(held.pool),
             contents,
         })

@@ -31,7 +31,8 @@
 mod attach;
 
 use crate::protocol::{Contents, MAX_STRIPES, PoolBytes, Refusal};
-use crate::spec::{Name, Pages, Spec};
+use crate::spec::{Name, Spec};
+use mw_memory::PageSize;
 use std::collections::BTreeMap;
 
 /// The most pools.
@@ -257,9 +258,9 @@ impl LeaseTable {
         if self.pools.len() >= MAX_POOLS {
             return refused(Refusal::Limit, format!("there are {MAX_POOLS} pools; no more fit"));
         }
-        let granule = spec.pages.granule_bytes().max(CHUNK_BYTES);
+        let granule = spec.pages.granule_bytes(mw_sys::page_bytes() as u64).max(CHUNK_BYTES);
         let stripe = spec.bytes.div_ceil(STRIPES).max(MIN_STRIPE_BYTES.min(spec.bytes));
-        let shares_tables = spec.pages == Pages::Huge2M && spec.bytes >= 4 * TABLE_BYTES;
+        let shares_tables = spec.pages == PageSize::HUGE_2M && spec.bytes >= 4 * TABLE_BYTES;
         let granule = if shares_tables { TABLE_BYTES } else { granule };
         let whole = stripe.checked_next_multiple_of(granule).filter(|bytes| *bytes > 0);
         let rounded = whole.and_then(|stripe| spec.bytes.checked_next_multiple_of(stripe));

@@ -38,6 +38,7 @@ mod wire;
 mod workers;
 
 pub use client::{Attach, Attachment, Client, Error, SOCKET, Stripes, Taken};
+pub use mw_memory::{NumaPolicy, PageSize};
 #[cfg(feature = "server")]
 pub use server::{Config, Level, Log, Preflight, Server, StartError};
-pub use spec::{BadName, Name, Nodes, Owners, Pages, Spec};
+pub use spec::{BadName, Name, Owners, Spec};

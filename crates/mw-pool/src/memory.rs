@@ -2,9 +2,9 @@
 
 use crate::client::alignment;
 use crate::lease_table::Ownership;
-use crate::spec::{Nodes, Pages};
+use mw_memory::{NumaPolicy, PageSize};
 use mw_segment::{Phase, Workers};
-use mw_sys::{HugeMappings, RangePolicy, Region, ThpAdvice};
+use mw_sys::{HugeMappings, Region, ThpAdvice};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals, fstat,
     ftruncate, memfd_create, open,
@@ -29,8 +29,8 @@ const CHUNK_BYTES: usize = 4 << 20;
 pub(crate) struct Memory {
     file: OwnedFd,
     region: Region,
-    pages: Pages,
-    nodes: Nodes,
+    pages: PageSize,
+    nodes: NumaPolicy,
     locked: AtomicBool,
 }
 
@@ -41,8 +41,8 @@ impl Memory {
     pub(crate) fn adopt(
         file: OwnedFd,
         bytes: usize,
-        pages: Pages,
-        nodes: &Nodes,
+        pages: PageSize,
+        nodes: &NumaPolicy,
     ) -> io::Result<Self> {
         if fstat(&file)?.st_size.try_into() != Ok(bytes) {
             return Err(io::Error::other(format!("a stripe that is not of {bytes} bytes")));
@@ -53,20 +53,20 @@ impl Memory {
             Ok(()) | Err(rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let granule = if pages == Pages::Thp { mw_sys::page_bytes() } else { granule(pages)? };
+        let granule = if pages == PageSize::Thp { mw_sys::page_bytes() } else { granule(pages)? };
         let align = alignment(bytes);
         let region = Region::reserve(bytes, granule, align)?;
         region.map_file(0..bytes, file.as_fd(), 0)?;
         match pages {
-            Pages::Thp => region.advise_thp(ThpAdvice::Enable)?,
+            PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
             // A kernel without transparent huge pages has nothing to decline.
-            Pages::Base => drop(region.advise_thp(ThpAdvice::Disable)),
-            Pages::Huge2M | Pages::Huge1G => {}
+            PageSize::Base => drop(region.advise_thp(ThpAdvice::Disable)),
+            PageSize::Hugetlb(_) => {}
         }
         let nodes = nodes.clone();
         let locked = AtomicBool::new(pages.is_hugetlb());
         let memory = Self { file, region, pages, nodes, locked };
-        if memory.nodes != Nodes::Local {
+        if memory.nodes != NumaPolicy::Default {
             memory.place()?;
         }
         Ok(memory)
@@ -75,17 +75,14 @@ impl Memory {
     /// Has new pages of it come from where the pool's come from. Whoever maps it can have them come
     /// from elsewhere, and the kernel keeps that with the file (shmem's shared policy).
     fn place(&self) -> io::Result<()> {
-        let policy = match &self.nodes {
-            Nodes::Local => RangePolicy::Default,
-            Nodes::Bind(nodes) => RangePolicy::Bind(nodes),
-            Nodes::Interleave(nodes) => RangePolicy::Interleave(nodes),
-        };
         // The kernel does nothing where the mapping here has this policy already, whatever the file
         // has by now (mm/mempolicy.c, `mbind_range`): so it gets another one first.
-        let changed = self.region.place(self.all(), RangePolicy::Local);
-        match changed.and_then(|()| self.region.place(self.all(), policy)) {
+        let changed = self.region.set_policy(self.all(), &NumaPolicy::Local);
+        match changed.and_then(|()| self.region.set_policy(self.all(), &self.nodes)) {
             // Without NUMA there is nothing to undo.
-            Err(error) if self.nodes == Nodes::Local && error.kind() == ErrorKind::Unsupported => {
+            Err(error)
+                if self.nodes == NumaPolicy::Default && error.kind() == ErrorKind::Unsupported =>
+            {
                 Ok(())
             }
             other => other,
@@ -164,7 +161,7 @@ impl Memory {
     /// Whether its pages are as they were: the kernel may have split huge ones. Before Linux 6.7, which
     /// does not say so of a range, `mappings` does.
     fn is_intact(&self, mappings: &OnceCell<Option<HugeMappings>>) -> bool {
-        if self.pages != Pages::Thp {
+        if self.pages != PageSize::Thp {
             return true;
         }
         let from_smaps = |error: io::Error| {
@@ -213,8 +210,8 @@ pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
     stripes.iter().enumerate().map(&mut result).collect()
 }
 
-fn granule(pages: Pages) -> io::Result<usize> {
-    usize::try_from(pages.granule_bytes()).map_err(io::Error::other)
+fn granule(pages: PageSize) -> io::Result<usize> {
+    usize::try_from(pages.granule_bytes(mw_sys::page_bytes() as u64)).map_err(io::Error::other)
 }
 
 /// Opens a file once more.
@@ -226,18 +223,14 @@ fn another(file: &OwnedFd) -> io::Result<OwnedFd> {
 /// Whether the kernel's word on who has a file can be relied on, tried with one: it must see
 /// another description that can read and write, one that can only read, and a mapping, and must see
 /// nobody once they are gone. Kernels from 7.0 on have leases only where a file system offers them.
-pub(crate) fn proves(pages: Pages) -> bool {
+pub(crate) fn proves(pages: PageSize) -> bool {
     try_proof(pages).unwrap_or(false)
 }
 
-fn try_proof(pages: Pages) -> io::Result<bool> {
-    let size = match pages {
-        Pages::Base | Pages::Thp => MemfdFlags::empty(),
-        Pages::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
-        Pages::Huge1G => MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
-    };
+fn try_proof(pages: PageSize) -> io::Result<bool> {
+    let size = mw_sys::memfd_page_flags(pages);
     let file = memfd_create("memwright-proof", MemfdFlags::CLOEXEC | size)?;
-    ftruncate(&file, pages.granule_bytes())?;
+    ftruncate(&file, pages.granule_bytes(mw_sys::page_bytes() as u64))?;
     let alone = || mw_sys::is_only_open(another(&file)?.as_fd());
     let mut right = alone()?;
     for flags in [OFlags::RDWR, OFlags::RDONLY] {
@@ -270,7 +263,7 @@ mod tests {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("mw-pool-test", flags).unwrap();
         ftruncate(&file, BYTES as u64).unwrap();
-        Memory::adopt(file, BYTES, Pages::Base, &Nodes::Local).unwrap()
+        Memory::adopt(file, BYTES, PageSize::Base, &NumaPolicy::Default).unwrap()
     }
 
     #[test]
@@ -294,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_kernel_says_who_has_it() {
-        if !proves(Pages::Base) {
+        if !proves(PageSize::Base) {
             return;
         }
         let memory = memory();

@@ -22,10 +22,11 @@ use crate::listener::Listener;
 use crate::memory::{self, Memory};
 use crate::peer::Rates;
 use crate::protocol::ServerStatus;
-use crate::spec::{Pages, Spec};
+use crate::spec::Spec;
 use crate::state_file::StateFile;
 use crate::workers::Workers;
 use freed::Watches;
+use mw_memory::PageSize;
 use mw_sys::InterruptTimer;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,7 +196,7 @@ impl Server {
             connections: Vec::new(),
             rates: Rates::default(),
             judge: None,
-            proves: [memory::proves(Pages::Base), memory::proves(Pages::Huge2M)],
+            proves: [memory::proves(PageSize::Base), memory::proves(PageSize::HUGE_2M)],
             lines: (None, 0),
             state: ServerStatus::default(),
             wakeups: None,

@@ -1,6 +1,7 @@
 //! What a pool is: its name, size, pages, where they come from, and who may have some.
 
 use crate::wire::{Reader, Writer};
+use mw_memory::{NumaPolicy, PageSize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,6 +11,9 @@ pub const MAX_NAME_BYTES: usize = 32;
 pub const MAX_OWNERS: usize = 16;
 /// The most nodes of a placement.
 pub const MAX_NODES: usize = 64;
+
+/// The page sizes of pools; the index of each is its number in a message, and any other is malformed.
+const PAGES: [PageSize; 4] = [PageSize::Base, PageSize::Thp, PageSize::HUGE_2M, PageSize::HUGE_1G];
 
 /// A name of letters, digits, `-`, `_` and `.`, at most 32 of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,63 +48,6 @@ impl AsRef<str> for Name {
     }
 }
 
-/// The pages of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// The base page: 4 KiB on x86.
-    Base,
-    /// Transparent huge pages.
-    Thp,
-    /// Huge pages of the kernel's own pool, 2 MiB.
-    Huge2M,
-    /// Huge pages of the kernel's own pool, 1 GiB.
-    Huge1G,
-}
-
-impl Pages {
-    /// All of them; the place of each is its number in a message.
-    pub const ALL: [Self; 4] = [Self::Base, Self::Thp, Self::Huge2M, Self::Huge1G];
-
-    /// As on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Base => "4k",
-            Self::Thp => "thp",
-            Self::Huge2M => "2M",
-            Self::Huge1G => "1G",
-        }
-    }
-
-    /// What sizes are a multiple of, in bytes: the size of the page, 2 MiB for transparent ones.
-    #[must_use]
-    pub fn granule_bytes(self) -> u64 {
-        match self {
-            Self::Base => mw_sys::page_bytes() as u64,
-            Self::Thp | Self::Huge2M => 2 << 20,
-            Self::Huge1G => 1 << 30,
-        }
-    }
-
-    /// Whether they are the kernel's pool's: never swapped, so that they need no lock.
-    #[must_use]
-    pub fn is_hugetlb(self) -> bool {
-        matches!(self, Self::Huge2M | Self::Huge1G)
-    }
-}
-
-/// Where the pages of a pool come from.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Nodes {
-    /// Wherever the server runs.
-    #[default]
-    Local,
-    /// From these nodes alone.
-    Bind(Vec<u32>),
-    /// From these nodes in turn.
-    Interleave(Vec<u32>),
-}
-
 /// Who may have memory of a pool. Root may in any case.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owners {
@@ -118,9 +65,9 @@ pub struct Spec {
     /// Its size in bytes; a whole number of stripes.
     pub bytes: u64,
     /// Its pages.
-    pub pages: Pages,
+    pub pages: PageSize,
     /// Where they come from.
-    pub nodes: Nodes,
+    pub nodes: NumaPolicy,
     /// Who may have some.
     pub owners: Owners,
     /// Whether its owners trust each other not to hold on to pages by other means than mappings
@@ -130,30 +77,29 @@ pub struct Spec {
     pub trusting: bool,
 }
 
-impl Nodes {
-    fn write(&self, to: &mut Writer) {
-        match self {
-            Self::Local => to.u8(0),
-            Self::Bind(nodes) => to.u8(1).numbers(nodes),
-            Self::Interleave(nodes) => to.u8(2).numbers(nodes),
-        };
-    }
+fn write_policy(policy: &NumaPolicy, to: &mut Writer) {
+    match policy {
+        NumaPolicy::Default | NumaPolicy::Local => to.u8(0),
+        NumaPolicy::Bind(nodes) => to.u8(1).numbers(nodes),
+        NumaPolicy::Interleave(nodes) => to.u8(2).numbers(nodes),
+    };
+}
 
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
-        Some(match from.u8()? {
-            0 => Self::Local,
-            1 => Self::Bind(from.numbers(MAX_NODES)?),
-            2 => Self::Interleave(from.numbers(MAX_NODES)?),
-            _ => return None,
-        })
-    }
+fn read_policy(from: &mut Reader<'_>) -> Option<NumaPolicy> {
+    Some(match from.u8()? {
+        0 => NumaPolicy::Default,
+        1 => NumaPolicy::Bind(from.numbers(MAX_NODES)?),
+        2 => NumaPolicy::Interleave(from.numbers(MAX_NODES)?),
+        _ => return None,
+    })
 }
 
 impl Spec {
     pub(crate) fn write(&self, to: &mut Writer) {
-        let pages = Pages::ALL.iter().position(|pages| *pages == self.pages).unwrap_or_default();
-        to.text(self.name.as_ref()).u64(self.bytes).u8(u8::try_from(pages).unwrap_or(0));
-        self.nodes.write(to);
+        let pages = PAGES.iter().position(|pages| *pages == self.pages);
+        let pages = pages.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX);
+        to.text(self.name.as_ref()).u64(self.bytes).u8(pages);
+        write_policy(&self.nodes, to);
         to.numbers(&self.owners.users).numbers(&self.owners.groups).u8(u8::from(self.trusting));
     }
 
@@ -161,8 +107,8 @@ impl Spec {
         Some(Self {
             name: read_name(from)?,
             bytes: from.u64()?,
-            pages: *Pages::ALL.get(usize::from(from.u8()?))?,
-            nodes: Nodes::read(from)?,
+            pages: *PAGES.get(usize::from(from.u8()?))?,
+            nodes: read_policy(from)?,
             owners: Owners { users: from.numbers(MAX_OWNERS)?, groups: from.numbers(MAX_OWNERS)? },
             trusting: from.flag()?,
         })

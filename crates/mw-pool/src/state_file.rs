@@ -181,15 +181,15 @@ fn decode(bytes: &[u8]) -> Option<LeaseTable> {
 mod tests {
     use super::*;
     use crate::lease_table::{AttachOutcome, Ownership, Requester};
-    use crate::{Nodes, Owners, Pages};
+    use crate::{NumaPolicy, Owners, PageSize};
 
     fn book() -> LeaseTable {
         let mut book = LeaseTable::default();
         let spec = Spec {
             name: "db".parse().unwrap(),
             bytes: 64 << 20,
-            pages: Pages::Base,
-            nodes: Nodes::Bind(vec![0]),
+            pages: PageSize::Base,
+            nodes: NumaPolicy::Bind(vec![0]),
             owners: Owners { users: vec![7], groups: vec![8] },
             trusting: false,
         };

@@ -6,8 +6,8 @@
 
 use crate::lease_table::{PoolId, StripeId};
 use crate::memory::{self, Memory};
-use crate::spec::{Nodes, Pages, Spec};
-use mw_segment::{Cancel, Kind, Options, Page, Placement};
+use crate::spec::Spec;
+use mw_segment::{Cancel, Kind, Options};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::setpriority_process;
 use std::io;
@@ -102,21 +102,10 @@ impl Workers {
     /// Populates stripes of a pool: several at once, since one file serialises its helpers.
     pub(crate) fn populate(&self, pool: PoolId, spec: &Spec, stripe_bytes: usize, stripes: u64) {
         let bytes = usize::try_from(stripes).unwrap_or(1).saturating_mul(stripe_bytes);
-        let page = match spec.pages {
-            Pages::Base => Page::Base,
-            Pages::Thp => Page::Thp,
-            Pages::Huge2M => Page::Huge2M,
-            Pages::Huge1G => Page::Huge1G,
-        };
-        let placement = match &spec.nodes {
-            Nodes::Local => Placement::Local,
-            Nodes::Bind(nodes) => Placement::Bind(nodes.clone()),
-            Nodes::Interleave(nodes) => Placement::Interleave(nodes.clone()),
-        };
         let options = Options::new(bytes)
             .kind(if spec.pages.is_hugetlb() { Kind::Hugetlb } else { Kind::Memfd })
-            .page(page)
-            .placement(placement)
+            .page_size(spec.pages)
+            .placement(spec.nodes.clone())
             .stripe_bytes(stripe_bytes)
             .cancel(&self.cancel);
         let _ = self.slow.send(Job::Populate { pool, options, stripes });

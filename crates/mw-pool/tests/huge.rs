@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, Memory, Running, eventually, huge_pages, spec};
-use mw_pool::{Attach, Pages, Spec};
+use mw_pool::{Attach, PageSize, Spec};
 use mw_test::{HugePages, alone};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs;
@@ -20,7 +20,7 @@ fn huge_pages_are_handed_out_and_come_back() {
     };
     let free = huge_pages("free_hugepages");
     let server = Running::new(1 << 30);
-    server.client.create(&Spec { pages: Pages::Huge2M, ..spec("db", 32) }).unwrap();
+    server.client.create(&Spec { pages: PageSize::HUGE_2M, ..spec("db", 32) }).unwrap();
     server.whole("db");
     assert_eq!(huge_pages("free_hugepages"), free - 16);
     let memory = Memory::own();

@@ -7,7 +7,7 @@ use mw_pool::lease_table::{
     AttachOutcome, LeaseId, LeaseTable, Ownership, PoolId, Requester, StripeId, StripeState,
 };
 use mw_pool::protocol::Contents;
-use mw_pool::{Nodes, Owners, Pages, Spec};
+use mw_pool::{NumaPolicy, Owners, PageSize, Spec};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,8 +91,8 @@ impl World {
         let spec = Spec {
             name: "db".parse().unwrap(),
             bytes: 48 * MIB,
-            pages: Pages::Base,
-            nodes: Nodes::Local,
+            pages: PageSize::Base,
+            nodes: NumaPolicy::Default,
             owners: Owners::default(),
             trusting,
         };

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{MIB, Memory, Running, spec};
+use mw_memory::NumaPolicy;
 use mw_pool::lease_table::LeasePhase;
 use mw_pool::protocol::{Contents, Refusal};
 use mw_pool::{Attach, Error};
-use mw_sys::RangePolicy;
 use mw_sys::testing::policy_mode;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::os::fd::AsRawFd;
@@ -153,7 +153,7 @@ fn a_memory_policy_does_not_pass_to_the_next_user() {
     };
     let attached = server.client.attach(&wanted).unwrap();
     assert_eq!(policies(&attached), [0; 2]);
-    attached.region().place(0..attached.bytes(), RangePolicy::Bind(&[0])).unwrap();
+    attached.region().set_policy(0..attached.bytes(), &NumaPolicy::Bind(vec![0])).unwrap();
     assert_ne!(policies(&attached), [0; 2]);
     drop(attached);
     let again = server.client.attach(&wanted).unwrap();

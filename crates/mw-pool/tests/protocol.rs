@@ -8,7 +8,7 @@ use mw_pool::protocol::{
     Contents, DecodeError, Lease, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes, PoolStatus, Refusal,
     Reply, Request, ServerStatus,
 };
-use mw_pool::{Nodes, Owners, Pages, Spec};
+use mw_pool::{NumaPolicy, Owners, PageSize, Spec};
 
 /// xorshift64*: the same bytes at each run.
 struct Random(u64);
@@ -30,8 +30,8 @@ fn spec() -> Spec {
     Spec {
         name: "x".repeat(32).parse().unwrap(),
         bytes: u64::MAX,
-        pages: Pages::Huge1G,
-        nodes: Nodes::Interleave((0..64).collect()),
+        pages: PageSize::HUGE_1G,
+        nodes: NumaPolicy::Interleave((0..64).collect()),
         owners: Owners { users: (0..16).collect(), groups: (0..16).collect() },
         trusting: true,
     }
@@ -44,8 +44,8 @@ fn requests() -> Vec<Request> {
         Request::Attach { pool: name(), bytes: 0, keep: None, segment: Some(7) },
         Request::Segment(8),
         Request::Create(spec()),
-        Request::Create(Spec { nodes: Nodes::Bind(vec![0]), ..spec() }),
-        Request::Create(Spec { nodes: Nodes::Local, pages: Pages::Base, ..spec() }),
+        Request::Create(Spec { nodes: NumaPolicy::Bind(vec![0]), ..spec() }),
+        Request::Create(Spec { nodes: NumaPolicy::Default, pages: PageSize::Base, ..spec() }),
         Request::Remove(name()),
         Request::Grow(name(), 7),
         Request::Shrink(name(), 8),

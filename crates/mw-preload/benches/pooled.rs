@@ -15,7 +15,7 @@ mod pools;
 mod postgres;
 
 use mw_pool::protocol::PoolStatus;
-use mw_pool::{Owners, Pages, Spec};
+use mw_pool::{Owners, PageSize, Spec};
 use mw_test::measure::{is_asked, median, number, others, replace};
 use mw_test::{HugePages, alone};
 use plays::NOBODY;
@@ -63,7 +63,7 @@ struct Round {
 
 /// What the rounds of one way came to.
 struct Row {
-    pages: Pages,
+    pages: PageSize,
     way: Way,
     rounds: Vec<Round>,
 }
@@ -117,7 +117,7 @@ fn main() {
     let shared_mib = cluster.shared_mib();
     let pool_mib = shared_mib.next_multiple_of(GIB);
     let mut bench = Bench { cluster, rounds, pool_mib, held: None };
-    let tables = [Pages::Huge2M, Pages::Base].map(|pages| bench.ways(pages));
+    let tables = [PageSize::HUGE_2M, PageSize::Base].map(|pages| bench.ways(pages));
     let mut page = format!(
         "{}, {mib} MiB of shared buffers, {shared_mib} MiB of shared memory, a table of {table_mib} MiB; \
          medians; other load at the start: {busy}.\n\n{HEAD}",
@@ -156,14 +156,15 @@ fn assert_fewer_faults(rows: &[Row], shared_mib: usize, pool_mib: usize) {
     if plain.pages.is_hugetlb() && pool_mib < 4 * GIB {
         return;
     }
-    let pages = shared_mib as f64 * MIB as f64 / plain.pages.granule_bytes() as f64;
+    let pages = shared_mib as f64 * MIB as f64
+        / plain.pages.granule_bytes(mw_sys::page_bytes() as u64) as f64;
     let (most, faults) = (plain.faults(0) - pages / 2.0, pooled.faults(0));
     assert!(faults <= most, "{}: {faults} page faults", plain.pages.name());
 }
 
 impl Bench {
     /// All ways with such pages.
-    fn ways(&mut self, pages: Pages) -> Vec<Row> {
+    fn ways(&mut self, pages: PageSize) -> Vec<Row> {
         let _reserved = pages.is_hugetlb().then(|| {
             let more = HugePages::more(2 << 20, self.pool_mib as u64 / 2);
             more.unwrap_or_else(|| panic!("huge pages cannot be reserved"))
@@ -187,7 +188,7 @@ impl Bench {
     }
 
     /// Ways that take turns.
-    fn turns(&mut self, pages: Pages, ways: &[Way], pool: Option<&Running>) -> Vec<Row> {
+    fn turns(&mut self, pages: PageSize, ways: &[Way], pool: Option<&Running>) -> Vec<Row> {
         let row = |way: &Way| Row { pages, way: *way, rounds: Vec::new() };
         let mut rows: Vec<Row> = ways.iter().map(row).collect();
         let start = Instant::now();
@@ -204,7 +205,7 @@ impl Bench {
         rows
     }
 
-    fn round(&mut self, pages: Pages, way: Way, pool: Option<&Running>) -> Round {
+    fn round(&mut self, pages: PageSize, way: Way, pool: Option<&Running>) -> Round {
         let mut variables = Vec::new();
         if way.prefault {
             variables.push(("MEMWRIGHT_PREFAULT", "1"));

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Compiled, library, run, text};
-use mw_segment::{Kind, Options, Page};
+use mw_segment::{Kind, Options, PageSize};
 use mw_test::measure::{is_asked, median, number, others, replace};
 use std::fmt::Write;
 use std::fs;
@@ -96,7 +96,8 @@ fn large(page: &mut String, program: &Compiled, mib: usize, rounds: usize) {
 /// How long the library takes for the same.
 fn segment(mib: usize) -> f64 {
     let start = Instant::now();
-    let segment = Options::new(mib << 20).kind(Kind::Anon).page(Page::Base).create().unwrap();
+    let segment =
+        Options::new(mib << 20).kind(Kind::Anon).page_size(PageSize::Base).create().unwrap();
     let took = start.elapsed();
     drop(segment);
     took.as_secs_f64() * 1e3

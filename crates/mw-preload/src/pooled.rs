@@ -23,7 +23,7 @@ use crate::map::Request;
 use crate::settings::{self, Pool};
 use crate::stats::{self, Call};
 use crate::{kernel, large};
-use mw_pool::{Attach, Client, Name, Pages, Stripes};
+use mw_pool::{Attach, Client, Name, PageSize, Stripes};
 use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
@@ -168,13 +168,13 @@ fn take(workers: &Workers<'_>, pool: Pool, asked: Asked, at_once: bool) -> Resul
     let bytes = asked.bytes.next_multiple_of(mw_sys::page_bytes());
     let addresses = mapped(&taken.stripes, bytes)?;
     let start = addresses.start;
-    arrived(workers, &addresses, pages != Pages::Base || at_once);
+    arrived(workers, &addresses, pages != PageSize::Base || at_once);
     Ok(start)
 }
 
 /// What to ask whom for, where the pool has pages that the program can do with what it would do with
 /// its own.
-pub(crate) fn wanted(pool: Pool, asked: Asked) -> Result<(Client, Attach, Pages), Why> {
+pub(crate) fn wanted(pool: Pool, asked: Asked) -> Result<(Client, Attach, PageSize), Why> {
     let name: Name = pool.name.parse().map_err(|error: mw_pool::BadName| Why::said(error))?;
     let client = Client::new(pool.socket);
     let pages = client.pool(&name).map_err(Why::said)?.spec.pages;
@@ -184,8 +184,8 @@ pub(crate) fn wanted(pool: Pool, asked: Asked) -> Result<(Client, Attach, Pages)
     Ok((client, attach, pages))
 }
 
-fn fits(asked: Asked, pages: Pages) -> Result<(), Why> {
-    let granule = pages.granule_bytes();
+fn fits(asked: Asked, pages: PageSize) -> Result<(), Why> {
+    let granule = pages.granule_bytes(mw_sys::page_bytes() as u64);
     match asked.huge {
         Some(_) if !pages.is_hugetlb() => Err(Why::OtherPages),
         Some(Some(size)) if size != granule => Err(Why::OtherPages),
@@ -248,14 +248,14 @@ mod tests {
     fn pages_are_those_that_the_program_expects() {
         let huge = SHARED | libc::MAP_HUGETLB;
         for (bytes, flags, pages, fit) in [
-            (5 << 12, SHARED, Pages::Base, true),
-            (5 << 12, SHARED, Pages::Thp, true),
-            (5 << 12, SHARED, Pages::Huge2M, false),
-            (4 << 20, SHARED, Pages::Huge2M, true),
-            (4 << 20, huge, Pages::Huge2M, true),
-            (4 << 20, huge | 21 << HUGE_SHIFT, Pages::Huge2M, true),
-            (4 << 20, huge | 30 << HUGE_SHIFT, Pages::Huge2M, false),
-            (4 << 20, huge, Pages::Thp, false),
+            (5 << 12, SHARED, PageSize::Base, true),
+            (5 << 12, SHARED, PageSize::Thp, true),
+            (5 << 12, SHARED, PageSize::HUGE_2M, false),
+            (4 << 20, SHARED, PageSize::HUGE_2M, true),
+            (4 << 20, huge, PageSize::HUGE_2M, true),
+            (4 << 20, huge | 21 << HUGE_SHIFT, PageSize::HUGE_2M, true),
+            (4 << 20, huge | 30 << HUGE_SHIFT, PageSize::HUGE_2M, false),
+            (4 << 20, huge, PageSize::Thp, false),
         ] {
             assert_eq!(
                 fits(Asked::new(bytes, flags, libc::MAP_HUGETLB), pages).is_ok(),

@@ -251,11 +251,11 @@ fn is_resident(addresses: &Range<usize>) -> bool {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use mw_sys::Pages;
+    use mw_segment::PageSize;
 
     #[test]
     fn one_mapping_of_memory_is_told_from_others() {
-        let region = Region::anonymous(1 << 20, Pages::Base).unwrap();
+        let region = Region::anonymous(1 << 20, PageSize::Base).unwrap();
         let start = region.as_ptr().as_ptr().expose_provenance();
         // A look may meet other tests that map and unmap next to it, and is then left to the kernel.
         let is_told = || one_of_memory(&(start..start + (1 << 20))).is_some();

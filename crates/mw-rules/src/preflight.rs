@@ -31,7 +31,7 @@ mod unreclaimable;
 pub use memwright_pool::from_pool;
 use mw_model::caller;
 use mw_model::{
-    Answer, Calibration, Missing, Obstacle, PageKind, Preflight, Request, Snapshot, Window,
+    Answer, Calibration, Missing, Obstacle, PageSize, Preflight, Request, Snapshot, Window,
 };
 use node_memory::NodeMemory;
 use plan::Plan;
@@ -52,10 +52,10 @@ pub fn answer(
         return Ok(refused(request, obstacle, notes));
     }
     let plan = match request.page {
-        PageKind::Hugetlb(page_bytes) => {
+        PageSize::Hugetlb(page_bytes) => {
             hugetlb::plan(snapshot, request, page_bytes, &nodes, &mut notes)
         }
-        PageKind::Base | PageKind::Thp => ordinary(snapshot, request, &nodes, &mut notes),
+        PageSize::Base | PageSize::Thp => ordinary(snapshot, request, &nodes, &mut notes),
     };
     limits::check(snapshot, request, &mut notes);
     if let Some(ceiling) = ceiling::exceeded(snapshot, request, &nodes) {
@@ -107,7 +107,7 @@ fn ordinary(
     notes: &mut Notes,
 ) -> Plan {
     let mut plan = plan::ordinary(snapshot, request, nodes, notes);
-    if request.page == PageKind::Thp {
+    if request.page == PageSize::Thp {
         plan.not_huge_bytes = thp::not_huge_bytes(snapshot, request, notes);
     }
     plan

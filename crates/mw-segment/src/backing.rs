@@ -3,7 +3,7 @@
 use crate::error::{Error, Limit};
 use crate::limits;
 use crate::plan::Plan;
-use crate::segment_kind::{Kind, Page};
+use crate::segment_kind::Kind;
 use mw_sys::{Region, SysvSegment};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, fallocate, ftruncate, memfd_create};
 use rustix::io::pwritev;
@@ -178,11 +178,7 @@ fn write_zeros(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
 }
 
 fn memfd(plan: &Plan) -> io::Result<OwnedFd> {
-    let huge = match plan.page {
-        Page::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
-        Page::Huge1G => MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
-        Page::Base | Page::Thp | Page::Auto => MemfdFlags::empty(),
-    };
+    let huge = mw_sys::memfd_page_flags(plan.page);
     let seals = if plan.sealable { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
     Ok(memfd_create("memwright", MemfdFlags::CLOEXEC | huge | seals)?)
 }

@@ -1,15 +1,15 @@
-//! Cancelling an operation from elsewhere.
+//! Cancellation from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Cancels the operations that were given a clone of it; they end within one chunk, with
-/// everything given back.
+/// A token: cancels the operations that have a clone of it. They end within one chunk and free all
+/// that they allocated.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// One that is not cancelled.
+    /// A token that is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -20,7 +20,7 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was called.
+    /// Whether it is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)

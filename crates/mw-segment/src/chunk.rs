@@ -27,25 +27,25 @@ impl Layout {
         self.bytes.div_ceil(self.stripe_bytes)
     }
 
-    /// Where a stripe is in the segment.
+    /// The range of a stripe in the segment.
     pub(crate) fn stripe(&self, number: usize) -> Range<usize> {
         let start = number.saturating_mul(self.stripe_bytes).min(self.bytes);
         start..start.saturating_add(self.stripe_bytes).min(self.bytes)
     }
 
-    /// Which stripe an offset is in, and where in it.
+    /// The stripe of an offset, and the offset in it.
     pub(crate) fn locate(&self, offset: usize) -> (usize, usize) {
         (offset / self.stripe_bytes, offset % self.stripe_bytes)
     }
 
-    /// How many numbers of chunks there are.
+    /// The number of chunks.
     pub(crate) fn chunks(&self) -> usize {
         let rows = self.stripe_bytes.min(self.bytes).div_ceil(self.chunk_bytes);
         rows * self.stripes()
     }
 
-    /// Where a chunk is. Neighbours in number are in different stripes, so that workers that take
-    /// one after the other meet at no inode's lock. Empty where the last stripe has no such chunk.
+    /// The range of a chunk. Consecutive numbers are in different stripes, so that workers that take
+    /// them do not contend for one inode's lock. Empty where the last stripe has no such chunk.
     pub(crate) fn chunk(&self, number: usize) -> Range<usize> {
         let stripes = self.stripes().max(1);
         let stripe = self.stripe(number % stripes);

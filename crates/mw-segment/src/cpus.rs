@@ -1,25 +1,25 @@
-//! Which processors workers may use.
+//! The CPUs that workers may use.
 
 use mw_sys::AffinityGuard;
 use rustix::thread::CpuSet;
 
-/// The processors that an operation's workers run on.
+/// The CPUs that an operation's workers run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cpus {
     /// At least one.
     usable: Vec<u32>,
-    /// What the quota of the cgroups leaves of them, at least one.
+    /// How many of them the cgroups' quota allows, at least one.
     count: usize,
-    /// Whether workers have to be kept on them: they are fewer than the caller may use.
+    /// Whether workers are pinned to them: they are fewer than the caller may use.
     pinned: bool,
 }
 
 impl Cpus {
-    /// What the caller's affinity (and so its cpuset) and the quota of its cgroups allow.
+    /// The CPUs of the caller's affinity (and so its cpuset), as many as its cgroups' quota allows.
     pub(crate) fn allowed() -> Self {
         let mut usable = affinity();
         if usable.is_empty() {
-            // More processors than the call knows: their numbers are only used to share them.
+            // More CPUs than the call supports: the numbers are only used to share them.
             let all = std::thread::available_parallelism().map_or(1, usize::from);
             usable = (0..u32::try_from(all).unwrap_or(1)).collect();
         }
@@ -34,8 +34,8 @@ impl Cpus {
         Self { usable, count, pinned: false }
     }
 
-    /// Those of them that belong to `nodes`; all, where none does.
-    pub(crate) fn of_nodes(self, nodes: &[u32]) -> Self {
+    /// Those that belong to `nodes`; all where none does.
+    pub(crate) fn on_nodes(self, nodes: &[u32]) -> Self {
         let near: Vec<u32> =
             nodes.iter().flat_map(|node| crate::machine::node_cpus(*node)).collect();
         let usable: Vec<u32> =
@@ -51,19 +51,18 @@ impl Cpus {
         &self.usable
     }
 
-    /// How many can work at once.
+    /// How many can run at the same time.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Keeps this thread on them until the guard is dropped; where the kernel refuses, it works
-    /// from where it is.
+    /// Pins this thread to them until the guard is dropped; without effect where the kernel refuses.
     pub(crate) fn pin(&self) -> Option<AffinityGuard> {
         if self.pinned { mw_sys::pin_thread_to_cpus(&self.usable).ok() } else { None }
     }
 }
 
-/// Empty where the kernel has more processors than the call can say.
+/// Empty where the kernel has more CPUs than the call can report.
 fn affinity() -> Vec<u32> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
@@ -91,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_usable_processors_changes_nothing() {
-        assert_eq!(Cpus::allowed().of_nodes(&[999]), Cpus::allowed());
-        assert_eq!(Cpus::allowed().of_nodes(&[]), Cpus::allowed());
+    fn a_node_without_usable_cpus_changes_nothing() {
+        assert_eq!(Cpus::allowed().on_nodes(&[999]), Cpus::allowed());
+        assert_eq!(Cpus::allowed().on_nodes(&[]), Cpus::allowed());
     }
 }

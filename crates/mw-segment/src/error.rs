@@ -1,42 +1,43 @@
-//! What can go wrong, and what lifts it.
+//! Errors, and how to remedy them.
 
 use crate::progress::Phase;
-use crate::segment_kind::{Kind, Page};
+use crate::segment_kind::Kind;
+use mw_memory::PageSize;
 use std::fmt;
 use std::io;
 
-/// Why a segment could not be made. Nothing is left behind in any case.
+/// Why a segment could not be created. Nothing is left behind in any case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A limit is below what was asked for.
+    /// A limit is below the requested amount.
     #[error(transparent)]
     Short(Box<Shortage>),
     /// The call was cancelled.
     #[error("cancelled in {phase} after {done_bytes} bytes")]
     Cancelled {
-        /// What was being done.
+        /// The phase that was cancelled.
         phase: Phase,
-        /// Bytes of that phase that were done; they were given back.
+        /// Bytes of that phase that were completed; they were freed.
         done_bytes: usize,
     },
-    /// This machine or this kind has no such pages.
+    /// This machine or this kind does not have pages of this size.
     #[error("no {page} pages for a segment of kind {kind}: {why}")]
     NoSuchPages {
-        /// The kind asked for.
+        /// The requested kind.
         kind: Kind,
-        /// The page size asked for.
-        page: Page,
-        /// What is missing, and what would make it work.
+        /// The requested page size.
+        page: PageSize,
+        /// What is missing, and the remedy.
         why: String,
     },
-    /// Fewer transparent huge pages than asked for were to be had: memory is fragmented.
+    /// Fewer transparent huge pages than requested were available: memory is fragmented.
     #[error(
-        "only {available_bytes} of {requested_bytes} bytes came in transparent huge pages: free memory is \
-         fragmented; /proc/sys/vm/compact_memory joins free blocks, lenient mode takes base pages"
+        "only {available_bytes} of {requested_bytes} bytes are in transparent huge pages: free \
+         memory is fragmented (compact it with /proc/sys/vm/compact_memory, or use lenient mode)"
     )]
     Fragmented {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested_bytes: usize,
         /// Bytes in huge pages.
         available_bytes: usize,
@@ -44,10 +45,12 @@ pub enum Error {
     /// The options contradict each other or the machine.
     #[error("{0}")]
     Invalid(String),
-    /// A page that was handed out is broken hardware (EHWPOISON).
-    #[error("the memory at offset {offset} is broken (EHWPOISON); the kernel log names the module")]
+    /// The hardware reported an error in a page (EHWPOISON).
+    #[error(
+        "hardware error in the memory at offset {offset} (EHWPOISON; the kernel log names the module)"
+    )]
     Poisoned {
-        /// Where in the segment the chunk starts.
+        /// The offset of its chunk in the segment.
         offset: usize,
     },
     /// A system call failed for a reason that no limit explains.
@@ -64,25 +67,25 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// Memory that the machine has available (`MemAvailable`).
+    /// Available memory of the machine (`MemAvailable`).
     Memory,
-    /// Memory of the nodes that the segment is bound to.
+    /// Available memory of the nodes that the segment is bound to.
     NodeMemory,
-    /// What may be committed under strict overcommit (`CommitLimit`).
+    /// The commit limit of strict overcommit (`CommitLimit`).
     Commit,
     /// The size of the file system at /dev/shm.
     DevShm,
-    /// Free pages of the hugetlb pool of this size in bytes.
+    /// Free hugetlb pages of this size in bytes.
     HugePages(usize),
     /// `RLIMIT_MEMLOCK`.
     Memlock,
-    /// The memory cgroup of this path.
+    /// A memory cgroup, with its path.
     Cgroup(String),
     /// `kernel.shmmax`.
     ShmMax,
     /// `kernel.shmall`, in bytes.
     ShmAll,
-    /// `RLIMIT_AS`, or the processor's addresses.
+    /// `RLIMIT_AS`, or the address space of the CPU.
     AddressSpace,
 }
 
@@ -90,7 +93,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("available memory"),
-            Self::NodeMemory => f.write_str("free memory of the node"),
+            Self::NodeMemory => f.write_str("available memory of the node"),
             Self::Commit => f.write_str("the commit limit"),
             Self::DevShm => f.write_str("/dev/shm"),
             Self::HugePages(size) => write!(f, "free huge pages of {} MiB", size >> 20),
@@ -103,25 +106,25 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How much a limit is short.
+/// By how much a limit is too low.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{limit}: {requested_bytes} bytes requested, {available_bytes} available, {} missing; {remedy}",
     self.missing_bytes()
 )]
 pub struct Shortage {
-    /// Which limit.
+    /// The limit.
     pub limit: Limit,
-    /// Bytes asked for.
+    /// Bytes that the limit would have to allow.
     pub requested_bytes: u64,
-    /// Bytes that can be had.
+    /// Bytes that the limit allows now.
     pub available_bytes: u64,
-    /// What would lift it.
+    /// What raises it.
     pub remedy: String,
 }
 
 impl Shortage {
-    /// Bytes that are missing.
+    /// Requested bytes less available ones.
     #[must_use]
     pub fn missing_bytes(&self) -> u64 {
         self.requested_bytes.saturating_sub(self.available_bytes)
@@ -135,7 +138,7 @@ impl From<Shortage> for Error {
 }
 
 impl Error {
-    /// The shortage, if a limit was met.
+    /// The shortage, if a limit is the cause.
     #[must_use]
     pub fn shortage(&self) -> Option<&Shortage> {
         match self {

@@ -1,4 +1,4 @@
-//! Limits: looked at before memory is taken, while it is taken, and when a call has failed.
+//! Limits: checked before memory is allocated, while it is, and when a call has failed.
 
 use crate::backing::file_limit;
 use crate::cgroup::Groups;
@@ -6,12 +6,12 @@ use crate::error::{Error, Limit, Shortage};
 use crate::machine;
 use crate::plan::{Lock, Plan};
 use crate::segment_kind::{Kind, Placement};
-use mw_memory::Commit;
+use mw_memory::{Commit, NumaPolicy};
 use mw_sys::Capability;
 use std::io;
 
-/// What page tables and the index of a file take beside the pages: an eight-thousandth of huge
-/// pages, a two-hundredth of base pages.
+/// What page tables and the index of a file need besides the pages: 1/8000 for huge pages, 1/200 for
+/// base pages.
 const OVERHEAD_SHARE: u64 = 200;
 
 const MORE_NODES: &str = "bind to more nodes, or interleave";
@@ -25,7 +25,7 @@ const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 const EHWPOISON: i32 = 133;
 
-/// Whether everything that can be known beforehand leaves room for the segment.
+/// Checks every limit that is known in advance.
 pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
     memlock(plan)?;
     if plan.page.hugetlb_bytes().is_some() {
@@ -41,17 +41,17 @@ pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
     Ok(nodes(plan)?)
 }
 
-/// What a segment takes beside its pages included.
+/// Adds what a segment needs besides its pages.
 pub(crate) fn with_overhead(bytes: u64) -> u64 {
     bytes.saturating_add(bytes / OVERHEAD_SHARE)
 }
 
-/// The different sets of nodes that parts of the segment are bound to, and how much of it.
+/// The distinct sets of nodes that parts of the segment are bound to, and the bytes of each.
 fn bound(plan: &Plan) -> Vec<(&[u32], u64)> {
     let mut sets: Vec<(&[u32], u64)> = Vec::new();
     match &plan.placement {
-        Placement::Local | Placement::Interleave(_) => {}
-        Placement::Bind(nodes) => sets.push((nodes, asked(plan))),
+        Placement::Uniform(NumaPolicy::Bind(nodes)) => sets.push((nodes, asked(plan))),
+        Placement::Uniform(_) => {}
         Placement::Ranges(ranges) => {
             for (range, nodes) in ranges {
                 match sets.iter_mut().find(|(known, _)| known == nodes) {
@@ -99,7 +99,8 @@ fn grow_pool(plan: &Plan, had: u64) -> String {
     )
 }
 
-/// The kernel promises huge pages of any node, and ends who touches one that its own nodes have not.
+/// The kernel reserves huge pages on any node, and kills a process that touches one when the nodes of
+/// its policy have none.
 fn node_pools(plan: &Plan) -> Result<(), Shortage> {
     for (nodes, asked) in bound(plan) {
         let free = nodes.iter().map(|node| machine::node_pool_bytes(*node, plan.granule));
@@ -122,7 +123,7 @@ fn sysv(plan: &Plan) -> Result<(), Shortage> {
 
 fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
     let Ok(fs) = rustix::fs::statvfs("/dev/shm") else { return Ok(()) };
-    // A tmpfs without a limit says 0 blocks.
+    // A tmpfs without a limit reports 0 blocks.
     let had = if fs.f_blocks == 0 { u64::MAX } else { fs.f_bavail.saturating_mul(fs.f_frsize) };
     short(Limit::DevShm, asked(plan), had, "mount -o remount,size=SIZE /dev/shm")
 }
@@ -135,8 +136,8 @@ pub(crate) fn available_bytes(groups: &Groups) -> Option<u64> {
     machine.or(group.map(|_| bytes)).map(|_| bytes)
 }
 
-/// What the machine and the cgroups have left for `bytes` more of a segment of `asked`: the kernel
-/// would rather kill a process than refuse, so it is not asked.
+/// Checks that the machine and the cgroups have `bytes` more available for a segment of `asked` bytes:
+/// the kernel would not refuse them but start the OOM killer.
 pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Result<(), Shortage> {
     let needed = with_overhead(bytes);
     let done = asked.saturating_sub(bytes);
@@ -146,7 +147,7 @@ pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Resu
     if let Some(had) = machine::available_bytes()
         && had < needed
     {
-        let remedy = "ask for less, or have memory freed; `memwright check` says who holds it";
+        let remedy = "request less, or free memory (`memwright check` shows what uses it)";
         short(Limit::Memory, asked.max(done + needed), done + had, remedy)?;
     }
     if let Some((group, had)) = groups.tightest()
@@ -156,8 +157,8 @@ pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Resu
         let limit = Limit::Cgroup(group.path.clone());
         short(limit, asked.max(done + needed), done + had, remedy)?;
     }
-    // Of ranges it is not known here which are done.
-    if let Placement::Bind(nodes) = &plan.placement
+    // Which ranges are populated already is not known here.
+    if let Placement::Uniform(NumaPolicy::Bind(nodes)) = &plan.placement
         && let Some(had) = machine::nodes_bytes(nodes)
         && had < needed
     {
@@ -174,7 +175,7 @@ fn nodes(plan: &Plan) -> Result<(), Shortage> {
     Ok(())
 }
 
-/// The limit that made a call fail, as far as the machine tells.
+/// The limit that made a call fail, as far as it can be determined.
 pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Error {
     let asked = asked(plan);
     let code = error.raw_os_error().unwrap_or(0);
@@ -205,7 +206,7 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
         }
         ("populate", EFAULT | ENOSPC) if plan.kind == Kind::Posix => {
             dev_shm(plan).err().map_or_else(
-                || limit(file_limit(plan.kind), 0, "free files of /dev/shm".to_owned()),
+                || limit(file_limit(plan.kind), 0, "delete files in /dev/shm".to_owned()),
                 Error::from,
             )
         }
@@ -215,7 +216,7 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
 }
 
 fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Error {
-    let remedy = "free memory, or look at the kernel log for what refused it".to_owned();
+    let remedy = "free memory (the kernel log may show what failed)".to_owned();
     let least = bound(plan).into_iter().map(|(nodes, _)| machine::nodes_bytes(nodes)).min();
     match least {
         Some(had) => limit(Limit::NodeMemory, had.unwrap_or(0), remedy),
@@ -226,8 +227,7 @@ fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Er
     }
 }
 
-/// The kernel refused addresses: by what it may promise under strict overcommit, or by a limit of
-/// the process.
+/// The kernel refused a mapping: because of strict overcommit, or of a limit of the process.
 fn commit(asked: u64) -> Error {
     let strict = machine::number("/proc/sys/vm/overcommit_memory") == Some(2);
     let (limit, had, remedy) = if strict {
@@ -235,7 +235,7 @@ fn commit(asked: u64) -> Error {
         let had = commit.map_or(0, |commit| commit.available_bytes);
         (Limit::Commit, had, "raise sysctl vm.overcommit_ratio, or set vm.overcommit_memory=0")
     } else {
-        (Limit::AddressSpace, 0, "raise RLIMIT_AS (ulimit -v), or ask for less")
+        (Limit::AddressSpace, 0, "raise RLIMIT_AS (ulimit -v), or request less")
     };
     Shortage {
         limit,
@@ -246,7 +246,7 @@ fn commit(asked: u64) -> Error {
     .into()
 }
 
-/// Whether the hardware lost the page.
+/// Whether the hardware reported an error in the page.
 pub(crate) fn is_poison(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EHWPOISON)
 }
@@ -255,14 +255,15 @@ pub(crate) fn is_poison(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use crate::segment_kind::Page;
+    use mw_memory::PageSize;
 
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn what_is_bound_to_the_same_nodes_is_counted_together() {
-        let bound_of = |placement| {
-            let plan = Plan::of(&Options::new(8 * MIB).page(Page::Base).placement(placement));
+    fn parts_bound_to_the_same_nodes_are_counted_together() {
+        let bound_of = |placement: Placement| {
+            let plan =
+                Plan::new(&Options::new(8 * MIB).page_size(PageSize::Base).placement(placement));
             let plan = plan.unwrap();
             let sets = bound(&plan);
             sets.iter().map(|(nodes, bytes)| (nodes.to_vec(), *bytes >> 20)).collect::<Vec<_>>()
@@ -270,7 +271,7 @@ mod tests {
         let range = |from: usize, to: usize, node| (from * MIB..to * MIB, vec![node]);
         let ranges = Placement::Ranges(vec![range(0, 2, 0), range(2, 5, 1), range(6, 7, 0)]);
         assert_eq!(bound_of(ranges), [(vec![0], 3), (vec![1], 3)]);
-        assert_eq!(bound_of(Placement::Bind(vec![0, 1])), [(vec![0, 1], 8)]);
-        assert_eq!(bound_of(Placement::Interleave(vec![0, 1])), []);
+        assert_eq!(bound_of(NumaPolicy::Bind(vec![0, 1]).into()), [(vec![0, 1], 8)]);
+        assert_eq!(bound_of(NumaPolicy::Interleave(vec![0, 1]).into()), []);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn thp_is_offered(shared: bool) -> Option<bool> {
     Some(!matches!(choice.selected()?, "never" | "deny"))
 }
 
-/// Bytes in free blocks of at least `block_bytes`; none where the kernel does not say.
+/// Bytes in free blocks of at least `block_bytes`; none where the kernel does not report it.
 pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
     let page = mw_sys::page_bytes();
     let order = (block_bytes / page).checked_ilog2()? as usize;
@@ -37,8 +37,7 @@ pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
     Some(blocks.map(bytes).sum::<u64>().saturating_add(unlisted_bytes().unwrap_or(0)))
 }
 
-/// Free memory that is in no list of buddyinfo and all of one piece: what the kernel has not
-/// initialised, or not accepted yet.
+/// Free memory that is in no list of buddyinfo and unfragmented: deferred or unaccepted.
 fn unlisted_bytes() -> Option<u64> {
     let (info, page) = (zoneinfo()?, mw_sys::page_bytes() as u64);
     let unaccepted: u64 = info.zones.iter().filter_map(|zone| zone.unaccepted_pages).sum();
@@ -51,7 +50,7 @@ fn zoneinfo() -> Option<Zoneinfo> {
     Some(info)
 }
 
-/// What the pool of huge pages of this size can still promise, in bytes; none without such pages.
+/// Hugetlb pages of this size that can still be reserved, in bytes; none without such a pool.
 pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
     let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10);
     let read = |file: &str| number(format!("{dir}/{file}"));
@@ -91,24 +90,24 @@ pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
     mw_memory::nodes_available_bytes(nodes, &meminfo()?, &zoneinfo()?, page_bytes)
 }
 
-/// What a node's pool of huge pages of this size has free, in bytes.
+/// Free hugetlb pages of this size on a node, in bytes.
 pub(crate) fn node_pool_bytes(node: u32, page_bytes: usize) -> Option<u64> {
     let free = number(format!("{}/free_hugepages", node_pool(node, page_bytes)))?;
     Some(free.saturating_mul(page_bytes as u64))
 }
 
-/// Where a node's pool of huge pages of this size is.
+/// The directory of a node's pool of hugetlb pages of this size.
 pub(crate) fn node_pool(node: u32, page_bytes: usize) -> String {
     format!("{NODES}/node{node}/hugepages/hugepages-{}kB", page_bytes >> 10)
 }
 
-/// The processors of a node; none of one that does not exist.
+/// The CPUs of a node; empty for one that does not exist.
 pub(crate) fn node_cpus(node: u32) -> Vec<u32> {
     let text = read_file(format!("{NODES}/node{node}/cpulist")).unwrap_or_default();
     mw_proc::cpulist::parse(&text).unwrap_or_default()
 }
 
-/// The node of a processor, where the machine has several.
+/// The node of the current CPU, where the machine has several.
 pub(crate) fn own_node() -> Option<u32> {
     let online = mw_proc::cpulist::parse(&read_file(format!("{NODES}/online")).ok()?).ok()?;
     if online.len() < 2 {
@@ -118,7 +117,7 @@ pub(crate) fn own_node() -> Option<u32> {
     online.into_iter().find(|node| node_cpus(*node).contains(&cpu))
 }
 
-/// Locked memory of this process, in bytes.
+/// Locked memory of this process in bytes.
 pub(crate) fn locked_bytes() -> u64 {
     let status = read_file("/proc/self/status").ok();
     let status = status.and_then(|text| mw_proc::status::Status::parse(&text).ok());

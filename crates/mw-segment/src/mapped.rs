@@ -76,7 +76,7 @@ impl<'a> Workers<'a> {
     pub fn new(spawner: &'a dyn ThreadSpawner) -> Self {
         let allowed = Cpus::allowed();
         let cpus = match machine::own_node() {
-            Some(node) => allowed.of_nodes(&[node]),
+            Some(node) => allowed.on_nodes(&[node]),
             None => allowed,
         };
         let group = WorkerGroup {
@@ -298,7 +298,8 @@ pub fn has_huge_pages(bytes: u64) -> bool {
 mod tests {
     use super::*;
     use crate::thread_spawner::StdThreads;
-    use mw_sys::{Pages, Region};
+    use mw_memory::PageSize;
+    use mw_sys::Region;
     use std::fs::File;
     use std::sync::Mutex;
 
@@ -331,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_text_says_what_the_query_says() {
-        let region = Region::anonymous(4 * MIB, Pages::Base).unwrap();
+        let region = Region::anonymous(4 * MIB, PageSize::Base).unwrap();
         let range = start(&region)..start(&region) + 4 * MIB;
         let (mut asked, mut read) = (Vec::new(), Vec::new());
         let keep = |kept: &mut Vec<Mapping>, mapping| {

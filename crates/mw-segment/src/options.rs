@@ -1,20 +1,21 @@
-//! What is asked for.
+//! Options of a segment.
 
 use crate::cancel::Cancel;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::segment::Segment;
-use crate::segment_kind::{Kind, Page, Placement};
+use crate::segment_kind::{Kind, Placement};
+use mw_memory::PageSize;
 
-/// The most threads that work for one operation, the caller's included, unless more are asked for.
+/// The default maximum of threads that work on one operation, the caller's included.
 pub const MAX_WORKERS: usize = 16;
 
-/// What a segment is to be like. [`Options::create`] makes it.
+/// Properties of a segment. [`Options::create`] creates it.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(crate) bytes: usize,
     pub(crate) kind: Kind,
-    pub(crate) page: Page,
+    pub(crate) page: Option<PageSize>,
     pub(crate) lenient: bool,
     pub(crate) locked: bool,
     pub(crate) placement: Placement,
@@ -27,17 +28,17 @@ pub struct Options {
 }
 
 impl Options {
-    /// A memfd segment of at least `bytes`, rounded up to whole pages, of the best pages that this
-    /// machine can give at once, not locked.
+    /// A memfd segment of at least `bytes`, rounded up to whole pages, of the largest pages that are
+    /// available now, not locked.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self {
             bytes,
             kind: Kind::Memfd,
-            page: Page::Auto,
+            page: None,
             lenient: false,
             locked: false,
-            placement: Placement::Local,
+            placement: Placement::default(),
             workers: MAX_WORKERS,
             stripe_bytes: None,
             name: None,
@@ -47,54 +48,54 @@ impl Options {
         }
     }
 
-    /// What it is made of.
+    /// Its kind.
     #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The size of its pages. A size that cannot be had is an error, unless
-    /// [`lenient`](Self::lenient).
+    /// Its page size; `None` is the largest that is available now, without compaction. A size that is
+    /// not available is an error, unless [`lenient`](Self::lenient).
     #[must_use]
-    pub fn page(mut self, page: Page) -> Self {
-        self.page = page;
+    pub fn page_size(mut self, page: impl Into<Option<PageSize>>) -> Self {
+        self.page = page.into();
         self
     }
 
-    /// Whether smaller pages will do where those asked for cannot be had; what it came to is in
-    /// [`Segment::page`].
+    /// Whether smaller pages are acceptable where the requested size is not available;
+    /// [`Segment::page_size`] is the actual size.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> Self {
         self.lenient = lenient;
         self
     }
 
-    /// Whether it is locked in memory. [`Kind::Ism`] always is; pages of the pool need no lock.
+    /// Whether it is locked in memory. [`Kind::Ism`] always is; hugetlb pages need no lock.
     #[must_use]
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
     }
 
-    /// Where its pages come from.
+    /// Which NUMA nodes its pages come from.
     #[must_use]
-    pub fn placement(mut self, placement: Placement) -> Self {
-        self.placement = placement;
+    pub fn placement(mut self, placement: impl Into<Placement>) -> Self {
+        self.placement = placement.into();
         self
     }
 
-    /// The most threads that work on it, the caller's included. The processors that the caller may
-    /// use limit it as well.
+    /// The maximum number of threads that work on it, the caller's included. The CPUs that the caller
+    /// may use limit it as well.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// The size of the stripes of a memfd or hugetlb segment, rounded up to whole chunks (4 MiB) or
-    /// pages, which is otherwise chosen by size and workers. Their files can then be sealed: they are made to be
-    /// handed on, see [`Segment::into_files`].
+    /// The stripe size of a memfd or hugetlb segment, rounded up to whole chunks (4 MiB) or pages;
+    /// otherwise it is chosen by size and workers. The files can then be sealed, to be passed on (see
+    /// [`Segment::into_files`]).
     #[must_use]
     pub fn stripe_bytes(mut self, stripe_bytes: usize) -> Self {
         self.stripe_bytes = Some(stripe_bytes);
@@ -108,21 +109,21 @@ impl Options {
         self
     }
 
-    /// The key of a System V segment, for others to find it by; it must not exist. 0 is none.
+    /// The key of a System V segment, which must not exist; 0 is none.
     #[must_use]
     pub fn key(mut self, key: i32) -> Self {
         self.key = key;
         self
     }
 
-    /// Whether a named segment stays when it is dropped, or when the program is killed.
+    /// Whether a segment with a name or key persists when it is dropped or the program ends.
     #[must_use]
     pub fn kept(mut self, kept: bool) -> Self {
         self.kept = kept;
         self
     }
 
-    /// What cancels its creation.
+    /// The token that cancels its creation.
     #[must_use]
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
@@ -137,16 +138,15 @@ impl Options {
         Segment::check(self)
     }
 
-    /// Creates the segment: reserved, placed, locked if wanted, and populated.
+    /// Creates the segment: reserves, places, locks (if requested) and populates it.
     ///
     /// # Errors
-    /// [`Error`] says which limit was met; nothing is left behind.
+    /// Nothing is left behind; [`Error`] names the limit.
     pub fn create(&self) -> Result<Segment, Error> {
         self.create_with(&mut |_| ())
     }
 
-    /// As [`create`](Self::create), and tells of progress some twenty times a second, on this
-    /// thread.
+    /// As [`create`](Self::create), with progress about twenty times a second, on this thread.
     ///
     /// # Errors
     /// As [`create`](Self::create).

@@ -1,4 +1,4 @@
-//! What will be done: options made definite.
+//! The plan of a creation: options with every choice made.
 
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
@@ -6,48 +6,47 @@ use crate::error::Error;
 use crate::machine;
 use crate::node_workers::NodeWorkers;
 use crate::options::Options;
-use crate::segment_kind::{Kind, Page, Placement};
+use crate::segment_kind::{Kind, Placement};
 use crate::worker_group::WorkerGroup;
+use mw_memory::{NumaPolicy, PageSize};
 
-/// What a worker takes at a time: populating holds the mmap lock for it, half a millisecond each.
+/// The unit of work: populating holds the mmap lock for one chunk, half a millisecond each.
 pub(crate) const BASE_CHUNK_BYTES: usize = 1 << 20;
 pub(crate) const HUGE_CHUNK_BYTES: usize = 4 << 20;
-/// Of what is given back through a file, for which no other call waits: fewer rounds of telling all
-/// processors to forget the addresses.
+/// For freeing through a file, for which no other call waits: larger chunks need fewer TLB flushes.
 const GIVE_BACK_CHUNK_BYTES: usize = 16 << 20;
-/// Of page tables, which are read 100 times as fast.
+/// For reading page tables, which is 100 times as fast.
 const CONFIRM_CHUNK_BYTES: usize = 64 << 20;
 
-/// The smallest and the most stripes that are worth a file each.
+/// The smallest stripe and the largest number of stripes that are worth a file each.
 const MIN_STRIPE_BYTES: usize = 32 << 20;
 const MAX_STRIPES: usize = 64;
-/// Stripes for each worker: two workers seldom meet at one.
+/// Stripes for each worker, so that two workers are seldom in one.
 const STRIPES_PER_WORKER: usize = 4;
 
 /// How a segment is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
-    /// Not at all, or pages of the pool, which nobody reclaims.
+    /// Not locked, or hugetlb pages, which are never reclaimed.
     None,
-    /// The mapping, page by page as they come (mlock2(2)).
+    /// The mapping, each page as it is populated (mlock2(2)).
     Mapping,
-    /// The System V segment, whoever maps it (`SHM_LOCK`).
+    /// The System V segment, for every process that maps it (`SHM_LOCK`).
     Segment,
 }
 
-/// What will be done.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
-    pub(crate) page: Page,
-    /// The size of the pages that ranges must be made of.
+    pub(crate) page: PageSize,
+    /// The page size that ranges must be multiples of.
     pub(crate) granule: usize,
-    /// What the address is a multiple of.
+    /// The alignment of the address.
     pub(crate) align: usize,
     pub(crate) layout: Layout,
     pub(crate) confirm_layout: Layout,
     pub(crate) destroy_layout: Layout,
-    /// The size of its huge pages, transparent or of the pool.
+    /// The size of its huge pages, transparent or hugetlb.
     pub(crate) huge_page_bytes: Option<usize>,
     pub(crate) lock: Lock,
     pub(crate) placement: Placement,
@@ -58,17 +57,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn of(options: &Options) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         contradictions(options)?;
         let page = choose_page(options)?;
         let base = mw_sys::page_bytes();
         let granule = page.hugetlb_bytes().unwrap_or(base);
-        let too_large = || Error::Invalid(format!("{} bytes are too many", options.bytes));
+        let too_large =
+            || Error::Invalid(format!("invalid size: {} bytes are too many", options.bytes));
         let bytes = options.bytes.checked_next_multiple_of(granule).ok_or_else(too_large)?;
         whole_pages(&options.placement, bytes, granule)?;
         let (cpus, by_node) = place(options, bytes);
         let workers = options.workers.min(cpus.count());
-        let chunk = if page == Page::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
+        let chunk = if page == PageSize::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
         let give_back = if options.kind == Kind::Memfd { GIVE_BACK_CHUNK_BYTES } else { chunk };
         let stripe = match options.stripe_bytes {
             Some(stripe) => stripe,
@@ -84,7 +84,7 @@ impl Plan {
             confirm_layout: layout(CONFIRM_CHUNK_BYTES),
             destroy_layout: layout(give_back.max(chunk)),
             huge_page_bytes: match page {
-                Page::Thp => machine::thp_bytes(),
+                PageSize::Thp => machine::thp_bytes(),
                 _ => page.hugetlb_bytes(),
             },
             lock: lock(options, page),
@@ -96,7 +96,9 @@ impl Plan {
                 cancel: options.cancel.clone(),
             },
             sealable: options.stripe_bytes.is_some(),
-            strict_thp: page == Page::Thp && options.page == Page::Thp && !options.lenient,
+            strict_thp: page == PageSize::Thp
+                && options.page == Some(PageSize::Thp)
+                && !options.lenient,
         })
     }
 }
@@ -105,10 +107,10 @@ fn contradictions(options: &Options) -> Result<(), Error> {
     let invalid = |what: &str| Err(Error::Invalid(what.to_owned()));
     let named = options.name.is_some() || options.key != 0;
     match options.kind {
-        _ if options.bytes == 0 => invalid("a segment of 0 bytes"),
+        _ if options.bytes == 0 => invalid("invalid size: 0 bytes"),
         Kind::Posix if options.name.is_none() => invalid("a posix segment needs a name"),
-        Kind::Hugetlb if matches!(options.page, Page::Base | Page::Thp) => {
-            invalid("a hugetlb segment is made of 2M or 1G pages")
+        Kind::Hugetlb if options.page.is_some_and(|page| !page.is_hugetlb()) => {
+            invalid("a hugetlb segment has pages of 2M or 1G")
         }
         kind if options.name.is_some() && kind != Kind::Posix => {
             invalid("only a posix segment has a name")
@@ -117,12 +119,12 @@ fn contradictions(options: &Options) -> Result<(), Error> {
             invalid("only memfd and hugetlb segments have stripes")
         }
         kind if options.key != 0 && !kind.is_sysv() => invalid("only ism and dism have a key"),
-        _ if options.kept && !named => invalid("only a named segment can be kept"),
+        _ if options.kept && !named => invalid("only a segment with a name or key can be kept"),
         _ => Ok(()),
     }
 }
 
-fn lock(options: &Options, page: Page) -> Lock {
+fn lock(options: &Options, page: PageSize) -> Lock {
     match options.kind {
         _ if page.hugetlb_bytes().is_some() => Lock::None,
         Kind::Ism => Lock::Segment,
@@ -131,26 +133,26 @@ fn lock(options: &Options, page: Page) -> Lock {
     }
 }
 
-/// Workers run where the memory is: on the nodes that it is bound to, or on the caller's own.
+/// Workers run near the memory: on the nodes that it is bound to, or on the caller's own.
 fn place(options: &Options, bytes: usize) -> (Cpus, Vec<NodeWorkers>) {
     let allowed = Cpus::allowed();
     let local = || match machine::own_node() {
-        Some(node) => allowed.clone().of_nodes(&[node]),
+        Some(node) => allowed.clone().on_nodes(&[node]),
         None => allowed.clone(),
     };
     match &options.placement {
-        Placement::Local => (local(), Vec::new()),
-        Placement::Bind(nodes) => (allowed.of_nodes(nodes), Vec::new()),
-        Placement::Interleave(_) => (allowed, Vec::new()),
+        Placement::Uniform(NumaPolicy::Default | NumaPolicy::Local) => (local(), Vec::new()),
+        Placement::Uniform(NumaPolicy::Bind(nodes)) => (allowed.on_nodes(nodes), Vec::new()),
+        Placement::Uniform(NumaPolicy::Interleave(_)) => (allowed, Vec::new()),
         Placement::Ranges(ranges) => {
-            let near = |nodes: &[u32]| allowed.clone().of_nodes(nodes);
+            let near = |nodes: &[u32]| allowed.clone().on_nodes(nodes);
             let by_node = NodeWorkers::from_ranges(ranges, bytes, near, local());
             (allowed, by_node)
         }
     }
 }
 
-/// Whether ranges are of whole pages, inside the segment, and apart.
+/// Checks that ranges consist of whole pages inside the segment and do not overlap.
 fn whole_pages(placement: &Placement, bytes: usize, granule: usize) -> Result<(), Error> {
     let Placement::Ranges(ranges) = placement else { return Ok(()) };
     let mut sorted: Vec<_> = ranges.iter().map(|(range, _)| range.clone()).collect();
@@ -160,8 +162,8 @@ fn whole_pages(placement: &Placement, bytes: usize, granule: usize) -> Result<()
         let whole = [range.start, range.end].iter().all(|at| at.is_multiple_of(granule));
         if !whole || range.start >= range.end || range.start < end || range.end > bytes {
             return Err(Error::Invalid(format!(
-                "the range {range:?} cannot be placed: ranges are of whole pages of {granule} \
-                 bytes, do not overlap, and end at {bytes} at most"
+                "invalid range {range:?}: ranges consist of whole pages of {granule} bytes, do not \
+                 overlap, and end at {bytes} at most"
             )));
         }
         end = range.end;
@@ -178,20 +180,17 @@ fn stripe_bytes(kind: Kind, bytes: usize, workers: usize) -> usize {
     bytes.div_ceil(stripes)
 }
 
-/// The page size asked for, or in lenient mode the next smaller that can be had.
-fn choose_page(options: &Options) -> Result<Page, Error> {
-    if options.page == Page::Auto {
-        return Ok(best_page(options));
-    }
-    let mut page = options.page;
+/// The requested page size, or in lenient mode the next smaller one that is available.
+fn choose_page(options: &Options) -> Result<PageSize, Error> {
+    let Some(mut page) = options.page else { return Ok(best_page(options)) };
     loop {
         let smaller = match page {
             _ if !options.lenient => None,
-            Page::Huge1G => Some(Page::Huge2M),
-            Page::Huge2M if options.kind == Kind::Hugetlb => None,
-            Page::Huge2M => Some(Page::Thp),
-            Page::Thp => Some(Page::Base),
-            Page::Base | Page::Auto => None,
+            PageSize::HUGE_1G => Some(PageSize::HUGE_2M),
+            PageSize::Hugetlb(_) if options.kind == Kind::Hugetlb => None,
+            PageSize::Hugetlb(_) => Some(PageSize::Thp),
+            PageSize::Thp => Some(PageSize::Base),
+            PageSize::Base => None,
         };
         match (is_offered(options.kind, page), smaller) {
             (Ok(()), None) => return Ok(page),
@@ -202,55 +201,55 @@ fn choose_page(options: &Options) -> Result<Page, Error> {
     }
 }
 
-/// The largest pages that are there for the whole segment without compaction, and waste less than
+/// The largest pages that are available for the whole segment without compaction, and waste less than
 /// a sixteenth of it.
-fn best_page(options: &Options) -> Page {
-    let fits = |page: Page| {
+fn best_page(options: &Options) -> PageSize {
+    let fits = |page: PageSize| {
         let wasted = page.hugetlb_bytes().map_or(0, |size| {
             options.bytes.checked_next_multiple_of(size).unwrap_or(usize::MAX) - options.bytes
         });
         wasted <= options.bytes / 16
     };
-    let smallest = if options.kind == Kind::Hugetlb { Page::Huge2M } else { Page::Base };
-    let offered = |page: &Page| {
+    let smallest = if options.kind == Kind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
+    let offered = |page: &PageSize| {
         is_offered(options.kind, *page).is_ok() && has_room(*page, options.bytes) && fits(*page)
     };
-    let usable = Page::ALL.into_iter().rev().find(offered);
+    let usable = PageSize::ALL.into_iter().rev().find(offered);
     usable
         .filter(|page| options.kind != Kind::Hugetlb || page.hugetlb_bytes().is_some())
         .unwrap_or(smallest)
 }
 
-/// Whether pages of this size are there for all of `bytes` at once.
-fn has_room(page: Page, bytes: usize) -> bool {
+/// Whether pages of this size are available for all of `bytes` now.
+fn has_room(page: PageSize, bytes: usize) -> bool {
     let had = match (page, page.hugetlb_bytes()) {
         (_, Some(size)) => machine::pool_bytes(size),
-        (Page::Thp, None) => machine::thp_bytes().and_then(machine::free_in_blocks_of),
+        (PageSize::Thp, None) => machine::thp_bytes().and_then(machine::free_in_blocks_of),
         _ => return true,
     };
     had.is_some_and(|had| had >= bytes as u64)
 }
 
-/// Whether this machine has such pages for this kind; what is missing if not.
-fn is_offered(kind: Kind, page: Page) -> Result<(), String> {
+/// Whether this machine has such pages for this kind, or what is missing.
+fn is_offered(kind: Kind, page: PageSize) -> Result<(), String> {
     match (page, page.hugetlb_bytes()) {
         (_, Some(_)) if kind == Kind::Posix => {
-            Err("files of /dev/shm cannot be made of them; kind hugetlb can".to_owned())
+            Err("files in /dev/shm cannot have them (use kind hugetlb)".to_owned())
         }
         (_, Some(size)) => machine::pool_bytes(size).map(drop).ok_or_else(|| {
             format!(
-                "this kernel has no pool of them; start it with hugepagesz={page} \
-                 hugepages=N, on a processor that has them ({} MiB)",
+                "this kernel has no pool of them (boot with hugepagesz={page} hugepages=N on a CPU \
+                 that supports {} MiB pages)",
                 size >> 20
             )
         }),
-        (Page::Thp, None) if kind == Kind::Posix => {
-            Err("/dev/shm decides it for its files when it is mounted (huge=)".to_owned())
+        (PageSize::Thp, None) if kind == Kind::Posix => {
+            Err("the mount option huge= of /dev/shm decides".to_owned())
         }
-        (Page::Thp, None) => match machine::thp_is_offered(kind.is_shared()) {
+        (PageSize::Thp, None) => match machine::thp_is_offered(kind.is_shared()) {
             Some(true) => Ok(()),
             Some(false) => Err(format!(
-                "/sys/kernel/mm/transparent_hugepage/{} says never; write {} to it",
+                "/sys/kernel/mm/transparent_hugepage/{} is never (write {} to it)",
                 if kind.is_shared() { "shmem_enabled" } else { "enabled" },
                 if kind.is_shared() { "advise" } else { "madvise" },
             )),
@@ -265,19 +264,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradictory_options_are_invalid() {
         let memfd = Options::new(1 << 20);
         for bad in [
             Options::new(0),
             memfd.clone().kind(Kind::Posix),
-            memfd.clone().kind(Kind::Hugetlb).page(Page::Base),
+            memfd.clone().kind(Kind::Hugetlb).page_size(PageSize::Base),
             memfd.clone().name("x"),
             memfd.clone().key(7),
             memfd.clone().kind(Kind::Anon).stripe_bytes(4096),
             memfd.clone().kept(true),
-            Options::new(usize::MAX).page(Page::Base),
+            Options::new(usize::MAX).page_size(PageSize::Base),
         ] {
-            assert!(matches!(Plan::of(&bad), Err(Error::Invalid(_))), "{bad:?}");
+            assert!(matches!(Plan::new(&bad), Err(Error::Invalid(_))), "{bad:?}");
         }
     }
 
@@ -290,9 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn lenient_mode_takes_smaller_pages_and_strict_mode_none() {
-        let posix = Options::new(1 << 20).kind(Kind::Posix).name("x").page(Page::Huge1G);
-        assert!(matches!(Plan::of(&posix), Err(Error::NoSuchPages { .. })));
-        assert_eq!(Plan::of(&posix.lenient(true)).unwrap().page, Page::Base);
+    fn only_lenient_mode_takes_smaller_pages() {
+        let posix = Options::new(1 << 20).kind(Kind::Posix).name("x").page_size(PageSize::HUGE_1G);
+        assert!(matches!(Plan::new(&posix), Err(Error::NoSuchPages { .. })));
+        assert_eq!(Plan::new(&posix.lenient(true)).unwrap().page, PageSize::Base);
     }
 }

@@ -1,16 +1,16 @@
-//! How far an operation is.
+//! Progress of an operation.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What is being done.
+/// The phase of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Pages are allocated, zeroed and mapped.
     Create,
-    /// Every page is seen to be there and locked.
+    /// Every page is verified to be populated and locked.
     Confirm,
-    /// Pages are given back.
+    /// Pages are freed.
     Destroy,
 }
 
@@ -24,28 +24,28 @@ impl fmt::Display for Phase {
     }
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// What is being done.
+    /// The phase.
     pub phase: Phase,
-    /// Bytes of this phase that are done.
+    /// Bytes of this phase that are completed.
     pub done_bytes: usize,
-    /// Bytes of this phase.
+    /// Bytes of this phase in total.
     pub total_bytes: usize,
-    /// Since the phase began.
+    /// Time since the phase started.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// The rate since the phase began, in bytes a second; none before anything is done.
+    /// Bytes per second since the phase started; none before anything is completed.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let seconds = self.elapsed.as_secs_f64();
         (self.done_bytes > 0 && seconds > 0.0).then(|| self.done_bytes as f64 / seconds)
     }
 
-    /// The time left at that rate.
+    /// The remaining time at that rate.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         let bytes = self.total_bytes.saturating_sub(self.done_bytes) as f64;

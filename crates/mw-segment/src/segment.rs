@@ -8,8 +8,9 @@ use crate::limits;
 use crate::options::Options;
 use crate::plan::{Lock, Plan};
 use crate::progress::{Phase, Progress};
-use crate::segment_kind::{Kind, Page};
+use crate::segment_kind::Kind;
 use crate::worker_group::{Stopped, WorkerGroup};
+use mw_memory::PageSize;
 use mw_sys::{Region, ThpAdvice};
 use std::collections::BTreeMap;
 use std::io;
@@ -55,7 +56,7 @@ impl Segment {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let plan = Plan::of(options)?;
+        let plan = Plan::new(options)?;
         let groups = Groups::own();
         limits::check(&plan, &groups)?;
         let mut segment = Self::reserve(options, plan)?;
@@ -70,7 +71,7 @@ impl Segment {
     }
 
     pub(crate) fn check(options: &Options) -> Result<(), Error> {
-        limits::check(&Plan::of(options)?, &Groups::own())
+        limits::check(&Plan::new(options)?, &Groups::own())
     }
 
     /// Addresses and what is behind them, without a page.
@@ -91,14 +92,14 @@ impl Segment {
 
     fn place(&self) -> Result<(), Error> {
         let chosen = match self.plan.page {
-            Page::Thp => self.region.advise_thp(ThpAdvice::Enable),
+            PageSize::Thp => self.region.advise_thp(ThpAdvice::Enable),
             // A kernel without transparent huge pages has nothing to decline.
-            Page::Base => self.region.advise_thp(ThpAdvice::Disable).or(Ok(())),
-            Page::Huge2M | Page::Huge1G | Page::Auto => Ok(()),
+            PageSize::Base => self.region.advise_thp(ThpAdvice::Disable).or(Ok(())),
+            PageSize::Hugetlb(_) => Ok(()),
         };
         chosen.map_err(Error::system("madvise"))?;
         for (range, policy) in self.plan.placement.policies(self.bytes()) {
-            self.region.place(range, policy).map_err(|error| {
+            self.region.set_policy(range, &policy).map_err(|error| {
                 Error::Invalid(format!("{policy:?}: {error}; /sys/devices/system/node has them"))
             })?;
         }
@@ -262,7 +263,7 @@ impl Segment {
 
     /// The pages that it came to: never less than asked for in strict mode.
     #[must_use]
-    pub fn page(&self) -> Page {
+    pub fn page_size(&self) -> PageSize {
         self.plan.page
     }
 

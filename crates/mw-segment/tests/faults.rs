@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, Random, assert_held, assert_shmem_returns, child, field, held, options, value};
-use mw_segment::{Cancel, Error, Kind, Page};
+use mw_segment::{Cancel, Error, Kind, PageSize};
 use mw_test::{HugePages, alone};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn cancelled_at_any_moment_everything_is_given_back() {
     let _pool = HugePages::more(2 * MIB, 64);
     let (mut random, start) = (Random::new(), Instant::now());
     let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
-    drop(options(Kind::Anon, Page::Base, 8 * MIB).create().unwrap());
+    drop(options(Kind::Anon, PageSize::Base, 8 * MIB).create().unwrap());
     let own_before = own();
     let (mut cancelled, mut made) = (0, 0);
     for _ in 0..ROUNDS {
@@ -57,8 +57,16 @@ fn cancelled_at_any_moment_everything_is_given_back() {
         }
         let cancel = Cancel::new();
         let kind = pick(&mut random, &Kind::ALL);
-        let page =
-            pick(&mut random, &[Page::Base, Page::Base, Page::Thp, Page::Huge2M, Page::Auto]);
+        let page = pick(
+            &mut random,
+            &[
+                Some(PageSize::Base),
+                Some(PageSize::Base),
+                Some(PageSize::Thp),
+                Some(PageSize::HUGE_2M),
+                None,
+            ],
+        );
         let bytes = (1 + random.below(128) as usize) * MIB;
         let options = options(kind, page, bytes)
             .locked(random.below(2) == 0)
@@ -76,8 +84,8 @@ fn cancelled_at_any_moment_everything_is_given_back() {
             Ok(_) => made += 1,
             Err(Error::Cancelled { .. }) => cancelled += 1,
             Err(Error::NoSuchPages { .. } | Error::Invalid(_) | Error::Fragmented { .. }) => {}
-            Err(Error::Short(_)) if page == Page::Huge2M => {}
-            Err(error) => panic!("{kind} {page}: {error}"),
+            Err(Error::Short(_)) if page == Some(PageSize::HUGE_2M) => {}
+            Err(error) => panic!("{kind} {page:?}: {error}"),
         }
     }
     eprintln!("{cancelled} cancelled, {made} made");
@@ -130,7 +138,7 @@ fn killed_child() {
     let Some(value) = value() else { return };
     let (kind, limit_mib) = value.split_once(' ').unwrap();
     let kind: Kind = kind.parse().unwrap();
-    let page = if kind == Kind::Hugetlb { Page::Huge2M } else { Page::Base };
+    let page = if kind == Kind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
     mw_sys::drop_capability(mw_sys::Capability::IpcLock).unwrap();
     mw_sys::set_memlock_limit_bytes(limit_mib.parse::<u64>().unwrap() << 20).unwrap();
     loop {

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, assert_held, assert_shmem_returns, field, held, options};
-use mw_segment::{Error, Kind, Limit, Page, Phase, Placement};
+use mw_segment::{Error, Kind, Limit, NumaPolicy, PageSize, Phase, Placement};
 use mw_test::{HugePages, alone};
 
 #[test]
@@ -16,15 +16,15 @@ fn every_kind_and_page_size_is_populated_and_given_back() {
     let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
     let mut seen = Vec::new();
     for kind in Kind::ALL {
-        for page in Page::ALL {
-            let bytes = if page == Page::Huge1G { 1024 * MIB } else { 128 * MIB };
+        for page in PageSize::ALL {
+            let bytes = if page == PageSize::HUGE_1G { 1024 * MIB } else { 128 * MIB };
             for locked in [false, true] {
                 let options = options(kind, page, bytes).locked(locked);
                 match options.create() {
                     Ok(segment) => {
-                        assert_eq!((segment.kind(), segment.page()), (kind, page));
+                        assert_eq!((segment.kind(), segment.page_size()), (kind, page));
                         assert_eq!(segment.bytes(), bytes);
-                        if page != Page::Base
+                        if page != PageSize::Base
                             && let Some(huge) = segment.huge_bytes()
                         {
                             assert_eq!(huge, bytes, "{kind} {page}");
@@ -34,7 +34,7 @@ fn every_kind_and_page_size_is_populated_and_given_back() {
                     Err(Error::NoSuchPages { .. } | Error::Fragmented { .. }) => {}
                     Err(Error::Invalid(_)) if kind == Kind::Hugetlb => {}
                     Err(Error::Short(short)) if matches!(short.limit, Limit::HugePages(_)) => {
-                        assert!(if page == Page::Huge1G {
+                        assert!(if page == PageSize::HUGE_1G {
                             giant.is_none()
                         } else {
                             pool.is_none()
@@ -56,7 +56,7 @@ fn every_kind_and_page_size_is_populated_and_given_back() {
 fn locked_memory_is_locked_and_resident() {
     let _alone = alone();
     for kind in [Kind::Anon, Kind::Memfd, Kind::Dism] {
-        let segment = options(kind, Page::Base, 64 * MIB).locked(true).create().unwrap();
+        let segment = options(kind, PageSize::Base, 64 * MIB).locked(true).create().unwrap();
         assert!(field("/proc/self/status", "VmLck") >= 64 << 20);
         assert!(segment.is_locked());
         assert!(segment.times().confirm.as_nanos() > 0);
@@ -69,17 +69,17 @@ fn locked_memory_is_locked_and_resident() {
 fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
     let _alone = alone();
     let pool = HugePages::more(2 * MIB, 64);
-    let segment = options(Kind::Memfd, Page::Auto, 64 * MIB).create().unwrap();
+    let segment = options(Kind::Memfd, None, 64 * MIB).create().unwrap();
     if pool.is_some() {
-        assert_eq!(segment.page(), Page::Huge2M);
+        assert_eq!(segment.page_size(), PageSize::HUGE_2M);
     }
     drop(segment);
     drop(pool);
     let free = common::held().huge_free_2m * 2;
     let more = usize::try_from(free).unwrap() * MIB + 64 * MIB;
-    let lenient = options(Kind::Memfd, Page::Huge2M, more).lenient(true).create().unwrap();
-    assert_ne!(lenient.page(), Page::Huge2M);
-    let error = options(Kind::Memfd, Page::Huge2M, more).create().unwrap_err();
+    let lenient = options(Kind::Memfd, PageSize::HUGE_2M, more).lenient(true).create().unwrap();
+    assert_ne!(lenient.page_size(), PageSize::HUGE_2M);
+    let error = options(Kind::Memfd, PageSize::HUGE_2M, more).create().unwrap_err();
     let short = error.shortage().unwrap_or_else(|| panic!("{error}"));
     assert_eq!(short.limit, Limit::HugePages(2 * MIB));
     assert_eq!(short.missing_bytes(), 64 << 20);
@@ -90,10 +90,12 @@ fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
 fn memory_can_be_placed() {
     let _alone = alone();
     let halves = vec![(0..8 * MIB, vec![0]), (8 * MIB..12 * MIB, vec![0])];
-    for placement in
-        [Placement::Bind(vec![0]), Placement::Interleave(vec![0]), Placement::Ranges(halves)]
-    {
-        let placed = options(Kind::Memfd, Page::Base, 16 * MIB).placement(placement).create();
+    for placement in [
+        NumaPolicy::Bind(vec![0]).into(),
+        NumaPolicy::Interleave(vec![0]).into(),
+        Placement::Ranges(halves),
+    ] {
+        let placed = options(Kind::Memfd, PageSize::Base, 16 * MIB).placement(placement).create();
         match placed {
             Ok(segment) => assert!(segment.node_shares().unwrap()[&0] > 0.99),
             // ENOSYS on a kernel without NUMA.
@@ -102,10 +104,11 @@ fn memory_can_be_placed() {
     }
     for bad in [vec![(0..5000, vec![0])], vec![(0..32 * MIB, vec![0])]] {
         let placement = Placement::Ranges(bad);
-        let error = options(Kind::Memfd, Page::Base, 16 * MIB).placement(placement).create();
+        let error = options(Kind::Memfd, PageSize::Base, 16 * MIB).placement(placement).create();
         assert!(error.unwrap_err().to_string().contains("cannot be placed"));
     }
-    let nowhere = options(Kind::Anon, Page::Base, 16 * MIB).placement(Placement::Bind(vec![900]));
+    let nowhere =
+        options(Kind::Anon, PageSize::Base, 16 * MIB).placement(NumaPolicy::Bind(vec![900]));
     assert!(nowhere.create().is_err());
 }
 
@@ -113,7 +116,7 @@ fn memory_can_be_placed() {
 fn progress_is_told_in_order() {
     let _alone = alone();
     let mut last = (Phase::Create, 0);
-    let options = options(Kind::Anon, Page::Base, 512 * MIB);
+    let options = options(Kind::Anon, PageSize::Base, 512 * MIB);
     let mut calls = 0;
     let segment = options
         .create_with(&mut |now| {
@@ -130,7 +133,7 @@ fn a_kept_name_stays_and_another_goes() {
     let _alone = alone();
     let name = format!("mw-test-kept-{}", std::process::id());
     let path = format!("/dev/shm/{name}");
-    let options = options(Kind::Posix, Page::Base, MIB).name(&name);
+    let options = options(Kind::Posix, PageSize::Base, MIB).name(&name);
     let segment = options.create().unwrap();
     assert!(options.create().is_err(), "the name is taken");
     assert!(std::fs::exists(&path).unwrap(), "and the failure left it alone");
@@ -144,7 +147,7 @@ fn a_kept_name_stays_and_another_goes() {
 #[test]
 fn files_are_handed_on_with_their_pages() {
     let _alone = alone();
-    let segment = options(Kind::Memfd, Page::Base, 12 * MIB).stripe_bytes(4 * MIB);
+    let segment = options(Kind::Memfd, PageSize::Base, 12 * MIB).stripe_bytes(4 * MIB);
     let files = segment.create().unwrap().into_files();
     assert_eq!(files.len(), 3);
     for file in &files {

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, assert_held, child, field, held, options, value};
-use mw_segment::{Error, Kind, Limit, Page, Shortage};
+use mw_segment::{Error, Kind, Limit, PageSize, Shortage};
 use mw_sys::Capability;
 use mw_test::{Cgroup, alone};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -13,7 +13,7 @@ use std::fs;
 
 const KINDS: [Kind; 4] = [Kind::Anon, Kind::Memfd, Kind::Ism, Kind::Dism];
 
-fn shortage(kind: Kind, page: Page, bytes: usize, locked: bool) -> Shortage {
+fn shortage(kind: Kind, page: PageSize, bytes: usize, locked: bool) -> Shortage {
     let made = options(kind, page, bytes).locked(locked).create();
     match made {
         Err(Error::Short(short)) => *short,
@@ -35,7 +35,7 @@ fn more_than_is_available_is_refused_before_anything_is_taken() {
     let resident = field("/proc/self/status", "VmHWM");
     for kind in KINDS {
         let available = usize::try_from(field("/proc/meminfo", "MemAvailable")).unwrap();
-        let short = shortage(kind, Page::Base, available + 1024 * MIB, false);
+        let short = shortage(kind, PageSize::Base, available + 1024 * MIB, false);
         assert!(matches!(short.limit, Limit::Memory | Limit::Cgroup(_)), "{short}");
         assert!(short.missing_bytes() >= 512 << 20 && !short.remedy.is_empty(), "{short}");
     }
@@ -47,9 +47,9 @@ fn dev_shm_and_huge_pages_are_limits() {
     let _alone = alone();
     let shm = rustix::fs::statvfs("/dev/shm").unwrap();
     let more = usize::try_from(shm.f_bavail * shm.f_frsize).unwrap() + MIB;
-    assert_eq!(shortage(Kind::Posix, Page::Base, more, false).limit, Limit::DevShm);
+    assert_eq!(shortage(Kind::Posix, PageSize::Base, more, false).limit, Limit::DevShm);
     for kind in [Kind::Hugetlb, Kind::Anon, Kind::Ism, Kind::Dism] {
-        let short = shortage(kind, Page::Huge2M, 1 << 42, false);
+        let short = shortage(kind, PageSize::HUGE_2M, 1 << 42, false);
         assert_eq!(short.limit, Limit::HugePages(2 * MIB), "{kind}");
     }
 }
@@ -69,11 +69,11 @@ fn memlock_child() {
     mw_sys::drop_capability(Capability::IpcLock).unwrap();
     for kind in KINDS {
         let locked = kind != Kind::Ism;
-        let short = shortage(kind, Page::Base, 64 * MIB, locked);
+        let short = shortage(kind, PageSize::Base, 64 * MIB, locked);
         assert_eq!((&short.limit, short.available_bytes), (&Limit::Memlock, limit), "{kind}");
         assert_eq!(short.missing_bytes(), (64 << 20) - limit);
         assert_eq!(field("/proc/self/status", "VmLck"), 0);
-        drop(options(kind, Page::Base, 4 * MIB).locked(true).create().unwrap());
+        drop(options(kind, PageSize::Base, 4 * MIB).locked(true).create().unwrap());
     }
 }
 
@@ -90,8 +90,8 @@ fn address_child() {
     let bytes = Some(mib.parse::<u64>().unwrap() << 20);
     setrlimit(Resource::As, Rlimit { current: bytes, maximum: bytes }).unwrap();
     for kind in KINDS {
-        assert_eq!(shortage(kind, Page::Base, 512 * MIB, false).limit, Limit::AddressSpace);
-        drop(options(kind, Page::Base, 16 * MIB).create().unwrap());
+        assert_eq!(shortage(kind, PageSize::Base, 512 * MIB, false).limit, Limit::AddressSpace);
+        drop(options(kind, PageSize::Base, 16 * MIB).create().unwrap());
     }
 }
 
@@ -114,23 +114,23 @@ fn cgroup_child() {
     let Some(group) = value() else { return };
     fs::write(format!("{group}/cgroup.procs"), std::process::id().to_string()).unwrap();
     for kind in KINDS {
-        let short = shortage(kind, Page::Base, 256 * MIB, false);
+        let short = shortage(kind, PageSize::Base, 256 * MIB, false);
         assert!(matches!(&short.limit, Limit::Cgroup(path) if group.ends_with(path)), "{short}");
         assert!(
             short.available_bytes <= 128 << 20 && short.remedy.contains("limit_in_bytes"),
             "{short}"
         );
         // Charged to us, whoever of the workers touched it, and given back.
-        let segment = options(kind, Page::Base, 64 * MIB).create().unwrap();
+        let segment = options(kind, PageSize::Base, 64 * MIB).create().unwrap();
         assert!(common::number(&format!("{group}/memory.usage_in_bytes")) >= 64 << 20);
         drop(segment);
     }
     // What others take meanwhile counts: two at once that fit one by one.
-    let one = options(Kind::Memfd, Page::Base, 80 * MIB).create().unwrap();
-    let short = shortage(Kind::Memfd, Page::Base, 80 * MIB, false);
+    let one = options(Kind::Memfd, PageSize::Base, 80 * MIB).create().unwrap();
+    let short = shortage(Kind::Memfd, PageSize::Base, 80 * MIB, false);
     assert!(matches!(short.limit, Limit::Cgroup(_)), "{short}");
     drop(one);
-    drop(options(Kind::Memfd, Page::Base, 80 * MIB).create().unwrap());
+    drop(options(Kind::Memfd, PageSize::Base, 80 * MIB).create().unwrap());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn threadless_child() {
     fs::write(format!("{group}/cgroup.procs"), std::process::id().to_string()).unwrap();
     fs::write(format!("{group}/pids.max"), "1").unwrap();
     for kind in KINDS {
-        let segment = options(kind, Page::Base, 64 * MIB).create().unwrap();
+        let segment = options(kind, PageSize::Base, 64 * MIB).create().unwrap();
         assert_eq!(segment.times().workers, 1, "{kind}");
     }
 }

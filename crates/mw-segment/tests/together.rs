@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, assert_held, held, options};
-use mw_segment::{Cancel, Kind, Page};
+use mw_segment::{Cancel, Kind, PageSize};
 use mw_test::alone;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn many_operations_at_once_all_get_done() {
                 for round in 0..4 {
                     let kinds = [Kind::Anon, Kind::Memfd, Kind::Dism, Kind::Ism];
                     let kind = kinds[(thread + round) % kinds.len()];
-                    let segment = options(kind, Page::Base, 48 * MIB).create().unwrap();
+                    let segment = options(kind, PageSize::Base, 48 * MIB).create().unwrap();
                     assert_eq!(segment.bytes(), 48 * MIB);
                 }
             });
@@ -37,7 +37,7 @@ fn a_small_operation_is_not_starved_by_a_large_one() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                let large = options(Kind::Memfd, Page::Base, 512 * MIB).cancel(&cancel);
+                let large = options(Kind::Memfd, PageSize::Base, 512 * MIB).cancel(&cancel);
                 drop(large.create());
             }
         });
@@ -54,7 +54,7 @@ fn a_small_operation_is_not_starved_by_a_large_one() {
 fn time_of_small() -> Duration {
     let time = || {
         let start = Instant::now();
-        assert!(options(Kind::Anon, Page::Base, 64 * MIB).create().is_ok());
+        assert!(options(Kind::Anon, PageSize::Base, 64 * MIB).create().is_ok());
         start.elapsed()
     };
     (0..3).map(|_| time()).min().unwrap_or_default()
@@ -64,13 +64,13 @@ fn time_of_small() -> Duration {
 fn helpers_are_as_many_as_the_affinity_allows() {
     let _alone = alone();
     let allowed = std::thread::available_parallelism().unwrap().get();
-    let segment = options(Kind::Anon, Page::Base, 64 * MIB).create().unwrap();
+    let segment = options(Kind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
     assert_eq!(segment.times().workers, allowed.min(16));
     std::thread::spawn(|| {
         let set = rustix::thread::sched_getaffinity(None).unwrap();
         let first = (0..1024).find(|cpu| set.is_set(*cpu)).unwrap();
         let _pinned = mw_sys::pin_thread_to_cpus(&[u32::try_from(first).unwrap()]).unwrap();
-        let segment = options(Kind::Anon, Page::Base, 64 * MIB).create().unwrap();
+        let segment = options(Kind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
         assert_eq!(segment.times().workers, 1);
     })
     .join()
@@ -81,7 +81,7 @@ fn helpers_are_as_many_as_the_affinity_allows() {
 fn signals_go_to_the_program_and_not_to_helpers() {
     let _alone = alone();
     let blocked = mw_sys::SignalsBlocked::new().unwrap();
-    drop(options(Kind::Memfd, Page::Base, 64 * MIB).create().unwrap());
+    drop(options(Kind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());
     drop(blocked);
-    drop(options(Kind::Memfd, Page::Base, 64 * MIB).create().unwrap());
+    drop(options(Kind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());
 }

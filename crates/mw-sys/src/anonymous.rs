@@ -1,33 +1,28 @@
 //! Private anonymous memory in one call: a [`Region`] that is mapped throughout.
 
 use crate::region::{Region, ThpAdvice};
+use crate::scratch::huge_page_bytes;
+use mw_memory::PageSize;
 use rustix::io::Errno;
 use std::io;
 
-/// Which pages anonymous memory is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// Base pages alone: transparent huge pages are declined (`MADV_NOHUGEPAGE`).
-    Base,
-    /// Transparent huge pages of this size in bytes where the kernel has them
-    /// (`MADV_HUGEPAGE`); the memory starts at a multiple of it.
-    Transparent(usize),
-    /// Pages of the hugetlb pool of this size in bytes (`MAP_HUGETLB`).
-    Hugetlb(usize),
-}
-
 impl Region {
-    /// Maps at least `bytes` of private memory, rounded up to whole pages. Nothing is populated.
+    /// Maps at least `bytes` of private memory, rounded up to whole pages. Nothing is populated. For
+    /// [`PageSize::Base`] transparent huge pages are disabled; for [`PageSize::Thp`] they are enabled,
+    /// and the memory starts at a multiple of their size.
     ///
     /// # Errors
     /// `InvalidInput` for zero bytes or a page size that is no power of two, else mmap(2)'s:
     /// `ENOMEM` without address space, commit or free pages of the pool.
-    pub fn anonymous(bytes: usize, pages: Pages) -> io::Result<Self> {
+    pub fn anonymous(bytes: usize, page: PageSize) -> io::Result<Self> {
         let base = rustix::param::page_size();
-        let (granule, align) = match pages {
-            Pages::Base => (base, base),
-            Pages::Transparent(size) => (base, size),
-            Pages::Hugetlb(size) => (size, size),
+        let (granule, align) = match page {
+            PageSize::Base => (base, base),
+            PageSize::Thp => (base, huge_page_bytes().unwrap_or(base)),
+            PageSize::Hugetlb(size) => {
+                let size = usize::try_from(size).map_err(io::Error::other)?;
+                (size, size)
+            }
         };
         let invalid = || io::Error::from(Errno::INVAL);
         if !granule.is_power_of_two() {
@@ -35,12 +30,12 @@ impl Region {
         }
         let bytes = bytes.checked_next_multiple_of(granule).ok_or_else(invalid)?;
         let region = Self::reserve(bytes, granule, align)?;
-        region.map_anonymous(0..bytes, matches!(pages, Pages::Hugetlb(_)))?;
-        match pages {
-            Pages::Hugetlb(_) => {}
-            Pages::Transparent(_) => region.advise_thp(ThpAdvice::Enable)?,
+        region.map_anonymous(0..bytes, page.is_hugetlb())?;
+        match page {
+            PageSize::Hugetlb(_) => {}
+            PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
             // A kernel without transparent huge pages has nothing to decline.
-            Pages::Base => region.advise_thp(ThpAdvice::Disable).or_else(|error| {
+            PageSize::Base => region.advise_thp(ThpAdvice::Disable).or_else(|error| {
                 let none = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
                 if none { Ok(()) } else { Err(error) }
             })?,
@@ -63,7 +58,7 @@ pub(crate) mod tests {
     }
 
     fn base(bytes: usize) -> Region {
-        Region::anonymous(bytes, Pages::Base).unwrap()
+        Region::anonymous(bytes, PageSize::Base).unwrap()
     }
 
     fn resident_kib() -> u64 {
@@ -95,7 +90,7 @@ pub(crate) mod tests {
     #[test]
     fn a_transparent_mapping_is_aligned() {
         let _alone = alone();
-        let mapping = Region::anonymous(3 * MIB, Pages::Transparent(2 * MIB)).unwrap();
+        let mapping = Region::anonymous(3 * MIB, PageSize::Thp).unwrap();
         assert_eq!(mapping.as_ptr().as_ptr().align_offset(2 * MIB), 0);
         assert_eq!(mapping.bytes(), 3 * MIB);
         mapping.populate(0..3 * MIB).unwrap();
@@ -107,25 +102,25 @@ pub(crate) mod tests {
         for range in [0..0, 1..4096, 0..MIB + 4096, 0..100, MIB..MIB] {
             assert_eq!(mapping.populate(range).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
-        let nowhere = crate::RangePolicy::Bind(&[9_999]);
-        assert!(mapping.place(0..MIB, nowhere).is_err());
+        let nowhere = mw_memory::NumaPolicy::Bind(vec![9_999]);
+        assert!(mapping.set_policy(0..MIB, &nowhere).is_err());
     }
 
     #[test]
     fn impossible_mappings_are_refused() {
-        for (bytes, pages) in [
-            (0, Pages::Base),
-            (usize::MAX, Pages::Base),
-            (MIB, Pages::Transparent(3)),
-            (MIB, Pages::Hugetlb(1 << 40)),
+        for (bytes, page) in [
+            (0, PageSize::Base),
+            (usize::MAX, PageSize::Base),
+            (MIB, PageSize::Hugetlb(3)),
+            (MIB, PageSize::Hugetlb(1 << 40)),
         ] {
-            assert!(Region::anonymous(bytes, pages).is_err(), "{bytes}");
+            assert!(Region::anonymous(bytes, page).is_err(), "{bytes}");
         }
     }
 
     #[test]
     fn more_huge_pages_than_there_are_is_an_error_and_no_signal() {
-        let request = Region::anonymous(1 << 40, Pages::Hugetlb(2 * MIB));
+        let request = Region::anonymous(1 << 40, PageSize::HUGE_2M);
         assert!(request.is_err());
     }
 }

@@ -76,7 +76,8 @@ fn advise(addresses: Range<usize>, advice: Advice) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Pages, Region};
+    use crate::Region;
+    use mw_memory::PageSize;
 
     const MIB: usize = 1 << 20;
 
@@ -84,7 +85,7 @@ mod tests {
     fn what_is_there_is_populated_and_what_is_not_is_an_error() {
         let _alone = crate::anonymous::tests::alone();
         assert!(can_populate());
-        let region = Region::anonymous(8 * MIB, Pages::Transparent(2 * MIB)).unwrap();
+        let region = Region::anonymous(8 * MIB, PageSize::Thp).unwrap();
         let start = region.as_ptr().as_ptr().expose_provenance();
         advise_huge_pages(start..start + 8 * MIB).unwrap();
         let (odd, end) = (start + 4096, start + 8 * MIB);

@@ -17,6 +17,7 @@ mod existing;
 mod file_lease;
 mod helper_thread;
 mod huge_mappings;
+mod huge_memfd;
 mod interrupt_timer;
 mod lock_file;
 mod malloc;
@@ -40,7 +41,6 @@ pub mod testing;
 mod touch;
 mod zero;
 
-pub use anonymous::Pages;
 pub use bare_threads::run_bare_threads;
 pub use direct::system_call;
 pub use direct_file::{DirectFile, read_file, subdirectories};
@@ -48,6 +48,7 @@ pub use existing::{Fault, advise_huge_pages, can_populate, populate_existing};
 pub use file_lease::is_only_open;
 pub use helper_thread::{HELPER_THREAD_NAME, HelperThread, join_within};
 pub use huge_mappings::HugeMappings;
+pub use huge_memfd::memfd_page_flags;
 pub use interrupt_timer::InterruptTimer;
 pub use lock_file::{LockFileError, open_lock_file};
 pub use malloc::return_freed_memory_to_kernel;
@@ -55,9 +56,7 @@ pub use mappings::{Mapping, mapping_from};
 pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
 pub use perf::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
 pub use perf_ring::PerfRing;
-pub use policy::{
-    AffinityGuard, PolicyGuard, RangePolicy, bind_thread_to_node, pin_thread_to_cpus,
-};
+pub use policy::{AffinityGuard, PolicyGuard, bind_thread_to_node, pin_thread_to_cpus};
 pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
     set_memlock_limit_bytes, thread_time, under_hypervisor,

@@ -86,13 +86,14 @@ pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Pages, Region};
+    use crate::Region;
+    use mw_memory::PageSize;
     use std::fs::File;
     use std::os::fd::AsFd;
 
     #[test]
     fn a_mapping_is_found_by_its_addresses() {
-        let region = Region::anonymous(1 << 20, Pages::Base).unwrap();
+        let region = Region::anonymous(1 << 20, PageSize::Base).unwrap();
         let start = region.as_ptr().as_ptr().expose_provenance();
         let maps = File::open("/proc/self/maps").unwrap();
         // Kernels before 6.11 cannot say.

@@ -1,6 +1,7 @@
 //! Where a thread runs and where its memory comes from.
 
 use crate::region::Region;
+use mw_memory::NumaPolicy;
 use rustix::thread::CpuSet;
 use std::collections::BTreeMap;
 use std::ffi::{c_long, c_ulong, c_void};
@@ -90,32 +91,19 @@ impl Drop for PolicyGuard {
     }
 }
 
-/// Where the pages of a range come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RangePolicy<'a> {
-    /// As the thread's that touches them first (`MPOL_DEFAULT`).
-    Default,
-    /// From the node of the processor that touches them first (`MPOL_LOCAL`).
-    Local,
-    /// From these nodes alone (`MPOL_BIND`).
-    Bind(&'a [u32]),
-    /// From these nodes in turn (`MPOL_INTERLEAVE`).
-    Interleave(&'a [u32]),
-}
-
 /// mbind(2) on a range that the caller owns.
-pub(crate) fn place_range(
+pub(crate) fn set_range_policy(
     start: *mut c_void,
     bytes: usize,
-    policy: RangePolicy<'_>,
+    policy: &NumaPolicy,
 ) -> io::Result<()> {
-    let (mode, nodes) = match policy {
-        RangePolicy::Default => (libc::MPOL_DEFAULT, [].as_slice()),
-        RangePolicy::Local => (libc::MPOL_LOCAL, [].as_slice()),
-        RangePolicy::Bind(nodes) => (libc::MPOL_BIND, nodes),
-        RangePolicy::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes),
+    let mode = match policy {
+        NumaPolicy::Default => libc::MPOL_DEFAULT,
+        NumaPolicy::Local => libc::MPOL_LOCAL,
+        NumaPolicy::Bind(_) => libc::MPOL_BIND,
+        NumaPolicy::Interleave(_) => libc::MPOL_INTERLEAVE,
     };
-    let mask = NodeMask::from_nodes(nodes)?;
+    let mask = NodeMask::from_nodes(policy.nodes())?;
     // SAFETY: `mask` is readable and as long as MAXNODE says; the call changes where pages come
     // from and no content (mbind(2)), and a range that is not mapped is EFAULT.
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]

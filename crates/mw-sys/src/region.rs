@@ -1,8 +1,9 @@
 //! A range of addresses that mappings of several kinds are laid into, side by side.
 
 use crate::huge_mappings::HugeMappings;
-use crate::policy::{RangePolicy, place_range};
+use crate::policy::set_range_policy;
 use crate::sysv::SysvSegment;
+use mw_memory::NumaPolicy;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 use std::ffi::c_void;
@@ -155,9 +156,9 @@ impl Region {
     ///
     /// # Errors
     /// `EINVAL` for nodes that do not exist or have no memory, `ENOSYS` without NUMA.
-    pub fn place(&self, range: Range<usize>, policy: RangePolicy<'_>) -> io::Result<()> {
+    pub fn set_policy(&self, range: Range<usize>, policy: &NumaPolicy) -> io::Result<()> {
         let (start, bytes) = self.part(&range)?;
-        place_range(start.cast(), bytes, policy)
+        set_range_policy(start.cast(), bytes, policy)
     }
 
     /// Locks pages in `range`, populating what is not (mlock(2)).

@@ -1,7 +1,7 @@
 //! Memory that is populated by plain stores and discarded, repeatedly.
 
-use crate::anonymous::Pages;
 use crate::region::Region;
+use mw_memory::PageSize;
 use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
@@ -24,7 +24,7 @@ impl Scratch {
     /// # Errors
     /// As [`Region::anonymous`].
     pub fn with_base_pages(bytes: usize) -> io::Result<Self> {
-        Ok(Self::new(Region::anonymous(bytes, Pages::Base)?))
+        Ok(Self::new(Region::anonymous(bytes, PageSize::Base)?))
     }
 
     /// Maps `bytes` at a multiple of `bytes`, a power of two, without advice about huge pages: the

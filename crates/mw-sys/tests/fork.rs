@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use mw_segment::{Kind, Options, Page, Segment};
+use mw_segment::{Kind, Options, PageSize, Segment};
 
 const MIB: usize = 1 << 20;
 
 fn segment(kind: Kind) -> Segment {
-    Options::new(64 * MIB).kind(kind).page(Page::Base).create().unwrap()
+    Options::new(64 * MIB).kind(kind).page_size(PageSize::Base).create().unwrap()
 }
 
 /// Runs `child` in a fork and gives its exit code.

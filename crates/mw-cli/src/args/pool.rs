@@ -2,7 +2,7 @@
 
 use super::{FormatArgs, Formats, TextOrJson};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use mw_pool::{Name, Nodes, Pages};
+use mw_pool::{Name, NumaPolicy, PageSize};
 use std::path::PathBuf;
 
 /// Arguments of `pool`.
@@ -56,11 +56,11 @@ pub struct PoolCreateArgs {
     pub size: u64,
     /// Huge pages: 2M or 1G (hugetlb), or thp [default: none]
     #[arg(long, value_name = "PAGES", value_parser = huge)]
-    pub huge: Option<Pages>,
+    pub huge: Option<PageSize>,
     /// NUMA nodes of its pages: NODES as in 0-1,3, interleave for all nodes in turn, or
     /// interleave:NODES
     #[arg(long, value_name = "NODES", value_parser = nodes)]
-    pub node: Option<Nodes>,
+    pub node: Option<NumaPolicy>,
     /// Users who may lease its memory, by name or number [default: its creator]
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     pub owner: Vec<String>,
@@ -134,13 +134,13 @@ pub struct PoolNameArgs {
 }
 
 /// Parses the page size of a pool.
-pub(crate) fn huge(text: &str) -> Result<Pages, String> {
-    let known = Pages::ALL.into_iter().find(|pages| pages.name().eq_ignore_ascii_case(text));
+pub(crate) fn huge(text: &str) -> Result<PageSize, String> {
+    let known = PageSize::ALL.into_iter().find(|pages| pages.name().eq_ignore_ascii_case(text));
     known.ok_or_else(|| format!("unknown page size '{text}' (use 2M, 1G, thp or 4k)"))
 }
 
 /// Parses the NUMA nodes of a pool.
-pub(crate) fn nodes(text: &str) -> Result<Nodes, String> {
+pub(crate) fn nodes(text: &str) -> Result<NumaPolicy, String> {
     let list = |text: &str| {
         mw_proc::cpulist::parse(text.as_bytes())
             .ok()
@@ -152,9 +152,9 @@ pub(crate) fn nodes(text: &str) -> Result<Nodes, String> {
     match text.split_once(':') {
         None if text == "interleave" => {
             let all = std::fs::read("/sys/devices/system/node/has_memory").unwrap_or_default();
-            Ok(Nodes::Interleave(mw_proc::cpulist::parse(&all).unwrap_or_else(|_| vec![0])))
+            Ok(NumaPolicy::Interleave(mw_proc::cpulist::parse(&all).unwrap_or_else(|_| vec![0])))
         }
-        Some(("interleave", nodes)) => list(nodes).map(Nodes::Interleave),
-        _ => list(text).map(Nodes::Bind),
+        Some(("interleave", nodes)) => list(nodes).map(NumaPolicy::Interleave),
+        _ => list(text).map(NumaPolicy::Bind),
     }
 }

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::{Exit, Failure, live};
 use indicatif::{ProgressBar, ProgressStyle};
 use mw_model::{Answer, Request, Window, caller, derived, format_bytes};
-use mw_segment::{Cancel, Kind, Options, Page};
+use mw_segment::{Cancel, Kind, Options, PageSize};
 use mw_sys::SignalsBlocked;
 use pool::Pool;
 use report::{Report, Row};
@@ -64,28 +64,28 @@ pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 /// The page sizes to measure: those given, or those that this machine can do.
-fn pages(args: &BenchArgs) -> Vec<Page> {
-    let all = [Page::Base, Page::Thp, Page::Huge2M];
+fn pages(args: &BenchArgs) -> Vec<PageSize> {
+    let all = [PageSize::Base, PageSize::Thp, PageSize::HUGE_2M];
     let given = if args.page.is_empty() { &all[..] } else { &args.page };
     let mut pages = given.to_vec();
     if args.kind == Kind::Hugetlb {
         pages.retain(|page| page.hugetlb_bytes().is_some());
         if pages.is_empty() {
-            pages.push(Page::Huge2M);
+            pages.push(PageSize::HUGE_2M);
         }
     }
     pages
 }
 
 /// What is measured at once, huge pages that are reserved beside the segment included.
-fn size(args: &BenchArgs, pages: &[Page], window: &Window) -> Result<u64, Failure> {
+fn size(args: &BenchArgs, pages: &[PageSize], window: &Window) -> Result<u64, Failure> {
     let refused = |line: String| Failure::new(Exit::Findings, line);
     let available = available(window)?;
     let pools = pages.iter().filter(|page| page.hugetlb_bytes().is_some()).count() as u64;
     let parts = if args.reserve { 1 + pools } else { 1 };
     let most = available.saturating_sub(ROOM_BYTES) / parts;
     let usual = USUAL_BYTES.min((available as f64 * USUAL_SHARE) as u64 / parts).min(most);
-    let granule = if pages.contains(&Page::Huge1G) { GIB } else { 64 * MIB };
+    let granule = if pages.contains(&PageSize::HUGE_1G) { GIB } else { 64 * MIB };
     let bytes = args.size.unwrap_or(usual / granule * granule);
     if bytes == 0 || bytes > most {
         let asked = args.size.map_or("64M".to_owned(), format_bytes);
@@ -123,7 +123,7 @@ fn preflight(window: &Window, bytes: u64) -> Result<(), Failure> {
 fn reserve(
     args: &BenchArgs,
     config: &Config,
-    pages: &[Page],
+    pages: &[PageSize],
     bytes: u64,
 ) -> Result<Vec<Pool>, Failure> {
     if !args.reserve {
@@ -138,13 +138,13 @@ fn reserve(
 
 /// What is measured: the plain way, ours in every page size and number of threads, and the ways of
 /// others.
-fn ways(args: &BenchArgs, pages: &[Page]) -> Vec<Way> {
+fn ways(args: &BenchArgs, pages: &[PageSize]) -> Vec<Way> {
     let threads = threads(args);
     let most = threads.iter().copied().max().unwrap_or(1);
     let (kind, place) = (args.kind, &args.place);
     let way =
         |how, page, threads, slowed| Way { how, kind, page, threads, slowed, place: place.clone() };
-    let mut ways = vec![way(How::Before, Page::Base, 1, 1)];
+    let mut ways = vec![way(How::Before, PageSize::Base, 1, 1)];
     for page in pages {
         ways.extend(threads.iter().map(|threads| way(How::Ours, *page, *threads, 1)));
     }
@@ -226,7 +226,7 @@ impl Run<'_> {
     fn warm_up(&self) {
         let warm = Options::new(usize::try_from(self.bytes).unwrap_or(usize::MAX))
             .kind(Kind::Anon)
-            .page(Page::Thp)
+            .page_size(PageSize::Thp)
             .lenient(true)
             .cancel(&self.cancel);
         let made = warm.create_with(&mut |_| self.look());

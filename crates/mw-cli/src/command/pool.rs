@@ -9,10 +9,10 @@ use crate::args::{
 use crate::config::Config;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
-use mw_model::{PageKind, PoolRoom, format_bytes};
+use mw_model::{PoolRoom, format_bytes};
 use mw_pool::protocol::{PoolStatus, Refusal};
 use mw_pool::spec::MAX_OWNERS;
-use mw_pool::{Client, Error, Name, Owners, Pages, Spec};
+use mw_pool::{Client, Error, Name, Owners, PageSize, Spec};
 use report::Report;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -67,11 +67,7 @@ pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
     let bytes = pool.bytes;
     Ok(PoolRoom {
         name: name.to_string(),
-        page: match pool.spec.pages {
-            Pages::Base => PageKind::Base,
-            Pages::Thp => PageKind::Thp,
-            huge @ (Pages::Huge2M | Pages::Huge1G) => PageKind::Hugetlb(huge.granule_bytes()),
-        },
+        page: pool.spec.pages,
         size_bytes: pool.spec.bytes,
         ready_bytes: bytes.ready,
         coming_bytes: bytes.draining + bytes.scrubbing + bytes.missing,
@@ -183,7 +179,7 @@ fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
     Ok(Spec {
         name: args.name.clone(),
         bytes: args.size,
-        pages: args.huge.unwrap_or(Pages::Base),
+        pages: args.huge.unwrap_or(PageSize::Base),
         nodes: args.node.clone().unwrap_or_default(),
         owners: Owners { users, groups },
         trusting: args.trusting,

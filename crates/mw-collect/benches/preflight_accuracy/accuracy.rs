@@ -1,8 +1,9 @@
 //! Predicted against actual time.
 
 use crate::{Failure, ask};
-use mw_model::{Answer, Calibration, PageKind, Preflight, Request, format_bytes};
-use mw_sys::{Pages, RangePolicy, Region};
+use mw_memory::NumaPolicy;
+use mw_model::{Answer, Calibration, PageSize, Preflight, Request, format_bytes};
+use mw_sys::Region;
 use mw_test::HugePages;
 use std::time::{Duration, Instant};
 
@@ -56,9 +57,9 @@ impl Case {
 
     fn print(&self, label: &str) {
         let page = match self.request.page {
-            PageKind::Base => "4K",
-            PageKind::Thp => "thp",
-            PageKind::Hugetlb(_) => "2M",
+            PageSize::Base => "4K",
+            PageSize::Thp => "thp",
+            PageSize::Hugetlb(_) => "2M",
         };
         let time = self.preflight.time.as_ref();
         let number = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.0}"));
@@ -92,9 +93,9 @@ pub(crate) fn run(quick: bool, no_cold: bool) -> Result<bool, Failure> {
     );
     let mut cases = Vec::new();
     println!("load average: {}", std::fs::read_to_string("/proc/loadavg")?.trim_end());
-    warm(largest, PageKind::Base)?;
+    warm(largest, PageSize::Base)?;
     for size in sizes {
-        for page in [PageKind::Base, PageKind::Thp] {
+        for page in [PageSize::Base, PageSize::Thp] {
             for lock in [false, true] {
                 warm(size * MIB, page)?;
                 cases.push(case("warm", *size * MIB, page, lock)?);
@@ -116,11 +117,11 @@ fn on_pool(sizes: &[u64], largest: u64) -> Result<Vec<Case>, Failure> {
         println!("skipped: the kernel does not make {wanted} huge pages");
         return Ok(Vec::new());
     };
-    touch(wanted * HUGE, Pages::Hugetlb(HUGE as usize))?;
+    touch(wanted * HUGE, PageSize::Hugetlb(HUGE))?;
     let mut cases = Vec::new();
     for size in sizes {
         for lock in [false, true] {
-            cases.push(case("warm", size * MIB, PageKind::Hugetlb(HUGE), lock)?);
+            cases.push(case("warm", size * MIB, PageSize::Hugetlb(HUGE), lock)?);
         }
     }
     Ok(cases)
@@ -129,7 +130,7 @@ fn on_pool(sizes: &[u64], largest: u64) -> Result<Vec<Case>, Failure> {
 /// Memory that was free for a while; a host that takes free memory back has taken it by then.
 fn cold() -> Result<(), Failure> {
     println!("\nAfter {} s of rest, not part of the bounds:", COOLING.as_secs());
-    for page in [PageKind::Base, PageKind::Thp] {
+    for page in [PageSize::Base, PageSize::Thp] {
         std::thread::sleep(COOLING);
         asked_again(1024 * MIB, page)?;
         case("cold", 1024 * MIB, page, true)?;
@@ -138,7 +139,7 @@ fn cold() -> Result<(), Failure> {
 }
 
 /// The same question several times in a row: each measurement backs memory that the next one finds.
-fn asked_again(size_bytes: u64, page: PageKind) -> Result<(), Failure> {
+fn asked_again(size_bytes: u64, page: PageSize) -> Result<(), Failure> {
     let request = Request { size_bytes, lock: true, page, node: None };
     let mut predicted = Vec::new();
     for _ in 0..ASKED {
@@ -158,7 +159,7 @@ fn asked_again(size_bytes: u64, page: PageKind) -> Result<(), Failure> {
     Ok(())
 }
 
-fn case(label: &str, size_bytes: u64, page: PageKind, lock: bool) -> Result<Case, Failure> {
+fn case(label: &str, size_bytes: u64, page: PageSize, lock: bool) -> Result<Case, Failure> {
     let request = Request { size_bytes, lock, page, node: None };
     let (preflight, calibration) = ask(&request)?;
     let actual = match preflight.answer {
@@ -183,15 +184,10 @@ fn take_often(request: &Request) -> Result<Actual, Failure> {
 /// Takes the memory as the request says; how long it took.
 pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
     let bytes = usize::try_from(request.size_bytes)?;
-    let pages = match request.page {
-        PageKind::Base => Pages::Base,
-        PageKind::Thp => Pages::Transparent(HUGE as usize),
-        PageKind::Hugetlb(page) => Pages::Hugetlb(usize::try_from(page)?),
-    };
     let (start, used) = (Instant::now(), mw_sys::thread_time());
-    let mapping = Region::anonymous(bytes, pages)?;
+    let mapping = Region::anonymous(bytes, request.page)?;
     if let Some(node) = request.node {
-        mapping.place(0..mapping.bytes(), RangePolicy::Bind(&[node]))?;
+        mapping.set_policy(0..mapping.bytes(), &NumaPolicy::Bind(vec![node]))?;
     }
     mapping.populate(0..mapping.bytes())?;
     if request.lock {
@@ -207,18 +203,18 @@ pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
 /// Touches twice the size and some more, so that the request finds memory that the host has
 /// backed even when the host takes some of it back in the meantime. With the pages that are asked
 /// for: huge ones would leave the small free blocks out.
-fn warm(bytes: u64, page: PageKind) -> Result<(), Failure> {
+fn warm(bytes: u64, page: PageSize) -> Result<(), Failure> {
     let window = mw_collect::window(&mw_collect::Source::live()?);
     let ready = mw_model::derived::ready_bytes(&window.now)?;
     let most = ready - ready / 8;
     let pages = match page {
-        PageKind::Base => Pages::Base,
-        PageKind::Thp | PageKind::Hugetlb(_) => Pages::Transparent(HUGE as usize),
+        PageSize::Base => PageSize::Base,
+        PageSize::Thp | PageSize::Hugetlb(_) => PageSize::Thp,
     };
     touch((2 * bytes + 2048 * MIB).min(most) / HUGE * HUGE, pages)
 }
 
-fn touch(bytes: u64, pages: Pages) -> Result<(), Failure> {
+fn touch(bytes: u64, pages: PageSize) -> Result<(), Failure> {
     let mapping = Region::anonymous(usize::try_from(bytes)?, pages)?;
     Ok(mapping.populate(0..mapping.bytes())?)
 }

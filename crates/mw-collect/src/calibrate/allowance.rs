@@ -1,6 +1,6 @@
 //! How much memory a calibration may take.
 
-use mw_model::{HugePool, Missing, PageKind, Request, Snapshot, caller, derived, fragmentation};
+use mw_model::{HugePool, Missing, PageSize, Request, Snapshot, caller, derived, fragmentation};
 use mw_proc::zoneinfo::Zone;
 
 const MIB: usize = 1 << 20;
@@ -98,7 +98,7 @@ fn free_huge_bytes(request: &Request, snapshot: &Snapshot, huge_page_bytes: u64)
 }
 
 fn hugetlb_bytes(request: &Request, snapshot: &Snapshot) -> usize {
-    let PageKind::Hugetlb(page_bytes) = request.page else { return 0 };
+    let PageSize::Hugetlb(page_bytes) = request.page else { return 0 };
     let find = |pools: &[HugePool]| pools.iter().find(|p| p.page_bytes == page_bytes).copied();
     let all = snapshot.hugepages.seen().and_then(|pools| find(pools));
     let mut pages = all.map_or(0, |pool| pool.available_pages());

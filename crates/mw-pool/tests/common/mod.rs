@@ -5,7 +5,9 @@
 pub(crate) mod fuse;
 pub(crate) mod strange;
 
-use mw_pool::{Attachment, Client, Config, Level, Name, Nodes, Owners, Pages, Server, Spec};
+use mw_pool::{
+    Attachment, Client, Config, Level, Name, NumaPolicy, Owners, PageSize, Server, Spec,
+};
 use mw_sys::Region;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -89,8 +91,8 @@ pub(crate) fn spec(name: &str, mib: u64) -> Spec {
     Spec {
         name: name.parse().unwrap(),
         bytes: mib * MIB,
-        pages: Pages::Base,
-        nodes: Nodes::Local,
+        pages: PageSize::Base,
+        nodes: NumaPolicy::Default,
         owners: Owners::default(),
         trusting: false,
     }

@@ -2,7 +2,7 @@
 
 use super::RunOption;
 use crate::common::{self, calls, run, text};
-use mw_segment::{Kind, Options, Page};
+use mw_segment::{Kind, Options, PageSize};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -96,8 +96,8 @@ impl Stage {
     pub(crate) fn warm_up(&self) {
         if let Scale::Large(mib) = self.scale {
             // Small pages are taken from other blocks of memory than large ones.
-            for page in [Page::Base, Page::Thp] {
-                let all = Options::new((mib + BESIDE_MIB) << 20).kind(Kind::Anon).page(page);
+            for page in [PageSize::Base, PageSize::Thp] {
+                let all = Options::new((mib + BESIDE_MIB) << 20).kind(Kind::Anon).page_size(page);
                 drop(all.create());
             }
         }

@@ -1,7 +1,7 @@
 //! The most that the machine could provide if it were idle and without limits.
 
 use super::node_memory::NodeMemory;
-use mw_model::{PageKind, Request, Snapshot, derived, format_bytes};
+use mw_model::{PageSize, Request, Snapshot, derived, format_bytes};
 
 /// What to do about a request that exceeds it; `None` if it does not.
 pub(super) fn exceeded(
@@ -12,9 +12,9 @@ pub(super) fn exceeded(
     let eligible = || nodes.iter().filter(|node| node.eligible);
     let memory = derived::total(eligible().map(|node| node.total));
     let (swap, in_use) = match request.page {
-        PageKind::Hugetlb(page_bytes) => (0, pages_in_use(snapshot, page_bytes)),
-        PageKind::Base | PageKind::Thp if request.lock => (0, 0),
-        PageKind::Base | PageKind::Thp => (swap_bytes(snapshot), 0),
+        PageSize::Hugetlb(page_bytes) => (0, pages_in_use(snapshot, page_bytes)),
+        PageSize::Base | PageSize::Thp if request.lock => (0, 0),
+        PageSize::Base | PageSize::Thp => (swap_bytes(snapshot), 0),
     };
     if request.size_bytes <= memory.saturating_add(swap).saturating_sub(in_use) {
         return None;

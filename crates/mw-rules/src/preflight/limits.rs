@@ -4,7 +4,7 @@
 use super::Notes;
 use super::plan::with_page_tables;
 use mw_model::caller::{self, GroupEffect, GroupLimit};
-use mw_model::{CgroupVersion, Cgroups, PageKind, Request, Snapshot, derived, format_bytes};
+use mw_model::{CgroupVersion, Cgroups, PageSize, Request, Snapshot, derived, format_bytes};
 use mw_proc::limits::Limit;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
@@ -23,7 +23,7 @@ pub(super) fn check(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
 /// Whether the kernel commits that much (`__vm_enough_memory`). Pages of a hugetlb pool are reserved
 /// in the pool instead.
 fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
-    if matches!(request.page, PageKind::Hugetlb(_)) {
+    if matches!(request.page, PageSize::Hugetlb(_)) {
         return;
     }
     let Some(meminfo) = snapshot.sample.meminfo.seen() else { return };
@@ -79,7 +79,7 @@ fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
 /// The limits of the process's own cgroup and its ancestors. Hugetlb pages are charged to no memory
 /// limit.
 fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
-    if matches!(request.page, PageKind::Hugetlb(_)) {
+    if matches!(request.page, PageSize::Hugetlb(_)) {
         return;
     }
     let cgroups = match snapshot.cgroups.need() {

@@ -1,6 +1,6 @@
 //! Memory from a pool of `memwright pool` instead of newly allocated memory.
 
-use mw_model::{Answer, Obstacle, PageKind, PoolRoom, Preflight, Request, format_bytes};
+use mw_model::{Answer, Obstacle, PageSize, PoolRoom, Preflight, Request, format_bytes};
 
 /// The answer if the pool can serve the request.
 ///
@@ -8,7 +8,7 @@ use mw_model::{Answer, Obstacle, PageKind, PoolRoom, Preflight, Request, format_
 /// Why the pool cannot serve it. That does not refuse the request: the program then allocates memory
 /// from the kernel.
 pub fn from_pool(request: &Request, pool: &PoolRoom) -> Result<Preflight, Obstacle> {
-    if let PageKind::Hugetlb(_) = request.page
+    if let PageSize::Hugetlb(_) = request.page
         && request.page != pool.page
     {
         let lift = "create a pool with such pages: memwright pool create NAME --huge 2M (or 1G)";
@@ -68,7 +68,7 @@ mod tests {
     fn pool(ready: u64, coming: u64) -> PoolRoom {
         PoolRoom {
             name: "db".to_owned(),
-            page: PageKind::Hugetlb(2 << 20),
+            page: PageSize::Hugetlb(2 << 20),
             size_bytes: 16 * GIB,
             ready_bytes: ready * GIB,
             coming_bytes: coming * GIB,

@@ -2,7 +2,7 @@
 
 use super::Notes;
 use super::node_memory::NodeMemory;
-use mw_model::{NodeAccount, PageKind, Request, Snapshot, derived, format_bytes};
+use mw_model::{NodeAccount, PageSize, Request, Snapshot, derived, format_bytes};
 
 /// Where the memory of a request comes from. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Plan {
 
     /// The nodes' accounts, as they are shown.
     pub(super) fn accounts(&self, nodes: &[NodeMemory], request: &Request) -> Vec<NodeAccount> {
-        let huge = matches!(request.page, PageKind::Hugetlb(_));
+        let huge = matches!(request.page, PageSize::Hugetlb(_));
         let account = |(index, node): (usize, &NodeMemory)| {
             let pool_free = self.pool_free.as_ref().and_then(|free| free.get(index));
             NodeAccount {

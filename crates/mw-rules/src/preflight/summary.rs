@@ -1,7 +1,7 @@
 //! The answer in one line.
 
 use mw_model::{
-    Answer, Confidence, NodeAccount, Obstacle, PageKind, Request, TimeEstimate, format_bytes,
+    Answer, Confidence, NodeAccount, Obstacle, PageSize, Request, TimeEstimate, format_bytes,
     format_duration_ms,
 };
 
@@ -78,7 +78,7 @@ fn refusal(request: &Request, obstacles: &[Obstacle]) -> String {
     let missing = format_bytes(needed.saturating_sub(available));
     // The request already names the size of the pages.
     let what = match request.page {
-        PageKind::Hugetlb(_) if obstacle.what.starts_with("hugetlb pool") => "the pool",
+        PageSize::Hugetlb(_) if obstacle.what.starts_with("hugetlb pool") => "the pool",
         _ => obstacle.what.as_str(),
     };
     format!("{what} has {}, {missing} missing", format_bytes(available))

@@ -4,7 +4,7 @@ use super::answer;
 use machine::{Machine, Memory};
 use mw_model::{
     Answer, Backing, Calibration, Cgroup, Cgroups, Confidence, HugePool, Look, MemoryFilesystem,
-    Missing, Node, PageKind, Preflight, Request, Snapshot, Window, derived,
+    Missing, Node, PageSize, Preflight, Request, Snapshot, Window, derived,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -439,7 +439,7 @@ fn without_a_measurement_there_is_no_time_and_without_meminfo_no_answer() {
     let preflight = answer(&window, &request, None).unwrap();
     assert_eq!((preflight.summary.as_str(), preflight.time), ("yes: 1 GiB", None));
     assert!(answer(&Window::default(), &request, None).is_err());
-    assert_eq!(request.page, PageKind::Base);
+    assert_eq!(request.page, PageSize::Base);
 }
 
 #[test]

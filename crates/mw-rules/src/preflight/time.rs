@@ -3,7 +3,7 @@
 use super::Notes;
 use super::plan::Plan;
 use mw_model::{
-    Calibration, Confidence, Missing, PageKind, Request, Snapshot, TimeEstimate,
+    Calibration, Confidence, Missing, PageSize, Request, Snapshot, TimeEstimate,
     UNBACKED_NS_PER_BYTE, derived, fragmentation,
 };
 
@@ -77,21 +77,21 @@ fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Sp
     let c = calibration;
     let lock = |ns: Option<f64>| if request.lock { ns } else { None };
     let (populate, lock, borrowed) = match request.page {
-        PageKind::Base => (c.base_ns_per_byte?, lock(c.base_lock_ns_per_byte), false),
-        PageKind::Thp => match (c.thp_ns_per_byte, c.base_ns_per_byte) {
+        PageSize::Base => (c.base_ns_per_byte?, lock(c.base_lock_ns_per_byte), false),
+        PageSize::Thp => match (c.thp_ns_per_byte, c.base_ns_per_byte) {
             (Some(thp), _) => (thp, lock(c.thp_lock_ns_per_byte), false),
             (None, base) => {
                 (base?, lock(c.base_lock_ns_per_byte), plan.not_huge_bytes < request.size_bytes)
             }
         },
         // mlock of hugetlb pages that are populated does nothing (mlock_fixup of the kernel).
-        PageKind::Hugetlb(_) => match c.hugetlb_ns_per_byte {
+        PageSize::Hugetlb(_) => match c.hugetlb_ns_per_byte {
             Some(ns) => (ns, None, false),
             None => (c.thp_ns_per_byte?, None, true),
         },
     };
     // A lock that could not be measured costs about a quarter of populating.
-    let unmeasured = request.lock && lock.is_none() && request.page == PageKind::Base;
+    let unmeasured = request.lock && lock.is_none() && request.page == PageSize::Base;
     let lock = lock.unwrap_or(if unmeasured { populate / 4.0 } else { 0.0 });
     Some(Speed { populate, lock, borrowed: borrowed || unmeasured })
 }
@@ -118,8 +118,8 @@ fn unbacked(
         return Unbacked { likely_bytes: 0, most_bytes: 0, deep: false };
     }
     let small = match request.page {
-        PageKind::Base => small_blocks_bytes(snapshot),
-        PageKind::Thp | PageKind::Hugetlb(_) => 0,
+        PageSize::Base => small_blocks_bytes(snapshot),
+        PageSize::Thp | PageSize::Hugetlb(_) => 0,
     };
     let size = request.size_bytes;
     let large = size.saturating_sub(small).saturating_sub(plan.untouched);

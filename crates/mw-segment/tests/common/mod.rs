@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_segment::{Kind, Options, Page};
+use mw_segment::{Kind, Options, PageSize};
 use std::fs;
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -72,10 +72,10 @@ pub(crate) fn assert_shmem_returns(before: u64, slack_bytes: u64) {
 }
 
 /// A small segment of this kind; posix ones have a name of their own.
-pub(crate) fn options(kind: Kind, page: Page, bytes: usize) -> Options {
+pub(crate) fn options(kind: Kind, page: impl Into<Option<PageSize>>, bytes: usize) -> Options {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let options = Options::new(bytes).kind(kind).page(page);
+    let options = Options::new(bytes).kind(kind).page_size(page);
     if kind == Kind::Posix {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         options.name(format!("mw-test-{}-{number}", std::process::id()))

@@ -1,9 +1,9 @@
 //! Other ways to create a segment, to compare memwright with: an equal share for each thread, one page
 //! a call, and memwright's own chunks where a slow thread is to be compared with the first.
 
-use super::ways::{Place, Sample, ms_per_gib};
-use mw_segment::{Kind, Page, Phase, StdThreads, ThreadSpawner, Workers};
-use mw_sys::{RangePolicy, Region, SysvSegment, ThpAdvice};
+use super::ways::{Sample, ms_per_gib};
+use mw_segment::{Kind, NumaPolicy, PageSize, Phase, StdThreads, ThreadSpawner, Workers};
+use mw_sys::{Region, SysvSegment, ThpAdvice};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::cell::Cell;
 use std::io;
@@ -31,12 +31,12 @@ pub(crate) enum Split {
 pub(crate) struct Baseline {
     pub(crate) split: Split,
     pub(crate) kind: Kind,
-    pub(crate) page: Page,
+    pub(crate) page: PageSize,
     pub(crate) threads: usize,
     /// How many times slower the last thread is; 1 is no slower.
     pub(crate) slowed: u32,
     /// NUMA policies of parts of the segment.
-    pub(crate) places: Vec<(Range<usize>, Place)>,
+    pub(crate) policies: Vec<(Range<usize>, NumaPolicy)>,
 }
 
 impl Baseline {
@@ -67,19 +67,13 @@ impl Baseline {
     /// Sets the pages, the NUMA policy and the lock.
     fn prepare(&self, region: &Region) -> io::Result<()> {
         match self.page {
-            Page::Thp => region.advise_thp(ThpAdvice::Enable)?,
+            PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
             // Fails on a kernel without transparent huge pages, which has nothing to decline.
-            Page::Base => drop(region.advise_thp(ThpAdvice::Disable)),
-            Page::Huge2M | Page::Huge1G | Page::Auto => {}
+            PageSize::Base => drop(region.advise_thp(ThpAdvice::Disable)),
+            PageSize::Hugetlb(_) => {}
         }
-        for (range, place) in &self.places {
-            match place {
-                Place::Bind(nodes) => region.place(range.clone(), RangePolicy::Bind(nodes))?,
-                Place::Interleave(nodes) => {
-                    region.place(range.clone(), RangePolicy::Interleave(nodes))?;
-                }
-                Place::Local | Place::Split(_) => {}
-            }
+        for (range, policy) in &self.policies {
+            region.set_policy(range.clone(), policy)?;
         }
         if self.page.hugetlb_bytes().is_some() {
             return Ok(());
@@ -179,7 +173,7 @@ pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
     let kind = if kind == Kind::Hugetlb { Kind::Memfd } else { kind };
     let start = Instant::now();
     let region = Region::reserve(bytes, mw_sys::page_bytes(), THP_BYTES)?;
-    let file = map(kind, Page::Base, &region)?;
+    let file = map(kind, PageSize::Base, &region)?;
     // Base pages, as before there were others.
     let _ = region.advise_thp(ThpAdvice::Disable);
     let create = start.elapsed();
@@ -198,7 +192,7 @@ pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
     })
 }
 
-fn map(kind: Kind, page: Page, region: &Region) -> io::Result<Option<OwnedFd>> {
+fn map(kind: Kind, page: PageSize, region: &Region) -> io::Result<Option<OwnedFd>> {
     let (all, hugetlb) = (0..region.bytes(), page.hugetlb_bytes());
     match kind {
         Kind::Ism | Kind::Dism => {
@@ -209,12 +203,8 @@ fn map(kind: Kind, page: Page, region: &Region) -> io::Result<Option<OwnedFd>> {
         }
         Kind::Anon => region.map_anonymous(all, hugetlb.is_some()).map(|()| None),
         Kind::Memfd | Kind::Hugetlb | Kind::Posix => {
-            let huge = match page {
-                Page::Huge2M => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
-                Page::Huge1G => MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
-                Page::Base | Page::Thp | Page::Auto => MemfdFlags::empty(),
-            };
-            let file = memfd_create("memwright", MemfdFlags::CLOEXEC | huge)?;
+            let flags = MemfdFlags::CLOEXEC | mw_sys::memfd_page_flags(page);
+            let file = memfd_create("memwright", flags)?;
             ftruncate(&file, region.bytes() as u64)?;
             region.map_file(all, file.as_fd(), 0)?;
             Ok(Some(file))
@@ -229,15 +219,15 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn baseline(split: Split, slowed: u32) -> Baseline {
-        let (kind, page) = (Kind::Memfd, Page::Base);
-        Baseline { split, kind, page, threads: 3, slowed, places: Vec::new() }
+        let (kind, page) = (Kind::Memfd, PageSize::Base);
+        Baseline { split, kind, page, threads: 3, slowed, policies: Vec::new() }
     }
 
     #[test]
     fn every_split_populates_the_whole_segment() {
         for split in [Split::Chunks, Split::EqualShare, Split::PageByPage] {
             let region = Region::reserve(20 * MIB, 4096, 2 * MIB).unwrap();
-            let _file = map(Kind::Memfd, Page::Base, &region).unwrap();
+            let _file = map(Kind::Memfd, PageSize::Base, &region).unwrap();
             baseline(split, 1).populate(&region).unwrap();
             let shares = region.node_shares();
             let sum: f64 = shares.map_or(1.0, |shares| shares.values().sum());

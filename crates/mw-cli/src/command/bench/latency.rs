@@ -1,7 +1,7 @@
 //! What another thread of the process feels while a segment is made: how long its mmap(2) takes.
 
 use super::baseline::{Baseline, Split};
-use mw_segment::{Kind, Options, Page};
+use mw_segment::{Kind, Options, PageSize};
 use mw_sys::Region;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,12 @@ pub(crate) struct Latency {
 /// Measures memwright and an equal share for each thread, on base pages.
 pub(crate) fn beside(kind: Kind, bytes: u64) -> Vec<Latency> {
     let Ok(bytes) = usize::try_from(bytes) else { return Vec::new() };
-    let (kind, page) = (if kind == Kind::Hugetlb { Kind::Memfd } else { kind }, Page::Base);
+    let (kind, page) = (if kind == Kind::Hugetlb { Kind::Memfd } else { kind }, PageSize::Base);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(mw_segment::MAX_WORKERS);
     let split = Split::EqualShare;
-    let shares = Baseline { split, kind, page, threads, slowed: 1, places: Vec::new() };
-    let ours = Options::new(bytes).kind(kind).page(page).locked(true);
+    let shares = Baseline { split, kind, page, threads, slowed: 1, policies: Vec::new() };
+    let ours = Options::new(bytes).kind(kind).page_size(page).locked(true);
     let ours = one("memwright", || ours.create().is_ok());
     let shares = one("equal shares", || shares.measure(bytes).is_ok());
     ours.into_iter().chain(shares).collect()

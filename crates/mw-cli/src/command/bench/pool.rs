@@ -29,9 +29,13 @@ impl Pool {
     ) -> Result<Vec<Self>, Failure> {
         let pool = format!("hugepages/hugepages-{}kB", page_bytes >> 10);
         let reserve = |dir: String, bytes| Self::reserve(&dir, page_bytes, bytes, state_dir);
-        let (Place::Bind(nodes) | Place::Interleave(nodes) | Place::Split(nodes)) = place else {
-            return Ok(vec![reserve(format!("/sys/kernel/mm/{pool}"), bytes)?]);
+        let nodes = match place {
+            Place::Uniform(policy) => policy.nodes(),
+            Place::Split(nodes) => nodes,
         };
+        if nodes.is_empty() {
+            return Ok(vec![reserve(format!("/sys/kernel/mm/{pool}"), bytes)?]);
+        }
         let part = bytes.div_ceil(page_bytes).div_ceil(nodes.len() as u64) * page_bytes;
         let dir = |node: &u32| format!("/sys/devices/system/node/node{node}/{pool}");
         nodes.iter().map(|node| reserve(dir(node), part)).collect()

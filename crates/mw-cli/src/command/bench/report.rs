@@ -4,7 +4,7 @@ use super::ceiling::Ceiling;
 use super::latency::Latency;
 use super::ways::{How, Sample, Way};
 use crate::args::BenchArgs;
-use mw_segment::Page;
+use mw_segment::PageSize;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn speedup(before: &Row, row: &Row) -> Option<f64> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Measured {
     pub(crate) way: String,
-    pub(crate) page: &'static str,
+    pub(crate) page: String,
     pub(crate) threads: usize,
     pub(crate) slowed: u32,
     pub(crate) create_ms_per_gib: Spread,
@@ -195,7 +195,7 @@ fn absent_once(all: impl Iterator<Item = Absent>) -> Vec<Absent> {
 /// The ratios that the tale and the peers are compared by.
 fn figures(rows: &[Row], ceiling: Option<Spread>) -> Vec<Figure> {
     // Of the most threads, which come last.
-    let find = |how, page: Option<Page>, slowed| {
+    let find = |how, page: Option<PageSize>, slowed| {
         let mut found = rows.iter().filter(|row| {
             let same = row.way.how == how && row.way.slowed == slowed && !row.samples.is_empty();
             same && page.is_none_or(|page| row.way.page == page)
@@ -214,16 +214,16 @@ fn figures(rows: &[Row], ceiling: Option<Spread>) -> Vec<Figure> {
     let create_ratio = |a: Option<&Row>, b: Option<&Row>| {
         Some(median(a, |sample| sample.create)? / median(b, |sample| sample.create)?)
     };
-    let huge = ours(Page::Huge2M).or_else(|| ours(Page::Thp));
-    let base_destroy = destroy(before).zip(destroy(ours(Page::Base))).map(|(a, b)| a / b);
+    let huge = ours(PageSize::HUGE_2M).or_else(|| ours(PageSize::Thp));
+    let base_destroy = destroy(before).zip(destroy(ours(PageSize::Base))).map(|(a, b)| a / b);
     // What is locked as a whole needs no confirming.
-    let confirm = median(ours(Page::Base), |sample| sample.lock).filter(|ms| *ms > 0.0);
+    let confirm = median(ours(PageSize::Base), |sample| sample.lock).filter(|ms| *ms > 0.0);
     let share = ceiling
         .zip(median(huge, |sample| sample.create))
         .map(|(ceiling, create)| 100.0 * ceiling.median / create);
     [
         ("all steps on huge pages, against plain calls", ratio(before, huge), "x"),
-        ("all steps on 4k pages, against plain calls", ratio(before, ours(Page::Base)), "x"),
+        ("all steps on 4k pages, against plain calls", ratio(before, ours(PageSize::Base)), "x"),
         ("destroying 4k pages, against plain calls", base_destroy, "x"),
         ("creating, against an equal share each", create_ratio(equal, peer), "x"),
         ("the same with one helper slowed four times", create_ratio(slow_equal, slow_ours), "x"),

@@ -1,8 +1,8 @@
 //! Ways to create, lock and destroy a segment.
 
 use super::baseline::{self, Baseline, Split};
-pub(super) use crate::args::Place;
-use mw_segment::{Cancel, Kind, Options, Page, Placement};
+use crate::args::Place;
+use mw_segment::{Cancel, Kind, NumaPolicy, Options, PageSize, Placement};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) enum How {
 pub(crate) struct Way {
     pub(crate) how: How,
     pub(crate) kind: Kind,
-    pub(crate) page: Page,
+    pub(crate) page: PageSize,
     /// The most threads; the processors limit them as well.
     pub(crate) threads: usize,
     /// How many times slower the last thread is; 1 is no slower.
@@ -91,7 +91,7 @@ impl Way {
             page: self.page,
             threads: self.threads,
             slowed: self.slowed,
-            places: self.places(bytes),
+            policies: self.policies(bytes),
         };
         baseline.measure(bytes).map_err(|error| error.to_string())
     }
@@ -99,7 +99,7 @@ impl Way {
     fn options(&self, bytes: usize) -> Options {
         Options::new(bytes)
             .kind(self.kind)
-            .page(self.page)
+            .page_size(self.page)
             .locked(true)
             .workers(self.threads)
             .placement(self.placement(bytes))
@@ -122,23 +122,21 @@ impl Way {
 
     fn placement(&self, bytes: usize) -> Placement {
         match &self.place {
-            Place::Local => Placement::Local,
-            Place::Bind(nodes) => Placement::Bind(nodes.clone()),
-            Place::Interleave(nodes) => Placement::Interleave(nodes.clone()),
+            Place::Uniform(policy) => Placement::Uniform(policy.clone()),
             Place::Split(nodes) => Placement::Ranges(self.equal_parts(nodes, bytes)),
         }
     }
 
-    fn places(&self, bytes: usize) -> Vec<(Range<usize>, Place)> {
+    fn policies(&self, bytes: usize) -> Vec<(Range<usize>, NumaPolicy)> {
         match &self.place {
-            Place::Local => Vec::new(),
-            Place::Bind(_) | Place::Interleave(_) => {
+            Place::Uniform(NumaPolicy::Default) => Vec::new(),
+            Place::Uniform(policy) => {
                 let page = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
-                vec![(0..bytes.next_multiple_of(page), self.place.clone())]
+                vec![(0..bytes.next_multiple_of(page), policy.clone())]
             }
             Place::Split(nodes) => {
                 let parts = self.equal_parts(nodes, bytes).into_iter();
-                parts.map(|(range, nodes)| (range, Place::Bind(nodes))).collect()
+                parts.map(|(range, nodes)| (range, NumaPolicy::Bind(nodes))).collect()
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::Failure;
 use mw_model::format_bytes;
 use mw_pool::lease_table::LeasePhase;
 use mw_pool::protocol::{LeaseStatus, PoolStatus};
-use mw_pool::{Client, Name, Nodes};
+use mw_pool::{Client, Name, NumaPolicy};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -83,7 +83,7 @@ struct Pool {
     /// Its size.
     bytes: u64,
     /// Its pages: 4k, thp, 2M or 1G.
-    pages: &'static str,
+    pages: String,
     /// Where they come from: local, a list of nodes, or interleave and a list.
     nodes: String,
     /// Users who may have memory of it, by number.
@@ -174,7 +174,7 @@ impl Report {
             let [size, ready, leased, kept, coming] =
                 [pool.bytes, pool.ready_bytes, pool.leased_bytes, pool.kept_bytes, coming]
                     .map(|bytes| if bytes == 0 { "-".to_owned() } else { format_bytes(bytes) });
-            [pool.name.clone(), size, pool.pages.to_owned(), ready, leased, kept, coming]
+            [pool.name.clone(), size, pool.pages.clone(), ready, leased, kept, coming]
         });
         let rows: Vec<[String; 7]> = std::iter::once(head).chain(rows).collect();
         let width = |column: usize| {
@@ -311,9 +311,9 @@ fn pool(state: PoolStatus) -> Pool {
         bytes: state.spec.bytes,
         pages: state.spec.pages.name(),
         nodes: match &state.spec.nodes {
-            Nodes::Local => "local".to_owned(),
-            Nodes::Bind(nodes) => list(nodes),
-            Nodes::Interleave(nodes) => format!("interleave:{}", list(nodes)),
+            NumaPolicy::Default | NumaPolicy::Local => "local".to_owned(),
+            NumaPolicy::Bind(nodes) => list(nodes),
+            NumaPolicy::Interleave(nodes) => format!("interleave:{}", list(nodes)),
         },
         users: state.spec.owners.users,
         groups: state.spec.owners.groups,

@@ -5,8 +5,8 @@ use crate::config::Config;
 use crate::journal_log::Log;
 use crate::{Exit, Failure};
 use mw_collect::Source;
-use mw_model::{Answer, PageKind, Request};
-use mw_pool::{Level, Nodes, Server, Spec, StartError};
+use mw_model::{Answer, Request};
+use mw_pool::{Level, NumaPolicy, Server, Spec, StartError};
 use mw_sys::{Capability, has_capability};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -106,13 +106,9 @@ fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
     let request = Request {
         size_bytes: bytes,
         lock: !spec.pages.is_hugetlb() && has_capability(Capability::IpcLock),
-        page: match spec.pages {
-            mw_pool::Pages::Base => PageKind::Base,
-            mw_pool::Pages::Thp => PageKind::Thp,
-            pages => PageKind::Hugetlb(pages.granule_bytes()),
-        },
+        page: spec.pages,
         node: match &spec.nodes {
-            Nodes::Bind(nodes) if nodes.len() == 1 => nodes.first().copied(),
+            NumaPolicy::Bind(nodes) if nodes.len() == 1 => nodes.first().copied(),
             _ => None,
         },
     };
