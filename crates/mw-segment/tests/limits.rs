@@ -7,7 +7,7 @@ mod common;
 use common::{MIB, assert_held, child, field, held, options, value};
 use mw_segment::{Error, Kind, Limit, PageSize, Shortage};
 use mw_sys::Capability;
-use mw_test::{Cgroup, alone};
+use mw_test::{Cgroup, alone, skip};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs;
 
@@ -98,9 +98,9 @@ fn address_child() {
 #[test]
 fn a_memory_cgroup_is_a_limit_and_nobody_is_killed() {
     let _alone = alone();
-    let Ok(group) = Cgroup::of("memory") else {
-        mw_test::skip("no memory cgroup of version 1");
-        return;
+    let group = match Cgroup::of("memory") {
+        Ok(group) => group,
+        Err(error) => return skip(format!("no memory cgroup of version 1: {error}")),
     };
     fs::write(group.path().join("memory.limit_in_bytes"), "134217728").unwrap();
     run("cgroup_child", group.path().to_str().unwrap());
@@ -136,9 +136,9 @@ fn cgroup_child() {
 #[test]
 fn without_threads_the_caller_works_alone() {
     let _alone = alone();
-    let Ok(group) = Cgroup::of("pids") else {
-        mw_test::skip("no pids cgroup of version 1");
-        return;
+    let group = match Cgroup::of("pids") {
+        Ok(group) => group,
+        Err(error) => return skip(format!("no pids cgroup of version 1: {error}")),
     };
     run("threadless_child", group.path().to_str().unwrap());
 }

@@ -34,14 +34,16 @@ fn a_small_operation_is_not_starved_by_a_large_one() {
     let _alone = alone();
     let alone = time_of_small();
     let (cancel, over) = (Cancel::new(), AtomicBool::new(false));
+    let (working, works) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let working = working;
             while !over.load(Ordering::Relaxed) {
                 let large = options(Kind::Memfd, PageSize::Base, 512 * MIB).cancel(&cancel);
-                drop(large.create());
+                drop(large.create_with(&mut |_| drop(working.send(()))));
             }
         });
-        std::thread::sleep(Duration::from_millis(30));
+        let _ = works.recv_timeout(Duration::from_secs(10));
         let beside = time_of_small();
         over.store(true, Ordering::Relaxed);
         cancel.cancel();

@@ -115,6 +115,7 @@ impl Drop for PerfRing {
 mod tests {
     use super::*;
     use crate::perf::{PerfAttr, PerfSource, SamplePeriod};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::time::{Duration, Instant};
 
     const SAMPLE: u32 = perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
@@ -141,16 +142,24 @@ mod tests {
         types
     }
 
-    /// The ring is filled and emptied many times over, so that records cross its end.
+    /// A clock on CPU 0; reports the test as skipped where there is none.
+    #[track_caller]
+    fn open(hz: u32) -> Option<PerfEvent> {
+        let event = PerfEvent::open(&clock(hz), 0);
+        event.map_err(|error| mw_test::skip(format!("needs CAP_PERFMON: {error}"))).ok()
+    }
+
+    /// Waits until the ring holds records.
+    fn wait_readable(event: &PerfEvent) {
+        let mut fds = [PollFd::new(event, PollFlags::IN)];
+        let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let _ = poll(&mut fds, Some(&limit));
+    }
+
+    /// The ring is filled and drained many times, so that records cross its end.
     #[test]
-    fn records_are_whole_also_across_the_end() {
-        let event = match PerfEvent::open(&clock(4000), 0) {
-            Ok(event) => event,
-            Err(error) => {
-                mw_test::skip(format!("needs CAP_PERFMON: {error}"));
-                return;
-            }
-        };
+    fn records_are_whole_across_the_end_of_the_ring() {
+        let Some(event) = open(4000) else { return };
         let mut ring = PerfRing::map(&event, 4096).unwrap();
         event.enable().unwrap();
         let (mut bytes, mut total, since) = (Vec::new(), 0, Instant::now());
@@ -161,7 +170,7 @@ mod tests {
             assert!(drained <= ring.capacity_bytes());
             assert!(types(&bytes).iter().all(|kind| (1..=22).contains(kind)), "{bytes:?}");
             total += drained;
-            std::thread::sleep(Duration::from_millis(1));
+            wait_readable(&event);
         }
         assert!(total >= 5 * ring.capacity_bytes(), "only {total} bytes");
         event.disable().unwrap();
@@ -172,12 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_is_counted() {
+    fn lost_records_are_counted() {
         const LOST: u32 = perf_event_open_sys::bindings::PERF_RECORD_LOST;
-        let Ok(event) = PerfEvent::open(&clock(4000), 0) else {
-            mw_test::skip("needs CAP_PERFMON");
-            return;
-        };
+        let Some(event) = open(4000) else { return };
         let mut ring = PerfRing::map(&event, 4096).unwrap();
         event.enable().unwrap();
         let (since, mut found) = (Instant::now(), Vec::new());
@@ -191,11 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn two_events_share_a_ring_and_are_told_apart() {
-        let Ok(owner) = PerfEvent::open(&clock(500), 0) else {
-            mw_test::skip("needs CAP_PERFMON");
-            return;
-        };
+    fn two_events_share_a_ring_and_are_distinguished() {
+        let Some(owner) = open(500) else { return };
         let mut ring = PerfRing::map(&owner, 1 << 16).unwrap();
         let guest = PerfEvent::open(&clock(500), 0).unwrap();
         guest.record_into(&owner).unwrap();
@@ -203,7 +206,7 @@ mod tests {
         guest.enable().unwrap();
         let (since, mut bytes) = (Instant::now(), Vec::new());
         while bytes.is_empty() && since.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(10));
+            wait_readable(&owner);
             ring.drain(&mut bytes);
         }
         guest.disable().unwrap();
@@ -213,10 +216,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_a_power_of_two_of_pages() {
-        let Ok(event) = PerfEvent::open(&clock(1), 0) else {
-            mw_test::skip("needs CAP_PERFMON");
-            return;
-        };
+        let Some(event) = open(1) else { return };
         for bytes in [0, 1024, 3 * 4096] {
             assert!(PerfRing::map(&event, bytes).is_err(), "{bytes}");
         }
