@@ -125,12 +125,41 @@ fn cgroup_child() {
         assert!(common::number(&format!("{group}/memory.usage_in_bytes")) >= 64 << 20);
         drop(segment);
     }
-    // What others take meanwhile counts: two at once that fit one by one.
+    // Two segments that each fit, but not together.
     let one = options(Kind::Memfd, PageSize::Base, 80 * MIB).create().unwrap();
     let short = shortage(Kind::Memfd, PageSize::Base, 80 * MIB, false);
     assert!(matches!(short.limit, Limit::Cgroup(_)), "{short}");
     drop(one);
     drop(options(Kind::Memfd, PageSize::Base, 80 * MIB).create().unwrap());
+}
+
+#[test]
+fn a_memory_cgroup_is_a_limit_in_a_cgroup_namespace() {
+    let _alone = alone();
+    let group = match Cgroup::with_memory(128 << 20) {
+        Ok(group) => group,
+        Err(error) => return skip(format!("no writable memory cgroup: {error}")),
+    };
+    // The namespace has the machine's mount of the hierarchy, whose root it does not report.
+    let own = child("namespaced_child", "128");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "echo $$ >$0 && exec unshare --cgroup -- \"$@\""]);
+    shell.arg(group.members()).arg(own.get_program()).args(own.get_args());
+    shell.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert!(shell.status().unwrap().success());
+}
+
+#[test]
+#[ignore = "run by a_memory_cgroup_is_a_limit_in_a_cgroup_namespace"]
+fn namespaced_child() {
+    let Some(mib) = value() else { return };
+    let limit = mib.parse::<u64>().unwrap() << 20;
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    assert!(own.lines().any(|line| line.ends_with(":/")), "{own}");
+    let available = mw_segment::available_bytes().unwrap();
+    assert!(available <= limit, "{available}");
+    let short = shortage(Kind::Memfd, PageSize::Base, 256 * MIB, false);
+    assert!(matches!(short.limit, Limit::Cgroup(_)), "{short}");
 }
 
 #[test]
