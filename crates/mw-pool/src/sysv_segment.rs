@@ -68,7 +68,7 @@ impl Server {
 }
 
 fn look(id: u32) -> Option<SysvState> {
-    i32::try_from(id).ok().and_then(|id| SysvSegment::from_id(id).look().ok())
+    i32::try_from(id).ok().and_then(|id| SysvSegment::from_id(id).state().ok())
 }
 
 /// Whether the segment is there that a lease is tied to.

@@ -40,7 +40,9 @@ fn a_small_operation_is_not_starved_by_a_large_one() {
             let working = working;
             while !over.load(Ordering::Relaxed) {
                 let large = options(Kind::Memfd, PageSize::Base, 512 * MIB).cancel(&cancel);
-                drop(large.create_with(&mut |_| drop(working.send(()))));
+                drop(large.create_with(&mut |_| {
+                    let _ = working.send(());
+                }));
             }
         });
         let _ = works.recv_timeout(Duration::from_secs(10));

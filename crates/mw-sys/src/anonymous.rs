@@ -12,8 +12,8 @@ impl Region {
     /// and the memory starts at a multiple of their size.
     ///
     /// # Errors
-    /// `InvalidInput` for zero bytes or a page size that is no power of two, else mmap(2)'s:
-    /// `ENOMEM` without address space, commit or free pages of the pool.
+    /// `InvalidInput` for zero bytes or a page size that is not a power of two, else mmap(2)'s:
+    /// `ENOMEM` without address space, commit or free hugetlb pages.
     pub fn anonymous(bytes: usize, page: PageSize) -> io::Result<Self> {
         let base = rustix::param::page_size();
         let (granule, align) = match page {
@@ -68,7 +68,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn memory_is_populated_and_given_back() {
+    fn memory_is_populated_and_freed() {
         let _alone = alone();
         let mapping = base(16 * MIB);
         let before = resident_kib();
@@ -97,7 +97,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bad_ranges_are_refused() {
+    fn bad_ranges_are_invalid() {
         let mapping = base(MIB);
         for range in [0..0, 1..4096, 0..MIB + 4096, 0..100, MIB..MIB] {
             assert_eq!(mapping.populate(range).unwrap_err().kind(), io::ErrorKind::InvalidInput);
@@ -107,7 +107,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn impossible_mappings_are_refused() {
+    fn impossible_mappings_fail() {
         for (bytes, page) in [
             (0, PageSize::Base),
             (usize::MAX, PageSize::Base),

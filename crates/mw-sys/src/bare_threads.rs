@@ -1,9 +1,8 @@
-//! Threads that the C library knows nothing of, for code that runs inside programs that are not
-//! ours.
+//! Threads without the C library, for code that runs inside other programs.
 //!
 //! pthread_create(3) allocates with the program's own allocator, which may be the caller, and keeps
-//! lists that a vfork(2) child shares with its parent. clone(2) does neither. What such a thread
-//! lacks is thread-local storage of its own: it has the caller's.
+//! lists that a vfork(2) child shares with its parent. clone(2) does neither. Such a thread has no
+//! thread-local storage of its own but the caller's.
 
 use crate::region::Region;
 use crate::signals::{ALL_SIGNALS, swap_signal_mask};
@@ -11,15 +10,14 @@ use rustix::thread::futex;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The most threads of one call, the caller's included.
+/// The maximum number of threads of one call, the caller's included.
 const MAX_THREADS: usize = 17;
 
-/// What each has for its stack, between pages that cannot be touched: one below, where it would grow
-/// over another's, and one above, so that whoever looks at what is mapped never takes it for a part
-/// of the memory beside it.
+/// The size of each stack, between two inaccessible pages: one below against overflow into the next
+/// stack, and one above so that the mapping is never merged with adjacent memory.
 const STACK_BYTES: usize = 128 << 10;
 
-/// As pthread_create(3) makes them, but for what the C library keeps of each.
+/// As for pthread_create(3), except for the C library's own bookkeeping.
 const FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -30,25 +28,25 @@ const FLAGS: c_int = libc::CLONE_VM
 
 type Body<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-/// What one thread is given.
+/// The argument of a thread.
 struct Start<'a> {
     number: usize,
     body: &'a Body<'a>,
-    /// How many threads there are, once all are made; 0 before.
+    /// The number of threads, once all are created; 0 before.
     gate: &'a AtomicU32,
-    /// Not 0 until the kernel says that the thread is gone.
+    /// Nonzero until the kernel clears it at the thread's end.
     alive: AtomicU32,
 }
 
-/// Makes up to `wanted` - 1 threads, as many as can be had; each runs `worker` with its number from
-/// 1 on and how many there are, while this thread runs `own` with how many there are. Returns when
-/// all have ended. All signals are blocked in the threads.
+/// Creates up to `wanted` - 1 threads, fewer where the kernel refuses more. Each runs `worker` with its
+/// number (from 1) and the number of workers, while this thread runs `own` with the number of workers.
+/// Returns when all have ended. All signals are blocked in the threads.
 ///
 /// # Safety
-/// The threads have this thread's thread-local storage. `worker` and `own` must therefore do
-/// nothing that keeps state there which another of them could see half changed: system calls
-/// whose `errno` is not looked at are fine, as is a library call that one of them makes while no
-/// other makes any. A panic in `worker` ends the process.
+/// The threads share this thread's thread-local storage. `worker` and `own` must therefore not keep
+/// state there that another of them could see inconsistent: system calls whose `errno` is not read are
+/// fine, as is a library call that one makes while no other makes any. A panic in `worker` ends the
+/// process.
 #[allow(unsafe_code, reason = "what the closures do cannot be checked here")]
 pub unsafe fn run_bare_threads(wanted: usize, worker: &Body<'_>, own: &mut dyn FnMut(usize)) {
     let wanted = wanted.clamp(1, MAX_THREADS);
@@ -72,7 +70,7 @@ pub unsafe fn run_bare_threads(wanted: usize, worker: &Body<'_>, own: &mut dyn F
     drop(ended);
 }
 
-/// Stacks side by side, apart by a page each that stays as it was reserved.
+/// Adjacent stacks, each followed by a page that stays inaccessible.
 fn stacks(count: usize) -> Option<Region> {
     let page = rustix::param::page_size();
     let each = page + STACK_BYTES;
@@ -104,12 +102,10 @@ fn start_all(starts: &[Start<'_>], wanted: usize, stacks: &Region) -> usize {
     workers
 }
 
-/// clone(2), directly: sanitizers stand in for the C library's function, and take what it makes for a
-/// process.
+/// clone(2), directly: sanitizers interpose the C library's function and take the thread for a process.
 ///
 /// # Safety
-/// `top` is the end of a stack that nobody uses, and aligned to 16 bytes; it and `start` outlive the
-/// thread.
+/// `top` is the end of an unused stack, aligned to 16 bytes; it and `start` outlive the thread.
 #[cfg(target_arch = "x86_64")]
 #[allow(
     unsafe_code,
@@ -212,7 +208,7 @@ extern "C" fn enter(start: *const Start<'_>) {
     (start.body)(start.number, workers as usize);
 }
 
-/// Waits for every thread to be gone, as far as this process's memory is concerned.
+/// Waits until no thread uses this process's memory any more.
 struct EndAll<'a>(&'a [Start<'a>]);
 
 impl Drop for EndAll<'_> {

@@ -1,15 +1,15 @@
-//! System calls by the processor's own instruction, past the C library.
+//! System calls by the CPU's instruction, without the C library.
 //!
-//! Sanitizers, profilers and allocators stand in for functions of the C library (`clone`, `syscall`,
-//! `mmap`), and expect a whole thread of the C library's around each call. Code that runs inside a
-//! program of others, in threads that the C library does not know, calls none of them.
+//! Sanitizers, profilers and allocators interpose functions of the C library (`clone`, `syscall`,
+//! `mmap`), and expect a thread of the C library around each call. Code that runs inside another
+//! program, in threads that the C library does not know, must not call them.
 
 use std::ffi::{c_long, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Makes a system call of up to six arguments; the result is the kernel's, an error a negative number
-/// of errno(3).
+/// Makes a system call with up to six arguments; returns the kernel's result, a negative errno(3) on
+/// failure.
 ///
 /// # Safety
 /// As for that system call.
@@ -90,7 +90,7 @@ unsafe fn enter_kernel(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize 
     result
 }
 
-/// On other processors the C library's wrapper has to do.
+/// On other architectures by the C library's wrapper.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(unsafe_code, reason = "the caller answers for the call")]
 unsafe fn enter_kernel(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {

@@ -1,5 +1,6 @@
-//! Files that are opened, read and closed past the C library, for the reasons of `direct`: a sanitizer
-//! keeps books of descriptors, and takes those of a thread with a table of its own for the program's.
+//! Files that are opened, read and closed without the C library, for the reasons of `direct`: a
+//! sanitizer tracks file descriptors, and takes those of a thread with its own descriptor table for the
+//! program's.
 
 use crate::direct::system_call;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
@@ -10,10 +11,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is read at a time, the files of /proc being no longer as a rule.
+/// The size of one read; most files of /proc are not longer.
 const PIECE_BYTES: usize = 4096;
 
-/// A descriptor that is closed past the C library.
+/// A file descriptor that is closed without the C library.
 #[derive(Debug)]
 pub struct DirectFile(RawFd);
 

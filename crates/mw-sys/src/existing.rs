@@ -1,4 +1,4 @@
-//! Populating memory that somebody else has mapped: it changes no content, whoever's it is.
+//! Populating memory that other code has mapped, which changes no content.
 
 use rustix::io::Errno;
 use rustix::mm::Advice;
@@ -8,9 +8,9 @@ use std::ops::Range;
 /// What pages are populated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Reading (`MADV_POPULATE_READ`): what is shared is not made dirty.
+    /// Reading (`MADV_POPULATE_READ`): shared pages do not become dirty.
     Read,
-    /// Writing (`MADV_POPULATE_WRITE`): what is private is no longer shared with anybody.
+    /// Writing (`MADV_POPULATE_WRITE`): private pages are no longer shared.
     Write,
 }
 
@@ -23,7 +23,7 @@ impl Fault {
     }
 }
 
-/// Whether the kernel knows how to populate memory for others (5.14).
+/// Whether the kernel can populate memory by madvise(2) (5.14).
 #[must_use]
 pub fn can_populate() -> bool {
     let page = rustix::param::page_size();
@@ -35,7 +35,7 @@ pub fn can_populate() -> bool {
 ///
 /// # Errors
 /// madvise(2)'s: `EINVAL` for addresses that are not of whole pages and where the fault is not
-/// allowed, `ENOMEM` where nothing is mapped or memory is out, `EFAULT` where a touch would raise
+/// allowed, `ENOMEM` where nothing is mapped or memory is exhausted, `EFAULT` where a touch would raise
 /// SIGBUS, `EHWPOISON`.
 pub fn populate_existing(
     addresses: Range<usize>,
@@ -55,7 +55,7 @@ pub fn populate_existing(
     advise(addresses, fault.advice())
 }
 
-/// Says that transparent huge pages are wanted at these addresses (`MADV_HUGEPAGE`).
+/// Enables transparent huge pages at these addresses (`MADV_HUGEPAGE`).
 ///
 /// # Errors
 /// madvise(2)'s: `EINVAL` on a kernel without them or for a mapping that cannot have them.
@@ -82,7 +82,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn what_is_there_is_populated_and_what_is_not_is_an_error() {
+    fn mapped_memory_is_populated_and_unmapped_memory_is_an_error() {
         let _alone = crate::anonymous::tests::alone();
         assert!(can_populate());
         let region = Region::anonymous(8 * MIB, PageSize::Thp).unwrap();

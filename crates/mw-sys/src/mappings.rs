@@ -1,4 +1,4 @@
-//! What is mapped at an address (`PROCMAP_QUERY`, linux/fs.h).
+//! The mapping at an address (`PROCMAP_QUERY`, linux/fs.h).
 
 use crate::direct::control;
 use std::io;
@@ -41,9 +41,9 @@ pub struct Mapping {
     pub readable: bool,
     /// Whether it may be written.
     pub writable: bool,
-    /// Whether what is written is seen by others.
+    /// Whether writes are visible to other processes.
     pub shared: bool,
-    /// The size of its pages, that of base pages also where huge ones are transparent.
+    /// The size of its pages; base pages also for transparent huge pages.
     pub page_bytes: usize,
     /// The device of its file; zeros where there is no file.
     pub device: (u32, u32),
@@ -51,11 +51,10 @@ pub struct Mapping {
     pub inode: u64,
 }
 
-/// The mapping that an address is in, or the next one above it; none where there is none. `maps`
-/// is `/proc/self/maps`.
+/// The mapping that contains an address, or the next one above it. `maps` is `/proc/self/maps`.
 ///
 /// # Errors
-/// `ENOTTY` on kernels before 6.11, whose text has to be read.
+/// `ENOTTY` on kernels before 6.11.
 pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<Mapping>> {
     let mut query = Query {
         size: size_of::<Query>() as u64,

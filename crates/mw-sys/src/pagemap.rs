@@ -1,4 +1,4 @@
-//! What a range's page tables say (ioctl_pagemap_scan(2)).
+//! Scanning page tables (ioctl_pagemap_scan(2)).
 
 use crate::direct::control;
 use crate::direct_file::DirectFile;
@@ -10,7 +10,7 @@ const PAGEMAP_SCAN: libc::c_ulong = 0xC060_6610;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_HUGE: u64 = 1 << 6;
 
-/// Ranges that one call can answer with.
+/// The maximum number of ranges of one call.
 const REGIONS: usize = 64;
 
 /// `struct pm_scan_arg` (linux/fs.h).

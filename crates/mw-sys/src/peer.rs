@@ -1,12 +1,12 @@
-//! The other end of a Unix socket: who it is, what it may send, what it has not read.
+//! The peer of a Unix socket: its credentials, what it may send, what it has not read.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Who connected a Unix socket, as the kernel noted it then (`SO_PEERCRED`).
+/// The credentials of the process that connected a Unix socket, at that time (`SO_PEERCRED`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// The process; none where it has no number in this process's PID namespace.
+    /// The process; none where it has no id in this process's PID namespace.
     pub process: Option<u32>,
     pub user: u32,
     pub group: u32,
@@ -14,8 +14,8 @@ pub struct PeerCredentials {
 
 /// The credentials of the process at the other end of a connected Unix socket (unix(7)).
 ///
-/// rustix's `socket_peercred` takes the process number to be nonzero, which the kernel does not
-/// promise: a peer outside of this PID namespace is 0 (pid_namespaces(7)).
+/// rustix's `socket_peercred` requires a nonzero process id, which the kernel does not guarantee: a
+/// peer outside this PID namespace is 0 (pid_namespaces(7)).
 ///
 /// # Errors
 /// getsockopt(2)'s.
@@ -30,7 +30,7 @@ pub fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<PeerCredentials> {
 /// 4.13); at most 64 of them.
 ///
 /// # Errors
-/// getsockopt(2)'s: `ERANGE` for a process that is in more groups.
+/// getsockopt(2)'s: `ERANGE` for a process in more groups.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     /// unix(7); libc does not know it.
     const SO_PEERGROUPS: libc::c_int = 59;
@@ -39,7 +39,7 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups.iter().take(count).copied().collect())
 }
 
-/// Reads a socket option into numbers, and returns how many the kernel wrote.
+/// Reads a socket option into numbers; returns how many the kernel wrote.
 fn get_option<T: Copy>(
     socket: BorrowedFd<'_>,
     option: libc::c_int,
@@ -64,9 +64,8 @@ fn get_option<T: Copy>(
     Ok(bytes as usize / size_of::<T>())
 }
 
-/// Has the kernel refuse, with `EPERM` at the sender, every message to this Unix socket that
-/// carries descriptors (`SO_PASSRIGHTS` set to 0). Sockets accepted from a listener inherit it as
-/// soon as they are connected.
+/// Makes the kernel reject every message to this Unix socket that carries file descriptors
+/// (`SO_PASSRIGHTS` 0); the sender gets `EPERM`. Sockets accepted from a listener inherit it.
 ///
 /// # Errors
 /// `ENOPROTOOPT` before Linux 6.16.
@@ -88,8 +87,8 @@ pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<()> {
     if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The memory of messages that were sent over a Unix socket and that the other end has not read
-/// (`SIOCOUTQ`), with the kernel's overhead; 0 once all were read or the other end is closed.
+/// The memory of messages that the peer of a Unix socket has not read (`SIOCOUTQ`), with the kernel's
+/// overhead; 0 when all are read or the peer has closed the socket.
 ///
 /// # Errors
 /// ioctl(2)'s.
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_has_this_process_s_groups() {
+    fn the_groups_of_a_peer_are_reported() {
         let (socket, _other) = UnixStream::pair().unwrap();
         let mut own: Vec<u32> =
             rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unread_is_counted_until_it_is_read_or_dropped() {
+    fn unread_bytes_count_until_they_are_read_or_dropped() {
         let (mut socket, mut other) = UnixStream::pair().unwrap();
         assert_eq!(unread_bytes(socket.as_fd()).unwrap(), 0);
         socket.write_all(b"x").unwrap();

@@ -1,4 +1,4 @@
-//! Where a thread runs and where its memory comes from.
+//! CPU affinity and memory policy.
 
 use crate::region::Region;
 use mw_memory::NumaPolicy;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_long, c_ulong, c_void};
 use std::io;
 
-/// The most nodes that the kernel can be built for (`MAX_NUMNODES`, 2^10).
+/// The maximum number of nodes of any kernel (`MAX_NUMNODES`, 2^10).
 const MAX_NODES: usize = 1024;
 const WORD_BITS: usize = c_ulong::BITS as usize;
 
@@ -21,7 +21,7 @@ struct NodeMask([c_ulong; MAX_NODES / WORD_BITS]);
 impl NodeMask {
     const EMPTY: Self = Self([0; MAX_NODES / WORD_BITS]);
 
-    /// The kernel reads one bit less than it is told.
+    /// The kernel reads one bit less than this.
     const MAXNODE: c_ulong = MAX_NODES as c_ulong + 1;
 
     fn from_node(node: u32) -> io::Result<Self> {
@@ -39,7 +39,7 @@ impl NodeMask {
     }
 }
 
-/// Gives the thread its former memory policy back when dropped.
+/// Restores the thread's previous memory policy when dropped.
 #[derive(Debug)]
 #[must_use = "the policy ends when this is dropped"]
 pub struct PolicyGuard {
@@ -49,7 +49,7 @@ pub struct PolicyGuard {
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-/// Has memory that this thread populates come from `node` alone, until the guard is dropped.
+/// Binds memory that this thread populates to `node` until the guard is dropped.
 ///
 /// # Errors
 /// `EINVAL` for a node that does not exist or that the cpuset excludes, `ENOSYS` without NUMA.
@@ -122,8 +122,7 @@ pub(crate) fn set_range_policy(
 }
 
 impl Region {
-    /// The nodes that the pages at these offsets are on now (move_pages(2)); none for one that is
-    /// not there.
+    /// The nodes of the pages at these offsets (move_pages(2)); none for a page that is not populated.
     ///
     /// # Errors
     /// `InvalidInput` for an offset outside of the region; `ENOSYS` on a kernel without NUMA.
@@ -178,7 +177,7 @@ fn check(result: c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets the thread run where it ran before when dropped.
+/// Restores the thread's previous affinity when dropped.
 #[derive(Debug)]
 #[must_use = "the affinity ends when this is dropped"]
 pub struct AffinityGuard {
@@ -187,10 +186,10 @@ pub struct AffinityGuard {
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-/// Has this thread run on those of `cpus` that it may run on, until the guard is dropped.
+/// Pins this thread to those of `cpus` that it may use, until the guard is dropped.
 ///
 /// # Errors
-/// `InvalidInput` when it may run on none of them, else sched_setaffinity(2)'s.
+/// `InvalidInput` when it may use none of them, else sched_setaffinity(2)'s.
 pub fn pin_thread_to_cpus(cpus: &[u32]) -> io::Result<AffinityGuard> {
     let before = rustix::thread::sched_getaffinity(None)?;
     let mut wanted = CpuSet::new();

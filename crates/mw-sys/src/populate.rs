@@ -1,4 +1,4 @@
-//! Populating: having the kernel give a range its pages before they are needed.
+//! Populating: allocating the pages of a range in advance.
 
 use crate::region::{Region, advise};
 use crate::touch::touch;
@@ -9,11 +9,11 @@ use std::ops::Range;
 
 impl Region {
     /// Populates pages in `range` for writing, with `MADV_POPULATE_WRITE` where the kernel has it
-    /// (5.14). Pages that are there stay as they are.
+    /// (5.14). Populated pages do not change.
     ///
     /// # Errors
     /// `InvalidInput` for a bad range, else madvise(2)'s: `ENOMEM`; `EFAULT` where a store would
-    /// raise SIGBUS; `EHWPOISON` for a page that the hardware lost.
+    /// raise SIGBUS; `EHWPOISON` for a page with a hardware error.
     pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
         match self.advise(range.clone(), Advice::LinuxPopulateWrite) {
             Err(error) if is_unknown(&error) => self.touch(range),
@@ -21,14 +21,14 @@ impl Region {
         }
     }
 
-    /// Populates huge pages of `page` bytes each, transparent or hugetlb, then what is left of
+    /// Populates huge pages of `page` bytes each, transparent or hugetlb, then the rest of
     /// `range`. The kernel zeroes a huge page from its ends towards the base page that was touched
     /// (mm/memory.c, process_huge_page): touched at its start, as in [`Region::populate`], it is
     /// zeroed from the last byte to the first, which takes 2.5 times as long as touched at its end.
     ///
     /// # Errors
-    /// As [`Region::populate`]; `InvalidInput` for a page size that is no power of two from the base
-    /// page on.
+    /// As [`Region::populate`]; `InvalidInput` for a page size that is not a power of two or
+    /// smaller than the base page.
     pub fn populate_huge(&self, range: Range<usize>, page: usize) -> io::Result<()> {
         let (start, bytes) = self.part(&range)?;
         let base = rustix::param::page_size();

@@ -1,10 +1,10 @@
-//! What this process may do and what it runs on: capabilities, limits, time, machine.
+//! Capabilities, limits, CPU time, and the machine.
 
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io;
 
-/// A capability that memory work depends on (capabilities(7)).
+/// A capability that memory operations need (capabilities(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     /// Locking beyond `RLIMIT_MEMLOCK`, `SHM_LOCK`, huge pages for SysV segments.
@@ -24,13 +24,12 @@ impl Capability {
     }
 }
 
-/// Whether this thread has the capability in its effective set; false where the kernel does not
-/// say.
+/// Whether the capability is in this thread's effective set; false where that is unknown.
 pub fn has_capability(capability: Capability) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability.set()))
 }
 
-/// Gives the capability up for this thread, for good: effective, permitted and inheritable.
+/// Drops the capability for this thread permanently: effective, permitted and inheritable.
 ///
 /// # Errors
 /// capset(2)'s.
@@ -57,8 +56,8 @@ pub fn set_memlock_limit_bytes(bytes: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::Memlock, limit)?)
 }
 
-/// Whether a hypervisor runs this machine, as the processor says; `None` where it does not say
-/// (other than x86).
+/// Whether this is a virtual machine, by the CPU's flag; `None` on architectures without it (other than
+/// x86).
 pub fn under_hypervisor() -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -74,7 +73,7 @@ pub fn under_hypervisor() -> Option<bool> {
     None
 }
 
-/// The processor time that this thread has used.
+/// The CPU time of this thread.
 pub fn thread_time() -> std::time::Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     std::time::Duration::new(

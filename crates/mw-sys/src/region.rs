@@ -1,4 +1,4 @@
-//! A range of addresses that mappings of several kinds are laid into, side by side.
+//! A range of addresses that holds adjacent mappings of several kinds.
 
 use crate::huge_mappings::HugeMappings;
 use crate::policy::set_range_policy;
@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 /// `MADV_DONTNEED_LOCKED` (kernel 5.18), which rustix does not know.
 const DONTNEED_LOCKED: i32 = 24;
 
-/// What a range is told of transparent huge pages.
+/// Advice on transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThpAdvice {
     /// `MADV_HUGEPAGE`.
@@ -24,14 +24,14 @@ pub enum ThpAdvice {
     Disable,
 }
 
-/// A range of addresses, unmapped when it is dropped with all that is mapped in it.
+/// A range of addresses; dropping it unmaps all that is mapped in it.
 ///
-/// Ranges are offsets in bytes from its start and of whole granules. It lends no references.
+/// Ranges are offsets in bytes from its start, in multiples of the granule. It lends no references.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<c_void>,
     bytes: usize,
-    /// What a range must be a multiple of: the size of its pages.
+    /// The unit of ranges: the page size.
     pub(crate) granule: usize,
 }
 
@@ -45,8 +45,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves addresses: nothing can be read or written there until something is mapped.
-    /// `granule` is the size of the pages, `align` what the start is a multiple of.
+    /// Reserves addresses, inaccessible until something is mapped there. `granule` is the page size,
+    /// `align` the alignment of the start.
     ///
     /// # Errors
     /// `InvalidInput` unless the sizes are powers of two from the base page on and `bytes` is a
@@ -74,18 +74,18 @@ impl Region {
         Ok(Self { start: NonNull::new(start).ok_or_else(invalid)?, bytes, granule })
     }
 
-    /// How many bytes it spans.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where it starts. Whoever makes references from it answers for them: they must not outlive
-    /// the region, nor stay while a range under them is discarded or removed.
+    /// Its address. The caller is responsible for references made from it: they must not outlive the
+    /// region, nor exist while their range is discarded or removed.
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.start.cast()
     }
 
-    /// Maps private anonymous memory, of hugetlb pages of the region's granule if `hugetlb`.
+    /// Maps private anonymous memory; hugetlb pages of the region's granule if `hugetlb`.
     ///
     /// # Errors
     /// `InvalidInput` for a bad range; mmap(2)'s: `ENOMEM` without commit or free huge pages,
@@ -106,7 +106,7 @@ impl Region {
         mapped.map(drop).map_err(io::Error::from)
     }
 
-    /// Maps a file, shared, from `offset` on.
+    /// Maps a file from `offset` on, shared.
     ///
     /// # Errors
     /// `InvalidInput` for a bad range; mmap(2)'s: `ENOMEM` without free huge pages for a hugetlb
@@ -140,7 +140,7 @@ impl Region {
         if at.addr() == usize::MAX { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Says what is wanted of transparent huge pages in the whole region.
+    /// Advises on transparent huge pages in the whole region.
     ///
     /// # Errors
     /// madvise(2)'s: `EINVAL` on a kernel without them.
@@ -152,7 +152,7 @@ impl Region {
         self.advise(0..self.bytes, advice)
     }
 
-    /// Has pages in `range` that are populated from now on come from these nodes (mbind(2)).
+    /// Sets the memory policy of pages in `range` that are populated from now on (mbind(2)).
     ///
     /// # Errors
     /// `EINVAL` for nodes that do not exist or have no memory, `ENOSYS` without NUMA.
@@ -161,11 +161,11 @@ impl Region {
         set_range_policy(start.cast(), bytes, policy)
     }
 
-    /// Locks pages in `range`, populating what is not (mlock(2)).
+    /// Populates and locks `range` (mlock(2)).
     ///
     /// # Errors
     /// `InvalidInput` for a bad range; `EPERM` or `ENOMEM` beyond `RLIMIT_MEMLOCK`; `ENOMEM` or
-    /// `EAGAIN` when pages cannot be had.
+    /// `EAGAIN` when memory is exhausted.
     pub fn lock(&self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = self.part(&range)?;
         // SAFETY: the range lies within this region; locking it changes no content (mlock(2)).
@@ -174,7 +174,7 @@ impl Region {
         Ok(done?)
     }
 
-    /// Has pages in `range` locked as they are populated (mlock2(2), kernel 4.4).
+    /// Locks pages in `range` when they are populated (mlock2(2), kernel 4.4).
     ///
     /// # Errors
     /// As [`Region::lock`]; `ENOSYS` on older kernels.
@@ -186,9 +186,8 @@ impl Region {
         Ok(done?)
     }
 
-    /// Takes this process's hands off the pages in `range`, locked or not (`MADV_DONTNEED`,
-    /// `MADV_DONTNEED_LOCKED` from 5.18 on): private memory goes back to the kernel, shared memory
-    /// stays with its file.
+    /// Unmaps the pages in `range`, locked or not (`MADV_DONTNEED`, `MADV_DONTNEED_LOCKED` from 5.18
+    /// on): private memory is freed, shared memory stays with its file.
     ///
     /// # Errors
     /// `InvalidInput` for a bad range; `EINVAL` for locked pages on an older kernel.
@@ -204,7 +203,7 @@ impl Region {
     /// How many bytes in `range` are mapped by huge pages now, transparent or hugetlb.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad range; `ENOTTY` on kernels before 6.7, which cannot say.
+    /// `InvalidInput` for a bad range; `ENOTTY` on kernels before 6.7.
     pub fn huge_bytes(&self, range: Range<usize>) -> io::Result<usize> {
         let (start, bytes) = self.part(&range)?;
         crate::pagemap::huge_bytes(start.addr(), bytes)
@@ -218,8 +217,8 @@ impl Region {
         mappings.huge_bytes(self.start.addr().get(), self.bytes)
     }
 
-    /// How many bytes in `range` have no page in the page tables now: not populated, or swapped
-    /// out, or on their way from one place to another.
+    /// How many bytes in `range` have no page in the page tables now: not populated, swapped out, or
+    /// being migrated.
     ///
     /// # Errors
     /// As [`Region::huge_bytes`].
@@ -233,7 +232,7 @@ impl Region {
         advise(start, bytes, advice)
     }
 
-    /// The range's address and length, when it lies within the region and is of whole granules.
+    /// The range's address and length, if it lies within the region and consists of whole granules.
     pub(crate) fn part(&self, range: &Range<usize>) -> io::Result<(*mut u8, usize)> {
         let whole =
             range.start.is_multiple_of(self.granule) && range.end.is_multiple_of(self.granule);
@@ -260,8 +259,8 @@ pub(crate) fn advise(start: *mut u8, bytes: usize, advice: Advice) -> io::Result
     Ok(done?)
 }
 
-/// Unmapping what was mapped fails only when it would exceed the number of mappings by splitting
-/// one, which the whole of a region does not.
+/// munmap(2) fails only when splitting a mapping would exceed the maximum number of mappings; unmapping
+/// a whole region splits none.
 fn unmap(start: *mut c_void, bytes: usize) {
     if bytes > 0 {
         // SAFETY: every caller owns the range and uses it no more; a System V segment is detached

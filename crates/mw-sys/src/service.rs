@@ -1,16 +1,16 @@
-//! Descriptors that a service manager passes.
+//! File descriptors passed by a service manager.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first of them (`SD_LISTEN_FDS_START`).
+/// The first one (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
 
-/// The most that are taken.
+/// The maximum number.
 const MOST: RawFd = 1 << 16;
 
-/// The descriptors that the service manager passed to this process, with their names
-/// (sd_listen_fds(3)); none at the second call. They are not inherited any further.
+/// The file descriptors that the service manager passed to this process, with their names
+/// (sd_listen_fds(3)), close-on-exec; empty at the second call.
 pub fn passed_descriptors() -> Vec<(String, OwnedFd)> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();

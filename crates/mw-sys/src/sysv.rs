@@ -5,35 +5,34 @@ use std::io;
 /// linux/shm.h
 const SHM_STAT_ANY: i32 = 15;
 
-/// A System V segment. Dropping it does nothing: it lives until it is removed and nobody has it
-/// attached.
+/// A System V segment. Dropping it does nothing: the segment exists until it is removed and detached by
+/// every process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SysvSegment {
     id: i32,
 }
 
-/// What anybody may know of a segment.
+/// What is public about a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SysvState {
-    /// The process that made it, as this one's namespace numbers it; 0 from outside.
+    /// The process that created it, in this PID namespace; 0 for one outside of it.
     pub creator: u32,
     /// Its owner and its creator.
     pub users: [u32; 2],
     /// Their groups.
     pub groups: [u32; 2],
-    /// Who may attach it, the last nine bits as those of a file's mode.
+    /// Its permissions: the low nine bits are those of a file's mode.
     pub mode: u32,
 }
 
 impl SysvSegment {
-    /// The segment of this number, whether there is one or not.
+    /// The segment with this id, which need not exist.
     pub fn from_id(id: i32) -> Self {
         Self { id }
     }
 
-    /// Makes a segment that only this user may attach. `key` 0 is a new one without a name
-    /// (`IPC_PRIVATE`); another key must not exist. `huge_page_bytes` has it made of hugetlb pages
-    /// of that size, which are reserved here.
+    /// Creates a segment that only this user may attach. `key` 0 is `IPC_PRIVATE`; another key must not
+    /// exist. `huge_page_bytes` is the size of its hugetlb pages, which are reserved here.
     ///
     /// # Errors
     /// shmget(2)'s: `EINVAL` beyond SHMMAX, `ENOSPC` beyond SHMMNI or SHMALL, `ENOMEM` without
@@ -56,8 +55,7 @@ impl SysvSegment {
         self.id
     }
 
-    /// Has the segment destroyed when nobody has it attached any more (`IPC_RMID`): what is
-    /// attached stays usable.
+    /// Marks the segment for removal when no process has it attached any more (`IPC_RMID`).
     ///
     /// # Errors
     /// shmctl(2)'s: `EINVAL`, `EIDRM` when it is gone, `EPERM`.
@@ -65,8 +63,8 @@ impl SysvSegment {
         self.control(libc::IPC_RMID)
     }
 
-    /// Locks the segment in memory, for all who attach it, now and later (`SHM_LOCK`). Nothing is
-    /// populated; what is populated later is locked from the start.
+    /// Locks the segment in memory for every process (`SHM_LOCK`). Does not populate it; pages are
+    /// locked when they are populated.
     ///
     /// # Errors
     /// shmctl(2)'s: `EPERM` without privilege and limit, `ENOMEM` beyond `RLIMIT_MEMLOCK`.
@@ -74,7 +72,7 @@ impl SysvSegment {
         self.control(libc::SHM_LOCK)
     }
 
-    /// How many mappings there are of it, in all processes.
+    /// The number of attachments in all processes.
     ///
     /// # Errors
     /// shmctl(2)'s.
@@ -82,7 +80,7 @@ impl SysvSegment {
         self.status().map(|status| status.shm_nattch)
     }
 
-    /// How many bytes were asked for.
+    /// Its requested size in bytes.
     ///
     /// # Errors
     /// shmctl(2)'s.
@@ -90,11 +88,11 @@ impl SysvSegment {
         self.status().map(|status| status.shm_segsz)
     }
 
-    /// Looks at it without being allowed to attach it (`SHM_STAT_ANY`, kernel 4.17).
+    /// Its public state, without permission to attach it (`SHM_STAT_ANY`, kernel 4.17).
     ///
     /// # Errors
     /// shmctl(2)'s: `EINVAL` where it is gone, `EIDRM`.
-    pub fn look(self) -> io::Result<SysvState> {
+    pub fn state(self) -> io::Result<SysvState> {
         // The kernel looks at the place of the number alone (ipc/util.h, `ipcid_to_idx`), and says
         // whose segment it found there.
         let (found, status) = self.ask(SHM_STAT_ANY)?;
@@ -140,10 +138,10 @@ mod tests {
     fn a_segment_is_made_and_removed() {
         let segment = SysvSegment::create(0, 1 << 20, None).unwrap();
         assert_eq!(segment.attached().unwrap(), 0);
-        let seen = SysvSegment::from_id(segment.id()).look().unwrap();
+        let seen = SysvSegment::from_id(segment.id()).state().unwrap();
         assert_eq!((seen.creator, seen.mode & 0o777), (std::process::id(), 0o600));
         segment.remove().unwrap();
         assert!(segment.attached().is_err());
-        assert!(segment.remove().is_err() && segment.look().is_err());
+        assert!(segment.remove().is_err() && segment.state().is_err());
     }
 }

@@ -1,13 +1,13 @@
-//! What tests of other crates need and rustix has as unsafe functions only.
+//! Functions for tests of other crates that rustix offers only as unsafe.
 
 use crate::Region;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// A ring of io_uring(7) that nobody submits anything to.
+/// A ring of io_uring(7) without submissions.
 ///
 /// # Errors
-/// io_uring_setup(2)'s: `EPERM` where kernel.io_uring_disabled says so.
+/// io_uring_setup(2)'s: `EPERM` where kernel.io_uring_disabled forbids it.
 pub fn io_uring() -> io::Result<OwnedFd> {
     let mut params = [0_u8; 120];
     // SAFETY: the parameters are writable and as long as `struct io_uring_params`; without flags

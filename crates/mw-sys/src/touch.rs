@@ -5,11 +5,10 @@ use std::io;
 /// `FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)`: or with zero (futex(2)).
 const OR_ZERO: u32 = 2 << 28;
 
-/// Has the kernel write to every page without changing it: `FUTEX_WAKE_OP` is an atomic
-/// read-modify-write that faults the page in for writing and reports what a store of ours would
-/// die of. No signal is raised, none has to be handled, and what another thread stores at that
-/// moment is kept. Nobody waits on these words, so none is woken; even if somebody did, no waiter
-/// more than by a spurious wake-up, which futex(2) has everybody expect.
+/// Makes the kernel write to every page without changing it: `FUTEX_WAKE_OP` is an atomic
+/// read-modify-write that faults the page in for writing and returns an error where a store would
+/// raise a signal. Concurrent stores of other threads are kept. No thread waits on these words; one
+/// that did would see a spurious wake-up, which futex(2) allows.
 ///
 /// # Errors
 /// `EFAULT` where a store would raise SIGBUS or SIGSEGV, `ENOMEM`, `EHWPOISON`; `ENOSYS` where
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_keeps_its_content() {
+    fn the_content_of_memory_does_not_change() {
         let mut words = vec![0x1234_5678_u32; 4096];
         touch(words.as_mut_ptr().cast(), 4096 * 4, 1024).unwrap();
         assert!(words.iter().all(|word| *word == 0x1234_5678));

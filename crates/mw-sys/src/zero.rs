@@ -1,11 +1,11 @@
-//! Zeroing memory that is there already: what populating costs at the very least.
+//! Zeroing populated memory: the lower bound of the cost of populating it.
 
 use crate::region::Region;
 use std::io;
 use std::ops::Range;
 
 impl Region {
-    /// Writes zeros as the kernel clears a page, with string stores where the processor has them.
+    /// Writes zeros as the kernel clears a page, with string stores where the CPU has them.
     ///
     /// # Errors
     /// `InvalidInput` for a bad range.
@@ -19,7 +19,7 @@ impl Region {
     /// write it.
     ///
     /// # Errors
-    /// `InvalidInput` for a bad range, `Unsupported` on processors other than x86-64.
+    /// `InvalidInput` for a bad range, `Unsupported` on architectures other than x86-64.
     pub fn zero_uncached(&self, range: Range<usize>) -> io::Result<()> {
         let (start, bytes) = self.part(&range)?;
         zero_uncached(start, bytes)
