@@ -5,7 +5,7 @@
 mod common;
 
 use common::spec;
-use mw_pool::{Config, Nodes, Server, Spec};
+use mw_pool::{Config, NumaPolicy, Server, Spec};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -25,7 +25,7 @@ fn a_stop_between_the_check_and_the_wait_is_not_missed() {
     let mut server = Server::start(Config {
         socket: dir.path().join("pool.sock"),
         budget_bytes: 1 << 30,
-        pools: vec![Spec { nodes: Nodes::Bind(vec![1023]), ..spec("db", 8) }],
+        pools: vec![Spec { nodes: NumaPolicy::Bind(vec![1023]), ..spec("db", 8) }],
         preflight: Box::new(|_, _| Ok(())),
         log: Box::new(move |_, line| {
             if line.contains("not whole") {
