@@ -26,7 +26,6 @@ mod samples;
 use allowance::Allowance;
 use samples::{Samples, sort_out};
 
-/// The promise.
 pub const LIMIT: Duration = Duration::from_millis(50);
 
 /// When the large blocks have been sampled enough, after the start.

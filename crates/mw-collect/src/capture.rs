@@ -108,10 +108,8 @@ const BOOT_PARAMETERS: &[&str] = &[
     "transparent_hugepage",
 ];
 
-/// What a capture did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Files in it.
     pub files: usize,
     /// Their size in bytes before compression.
     pub bytes: usize,
@@ -119,7 +117,6 @@ pub struct Captured {
     pub missing: Vec<Missing>,
 }
 
-/// Milliseconds since 1970.
 pub(crate) fn now_unix_ms() -> Option<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(since.as_millis()).ok()
@@ -293,16 +290,10 @@ impl<W: Write> Archive<W> {
 pub enum UnpackError {
     /// It cannot be read, or the folder cannot be written.
     #[error("{path}: {source}; is it a file that 'memwright capture' wrote?")]
-    Io {
-        /// The capture.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// It holds something that no capture holds.
     #[error("{path}: {entry}: {problem}; 'memwright capture' writes no such thing")]
     Hostile {
-        /// The capture.
         path: PathBuf,
         /// The entry of the archive.
         entry: String,

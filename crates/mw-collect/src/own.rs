@@ -13,7 +13,6 @@ pub struct OwnMemory {
 }
 
 impl OwnMemory {
-    /// Opens the file.
     pub fn open(source: &Source) -> Self {
         Self {
             file: source.open("/proc/self/statm"),

@@ -35,7 +35,6 @@ impl Redactor {
         format!("{kind}-{number}")
     }
 
-    /// A mount point.
     pub(crate) fn mount(&mut self, target: &str) -> String {
         if !self.on || COMMON.contains(&target) || target.starts_with(COMMON_PREFIX) {
             return target.to_owned();

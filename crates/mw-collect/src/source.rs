@@ -38,18 +38,10 @@ pub struct Source {
 pub enum SourceError {
     /// The directory cannot be opened.
     #[error("{path}: {errno}; give the folder that holds proc/ and sys/")]
-    Open {
-        /// The folder.
-        path: PathBuf,
-        /// What the kernel said.
-        errno: Errno,
-    },
+    Open { path: PathBuf, errno: Errno },
     /// The directory is there but holds neither proc nor sys.
     #[error("{path}: neither proc/ nor sys/ in it; give the folder that holds them")]
-    NoTree {
-        /// The folder.
-        path: PathBuf,
-    },
+    NoTree { path: PathBuf },
 }
 
 impl Source {
@@ -124,7 +116,6 @@ impl Source {
         live * if self.kind == OriginKind::Live { self.patience } else { 1000 }
     }
 
-    /// The root folder.
     pub fn root(&self) -> &Path {
         &self.root
     }

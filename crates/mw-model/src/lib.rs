@@ -6,8 +6,6 @@
 //! [`zones`] and [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
-#![allow(missing_docs, reason = "crates outside this workspace do not link this one")]
-
 pub mod caller;
 mod columns;
 pub mod derived;

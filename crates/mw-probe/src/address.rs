@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One kind of request.
 pub(crate) trait Probe {
     /// Sends one request, and ends with the deadline.
     fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure>;
@@ -39,16 +38,10 @@ pub enum TargetError {
     UnknownScheme,
     /// The scheme's protocol is not built in.
     #[error("{scheme} is not built in: {remedy}")]
-    NotBuiltIn {
-        /// The scheme.
-        scheme: &'static str,
-        /// What to do.
-        remedy: &'static str,
-    },
+    NotBuiltIn { scheme: &'static str, remedy: &'static str },
     /// A part of it is missing or malformed.
     #[error("{scheme}: {what}")]
     Malformed {
-        /// The scheme.
         scheme: &'static str,
         /// What is wrong with it.
         what: &'static str,

@@ -69,7 +69,6 @@ impl Address for CommandLine {
     }
 }
 
-/// Runs a program.
 struct Exec {
     words: Vec<String>,
     /// A program that was killed and has not ended yet: the kernel holds it.

@@ -30,7 +30,6 @@ pub(crate) fn parse(rest: &str) -> Parsed {
     Ok(Arc::new(Page { endpoint: endpoint("http", place, Some(80))?, path }))
 }
 
-/// What to get.
 #[derive(Debug)]
 struct Page {
     endpoint: Endpoint,
@@ -53,7 +52,6 @@ impl Address for Page {
     }
 }
 
-/// Gets one page.
 struct Http {
     connector: Connector,
     request: String,

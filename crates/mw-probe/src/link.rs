@@ -22,7 +22,6 @@ const MAX_ADDRESSES: usize = 8;
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 const READ_BYTES: usize = 4096;
 
-/// Why a probe failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// Nothing, or not everything, came in time.
@@ -33,12 +32,7 @@ pub(crate) enum Failure {
     Stopped,
     /// The kernel's or the network's error.
     #[error("{what}: {}", plain_io(source))]
-    Io {
-        /// What was being done.
-        what: &'static str,
-        /// The error.
-        source: io::Error,
-    },
+    Io { what: &'static str, source: io::Error },
     /// The server ended the connection.
     #[error("the server closed the connection without an answer")]
     Closed,
@@ -148,12 +142,10 @@ impl<'a> Deadline<'a> {
     }
 }
 
-/// Where a server listens.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// A host name or address, and a port.
     Tcp(String, u16),
-    /// A Unix socket.
     Unix(PathBuf),
 }
 
@@ -257,7 +249,6 @@ fn open(
     Ok(Link { fd, input: Vec::new(), budget: MAX_ANSWER_BYTES })
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     fd: OwnedFd,
@@ -277,7 +268,6 @@ impl Link {
         self.input.is_empty() && answer.is_err_and(|error| error == Errno::AGAIN)
     }
 
-    /// Asks.
     pub(crate) fn write(&mut self, mut bytes: &[u8], by: &Deadline<'_>) -> Result<(), Failure> {
         const WHAT: &str = "asking";
         self.budget = MAX_ANSWER_BYTES;

@@ -215,7 +215,7 @@ fn xor(left: &[u8], right: &[u8]) -> Vec<u8> {
 }
 
 fn no_mysql() -> Failure {
-    Failure::wrong("no answer of a MySQL or MariaDB server")
+    Failure::wrong("not a MySQL or MariaDB server")
 }
 
 /// What the server says went wrong: a number (2), where there is one `#` and a state of five
@@ -223,7 +223,7 @@ fn no_mysql() -> Failure {
 fn refusal(bytes: &[u8]) -> Failure {
     let text = bytes.get(2..).unwrap_or_default();
     let text = if text.starts_with(b"#") { text.get(6..).unwrap_or_default() } else { text };
-    Failure::wrong(format!("the server refuses: {}", String::from_utf8_lossy(text)))
+    Failure::wrong(format!("the server refused: {}", String::from_utf8_lossy(text)))
 }
 
 /// Splits at the first zero, which belongs to neither.

@@ -24,7 +24,6 @@ pub struct UnderWay {
 pub struct LastAnswer {
     /// Counts the probes that ended, from 1.
     pub sequence: u64,
-    /// How long it took.
     pub elapsed: Duration,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -78,7 +77,6 @@ impl Observation {
         nanos(self.base.elapsed())
     }
 
-    /// A probe begins.
     pub(crate) fn begin(&self) {
         self.began_unix_ms.store(unix_ms(), SeqCst);
         self.began.store(self.now() + 1, SeqCst);

@@ -152,7 +152,7 @@ impl Postgres {
 }
 
 fn no_postgres() -> Failure {
-    Failure::wrong("no answer of a PostgreSQL server")
+    Failure::wrong("not a PostgreSQL server")
 }
 
 fn unknown_login() -> Failure {
@@ -167,7 +167,7 @@ fn refusal(body: &ErrorResponseBody) -> Failure {
     let text = body.fields().find(|field| Ok(field.type_() == b'M'));
     let text = text.ok().flatten();
     let text = text.map(|field| String::from_utf8_lossy(field.value_bytes()).into_owned());
-    Failure::wrong(format!("the server refuses: {}", text.unwrap_or_default()))
+    Failure::wrong(format!("the server refused: {}", text.unwrap_or_default()))
 }
 
 fn send(
@@ -180,7 +180,6 @@ fn send(
     link.write(&buffer, deadline)
 }
 
-/// Reads one message whole.
 fn message(link: &mut Link, deadline: &Deadline<'_>) -> Result<Message, Failure> {
     let header = Header::parse(link.fill(HEADER_BYTES, deadline)?);
     let header = header.ok().flatten().ok_or_else(no_postgres)?;

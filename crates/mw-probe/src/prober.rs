@@ -30,7 +30,6 @@ const MAX_FAILURE_CHARS: usize = 200;
 pub struct Spec {
     /// Its name: short, without blanks or dots.
     pub name: String,
-    /// Where the requests go.
     pub target: Target,
     /// A response that takes longer is a stall.
     pub limit: Duration,
@@ -69,7 +68,6 @@ impl Prober {
         Ok(Self { spec, state, _thread: thread })
     }
 
-    /// What is probed.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }

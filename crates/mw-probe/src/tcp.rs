@@ -18,7 +18,6 @@ pub(crate) fn parse_unix(rest: &str) -> Parsed {
     Ok(Arc::new(Connection(socket("unix", rest)?)))
 }
 
-/// Where to connect to.
 #[derive(Debug)]
 struct Connection(Endpoint);
 

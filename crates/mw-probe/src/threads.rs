@@ -11,8 +11,6 @@ pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// How long an owner waits for its threads. One that sits in the kernel for longer is left to end
 /// by itself.
 const GRACE: Duration = Duration::from_secs(1);
-/// From one look at whether a thread has ended to the next.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Threads and how they are told to end; told when it is dropped.
 pub(crate) struct Threads {
@@ -47,12 +45,7 @@ impl Drop for Threads {
         (self.stop)();
         let begun = Instant::now();
         for handle in self.handles.drain(..) {
-            while !handle.is_finished() && begun.elapsed() < GRACE {
-                std::thread::sleep(LOOK);
-            }
-            if handle.is_finished() {
-                let _ = handle.join();
-            }
+            mw_sys::join_within(handle, GRACE.saturating_sub(begun.elapsed()));
         }
     }
 }

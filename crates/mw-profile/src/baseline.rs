@@ -69,7 +69,6 @@ impl Baseline {
         }
     }
 
-    /// Counts again.
     pub(crate) fn resume(&mut self, now: Instant) {
         self.counting = Some(now);
     }

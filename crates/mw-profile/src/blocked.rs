@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 const MAX_THREADS: usize = 20_000;
 /// Different blocked threads and stacks that are kept.
 const MAX_BLOCKED: usize = 1024;
-/// Functions of one stack.
 const MAX_FRAMES: usize = 32;
 const STACK: &str = "/proc/PID/stack";
 

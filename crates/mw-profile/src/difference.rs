@@ -12,7 +12,6 @@
 use mw_model::{Profile, Shift};
 use std::collections::{HashMap, HashSet};
 
-/// Functions in the result.
 pub const MAX_SHIFTS: usize = 200;
 /// Functions that are looked at for whom they lead to: the ones that grew the most.
 const MAX_RANKED: usize = 256;

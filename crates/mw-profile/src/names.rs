@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 /// Threads whose name is remembered.
 const MAX_THREADS: usize = 8192;
-/// Different names.
 const MAX_NAMES: usize = 4096;
 /// Names that are read from /proc between two refills.
 const READS: u32 = 512;
 
-/// Names of threads.
 #[derive(Debug)]
 pub(crate) struct Names {
     texts: Vec<Box<str>>,

@@ -28,9 +28,7 @@ pub(crate) enum Origin {
     Baseline,
     /// The high rate of a stall.
     Stall,
-    /// A tracepoint.
     Point(Decoder),
-    /// A major fault.
     MajorFault,
 }
 
@@ -42,7 +40,6 @@ pub(crate) struct Opened {
     pub(crate) stall: Vec<PerfEvent>,
     /// Major faults, and tasks' new names; each owns the ring that its processor's tracepoints record into.
     pub(crate) faults: Vec<PerfEvent>,
-    /// Tracepoints of waits.
     pub(crate) waits: Vec<PerfEvent>,
     pub(crate) flood: Vec<PerfEvent>,
 }

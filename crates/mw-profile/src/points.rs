@@ -52,7 +52,6 @@ pub(crate) const WAITS: [Point; 12] = [
 /// Where pages enter the page cache.
 pub(crate) const FLOOD: Point = point("filemap/mm_filemap_add_to_page_cache", Meaning::Caches);
 
-/// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Of a wait.
@@ -70,7 +69,6 @@ pub(crate) struct Cached {
     pub(crate) pages: u64,
 }
 
-/// Reads one tracepoint's records.
 #[derive(Debug, Clone)]
 pub(crate) struct Decoder {
     meaning: Meaning,

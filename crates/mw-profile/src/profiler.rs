@@ -24,7 +24,6 @@ const STACK_BYTES: usize = 256 << 10;
 /// How long the reader may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How much is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Stacks a second and processor, always.

@@ -247,12 +247,10 @@ impl Reader {
         self.waits.forget(|tid| !std::path::Path::new(&format!("/proc/{tid}")).exists());
     }
 
-    /// The rolling baseline.
     pub(crate) fn baseline(&mut self, hz: u32, cpus: u32) -> Option<(Table, Span)> {
         self.baseline.sum(Instant::now(), hz, cpus)
     }
 
-    /// The last minute's flood.
     pub(crate) fn flood(&mut self, now_ns: u64) -> Vec<FloodShare> {
         let names = &self.names;
         self.flood.shares(now_ns, |name| names.text(name).to_owned())

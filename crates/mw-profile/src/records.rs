@@ -10,25 +10,23 @@ const HEADER_BYTES: usize = 8;
 /// (`PERF_CONTEXT_MAX`); they are no addresses.
 const CONTEXT_MARKS: u64 = -4095_i64 as u64;
 
-/// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// An event happened.
     Sample(Sample<'a>),
     /// So many records found no room.
     Lost(u64),
     /// A thread has another name.
-    Name { tid: u32, name: &'a [u8] },
+    Name {
+        tid: u32,
+        name: &'a [u8],
+    },
 }
 
-/// An event that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample<'a> {
-    /// The event's id.
     pub(crate) event: u64,
     /// The process, 0 on an idle processor.
     pub(crate) pid: u32,
-    /// The thread.
     pub(crate) tid: u32,
     /// `CLOCK_MONOTONIC`.
     pub(crate) time_ns: u64,

@@ -13,7 +13,6 @@ pub const LOOK: Duration = Duration::from_millis(50);
 /// Processes whose delays are asked for: those with the most resident memory.
 const MAX_DELAYS: usize = 256;
 
-/// Processes at one instant.
 #[derive(Debug, Default)]
 pub struct Tasks {
     seen: HashMap<u32, Seen>,
@@ -23,7 +22,6 @@ pub struct Tasks {
     no_delays: Option<Missing>,
 }
 
-/// One process.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     stat: Stat,

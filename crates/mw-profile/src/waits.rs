@@ -13,16 +13,29 @@ const MAX_RECENT: usize = 4096;
 /// What a tracepoint says of a thread's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It began.
-    Begin { kind: WaitKind, order: Option<u32>, node: Option<u32> },
-    /// It ended.
-    End { kind: WaitKind },
+    Begin {
+        kind: WaitKind,
+        order: Option<u32>,
+        node: Option<u32>,
+    },
+    End {
+        kind: WaitKind,
+    },
     /// The thread's compactions from here on are for a block of this order.
-    Wants { order: u32 },
+    Wants {
+        order: u32,
+    },
     /// One of this length; 0 where the kernel says that it was, not for how long.
-    Whole { kind: WaitKind, node: Option<u32>, lasted_us: u64 },
+    Whole {
+        kind: WaitKind,
+        node: Option<u32>,
+        lasted_us: u64,
+    },
     /// As `Whole`, of a thread that the record names.
-    Of { tid: u32, kind: WaitKind },
+    Of {
+        tid: u32,
+        kind: WaitKind,
+    },
 }
 
 /// What is summed up by.

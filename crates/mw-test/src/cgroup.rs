@@ -48,7 +48,6 @@ impl Cgroup {
         Ok(Self { above, path })
     }
 
-    /// Its folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

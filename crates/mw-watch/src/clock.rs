@@ -4,7 +4,6 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;
 
-/// Milliseconds since 1970.
 pub(crate) fn unix_ms() -> u64 {
     u64::try_from(since(ClockId::Realtime).as_millis()).unwrap_or(0)
 }

@@ -88,12 +88,12 @@ pub(crate) struct Exceeded {
 /// What a turn came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Turn {
-    /// Nothing has changed.
     Same,
-    /// A stall begins.
     Begun(Exceeded),
     /// The stall is over; all monitors have been within their limits for so many milliseconds.
-    Over { good_for_ms: f64 },
+    Over {
+        good_for_ms: f64,
+    },
 }
 
 /// Follows probes, canary and pressure.

@@ -16,7 +16,6 @@ pub(crate) struct Monitors {
     pub(crate) canary: Option<Canary>,
     pub(crate) profiler: Option<Profiler>,
     pub(crate) limits: Limits,
-    /// Wakes the trigger thread.
     pub(crate) wakeup: Wakeup,
 }
 

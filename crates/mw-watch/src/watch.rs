@@ -30,7 +30,6 @@ pub struct Options {
     pub recording: PathBuf,
     /// How long it is kept, and how large it may become.
     pub retention: Retention,
-    /// Probes of services.
     pub probes: Vec<Spec>,
     /// The paired probe, unless it is not wanted.
     pub canary: Option<CanaryOptions>,
@@ -43,7 +42,6 @@ pub struct Options {
 /// Limits and interval of the canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CanaryOptions {
-    /// Between two turns.
     pub interval: Duration,
     /// A touch that takes longer is a stall.
     pub limit: Duration,
@@ -75,7 +73,6 @@ pub enum Event {
     Delayed {
         /// The incident, without a number.
         incident: Box<Incident>,
-        /// Why.
         error: RecordError,
     },
 }

@@ -90,7 +90,6 @@ pub(crate) struct GroupFile {
     pub(crate) mount: String,
     /// The group's path, empty for the root.
     pub(crate) group: String,
-    /// The file's name.
     pub(crate) name: &'static str,
 }
 

@@ -111,7 +111,7 @@ fn a_redis_server_that_repeats_the_password() {
     });
     let prober = start(&format!("redis://:s3cret%21@{address}"), 5_000);
     let said = fails(&prober);
-    assert!(said.starts_with("the server refuses: ERR unknown command"), "{said}");
+    assert!(said.starts_with("the server refused: ERR unknown command"), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
     assert!(!format!("{prober:?} {}", prober.spec().target).contains("s3cret"));
 }

@@ -57,7 +57,7 @@ fn a_mariadb_server_answers_stalls_and_recovers() {
         assert!(!format!("{said} {prober:?}").contains("s3cret"), "{said} {prober:?}");
     }
     let said = fails(&start(&format!("mysql://open@127.0.0.1:{port}/none"), 10_000));
-    assert!(said.starts_with("the server refuses: "), "{said}");
+    assert!(said.starts_with("the server refused: "), "{said}");
 
     let logins = || {
         let queries = fs::read_to_string(server.folder.path().join("queries")).unwrap();

@@ -64,13 +64,13 @@ fn a_postgres_server_answers_stalls_and_recovers() {
     for login in ["plain:s3cret", "scram:s3cret", "md5:s3cret%20", "nobody:s3cret"] {
         let prober = start(&format!("postgresql://{login}@127.0.0.1:{port}/postgres"), 10_000);
         let said = fails(&prober);
-        assert!(said.starts_with("the server refuses: "), "{said}");
+        assert!(said.starts_with("the server refused: "), "{said}");
         assert!(!format!("{said} {prober:?}").contains("s3cret"), "{said} {prober:?}");
     }
     let said = fails(&start(&format!("postgres://scram@127.0.0.1:{port}/postgres"), 10_000));
     assert!(said.starts_with("the server asks for a password"), "{said}");
     let said = fails(&start(&format!("postgres:///none?socket={folder}/.s.PGSQL.{port}"), 10_000));
-    assert_eq!(said, "the server refuses: database \"none\" does not exist");
+    assert_eq!(said, "the server refused: database \"none\" does not exist");
 
     // It logs in once, and again when its session was ended meanwhile, which is no failure.
     let logins = || server.log().matches("connection authorized: user=postgres").count();

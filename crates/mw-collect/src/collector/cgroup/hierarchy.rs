@@ -20,7 +20,6 @@ const MAX_SEARCHED: usize = 512;
 /// The hierarchy that has the memory controller.
 pub(super) struct Hierarchy {
     pub(super) version: CgroupVersion,
-    /// Where it is mounted.
     pub(super) mount: String,
     /// The path of our own group below the mount, empty for the group at the mount point; or why it
     /// cannot be told.
