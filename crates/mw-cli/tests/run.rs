@@ -102,7 +102,8 @@ fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
     };
     // It closes standard error before its end.
     let said = stats(&["sort", "/dev/null"]);
-    let nothing = "nothing was done: the command made no call for 64 MiB or more";
+    let nothing =
+        "nothing was done: the command did not populate or lock 64 MiB or free 256 MiB in one call";
     assert!(said.starts_with("memwright[") && said.contains(nothing), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     // A shell ends by _exit(2).
@@ -257,6 +258,7 @@ fn it_explains_and_runs_nothing() {
     };
     let text = explain(OsStr::new("touch"));
     assert!(text.lines().next().unwrap().contains("in parallel."), "{text}");
+    assert!(text.contains("shmdt  freed, from 128 MiB on"), "{text}");
     assert!(text.contains("From 32 MiB on") && text.contains("(--lock)"), "{text}");
     assert!(!mark.exists());
 

@@ -21,6 +21,9 @@ pub const OFF: u64 = u64::MAX;
 /// `floor` of a program that is to read the table again.
 pub const READ_AGAIN: u64 = 0;
 
+/// `floor` of a program that is reading it: smaller than any size.
+pub const READING: u64 = 1;
+
 /// The page.
 #[repr(C, align(4096))]
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub struct Control {
     magic: [u8; 16],
     /// The process that counts, by the number that it knows itself by: a fork(2) begins anew.
     pub process: AtomicU64,
-    /// The smallest size from which on anything goes uncached, `OFF` or `READ_AGAIN`.
+    /// The smallest size from which on anything goes uncached, `OFF`, `READ_AGAIN` or `READING`.
     pub floor: AtomicU64,
     /// What was done, by path.
     pub slots: [Slot; SLOTS],

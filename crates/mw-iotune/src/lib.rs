@@ -9,7 +9,7 @@ mod control;
 mod table;
 
 pub use control::{
-    Control, FLOOR_OFFSET, MAGIC, OFF, PAGE_BYTES, READ_AGAIN, SLOTS, Seen, SeenSlot, Slot,
+    Control, FLOOR_OFFSET, MAGIC, OFF, PAGE_BYTES, READ_AGAIN, READING, SLOTS, Seen, SeenSlot, Slot,
 };
 pub use table::{
     Line, SIZE_MIN_BYTES, Setting, TABLE_MAX_BYTES, escape, find, key, lines, setting, unescaped,

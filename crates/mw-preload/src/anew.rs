@@ -6,15 +6,18 @@
 
 use crate::kernel;
 use crate::own_locks::Own;
+use crate::seccomp::Workers;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Zeros are a value of each: nobody, and nothing.
 pub(crate) struct Anew {
-    /// How many threads work at the moment (`seccomp`).
-    pub(crate) working: AtomicU32,
+    /// The threads that work at the moment (`seccomp`).
+    pub(crate) workers: Workers,
     /// Whether the table of settings is held (`uncached::control`).
     pub(crate) table: AtomicBool,
+    /// Whether a thread is reading the table again: in a fork(2) nobody goes on with that.
+    pub(crate) is_table_read: AtomicBool,
     /// Whether the window is held over which files are mapped (`uncached::residency`).
     pub(crate) window: AtomicBool,
     /// What the program has locked: a child inherits no lock (mlock(2)).
@@ -38,6 +41,9 @@ pub(crate) fn anew() -> Option<&'static Anew> {
 
 /// When the library is loaded; whether there is such a page.
 pub(crate) fn begin() -> bool {
+    if anew().is_some() {
+        return true;
+    }
     let (page, prot) = (mw_sys::page_bytes(), libc::PROT_READ | libc::PROT_WRITE);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: new memory at addresses that the kernel chooses (mmap(2)).
@@ -65,12 +71,12 @@ mod tests {
         assert!(begin());
         let anew = anew().expect("it was mapped above");
         anew.table.store(true, Ordering::Relaxed);
-        anew.working.store(7, Ordering::Relaxed);
+        anew.window.store(true, Ordering::Relaxed);
         let is_held = || anew.table.load(Ordering::Relaxed);
         // SAFETY: the child looks at its memory and ends (fork(2)).
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let is_new = !is_held() && anew.working.load(Ordering::Relaxed) == 0;
+            let is_new = !is_held() && !anew.window.load(Ordering::Relaxed);
             // SAFETY: nothing of the parent's is undone (_exit(2)).
             unsafe { libc::_exit(if is_new { 0 } else { 1 }) };
         }
@@ -79,5 +85,7 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
         assert!(is_held());
+        anew.table.store(false, Ordering::Relaxed);
+        anew.window.store(false, Ordering::Relaxed);
     }
 }

@@ -102,6 +102,14 @@ pub(crate) fn set_errno(value: c_int) {
     }
 }
 
+/// A number that the calling thread has to itself: where its `errno` is. Helper threads have the caller's.
+pub(crate) fn thread() -> usize {
+    // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
+    #[allow(unsafe_code, reason = "errno has no safe wrapper")]
+    let place = unsafe { libc::__errno_location() };
+    place.addr()
+}
+
 pub(crate) fn errno() -> c_int {
     // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
     #[allow(unsafe_code, reason = "errno has no safe wrapper")]

@@ -19,20 +19,51 @@
 
 use crate::anew::{self, anew};
 use crate::{kernel, stats};
+use mw_sys::HandlersHeld;
 use std::ffi::{c_int, c_long};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 /// `SECCOMP_SET_MODE_STRICT`, `SECCOMP_SET_MODE_FILTER` and `SECCOMP_FILTER_FLAG_TSYNC`
 /// (linux/seccomp.h).
 const SET_MODES: [usize; 2] = [0, 1];
 const TSYNC: usize = 1;
 
-/// How many turns threads that work are waited for: up to two seconds, by the processor. Who
-/// left its work by siglongjmp(3) is counted for ever.
-const TURNS: u32 = 1 << 25;
+/// How many turns threads that work are waited for: up to two seconds, by the processor.
+const TURNS: u32 = 1 << 22;
 
 /// Filters that were installed or are being installed; an untried one at the start counts.
 static FILTERS: AtomicU32 = AtomicU32::new(0);
+
+/// Why nothing is done, by `Obstacle`: the first reason.
+static OBSTACLE: AtomicU8 = AtomicU8::new(0);
+
+/// Why no system call may be made that the program would not make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// A filter is installed, or may be.
+    Filter = 1,
+    /// The program has given up new privileges, and may install a filter that is not seen.
+    NoNewPrivileges,
+    /// A filter that was there at the start was not seen: /proc is missing.
+    NoProc,
+    /// No page of memory could be mapped.
+    NoMemory,
+}
+
+impl Obstacle {
+    const ALL: [Self; 4] = [Self::Filter, Self::NoNewPrivileges, Self::NoProc, Self::NoMemory];
+
+    /// The first that there was.
+    pub(crate) fn first() -> Option<Self> {
+        let first = OBSTACLE.load(Ordering::Relaxed);
+        Self::ALL.into_iter().find(|obstacle| *obstacle as u8 == first)
+    }
+
+    fn note(self) {
+        let (none, relaxed) = (0, Ordering::Relaxed);
+        let _ = OBSTACLE.compare_exchange(none, self as u8, relaxed, relaxed);
+    }
+}
 
 /// Whether there was a filter at the start, so that the mode says nothing.
 static TRIED: AtomicBool = AtomicBool::new(false);
@@ -43,14 +74,16 @@ pub(crate) fn begin(tried: Option<u32>) {
     match filters_at_start() {
         Some(0) => {}
         Some(filters) if Some(filters) == tried => TRIED.store(true, Ordering::Relaxed),
-        _ => return confine(),
+        Some(_) => return confine(Obstacle::Filter),
+        None => return confine(Obstacle::NoProc),
     }
     if !anew::begin() {
-        confine();
+        confine(Obstacle::NoMemory);
     }
 }
 
-fn confine() {
+fn confine(obstacle: Obstacle) {
+    obstacle.note();
     FILTERS.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -67,9 +100,63 @@ pub(crate) fn is_confined() -> bool {
     FILTERS.load(Ordering::Relaxed) > 0
 }
 
+/// Threads that work, by a number that each has to itself; more than there are places for are counted.
+/// Zeros: nobody.
+pub(crate) struct Workers {
+    places: [Place; PLACES],
+    others: AtomicU32,
+}
+
+const PLACES: usize = 32;
+
+struct Place {
+    /// 0: the place is free.
+    thread: AtomicUsize,
+    depth: AtomicU32,
+}
+
+impl Workers {
+    /// Counts the calling thread.
+    fn enter(&self) {
+        let thread = kernel::thread();
+        let is_own = |place: &&Place| place.thread.load(Ordering::Relaxed) == thread;
+        let claim = |place: &&Place| {
+            let claimed = (Ordering::SeqCst, Ordering::Relaxed);
+            place.thread.compare_exchange(0, thread, claimed.0, claimed.1).is_ok()
+        };
+        let place = self.places.iter().find(is_own).or_else(|| self.places.iter().find(claim));
+        place.map_or(&self.others, |place| &place.depth).fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn leave(&self) {
+        let thread = kernel::thread();
+        let own = self.places.iter().find(|place| place.thread.load(Ordering::Relaxed) == thread);
+        // After a fork(2) in a signal handler the child counts from zero again.
+        let less = |count: u32| count.checked_sub(1);
+        let Some(own) = own else {
+            let _ = self.others.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+            return;
+        };
+        if own.depth.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) == Ok(1) {
+            own.thread.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether another thread than the calling one works. What the calling thread is counted for it has
+    /// left by siglongjmp(3), or a handler of a signal has interrupted it.
+    fn are_others(&self) -> bool {
+        let thread = kernel::thread();
+        let is_other = |place: &Place| {
+            ![0, thread].contains(&place.thread.load(Ordering::SeqCst))
+                && place.depth.load(Ordering::SeqCst) > 0
+        };
+        self.others.load(Ordering::SeqCst) > 0 || self.places.iter().any(is_other)
+    }
+}
+
 /// Work that makes system calls which the program would not make; whoever installs a filter for all
 /// threads waits until it is dropped.
-pub(crate) struct Working(&'static AtomicU32);
+pub(crate) struct Working(&'static Workers);
 
 impl Working {
     /// None where such calls may end the program.
@@ -77,8 +164,9 @@ impl Working {
         if is_confined() {
             return None;
         }
-        let working = Self(&anew()?.working);
-        working.0.fetch_add(1, Ordering::SeqCst);
+        let workers = &anew()?.workers;
+        workers.enter();
+        let working = Self(workers);
         // Whoever installs one has counted it first, and looks at who works then.
         let none = FILTERS.load(Ordering::SeqCst) == 0 && !is_confined_unseen();
         none.then_some(working)
@@ -87,9 +175,22 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        // After a fork(2) in a signal handler the child counts from zero again.
-        let less = |count: u32| count.checked_sub(1);
-        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        self.0.leave();
+    }
+}
+
+/// Short work that no signal handler interrupts: one that leaves it by siglongjmp(3) would leave held
+/// whatever the work holds.
+pub(crate) struct Uninterrupted {
+    // Dropped before handlers run.
+    _working: Working,
+    pub(crate) handlers: HandlersHeld,
+}
+
+impl Uninterrupted {
+    /// None where such calls may end the program.
+    pub(crate) fn begin() -> Option<Self> {
+        Some(Self { _working: Working::begin()?, handlers: HandlersHeld::brief() })
     }
 }
 
@@ -110,17 +211,20 @@ pub(crate) struct Install {
     all_threads: bool,
     /// It is meant: not a question whether the kernel knows how.
     meant: bool,
+    obstacle: Obstacle,
 }
 
 impl Install {
     /// What prctl(2) is asked.
     pub(crate) fn by_prctl(option: c_int, a: usize, b: usize) -> Option<Self> {
-        let meant = match option {
-            libc::PR_SET_SECCOMP => a == libc::SECCOMP_MODE_STRICT as usize || b != 0,
-            libc::PR_SET_NO_NEW_PRIVS => a == 1,
+        let (obstacle, meant) = match option {
+            libc::PR_SET_SECCOMP => {
+                (Obstacle::Filter, a == libc::SECCOMP_MODE_STRICT as usize || b != 0)
+            }
+            libc::PR_SET_NO_NEW_PRIVS => (Obstacle::NoNewPrivileges, a == 1),
             _ => return None,
         };
-        Some(Self { all_threads: false, meant })
+        Some(Self { all_threads: false, meant, obstacle })
     }
 
     /// What seccomp(2) is asked.
@@ -129,6 +233,7 @@ impl Install {
         SET_MODES.contains(&operation).then_some(Self {
             all_threads: flags & TSYNC != 0,
             meant: operation == strict || filter != 0,
+            obstacle: Obstacle::Filter,
         })
     }
 
@@ -139,6 +244,7 @@ impl Install {
             wait_for_work();
         }
         if self.meant && before == 0 {
+            self.obstacle.note();
             stats::before_confinement();
         }
         let result = call();
@@ -149,14 +255,15 @@ impl Install {
     }
 }
 
-/// Waits without a system call: this thread may be confined already.
+/// Waits for the other threads, without a system call: this thread may be confined already.
 fn wait_for_work() {
-    let Some(working) = anew().map(|anew| &anew.working) else { return };
-    let mut turns = 0;
-    // A signal handler may have interrupted the very work, so that the wait has an end.
-    while working.load(Ordering::SeqCst) > 0 && turns < TURNS {
+    let Some(workers) = anew().map(|anew| &anew.workers) else { return };
+    // One of them may have left its work by siglongjmp(3) as it began, so that the wait has an end.
+    for _ in 0..TURNS {
+        if !workers.are_others() {
+            return;
+        }
         std::hint::spin_loop();
-        turns += 1;
     }
 }
 
@@ -257,8 +364,25 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_waits_for_others_alone() {
+        assert!(anew::begin());
+        let workers = &anew().unwrap().workers;
+        // It has left this by siglongjmp(3).
+        workers.enter();
+        let is_other =
+            || std::thread::scope(|scope| scope.spawn(|| workers.are_others()).join().unwrap());
+        assert!(is_other() && !workers.are_others());
+        workers.enter();
+        workers.leave();
+        assert!(is_other());
+        workers.leave();
+        assert!(!is_other());
+    }
+
+    #[test]
     fn what_installs_a_filter_is_told_from_what_asks() {
-        let of = |meant, all_threads| Some(Install { all_threads, meant });
+        let obstacle = Obstacle::Filter;
+        let of = |meant, all_threads| Some(Install { all_threads, meant, obstacle });
         assert_eq!(Install::by_prctl(libc::PR_SET_SECCOMP, 2, 4096), of(true, false));
         assert_eq!(Install::by_prctl(libc::PR_SET_SECCOMP, 2, 0), of(false, false));
         assert_eq!(Install::by_prctl(libc::PR_SET_SECCOMP, 1, 0), of(true, false));

@@ -280,17 +280,32 @@ fn report_uncached(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Resu
     }
 }
 
-/// One line for who asked what was done where nothing was.
+/// One line for a command of which nothing was done in parallel or kept out of the page cache.
 fn report_nothing(line: &mut Line) -> fmt::Result {
     write!(line, "memwright[{}]: nothing was done: ", std::process::id())?;
+    let obstacle = seccomp::Obstacle::first().filter(|_| seccomp::is_confined());
     if !mw_sys::can_populate() {
-        write!(line, "this kernel has no MADV_POPULATE_WRITE (5.14)")?;
-    } else if seccomp::is_confined() {
-        write!(line, "a seccomp filter may forbid it")?;
+        write!(line, "this kernel has no MADV_POPULATE_WRITE (needs 5.14)")?;
+    } else if let Some(obstacle) = obstacle {
+        line.write_str(match obstacle {
+            seccomp::Obstacle::Filter => "a seccomp filter may forbid it",
+            seccomp::Obstacle::NoNewPrivileges => {
+                "the program set PR_SET_NO_NEW_PRIVS, after which it may install a seccomp filter \
+                 that forbids it"
+            }
+            seccomp::Obstacle::NoProc => {
+                "/proc/self/status is not readable, so that seccomp filters are unknown"
+            }
+            seccomp::Obstacle::NoMemory => "no memory could be mapped",
+        })?;
     } else {
-        let mib = settings::threshold() >> 20;
+        let (threshold, release) =
+            (settings::threshold() >> 20, settings::release_threshold() >> 20);
         let who = if shared::counts().is_some() { "the command" } else { "this process" };
-        write!(line, "{who} made no call for {mib} MiB or more that is done in parallel")?;
+        write!(
+            line,
+            "{who} did not populate or lock {threshold} MiB or free {release} MiB in one call"
+        )?;
     }
     let cached =
         if settings::direct_io() > 0 { "; all files went through the page cache" } else { "" };

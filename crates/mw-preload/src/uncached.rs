@@ -31,7 +31,7 @@ mod system;
 pub(crate) use system::try_everything;
 
 use crate::kernel;
-use crate::seccomp::Working;
+use crate::seccomp::Uninterrupted;
 use control::Known;
 pub(crate) use control::{are_reads_off, begin, is_off};
 use files::Entry;
@@ -88,7 +88,7 @@ pub(crate) fn is_uncached_at_once(
         return None;
     }
     let _errno = kernel::Errno::kept();
-    let _working = Working::begin()?;
+    let _uninterrupted = Uninterrupted::begin()?;
     let entry = Entry::of(way, fd)?;
     let _held = entry.hold()?;
     let stat = is_looked_at(way, fd, entry)?;
@@ -130,7 +130,9 @@ pub(crate) fn done_at_once(way: Way, fd: c_int, start: u64, done: ssize_t) {
     let (Some(entry), Ok(done @ 1..)) = (Entry::of(way, fd), u64::try_from(done)) else { return };
     control::note_asked(entry.slot(), done);
     let _errno = kernel::Errno::kept();
-    if let Some(_held) = entry.hold() {
+    if let Some(_uninterrupted) = Uninterrupted::begin()
+        && let Some(_held) = entry.hold()
+    {
         behind::at_once(fd, entry, start, done);
     }
 }
@@ -151,7 +153,7 @@ pub(crate) fn transferred(way: Way, fd: c_int, done: ssize_t, place: Place) -> s
 #[cold]
 fn look(way: Way, fd: c_int, entry: &Entry, bytes: u64, place: Place) {
     let _errno = kernel::Errno::kept();
-    let Some(_working) = Working::begin() else { return };
+    let Some(uninterrupted) = Uninterrupted::begin() else { return };
     let Some(_held) = entry.hold() else { return };
     let before = entry.identity.load(Relaxed);
     let counted = entry.take_count();
@@ -178,7 +180,7 @@ fn look(way: Way, fd: c_int, entry: &Entry, bytes: u64, place: Place) {
         control::note_cached(entry.slot(), counted);
     }
     match (is_run, way) {
-        (true, Way::Write) => behind::extend(fd, entry, end),
+        (true, Way::Write) => behind::extend(fd, entry, end, &uninterrupted.handlers),
         (true, Way::Read) => behind::pass(fd, entry, end),
         (false, _) => {}
     }
@@ -277,7 +279,7 @@ fn recognised(way: Way, fd: c_int, stat: &libc::stat) -> (Known, u32) {
     let Some(open) = open.filter(|_| is_on_disk) else { return (Known::LeftAlone, 0) };
     let mut flags = if open & libc::O_APPEND != 0 { files::APPENDS } else { 0 };
     if kind == Some(OVERLAY) {
-        flags |= residency::flags(open, stat);
+        flags |= residency::flags(open);
     }
     (control::setting(way, fd), flags)
 }

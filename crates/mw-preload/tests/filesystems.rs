@@ -117,6 +117,20 @@ fn on_overlayfs_it_is_kept_out_and_verified() {
     }
 }
 
+/// Who opened a file as root and is another user now is not told which of its pages are cached.
+#[test]
+fn on_overlayfs_it_is_kept_out_after_privileges_were_dropped() {
+    let program = Compiled::new("transfers.c");
+    let overlay = &mut disk("ext4");
+    let overlay = overlay.overlay(None).unwrap();
+    for old in [false, true] {
+        let did = write(&program, &overlay, "dropped", "8192", old);
+        assert!(did.resident <= LITTLE_MIB, "it stays in the page cache: {did:?}");
+        assert_eq!(did.kept_out, 0.0, "nobody can have seen that: {did:?}");
+        assert!(did.unverified >= MIB - LITTLE_MIB, "{did:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_kept_out_is_left_alone_and_nothing_else_is_said() {
     let program = Compiled::new("transfers.c");

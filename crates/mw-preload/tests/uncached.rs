@@ -175,6 +175,22 @@ fn what_is_large_or_sequential_does_not_stay_in_the_page_cache() {
     assert!(reads["read-small"] <= little && reads["read-tale"] <= little, "{reads:?}");
 }
 
+/// What a handler leaves by siglongjmp(3) would be held for good.
+#[test]
+fn a_handler_may_leave_a_write_by_siglongjmp() {
+    let program = Compiled::new("transfers.c");
+    let dir = on_disk();
+    for with in [&[SIZE][..], &[SIZE, OLD]] {
+        let said = said(&program, &["jumps"], dir.path(), Some(with));
+        let number = |what: &str| {
+            let number = said.lines().find_map(|line| line.strip_prefix(what));
+            number.unwrap().trim().parse::<u64>().unwrap()
+        };
+        assert!(number("stays ") <= 24, "MiB of 48, {with:?}: {said}");
+        assert!(number("waits ") <= 500, "ms, {with:?}: {said}");
+    }
+}
+
 /// It was in the page cache before and is no stream: neither written at each call nor dropped. The last
 /// 8 MiB of the first stream may be dropped when the second pass begins.
 #[test]

@@ -122,6 +122,25 @@ impl SignalHandlersBlocked {
         swap_signal_mask(ALL_SIGNALS & !open | before);
         Self { before, _thread: std::marker::PhantomData }
     }
+
+    /// Holds back all signals, also those that end or stop the program: for some milliseconds at most. It
+    /// takes one system call where `new` takes one for each signal.
+    pub fn brief() -> Self {
+        Self { before: swap_signal_mask(ALL_SIGNALS), _thread: std::marker::PhantomData }
+    }
+
+    /// Whether a signal is pending that this holds back.
+    #[must_use]
+    pub fn is_signal_pending(&self) -> bool {
+        let mut pending = 0_u64;
+        // SAFETY: the set is live and of the size that is given (rt_sigpending(2)).
+        #[allow(unsafe_code, reason = "sigpending(3) may be interposed")]
+        unsafe {
+            let place = (&raw mut pending).expose_provenance();
+            system_call(libc::SYS_rt_sigpending, [place, size_of::<u64>()])
+        };
+        pending & !self.before != 0
+    }
 }
 
 impl Default for SignalHandlersBlocked {
@@ -176,6 +195,26 @@ mod tests {
         assert_ne!(blocked() & bit(libc::SIGSEGV), 0);
         drop(held);
         assert_eq!(blocked(), before);
+    }
+
+    #[test]
+    fn a_signal_that_is_held_back_is_pending_until_then() {
+        let bit = 1 << (libc::SIGWINCH - 1);
+        let program = swap_signal_mask(bit);
+        // SAFETY: a signal that is blocked and ignored by default, to this thread (tgkill(2)).
+        #[allow(unsafe_code, reason = "what is tested")]
+        let raise = || unsafe { libc::raise(libc::SIGWINCH) };
+        raise();
+        let held = HandlersHeld::brief();
+        assert!(!held.is_signal_pending(), "the program itself has blocked it");
+        drop(held);
+        swap_signal_mask(program & !bit);
+        let held = HandlersHeld::brief();
+        assert!(!held.is_signal_pending());
+        raise();
+        assert!(held.is_signal_pending());
+        drop(held);
+        swap_signal_mask(program);
     }
 
     #[test]

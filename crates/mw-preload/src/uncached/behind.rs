@@ -23,6 +23,7 @@
 
 use super::files::{Entry, REOPENED, SEEN_TO_LEAVE, STACKED, WAITED_FOR};
 use super::{control, residency, system};
+use mw_sys::HandlersHeld;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -61,14 +62,14 @@ fn page_bytes() -> u64 {
 const FOLIO_MAX_BYTES: u64 = 2 << 20;
 
 /// Goes on with a run of writes that has come to `end`.
-pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64) {
+pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64, handlers: &HandlersHeld) {
     let edge = end - end % page_bytes();
     let begun = entry.begun.load(Relaxed);
     if edge < begun.saturating_add(WINDOW_BYTES) {
         return;
     }
     entry.begun.store(edge, Relaxed);
-    let mut wait = Wait { held_up: 0, pause: FIRST_PAUSE_US };
+    let mut wait = Wait { held_up: 0, pause: FIRST_PAUSE_US, handlers };
     if entry.is(STACKED) {
         system::drop_pages(fd, begun, edge - begun);
         extend_stacked(fd, entry, edge, &mut wait);
@@ -79,7 +80,7 @@ pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64) {
     }
 }
 
-fn extend_plain(fd: c_int, entry: &Entry, edge: u64, wait: &mut Wait) {
+fn extend_plain(fd: c_int, entry: &Entry, edge: u64, wait: &mut Wait<'_>) {
     while let Some(from) = too_far_ahead(entry, edge) {
         match system::on_its_way(fd, from, WINDOW_BYTES) {
             Some(true) if !wait.once_more() => return,
@@ -90,7 +91,7 @@ fn extend_plain(fd: c_int, entry: &Entry, edge: u64, wait: &mut Wait) {
     }
 }
 
-fn extend_stacked(fd: c_int, entry: &Entry, edge: u64, wait: &mut Wait) {
+fn extend_stacked(fd: c_int, entry: &Entry, edge: u64, wait: &mut Wait<'_>) {
     while let Some(from) = too_far_ahead(entry, edge).filter(|from| edge - from >= STEP_BYTES) {
         let end = from - from % page_bytes() + STEP_BYTES;
         system::drop_pages(fd, from.saturating_sub(FOLIO_MAX_BYTES), FOLIO_MAX_BYTES + STEP_BYTES);
@@ -128,15 +129,17 @@ fn too_far_ahead(entry: &Entry, edge: u64) -> Option<u64> {
 }
 
 /// How long a call was held up.
-struct Wait {
+struct Wait<'a> {
     held_up: u64,
     pause: u64,
+    /// A signal ends the wait: its handler runs after it.
+    handlers: &'a HandlersHeld,
 }
 
-impl Wait {
+impl Wait<'_> {
     /// Waits a little; false where it was long enough, or a signal came.
     fn once_more(&mut self) -> bool {
-        if self.is_over() || !system::pause(self.pause) {
+        if self.is_over() || self.handlers.is_signal_pending() || !system::pause(self.pause) {
             return false;
         }
         self.held_up += self.pause;

@@ -3,9 +3,9 @@
 use super::{Way, system};
 use crate::anew::anew;
 use crate::helper_thread::on_helper_thread;
-use crate::seccomp::{Working, is_confined};
+use crate::seccomp::{Uninterrupted, is_confined};
 use crate::{settings, stats};
-use mw_iotune::{Control, OFF, READ_AGAIN, TABLE_MAX_BYTES};
+use mw_iotune::{Control, OFF, READ_AGAIN, READING, TABLE_MAX_BYTES};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -65,7 +65,7 @@ pub(super) enum Known {
 #[inline]
 pub(crate) fn is_off() -> bool {
     let floor = CONTROL.floor.load(Relaxed);
-    floor == OFF || is_confined() || (floor == READ_AGAIN && is_off_in_the_new_table())
+    floor == OFF || is_confined() || (floor <= READING && is_off_in_the_new_table())
 }
 
 /// Whether no reads go uncached.
@@ -107,16 +107,30 @@ fn is_sound(release: &[u8]) -> bool {
 
 #[cold]
 fn is_off_in_the_new_table() -> bool {
-    let Some(_working) = Working::begin() else { return true };
-    // Whoever asks once more in the meantime is heard: the number is 0 again then.
-    if CONTROL.floor.compare_exchange(READ_AGAIN, OFF, Relaxed, Relaxed).is_ok() {
-        // Without a thread to be had what was there before holds on.
-        let floor =
-            on_helper_thread(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
-        let floor = floor.unwrap_or(OFF);
-        let _ = CONTROL.floor.compare_exchange(OFF, floor, Relaxed, Relaxed);
+    let (Some(anew), Some(_uninterrupted)) = (anew(), Uninterrupted::begin()) else { return true };
+    if !claim_reading(&anew.is_table_read) {
+        let floor = CONTROL.floor.load(Relaxed);
+        return floor == OFF || floor <= READING;
     }
+    // Without a helper thread what was there before holds on.
+    let floor = apart(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
+    let floor = floor.unwrap_or(OFF);
+    // Whoever asks once more in the meantime is heard: the number is `READ_AGAIN` again then.
+    let _ = CONTROL.floor.compare_exchange(READING, floor, Relaxed, Relaxed);
+    anew.is_table_read.store(false, Release);
     CONTROL.floor.load(Relaxed) == OFF
+}
+
+/// Whether the caller is to read the table. The child of a fork(2) while another thread was reading it
+/// finds `READING`, and nobody who does.
+fn claim_reading(is_table_read: &AtomicBool) -> bool {
+    if CONTROL.floor.load(Relaxed) > READING || is_table_read.swap(true, Acquire) {
+        return false;
+    }
+    CONTROL
+        .floor
+        .fetch_update(Relaxed, Relaxed, |floor| (floor <= READING).then_some(READING))
+        .is_ok()
 }
 
 /// Reads the table, and says the smallest size of all.
@@ -220,6 +234,7 @@ impl Table {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -232,6 +247,35 @@ mod tests {
         {
             assert!(!is_sound(release.as_bytes()), "{release}");
         }
+    }
+
+    /// Another thread of the parent's reads the table while it is forked.
+    #[test]
+    #[allow(unsafe_code, reason = "a fork")]
+    fn a_child_reads_the_table_that_the_parent_was_reading() {
+        assert!(crate::anew::begin());
+        let anew = anew().unwrap();
+        CONTROL.floor.store(READ_AGAIN, Relaxed);
+        assert!(claim_reading(&anew.is_table_read));
+        assert!(is_off(), "nothing is known while it is read");
+        let generation = generation();
+        let child = TABLE.hold(|_| {
+            // SAFETY: the child reads files and ends (fork(2)).
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                is_off();
+                let has_read = GENERATION.load(Relaxed) > generation;
+                let is_known = CONTROL.floor.load(Relaxed) > READING;
+                // SAFETY: nothing of the parent's is undone (_exit(2)).
+                unsafe { libc::_exit(if has_read && is_known { 0 } else { 1 }) };
+            }
+            child
+        });
+        let mut status = -1;
+        // SAFETY: that child (waitpid(2)).
+        assert_eq!(unsafe { libc::waitpid(child.unwrap(), &raw mut status, 0) }, child.unwrap());
+        assert_eq!(status, 0);
+        CONTROL.floor.store(OFF, Relaxed);
     }
 
     #[test]

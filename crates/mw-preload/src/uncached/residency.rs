@@ -5,9 +5,13 @@
 //! there. A mapping of such a file is one of the file that has the pages, so that mincore(2) says it.
 //!
 //! A mapping needs a descriptor that can read. Where the program's cannot, the file is opened once
-//! more for a moment, by a thread that has descriptors of its own (`on_helper_thread`): closing that one takes no
-//! lock (fcntl(2)) from the program. mincore(2) calls all pages of a file resident that the user
-//! neither owns nor may write, so that it is not asked about those.
+//! more for a moment, by a thread that has descriptors of its own (`on_helper_thread`): closing that
+//! one takes no lock (fcntl(2)) from the program.
+//!
+//! mincore(2) reports every page as resident if the user neither owns the file nor may write it, however
+//! it was opened: a program may have opened it as root and have dropped its privileges since. So one page
+//! far beyond the end of any file is mapped behind each range. If that one is reported as resident, the
+//! report says nothing about the others.
 //!
 //! Files are mapped over one window of addresses that is kept for it: a mapping elsewhere could be
 //! replaced by one of another thread (`MAP_FIXED`), whose memory would be unmapped in its place.
@@ -31,8 +35,12 @@ pub(super) const RANGE_MAX_BYTES: u64 = 4 << 20;
 /// The smallest page that the kernel has on any processor.
 const PAGE_MIN_BYTES: usize = 4096;
 
-/// Such a range, and the page in which it begins.
-const PAGES_MAX: usize = RANGE_MAX_BYTES as usize / PAGE_MIN_BYTES + 1;
+/// Such a range, the page in which it begins, and the page beyond the end of the file.
+const PAGES_MAX: usize = RANGE_MAX_BYTES as usize / PAGE_MIN_BYTES + 2;
+
+/// The offset of that page: near the largest that mmap(2) takes (`MAX_LFS_FILESIZE`), and a multiple of
+/// every page size. No file has a page there.
+const BEYOND_END: i64 = i64::MAX & !((1 << 20) - 1);
 
 static WINDOW: Window =
     Window { at: AtomicPtr::new(null_mut()), resident: UnsafeCell::new([0; PAGES_MAX]) };
@@ -75,14 +83,8 @@ pub(super) fn of(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> Option<u64>
 }
 
 /// What is known of a file of overlayfs, by how it was opened.
-pub(super) fn flags(open: c_int, stat: &libc::stat) -> u32 {
-    let may_know = [0, stat.st_uid].contains(&system::user());
-    match open & libc::O_ACCMODE {
-        libc::O_RDWR => STACKED,
-        libc::O_WRONLY => STACKED | REOPENED,
-        _ if may_know => STACKED,
-        _ => STACKED | BLIND,
-    }
+pub(super) fn flags(open: c_int) -> u32 {
+    if open & libc::O_ACCMODE == libc::O_WRONLY { STACKED | REOPENED } else { STACKED }
 }
 
 /// The same by a descriptor of our own, which can read. To open the file once more would break a lease
@@ -156,18 +158,25 @@ fn count(
     let page = mw_sys::page_bytes() as u64;
     let start = from - from % page;
     let length = usize::try_from((from - start).saturating_add(bytes)).ok()?;
-    let resident = resident.get_mut(..length.div_ceil(page as usize))?;
-    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-    let offset = start.cast_signed();
-    // SAFETY: the window's own addresses, which nobody touches (mmap(2)).
-    let mapped = unsafe { kernel::mmap(at, length, libc::PROT_NONE, flags, fd, offset) };
-    if mapped == libc::MAP_FAILED {
-        return None;
-    }
-    // SAFETY: the room has a byte for each page (mincore(2)).
-    let said = unsafe { kernel::mincore(at, length, resident.as_mut_ptr()) } == 0;
+    let length = length.next_multiple_of(page as usize);
+    let resident = resident.get_mut(..length / page as usize + 1)?;
+    let mapped = map(at, length, fd, start.cast_signed())
+        && map(at.wrapping_byte_add(length), page as usize, fd, BEYOND_END);
+    // SAFETY: `resident` has a byte for each page (mincore(2)).
+    let is_reported = mapped
+        && unsafe { kernel::mincore(at, length + page as usize, resident.as_mut_ptr()) } == 0;
     reserve(at, libc::MAP_FIXED)?;
-    said.then(|| resident.iter().map(|page| u64::from(page & 1)).sum())
+    let (beyond_end, resident) = resident.split_last()?;
+    let is_true = is_reported && beyond_end & 1 == 0;
+    is_true.then(|| resident.iter().map(|page| u64::from(page & 1)).sum())
+}
+
+/// Maps a part of a file over a part of the window.
+fn map(at: *mut c_void, bytes: usize, fd: c_int, offset: i64) -> bool {
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    // SAFETY: the window's own addresses, which nobody touches (mmap(2)).
+    let mapped = unsafe { kernel::mmap(at, bytes, libc::PROT_NONE, flags, fd, offset) };
+    mapped != libc::MAP_FAILED
 }
 
 #[cfg(test)]

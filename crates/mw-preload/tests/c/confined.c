@@ -38,6 +38,7 @@ static void confine(const char *how) {
     if (!strcmp(how, "prctl")) done = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &of_few);
     if (!strcmp(how, "prctl-by-number"))
         done = syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &of_few, 0, 0);
+    if (!strcmp(how, "no-new-privileges")) done = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (!strcmp(how, "strict")) done = syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL);
     /* As libseccomp and systemd find out what the kernel can. */
     if (!strcmp(how, "asked"))

@@ -4,8 +4,11 @@
 #include "random.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,14 +16,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KIB 1024UL
@@ -237,6 +243,37 @@ static void signals(void) {
     printf("handled %d, whole %d\n", ticks > 10, stat.st_size == (off_t)ticks * 8 * (off_t)KIB);
 }
 
+static size_t resident_mib(const char *name);
+static sigjmp_buf away;
+
+static void leave(int number) { siglongjmp(away, number); }
+
+/* Handlers that leave a write in the middle; then whether what is written to that descriptor stays in the
+ * page cache, and whether a filter for all threads waits for work that nobody does any more. */
+static void jumps(void) {
+    static struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {1, &allow};
+    struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+    struct timespec begin, end;
+    volatile int left = 0;
+    int fd = open("jumps", O_WRONLY | O_CREAT, 0600);
+    signal(SIGALRM, leave);
+    setitimer(ITIMER_REAL, &often, NULL);
+    if (sigsetjmp(away, 1)) left++;
+    while (left < 500)
+        if (write(fd, memory, 64 * KIB) < 0 || lseek(fd, 0, SEEK_CUR) > 64L * (long)MIB) lseek(fd, 0, SEEK_SET);
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET)) perror("ftruncate");
+    write_on(fd, 64 * KIB, 48 * MIB);
+    fdatasync(fd);
+    printf("stays %zu\n", resident_mib("jumps"));
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) perror("prctl");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter)) perror("seccomp");
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("waits %ld\n", (end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
+}
+
 static void *writer(void *number) {
     static int shared = -1;
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -422,12 +459,15 @@ static void cache(void) {
 }
 
 /* MiB of 48 that stay in the page cache, written with so many bytes at a time by a descriptor that can
- * write alone, or read as well. */
+ * write alone, or read as well, or by who has dropped privileges since and may do neither. */
 static void stays(const char *way, size_t bytes) {
     int fd = open("stays", O_CREAT | (strcmp(way, "write") ? O_RDWR : O_WRONLY), 0600);
+    int drops = !strcmp(way, "dropped");
+    if (drops && seteuid(65534)) perror("seteuid");
     write_on(fd, bytes, 48 * MIB);
     fdatasync(fd);
     close(fd);
+    if (drops && seteuid(0)) perror("seteuid");
     printf("%zu\n", resident_mib("stays"));
 }
 
@@ -467,6 +507,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(name, "full")) full();
     else if (!strcmp(name, "lost")) lost(atol(arguments[3]));
     else if (!strcmp(name, "signals")) signals();
+    else if (!strcmp(name, "jumps")) jumps();
     else if (!strcmp(name, "threads")) threads();
     else if (!strcmp(name, "forks")) forks();
     else if (!strcmp(name, "pipes")) pipes();

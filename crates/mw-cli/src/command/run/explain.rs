@@ -10,6 +10,9 @@ use std::fmt::Write;
 /// What the library takes for large where nothing is said (mw-preload/src/settings.rs).
 const DEFAULT_THRESHOLD: u64 = 32 << 20;
 
+/// How many times as large memory must be that is freed in parallel.
+const RELEASE_FACTOR: u64 = 4;
+
 /// The verdict, then what is done, then what keeps it from being done.
 pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, String>) -> String {
     let obstacles = obstacles(program, library);
@@ -78,10 +81,11 @@ fn done(args: &RunArgs) -> String {
         "mlock, mlock2, mlockall          populated, then locked by the kernel's own call",
         "mmap with POPULATE or LOCKED     populated; anonymous memory, tmpfs, hugetlbfs",
         "madvise POPULATE_READ and _WRITE populated",
-        "madvise DONTNEED, munmap, shmdt  given back, from four times that on",
     ] {
         let _ = writeln!(text, "  {line}");
     }
+    let release = format_bytes(threshold.saturating_mul(RELEASE_FACTOR));
+    let _ = writeln!(text, "  madvise DONTNEED, munmap, shmdt  freed, from {release} on");
     if args.prefault || args.lock {
         text += "  mmap, shmat                      populated at once (--prefault, --lock)\n";
     }
