@@ -25,6 +25,7 @@ use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_memory::{NumaPolicy, PageSize};
 use mw_model::{Request, Severity};
 use mw_segment::Kind;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -361,6 +362,33 @@ fn thread_count(text: &str) -> Result<usize, String> {
 
 fn round_count(text: &str) -> Result<usize, String> {
     thread_count(text)
+}
+
+/// Reads the command line. The options of all commands together take 1 ms to build, which every program
+/// under `run` would wait for: that command is read without the others. What it does not accept is read
+/// again with them, for the same messages and help.
+///
+/// # Errors
+/// What is wrong with it, or the help that is asked for.
+pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let line: Vec<OsString> = line.collect();
+    #[cfg(feature = "run")]
+    if line.get(1).is_some_and(|first| first == "run")
+        && let Ok(args) = RunLine::try_parse_from(line.iter().skip(1))
+    {
+        return Ok(Args { config: args.config, command: Command::Run(args.run) });
+    }
+    Args::try_parse_from(line)
+}
+
+/// The command line of `run` alone.
+#[cfg(feature = "run")]
+#[derive(Debug, Parser)]
+struct RunLine {
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 /// The whole command line, for man pages and completions.

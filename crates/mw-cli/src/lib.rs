@@ -49,7 +49,7 @@ pub fn pool_schema() -> (u32, schemars::Schema) {
 #[must_use]
 pub fn main() -> Exit {
     output::report_file_size_limit();
-    let ended = match Args::try_parse() {
+    let ended = match args::parse(std::env::args_os()) {
         Ok(args) => run(args),
         Err(said) => match args::missing::explain(&said) {
             Some(line) => Err(Failure::new(Exit::Usage, line)),

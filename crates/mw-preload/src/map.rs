@@ -12,7 +12,7 @@ use crate::stats::Call;
 use crate::{kernel, lock, sysv};
 use libc::off_t;
 use mw_segment::Workers;
-use mw_sys::{Fault, HandlersHeld};
+use mw_sys::{Fault, SignalHandlersBlocked};
 use rustix::fs::{FileType, fstat, fstatfs};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -127,7 +127,7 @@ pub(crate) unsafe fn map(request: Request) -> Option<*mut c_void> {
     let _errno = kernel::Errno::kept();
     let wanted = request.wanted()?;
     // As the kernel populates what it maps: no handler runs, and leaves, before that is done.
-    let _held = HandlersHeld::new();
+    let _held = SignalHandlersBlocked::new();
     let plain = request.flags & !(libc::MAP_POPULATE | libc::MAP_LOCKED);
     // SAFETY: the caller answers for it.
     let at = unsafe { request.map(plain) };

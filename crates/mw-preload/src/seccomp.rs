@@ -19,7 +19,7 @@
 
 use crate::anew::{self, anew};
 use crate::{kernel, stats};
-use mw_sys::HandlersHeld;
+use mw_sys::SignalHandlersBlocked;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
@@ -184,13 +184,13 @@ impl Drop for Working {
 pub(crate) struct Uninterrupted {
     // Dropped before handlers run.
     _working: Working,
-    pub(crate) handlers: HandlersHeld,
+    pub(crate) handlers: SignalHandlersBlocked,
 }
 
 impl Uninterrupted {
     /// None where such calls may end the program.
     pub(crate) fn begin() -> Option<Self> {
-        Some(Self { _working: Working::begin()?, handlers: HandlersHeld::brief() })
+        Some(Self { _working: Working::begin()?, handlers: SignalHandlersBlocked::brief() })
     }
 }
 

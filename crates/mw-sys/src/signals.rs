@@ -205,11 +205,11 @@ mod tests {
         #[allow(unsafe_code, reason = "what is tested")]
         let raise = || unsafe { libc::raise(libc::SIGWINCH) };
         raise();
-        let held = HandlersHeld::brief();
+        let held = SignalHandlersBlocked::brief();
         assert!(!held.is_signal_pending(), "the program itself has blocked it");
         drop(held);
         swap_signal_mask(program & !bit);
-        let held = HandlersHeld::brief();
+        let held = SignalHandlersBlocked::brief();
         assert!(!held.is_signal_pending());
         raise();
         assert!(held.is_signal_pending());

@@ -14,6 +14,8 @@ use library::Library;
 use mw_pool::Client;
 use program::Program;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -36,6 +38,9 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 /// Room for the number of a System V segment, which the library writes there.
 const SEGMENT_DIGITS: usize = 10;
+
+/// Room for /proc/self/status, so that it is read at once.
+const STATUS_BYTES: usize = 8192;
 
 pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     let args = config.run().complete(args);
@@ -166,7 +171,12 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
 /// How many filters of system calls are installed, for this process and so for the command. The library
 /// goes by the same line of the same file.
 fn filters() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut status = String::with_capacity(STATUS_BYTES);
+    let read =
+        File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
+    if read.is_err() {
+        return 0;
+    }
     let number = |name| {
         let value = status.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().parse::<u32>().ok()

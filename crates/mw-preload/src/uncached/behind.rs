@@ -23,7 +23,7 @@
 
 use super::files::{Entry, REOPENED, SEEN_TO_LEAVE, STACKED, WAITED_FOR};
 use super::{control, residency, system};
-use mw_sys::HandlersHeld;
+use mw_sys::SignalHandlersBlocked;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -62,7 +62,7 @@ fn page_bytes() -> u64 {
 const FOLIO_MAX_BYTES: u64 = 2 << 20;
 
 /// Goes on with a run of writes that has come to `end`.
-pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64, handlers: &HandlersHeld) {
+pub(crate) fn extend(fd: c_int, entry: &Entry, end: u64, handlers: &SignalHandlersBlocked) {
     let edge = end - end % page_bytes();
     let begun = entry.begun.load(Relaxed);
     if edge < begun.saturating_add(WINDOW_BYTES) {
@@ -133,7 +133,7 @@ struct Wait<'a> {
     held_up: u64,
     pause: u64,
     /// A signal ends the wait: its handler runs after it.
-    handlers: &'a HandlersHeld,
+    handlers: &'a SignalHandlersBlocked,
 }
 
 impl Wait<'_> {

@@ -5,7 +5,7 @@ use crate::anew::anew;
 use crate::helper_thread::on_helper_thread;
 use crate::seccomp::{Uninterrupted, is_confined};
 use crate::{settings, stats};
-use mw_iotune::{Control, OFF, READ_AGAIN, READING, TABLE_MAX_BYTES};
+use mw_iotune::{Control, OFF, READING, TABLE_MAX_BYTES};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -113,7 +113,8 @@ fn is_off_in_the_new_table() -> bool {
         return floor == OFF || floor <= READING;
     }
     // Without a helper thread what was there before holds on.
-    let floor = apart(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
+    let floor =
+        on_helper_thread(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
     let floor = floor.unwrap_or(OFF);
     // Whoever asks once more in the meantime is heard: the number is `READ_AGAIN` again then.
     let _ = CONTROL.floor.compare_exchange(READING, floor, Relaxed, Relaxed);
@@ -237,6 +238,7 @@ impl Table {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use mw_iotune::READ_AGAIN;
 
     #[test]
     fn the_kernels_release_says_whether_its_flag_is_sound() {

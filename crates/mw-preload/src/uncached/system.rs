@@ -199,7 +199,7 @@ pub(crate) fn try_everything() {
     on_its_way(fd, 0, 1);
     user();
     super::residency::try_everything(fd);
-    let _ = mw_sys::HandlersHeld::brief().is_signal_pending();
+    let _ = mw_sys::SignalHandlersBlocked::brief().is_signal_pending();
     pause(1);
     stat(fd);
     filesystem(fd);

@@ -38,7 +38,7 @@ impl Library {
                 path.display()
             ));
         }
-        let mut start = Vec::new();
+        let mut start = Vec::with_capacity(START_BYTES as usize + 1);
         let read = std::fs::File::open(&path)
             .and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
         read.map_err(|error| format!("{}: {error}", path.display()))?;

@@ -95,7 +95,7 @@ fn not_executable(name: &OsStr) -> Failure {
 }
 
 fn start_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut start = Vec::new();
+    let mut start = Vec::with_capacity(START_BYTES as usize + 1);
     File::open(path)?.take(START_BYTES).read_to_end(&mut start)?;
     Ok(start)
 }
