@@ -20,7 +20,6 @@ mod terminal;
 pub use exit::{Exit, Failure};
 
 use args::{Args, Command};
-use clap::Parser;
 use config::Config;
 
 /// What `bench --json` prints: the version of the format, and its JSON schema.
