@@ -158,6 +158,24 @@ fn what_is_done_after_the_commands_end_is_said_by_the_last_process() {
     assert!(last.contains("1 call done in parallel"), "{said}");
 }
 
+/// Each process that is started finds the same limit.
+#[test]
+fn a_limit_of_locked_memory_is_reported_once() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (program, own) = (dir.path().join("memwright"), dir.path().join("library.so"));
+    fs::copy(env!("CARGO_BIN_EXE_memwright"), &program).unwrap();
+    fs::copy(library(), &own).unwrap();
+    let mut command = Command::new("prlimit");
+    command.args(["--memlock=65536", "setpriv", "--reuid", "65534", "--regid", "65534"]);
+    command.arg("--clear-groups").arg(&program).args(["run", "--lock", "--library"]).arg(&own);
+    command.args(["--", "sh", "-c", "sh -c 'env true; true'; env true; true"]);
+    let output = command.output().unwrap();
+    let said = error(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("RLIMIT_MEMLOCK prevents --lock").count(), 1, "{said}");
+}
+
 #[test]
 fn huge_never_is_passed_on_to_what_the_command_starts() {
     let print = "sh -c 'grep THP_enabled /proc/self/status'";

@@ -6,6 +6,7 @@
 //! forms. Reading the table allocates nothing: that is done inside write(2) of any program.
 
 mod control;
+pub mod environment;
 mod table;
 
 pub use control::{

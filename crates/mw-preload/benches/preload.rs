@@ -10,7 +10,7 @@ mod common;
 
 use common::{Compiled, library, run, text};
 use mw_segment::{Kind, Options, PageSize};
-use mw_test::measure::{is_asked, median, number, others, replace};
+use mw_test::measure::{is_asked, median, number, option, others, replace};
 use std::fmt::Write;
 use std::fs;
 use std::process::Command;
@@ -169,25 +169,42 @@ fn transfers(page: &mut String, program: &Compiled) {
     page.push('\n');
 }
 
+/// `--memwright FILE` names a release build of the program with its command `run`.
 fn start_up(page: &mut String) {
-    const ROUNDS: usize = 200;
-    let start = |with: bool| {
-        let mut command = Command::new("/bin/true");
-        if with {
-            command.env("LD_PRELOAD", library());
-        }
+    const ROUNDS: usize = 300;
+    let program = option("--memwright");
+    let start = |command: &mut Command| {
         let start = Instant::now();
         assert!(command.status().unwrap().success());
         start.elapsed().as_secs_f64() * 1e3
     };
-    let (plain, with): (Vec<_>, Vec<_>) = (0..ROUNDS).map(|_| (start(false), start(true))).unzip();
-    let (plain, with) = (median(plain), median(with));
-    let bytes = fs::metadata(library()).unwrap().len();
+    let (mut plain, mut with, mut env, mut run) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..ROUNDS {
+        plain.push(start(&mut Command::new("/bin/true")));
+        with.push(start(Command::new("/bin/true").env("LD_PRELOAD", library())));
+        env.push(start(Command::new("env").arg("/bin/true")));
+        if let Some(program) = &program {
+            let mut command = Command::new(program);
+            command.args(["run", "--library"]).arg(library()).args(["--", "/bin/true"]);
+            run.push(start(&mut command));
+        }
+    }
+    let plain = median(plain);
+    let mut rows = vec![("with the library loaded", with), ("by `env`, without the library", env)];
+    if !run.is_empty() {
+        rows.push(("by `memwright run`", run));
+    }
     let _ = writeln!(
         page,
-        "`/bin/true` takes {plain:.2} ms, with the library {with:.2} ms: {:.2} ms more (medians of \
-         {ROUNDS} each). The library's file has {:.1} MB, mostly line numbers for debuggers.\n",
-        with - plain,
-        bytes as f64 / 1e6
+        "To start and end `/bin/true` takes {plain:.2} ms, the median of {ROUNDS} starts.\n\n\
+         | started | ms more |\n|---|---|"
+    );
+    for (name, times) in rows {
+        let _ = writeln!(page, "| {name} | {:.2} |", median(times) - plain);
+    }
+    let bytes = fs::metadata(library()).unwrap().len() as f64 / 1e6;
+    let _ = writeln!(
+        page,
+        "\nThe file of the library has {bytes:.1} MB, most of it line numbers for debuggers.\n"
     );
 }

@@ -1,33 +1,11 @@
-//! What `memwright run` asks for, by variables of the environment that are read once, when the
-//! library is loaded. A variable that is not there, or that says something else, is the default.
-//!
-//! | variable | | default |
-//! |---|---|---|
-//! | `MEMWRIGHT_THRESHOLD` | bytes from which on a call is done in parallel; to give memory back, four times as many | 33554432 (32 MiB) |
-//! | `MEMWRIGHT_PREFAULT` | `1`: large memory that is mapped for writing is populated at once | off |
-//! | `MEMWRIGHT_LOCK` | `1`: memory is locked as it is touched, large memory populated at once | off |
-//! | `MEMWRIGHT_HUGE` | `auto` or `always`: transparent huge pages for large memory | as without |
-//! | `MEMWRIGHT_DIRECT_IO` | bytes from which on a transfer of a file goes uncached, where the table of `iotune` does not say | never |
-//! | `MEMWRIGHT_DIRECT_IO_READS` | `1`: reads too | off |
-//! | `MEMWRIGHT_POOL` | the pool that large shared memory comes from | none |
-//! | `MEMWRIGHT_POOL_SOCKET` | where its server is | as mw-pool has it |
-//! | `MEMWRIGHT_POOL_STRICT` | `1`: what the pool cannot serve is refused | had the ordinary way |
-//! | `MEMWRIGHT_STATS` | `1`: says at exit what was done; the number of a process: that one says so too if it is nothing | off |
-//! | `MEMWRIGHT_STATS_SEGMENT` | digits, over which that process writes where all that it starts counts with it | each says what it did |
-//! | `MEMWRIGHT_SECCOMP` | how many filters of system calls were tried, and let this library work | none |
-//! | | `try`: ends the process at once, after having done everything once | |
+//! The settings of `mw_iotune::environment`, read once, when the library is loaded.
 
 use crate::{kernel, next, seccomp, stats, trial, uncached};
+use mw_iotune::environment;
 use std::ffi::{CStr, c_char, c_int};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-
-/// Smaller operations gain less than the threads cost that do them.
-const DEFAULT_THRESHOLD_BYTES: usize = 32 << 20;
-
-/// The smallest threshold that is taken: programs map and unmap smaller pieces all the time.
-const LEAST_THRESHOLD_BYTES: usize = 1 << 20;
 
 /// Nothing is large before the library is loaded.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -92,11 +70,10 @@ pub(crate) fn threshold() -> usize {
     THRESHOLD.load(Ordering::Relaxed)
 }
 
-/// The same where memory is given back: that takes an eighth of the time that populating takes, so
-/// that threads pay from larger sizes on.
+/// The same for freeing memory.
 #[inline]
 pub(crate) fn release_threshold() -> usize {
-    threshold().saturating_mul(4)
+    threshold().saturating_mul(environment::RELEASE_FACTOR as usize)
 }
 
 /// Whether large memory is populated when it is mapped.
@@ -162,17 +139,17 @@ extern "C" fn load() {
     if is_privileged() {
         return;
     }
-    let stats = variable(c"MEMWRIGHT_STATS").and_then(number);
+    let stats = variable(environment::STATS).and_then(number);
     STATS.store(stats.unwrap_or_default(), Ordering::Relaxed);
-    if is(c"MEMWRIGHT_SECCOMP", b"try") {
+    if is(environment::SECCOMP, b"try") {
         trial::run();
     }
-    seccomp::begin(variable(c"MEMWRIGHT_SECCOMP").and_then(number));
+    seccomp::begin(variable(environment::SECCOMP).and_then(number));
     if seccomp::is_confined() {
         return;
     }
     // Most programs say nothing.
-    let says = [c"MEMWRIGHT_STATS", c"MEMWRIGHT_POOL", c"MEMWRIGHT_LOCK"];
+    let says = [environment::STATS, environment::POOL, environment::LOCK];
     if says.into_iter().any(|name| variable(name).is_some()) {
         stats::begin();
     }
@@ -183,30 +160,36 @@ extern "C" fn load() {
 }
 
 fn load_direct_io() {
-    let size = variable(c"MEMWRIGHT_DIRECT_IO").and_then(number).filter(|bytes: &u64| *bytes > 0);
+    let size = variable(environment::DIRECT_IO).and_then(number).filter(|bytes: &u64| *bytes > 0);
     let size = size.map_or(0, |bytes| bytes.max(mw_iotune::SIZE_MIN_BYTES));
     DIRECT_IO.store(size, Ordering::Relaxed);
-    DIRECT_IO_READS.store(is(c"MEMWRIGHT_DIRECT_IO_READS", b"1"), Ordering::Relaxed);
+    DIRECT_IO_READS.store(is(environment::DIRECT_IO_READS, b"1"), Ordering::Relaxed);
     uncached::begin();
 }
 
 fn load_memory() {
-    PREFAULT.store(is(c"MEMWRIGHT_PREFAULT", b"1"), Ordering::Relaxed);
-    let huge = match variable(c"MEMWRIGHT_HUGE") {
+    PREFAULT.store(is(environment::PREFAULT, b"1"), Ordering::Relaxed);
+    let huge = match variable(environment::HUGE) {
         Some(b"auto") => Huge::Auto,
         Some(b"always") => Huge::Always,
         _ => Huge::Unchanged,
     };
     HUGE.store(huge as u8, Ordering::Relaxed);
-    if let Some(name) = variable(c"MEMWRIGHT_POOL").and_then(Text::of) {
-        let _ = POOL.set((name, variable(c"MEMWRIGHT_POOL_SOCKET").and_then(Text::of)));
-        POOL_STRICT.store(is(c"MEMWRIGHT_POOL_STRICT", b"1"), Ordering::Relaxed);
+    if let Some(name) = variable(environment::POOL).and_then(Text::of) {
+        let _ = POOL.set((name, variable(environment::POOL_SOCKET).and_then(Text::of)));
+        POOL_STRICT.store(is(environment::POOL_STRICT, b"1"), Ordering::Relaxed);
     }
-    if is(c"MEMWRIGHT_LOCK", b"1") {
-        LOCK.store(lock_everything(), Ordering::Relaxed);
+    if let Some(value @ (b"1" | b"2")) = variable(environment::LOCK) {
+        let is_locked = lock_everything();
+        LOCK.store(is_locked, Ordering::Relaxed);
+        if !is_locked && value == b"1" {
+            report_lock_limit();
+        }
     }
-    let threshold = variable(c"MEMWRIGHT_THRESHOLD").and_then(number);
-    let threshold = threshold.unwrap_or(DEFAULT_THRESHOLD_BYTES).max(LEAST_THRESHOLD_BYTES);
+    let threshold = variable(environment::THRESHOLD).and_then(number);
+    let threshold = threshold
+        .unwrap_or(environment::THRESHOLD_DEFAULT_BYTES as usize)
+        .max(environment::THRESHOLD_MIN_BYTES as usize);
     THRESHOLD.store(threshold, Ordering::Relaxed);
 }
 
@@ -222,7 +205,7 @@ fn is_privileged() -> bool {
 /// As if a filter had been tried, and everything large.
 pub(crate) fn try_everything() {
     seccomp::try_everything();
-    THRESHOLD.store(LEAST_THRESHOLD_BYTES, Ordering::Relaxed);
+    THRESHOLD.store(environment::THRESHOLD_MIN_BYTES as usize, Ordering::Relaxed);
 }
 
 /// Where the limit could be met the program's own mmap calls would fail later on (`EAGAIN`).
@@ -233,13 +216,18 @@ fn lock_everything() -> bool {
     // SAFETY: locking changes no content (mlockall(2)).
     #[allow(unsafe_code, reason = "a system call")]
     let locked = unlimited && unsafe { kernel::mlockall(flags) } == 0;
-    if !locked {
-        stats::say(
-            "memwright: RLIMIT_MEMLOCK keeps memory from being locked; raise it (ulimit -l \
-             unlimited, LimitMEMLOCK=infinity)\n",
-        );
-    }
     locked
+}
+
+/// Reports that a limit prevents `--lock`, and notes that for the processes that this one starts.
+fn report_lock_limit() {
+    stats::say(
+        "memwright: RLIMIT_MEMLOCK prevents --lock; raise it (ulimit -l unlimited, \
+         LimitMEMLOCK=infinity)\n",
+    );
+    if let Some([value]) = variable_to_write(environment::LOCK) {
+        *value = b'2';
+    }
 }
 
 fn is(name: &CStr, value: &[u8]) -> bool {

@@ -62,13 +62,10 @@ pub enum HugePolicy {
     Always,
 }
 
-/// Programs map and unmap smaller pieces all the time.
-const LEAST_THRESHOLD: u64 = 1 << 20;
-
 /// A size from which on something is done in parallel.
 pub(crate) fn threshold(text: &str) -> Result<u64, String> {
     let bytes = mw_model::parse_size(text).map_err(|error| error.to_string())?;
-    if bytes < LEAST_THRESHOLD {
+    if bytes < mw_iotune::environment::THRESHOLD_MIN_BYTES {
         return Err(format!("'{text}' is too small: write 1M or more"));
     }
     Ok(bytes)

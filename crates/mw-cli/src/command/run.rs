@@ -11,33 +11,18 @@ use crate::config::Config;
 use crate::{Exit, Failure};
 use elf::Kind;
 use library::Library;
+use mw_iotune::environment;
 use mw_pool::Client;
 use program::Program;
-use std::ffi::OsString;
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables that the library reads (mw-preload/src/settings.rs).
-const THRESHOLD: &str = "MEMWRIGHT_THRESHOLD";
-const PREFAULT: &str = "MEMWRIGHT_PREFAULT";
-const LOCK: &str = "MEMWRIGHT_LOCK";
-const HUGE: &str = "MEMWRIGHT_HUGE";
-const DIRECT_IO: &str = "MEMWRIGHT_DIRECT_IO";
-const DIRECT_IO_READS: &str = "MEMWRIGHT_DIRECT_IO_READS";
-const POOL: &str = "MEMWRIGHT_POOL";
-const POOL_SOCKET: &str = "MEMWRIGHT_POOL_SOCKET";
-const POOL_STRICT: &str = "MEMWRIGHT_POOL_STRICT";
-const STATS: &str = "MEMWRIGHT_STATS";
-const STATS_SEGMENT: &str = "MEMWRIGHT_STATS_SEGMENT";
-const SECCOMP: &str = "MEMWRIGHT_SECCOMP";
 const PRELOAD: &str = "LD_PRELOAD";
-
-/// Room for the number of a System V segment, which the library writes there.
-const SEGMENT_DIGITS: usize = 10;
 
 /// Room for /proc/self/status, so that it is read at once.
 const STATUS_BYTES: usize = 8192;
@@ -109,7 +94,8 @@ fn is_preloaded_first(before: Option<OsString>) -> bool {
 /// The environment that has the library loaded and says what it is to do.
 fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Path) {
     command.env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)));
-    let mut set = |name: &str, value: Option<OsString>| {
+    let mut set = |name: &CStr, value: Option<OsString>| {
+        let name = OsStr::from_bytes(name.to_bytes());
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
@@ -117,20 +103,23 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
     };
     let on = |wanted: bool| wanted.then(|| OsString::from("1"));
     let size = |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string().into());
-    set(THRESHOLD, size(args.threshold));
-    set(PREFAULT, on(args.prefault));
-    set(LOCK, on(args.lock));
-    set(DIRECT_IO, size(args.direct_io));
-    set(DIRECT_IO_READS, on(args.direct_io_reads));
+    set(environment::THRESHOLD, size(args.threshold));
+    set(environment::PREFAULT, on(args.prefault));
+    set(environment::LOCK, on(args.lock));
+    set(environment::DIRECT_IO, size(args.direct_io));
+    set(environment::DIRECT_IO_READS, on(args.direct_io_reads));
     // The command has this process's number: it speaks for all that it starts, and says so too if
     // nothing was done.
-    set(STATS, args.stats.then(|| std::process::id().to_string().into()));
-    set(STATS_SEGMENT, args.stats.then(|| "0".repeat(SEGMENT_DIGITS).into()));
-    set(POOL, args.pool.as_ref().map(|pool| pool.to_string().into()));
-    set(POOL_SOCKET, args.pool.as_ref().map(|_| socket.into()));
-    set(POOL_STRICT, on(args.pool_strict));
+    set(environment::STATS, args.stats.then(|| std::process::id().to_string().into()));
     set(
-        HUGE,
+        environment::STATS_SEGMENT,
+        args.stats.then(|| "0".repeat(environment::STATS_SEGMENT_DIGITS).into()),
+    );
+    set(environment::POOL, args.pool.as_ref().map(|pool| pool.to_string().into()));
+    set(environment::POOL_SOCKET, args.pool.as_ref().map(|_| socket.into()));
+    set(environment::POOL_STRICT, on(args.pool_strict));
+    set(
+        environment::HUGE,
         match args.huge {
             Some(HugePolicy::Auto) => Some("auto".into()),
             Some(HugePolicy::Always) => Some("always".into()),
@@ -145,7 +134,7 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
             "memwright: nothing will be done: a seccomp filter does not let the library work",
         );
     }
-    set(SECCOMP, tried.then(|| filters.to_string().into()));
+    set(environment::SECCOMP, tried.then(|| filters.to_string().into()));
 }
 
 /// The library before whatever was to be loaded already, once, but behind what must be first.
@@ -191,7 +180,8 @@ fn filters() -> u32 {
 fn filter_allows(library: &Path) -> bool {
     let Ok(own) = std::env::current_exe() else { return false };
     let mut trial = Command::new(own);
-    trial.env(PRELOAD, library).env(SECCOMP, "try").stdin(Stdio::null());
+    let variable = OsStr::from_bytes(environment::SECCOMP.to_bytes());
+    trial.env(PRELOAD, library).env(variable, "try").stdin(Stdio::null());
     trial.stdout(Stdio::null()).stderr(Stdio::null());
     trial.status().is_ok_and(|status| status.success())
 }

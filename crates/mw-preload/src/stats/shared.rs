@@ -14,12 +14,9 @@
 
 use super::Counts;
 use crate::{kernel, settings, sysv};
-use std::ffi::CStr;
+use mw_iotune::environment;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
-
-/// Digits of the segment's number plus one; all zero where there is none yet.
-const VARIABLE: &CStr = c"MEMWRIGHT_STATS_SEGMENT";
 
 /// What such a page begins with.
 const MAGIC: u64 = u64::from_ne_bytes(*b"mw-stats");
@@ -60,7 +57,8 @@ pub(super) fn is_last() -> bool {
 
 /// Attaches the page of this command, or creates it.
 pub(super) fn begin(command: u32) {
-    let Some(digits) = settings::variable_to_write(VARIABLE) else { return };
+    let Some(digits) = settings::variable_to_write(environment::STATS_SEGMENT) else { return };
+    // The segment's number plus one; zero where there is none yet.
     let known = digits.iter().try_fold(0_u64, |number, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
         Some(number.saturating_mul(10).saturating_add(u64::from(digit)))
@@ -145,7 +143,7 @@ fn create(command: u32, digits: &mut [u8]) -> Option<*mut Page> {
 pub(super) fn try_everything() {
     is_made_by(0, 0);
     user();
-    if let Some(at) = create(0, &mut [0; 10]) {
+    if let Some(at) = create(0, &mut [0; environment::STATS_SEGMENT_DIGITS]) {
         is_of(at, 1);
     }
 }

@@ -1,11 +1,12 @@
 //! Running programs that have the library loaded, and their control pages (`mw_iotune`).
 
+use mw_iotune::environment::LIBRARY;
 use mw_iotune::{FLOOR_OFFSET, MAGIC, PAGE_BYTES, READ_AGAIN, Seen};
+use mw_sys::HelperThread;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-
-const LIBRARY: &str = "libmemwright_preload.so";
+use std::time::Duration;
 
 /// The longest data of the library that is looked through for its page.
 const DATA_MAX_BYTES: u64 = 1 << 20;
@@ -13,49 +14,68 @@ const DATA_MAX_BYTES: u64 = 1 << 20;
 /// Processes that are looked at, as elsewhere.
 const PROCESSES_MAX: usize = 65_536;
 
+/// How long one process is waited for. It may have its memory backed by a page-fault handler or by a file
+/// system that never responds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// A running program.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) id: u32,
     pub(super) name: String,
-    /// What its page says; none where it may not be looked at.
+    /// What its page says; none where it cannot be read.
     pub(super) seen: Option<Seen>,
 }
 
-/// All that have the library loaded.
+/// All that have loaded the library, and those that did not respond.
 pub(super) fn all() -> Vec<Program> {
-    let ids = ids();
-    ids.into_iter()
-        .filter_map(|id| {
-            let place = place(id, OpenOptions::new().read(true))?;
-            let seen = place.ok().and_then(|place| Seen::parse(&place.page));
-            // A fork that has transferred nothing yet has its parent's counts.
-            let seen = seen.map(|mut seen| {
-                if Some(seen.process) != own_id(id) {
-                    for slot in &mut seen.slots {
-                        (slot.cached, slot.uncached) = (0, 0);
-                    }
-                }
-                seen
-            });
-            let name = std::fs::read(format!("/proc/{id}/comm")).unwrap_or_default();
-            let name = String::from_utf8_lossy(&name).trim().to_owned();
-            Some(Program { id, name, seen })
-        })
+    let unresponsive = |id| Some(Program { id, name: String::new(), seen: None });
+    each(program)
+        .into_iter()
+        .filter_map(|(id, found)| found.unwrap_or_else(|| unresponsive(id)))
         .collect()
 }
 
-/// Has all read the table again: how many were told, and how many could not be.
+/// What one process is; none if it has not loaded the library.
+fn program(id: u32) -> Option<Program> {
+    let place = place(id, OpenOptions::new().read(true))?;
+    let mut seen = place.ok().and_then(|place| Seen::parse(&place.page));
+    if let Some(seen) = &mut seen
+        && Some(seen.process) != own_id(id)
+    {
+        // A child process that has transferred nothing yet has its parent's counts.
+        for slot in &mut seen.slots {
+            (slot.cached, slot.uncached, slot.unverified) = (0, 0, 0);
+        }
+    }
+    let name = std::fs::read(format!("/proc/{id}/comm")).unwrap_or_default();
+    Some(Program { id, name: String::from_utf8_lossy(&name).trim().to_owned(), seen })
+}
+
+/// Has all programs read the table again: how many were told, and how many could not be.
 pub(super) fn tell() -> (usize, usize) {
-    let both = |id| place(id, OpenOptions::new().read(true).write(true));
-    let told = ids().into_iter().filter_map(both).map(|place| {
-        let Place { memory, at, .. } = place?;
+    let told = each(tell_one).into_iter().filter_map(|(_, told)| told.unwrap_or(Some(false)));
+    told.fold((0, 0), |(told, deaf), done| if done { (told + 1, deaf) } else { (told, deaf + 1) })
+}
+
+/// Whether a process was told; none if it has not loaded the library.
+fn tell_one(id: u32) -> Option<bool> {
+    let place = place(id, OpenOptions::new().read(true).write(true))?;
+    let write = |Place { memory, at, .. }: Place| {
         memory.write_all_at(&READ_AGAIN.to_ne_bytes(), at.saturating_add(FLOOR_OFFSET as u64))
-    });
-    told.fold((0, 0), |(told, deaf), done| match done {
-        Ok(()) => (told + 1, deaf),
-        Err(_) => (told, deaf + 1),
-    })
+    };
+    Some(place.and_then(write).is_ok())
+}
+
+/// Does something with each process; none for one that does not respond, and for the rest where too many
+/// do not.
+fn each<A: Send + 'static>(work: fn(u32) -> A) -> Vec<(u32, Option<A>)> {
+    let ids = ids();
+    let questions: Vec<(u32, ())> = ids.iter().map(|id| (*id, ())).collect();
+    match HelperThread::new(PATIENCE, move |id, ()| work(id)) {
+        Ok(mut helper) => ids.into_iter().zip(helper.run(&questions)).collect(),
+        Err(_) => ids.into_iter().map(|id| (id, None)).collect(),
+    }
 }
 
 fn ids() -> Vec<u32> {

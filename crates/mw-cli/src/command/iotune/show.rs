@@ -25,7 +25,7 @@ pub(super) struct Shown {
     paths: Vec<Row>,
     /// What the running programs did that transferred anything.
     programs: Vec<Did>,
-    /// Programs with the library that may not be looked at.
+    /// Processes whose page could not be read: permission denied, or no response.
     not_looked_at: usize,
     /// Lines of the table that hold for nothing.
     wrong_lines: Vec<String>,
@@ -197,7 +197,8 @@ fn text(shown: &Shown) -> String {
     }
     if shown.not_looked_at > 0 {
         let count = shown.not_looked_at;
-        let _ = writeln!(text, "\n{count} programs with the library could not be looked at.");
+        let processes = if count == 1 { "process" } else { "processes" };
+        let _ = writeln!(text, "\n{count} {processes} could not be examined.");
     }
     for wrong in &shown.wrong_lines {
         let _ = writeln!(text, "\nnot in force: {wrong}");

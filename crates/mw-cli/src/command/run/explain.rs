@@ -4,14 +4,9 @@ use super::elf::Kind;
 use super::library::Library;
 use super::program::Program;
 use crate::args::{HugePolicy, RunArgs};
+use mw_iotune::environment::{RELEASE_FACTOR, THRESHOLD_DEFAULT_BYTES};
 use mw_model::format_bytes;
 use std::fmt::Write;
-
-/// What the library takes for large where nothing is said (mw-preload/src/settings.rs).
-const DEFAULT_THRESHOLD: u64 = 32 << 20;
-
-/// How many times as large memory must be that is freed in parallel.
-const RELEASE_FACTOR: u64 = 4;
 
 /// The verdict, then what is done, then what keeps it from being done.
 pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, String>) -> String {
@@ -75,7 +70,7 @@ fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String
 }
 
 fn done(args: &RunArgs) -> String {
-    let threshold = args.threshold.unwrap_or(DEFAULT_THRESHOLD);
+    let threshold = args.threshold.unwrap_or(THRESHOLD_DEFAULT_BYTES);
     let mut text = format!("\nFrom {} on, in parallel:\n", format_bytes(threshold));
     for line in [
         "mlock, mlock2, mlockall          populated, then locked by the kernel's own call",

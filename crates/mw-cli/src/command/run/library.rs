@@ -1,10 +1,9 @@
 //! Where the library is.
 
 use super::elf::{self, Kind, Machine};
+use mw_iotune::environment::LIBRARY;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-const NAME: &str = "libmemwright_preload.so";
 
 /// The header and the program headers.
 const START_BYTES: u64 = 4096;
@@ -56,7 +55,7 @@ impl Library {
 fn usual_places() -> Vec<PathBuf> {
     let Ok(own) = std::env::current_exe() else { return Vec::new() };
     let Some(dir) = own.parent() else { return Vec::new() };
-    vec![dir.join(NAME), dir.join("../lib/memwright").join(NAME)]
+    vec![dir.join(LIBRARY), dir.join("../lib/memwright").join(LIBRARY)]
 }
 
 #[cfg(test)]
