@@ -40,6 +40,12 @@ const WAIT_PER_GIB: Duration = Duration::from_millis(100);
 pub(crate) const HUGE_SHIFT: c_int = 26;
 pub(crate) const HUGE_MASK: c_int = 0x3f;
 
+/// Addresses below 2 GiB, which x86-64 alone has a flag for (mmap(2)).
+#[cfg(target_arch = "x86_64")]
+const MAP_32BIT: c_int = libc::MAP_32BIT;
+#[cfg(not(target_arch = "x86_64"))]
+const MAP_32BIT: c_int = 0;
+
 /// Said once in a process.
 static SAID: AtomicBool = AtomicBool::new(false);
 
@@ -156,7 +162,7 @@ fn is_for_a_pool(request: &Request) -> bool {
         | libc::MAP_FIXED_NOREPLACE
         | libc::MAP_GROWSDOWN
         | libc::MAP_STACK
-        | libc::MAP_32BIT;
+        | MAP_32BIT;
     request.flags & (libc::MAP_TYPE | libc::MAP_ANONYMOUS) == shared_anonymous
         && request.flags & unusual == 0
         && request.prot == libc::PROT_READ | libc::PROT_WRITE

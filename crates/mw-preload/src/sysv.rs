@@ -419,9 +419,8 @@ fn mode(about: &shmid_ds) -> u32 {
 }
 
 fn set_mode(about: &mut shmid_ds, mode: u32) {
-    if let Ok(mode) = mode.try_into() {
-        about.shm_perm.mode = mode;
-    }
+    // 16 bits on x86-64, 32 on others.
+    about.shm_perm.mode = mode as _;
 }
 
 fn is_marked(about: &shmid_ds) -> bool {
