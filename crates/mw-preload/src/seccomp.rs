@@ -198,9 +198,10 @@ fn is_confined_unseen() -> bool {
     if TRIED.load(Ordering::Relaxed) {
         return false;
     }
-    // SAFETY: nothing is set (PR_GET_SECCOMP(2const)); -1: a kernel without seccomp.
+    // A kernel without seccomp refuses it, which must not show in errno.
+    // SAFETY: nothing is set (PR_GET_SECCOMP(2const)).
     #[allow(unsafe_code, reason = "a system call")]
-    let mode = unsafe { kernel::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
+    let mode = unsafe { mw_sys::system_call(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize]) };
     mode > 0
 }
 
