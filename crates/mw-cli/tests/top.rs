@@ -232,7 +232,7 @@ fn recording(dir: &Path) -> PathBuf {
     Sampler::open(&source, &mw_collect::nodes(&source)).sample(&mut tick.sample);
     let Look::Seen(mut vmstat) = tick.sample.vmstat.clone() else { panic!("no /proc/vmstat") };
     vmstat.set(Counter::PgscanDirect, Some(0));
-    let layout = Layout::of(&tick);
+    let layout = Layout::from_tick(&tick);
     writer.layout(layout.names());
     let mut row = Vec::new();
     for second in 0..600_u64 {

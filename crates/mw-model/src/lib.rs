@@ -7,13 +7,13 @@
 //! path.
 
 pub mod caller;
-mod columns;
 pub mod derived;
 mod finding;
 pub mod fragmentation;
 mod incident;
 mod look;
 mod machine;
+mod metric;
 mod preflight;
 mod profile;
 mod report;
@@ -27,7 +27,6 @@ mod window;
 pub mod zones;
 
 pub use caller::{Available, CallerLimit, LimitKind};
-pub use columns::Layout;
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{
     BlockedTask, Cause, Delays, FloodShare, Host, INCIDENT_SCHEMA, Incident, IncidentRow,
@@ -37,6 +36,10 @@ pub use look::{Absence, Look, Missing};
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
     Process, Processes, Sysctl, Thp, ThpSize,
+};
+pub use metric::{
+    Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,
+    ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,
 };
 pub use mw_memory::PageSize;
 pub use preflight::{

@@ -1,17 +1,17 @@
-//! Numbers over time, a column each: how recordings, incidents and exports hold what was counted.
+//! Metrics over time, a column each, as recordings, incidents and exports have them.
 
+use crate::Metric;
 use serde::{Deserialize, Serialize};
 
-/// What stands in a column where there is no value.
+/// The value of a column where it has none.
 pub const NO_VALUE: u64 = u64::MAX;
 
-/// Numbers over time. Columns are named as [`crate::Layout`] says; every column has a value a row.
+/// Metrics over time. Columns have the names of a [`Metric`]; every column has a value in each row.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
     /// When each row was taken, in milliseconds since 1970.
     pub at_unix_ms: Vec<u64>,
-    /// The columns.
     pub columns: Vec<Column>,
 }
 
@@ -23,6 +23,14 @@ pub struct Column {
     pub name: String,
     /// A value a row; [`NO_VALUE`] where there is none.
     pub values: Vec<u64>,
+}
+
+impl Column {
+    /// The metric that the column has.
+    #[must_use]
+    pub fn metric(&self) -> Metric {
+        Metric::from_name(&self.name)
+    }
 }
 
 impl Table {
@@ -40,7 +48,6 @@ impl Table {
         }
     }
 
-    /// How many rows it has.
     pub fn rows(&self) -> usize {
         self.at_unix_ms.len()
     }
@@ -52,16 +59,17 @@ impl Table {
         row.extend(self.columns.iter().map(value));
     }
 
-    /// The values of a column, `None` where there is none.
-    pub fn values(&self, name: &str) -> Option<impl Iterator<Item = Option<u64>> + '_> {
+    /// The values of a metric, `None` where there is none.
+    pub fn values(&self, metric: &Metric) -> Option<impl Iterator<Item = Option<u64>> + use<'_>> {
+        let name = metric.to_string();
         let column = self.columns.iter().find(|column| column.name == name)?;
         Some(column.values.iter().map(|value| Some(*value).filter(|v| *v != NO_VALUE)))
     }
 
-    /// How much a counter went up a second before each row; the first row, and one after which the
-    /// counter began anew, have none.
-    pub fn rates_per_s(&self, name: &str) -> Option<Vec<Option<f64>>> {
-        let values: Vec<Option<u64>> = self.values(name)?.collect();
+    /// The rate of a counter before each row; the first row, and one before which the counter was
+    /// reset, have none.
+    pub fn rates_per_s(&self, metric: &Metric) -> Option<Vec<Option<f64>>> {
+        let values: Vec<Option<u64>> = self.values(metric)?.collect();
         let rate = |at: usize| {
             let (before, after) = ((*values.get(at.checked_sub(1)?)?)?, (*values.get(at)?)?);
             let ms = self.at_unix_ms.get(at)?.checked_sub(*self.at_unix_ms.get(at - 1)?)?;

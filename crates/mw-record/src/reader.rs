@@ -154,7 +154,7 @@ impl Recording {
         let mut row = Vec::new();
         self.stream(since_unix_ms, until_unix_ms, |part| {
             let names: Vec<&str> = part.columns.iter().map(|column| column.name.as_str()).collect();
-            let layout = Layout::named(&names);
+            let layout = Layout::from_names(&names);
             for (at, unix_ms) in part.at_unix_ms.iter().enumerate() {
                 part.row(at, &mut row);
                 ticks.push(layout.read(*unix_ms, &row));

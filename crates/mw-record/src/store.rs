@@ -7,8 +7,8 @@ use crate::codec::{self, Block};
 use crate::format::{AS_TAKEN, LOOSE, beside, damaged, failed, size};
 use crate::incident::{self, Packed};
 use crate::retention::Merge;
-use crate::thin::{Kind, thin};
-use mw_model::Host;
+use crate::thin::thin;
+use mw_model::{Aggregation, Host, Metric};
 use rusqlite::{Connection, Transaction, params};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -205,10 +205,11 @@ impl Store {
     /// Makes one chunk of several, at a wider step.
     pub(crate) fn merge(&mut self, merge: &Merge) -> Result<(), RecordError> {
         let names = self.names(merge.layout)?;
-        let kinds: Vec<Kind> = names.iter().map(|name| Kind::of(name)).collect();
+        let aggregations: Vec<Aggregation> =
+            names.iter().map(|name| Metric::from_name(name).aggregation()).collect();
         let thinned = |block: Block| match merge.step_ms {
             AS_TAKEN => block,
-            step_ms => thin(&block, &kinds, step_ms),
+            step_ms => thin(&block, &aggregations, step_ms),
         };
         let mut all = Block::of(names.len());
         for seq in &merge.seqs {

@@ -1,57 +1,38 @@
 //! Thinning: one row for those of a longer step.
 
 use crate::codec::Block;
-use mw_model::NO_VALUE;
+use mw_model::{Aggregation, NO_VALUE};
 
-/// How a column's values of one step become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The last one: counters since boot, and amounts.
-    Last,
-    /// The largest: what was worst since the row before.
-    Largest,
-    /// Their sum: what happened since the row before.
-    Sum,
-}
-
-impl Kind {
-    /// The kind of a column, by its name as [`mw_model::Layout`] gives it.
-    pub(crate) fn of(name: &str) -> Self {
-        let probe = name.starts_with("probe.");
-        match name.rsplit('.').next() {
-            Some("worst_us") if probe => Self::Largest,
-            Some("answers" | "failures") if probe => Self::Sum,
-            _ if name.starts_with("canary.") || name == "recorder.gap_us" => Self::Largest,
-            _ => Self::Last,
-        }
-    }
-
-    fn join(self, before: u64, value: u64) -> u64 {
-        match self {
-            _ if before == NO_VALUE => value,
-            Self::Last => value,
-            _ if value == NO_VALUE => before,
-            Self::Largest => before.max(value),
-            Self::Sum => before.saturating_add(value).min(NO_VALUE - 1),
-        }
+fn join(aggregation: Aggregation, before: u64, value: u64) -> u64 {
+    match aggregation {
+        _ if before == NO_VALUE => value,
+        Aggregation::Last => value,
+        _ if value == NO_VALUE => before,
+        Aggregation::Max => before.max(value),
+        Aggregation::Sum => before.saturating_add(value).min(NO_VALUE - 1),
     }
 }
 
 /// One row for each run of rows whose times fall into the same step; it has the time of the last.
-pub(crate) fn thin(block: &Block, kinds: &[Kind], step_ms: u64) -> Block {
+pub(crate) fn thin(block: &Block, aggregations: &[Aggregation], step_ms: u64) -> Block {
     let starts = starts(&block.at_unix_ms, step_ms.max(1));
-    let series = |values: &[u64], kind: Kind| {
+    let series = |values: &[u64], aggregation: Aggregation| {
         let ends = starts.iter().skip(1).copied().chain([values.len()]);
         let run = |(start, end): (&usize, usize)| {
             let run = values.get(*start..end).unwrap_or_default();
-            run.iter().copied().reduce(|a, b| kind.join(a, b)).unwrap_or(NO_VALUE)
+            run.iter().copied().reduce(|a, b| join(aggregation, a, b)).unwrap_or(NO_VALUE)
         };
         starts.iter().zip(ends).map(run).collect()
     };
-    let kinds = kinds.iter().copied().chain(std::iter::repeat(Kind::Last));
+    let aggregations = aggregations.iter().copied().chain(std::iter::repeat(Aggregation::Last));
     Block {
-        at_unix_ms: series(&block.at_unix_ms, Kind::Last),
-        columns: block.columns.iter().zip(kinds).map(|(c, kind)| series(c, kind)).collect(),
+        at_unix_ms: series(&block.at_unix_ms, Aggregation::Last),
+        columns: block
+            .columns
+            .iter()
+            .zip(aggregations)
+            .map(|(c, aggregation)| series(c, aggregation))
+            .collect(),
     }
 }
 
@@ -64,12 +45,13 @@ fn starts(at_unix_ms: &[u64], step_ms: u64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_model::Metric;
 
     #[test]
     fn counters_keep_their_value_maxima_the_largest_and_events_their_sum() {
         let names =
             ["vmstat.pgscan_direct", "probe.db.worst_us", "probe.db.answers", "canary.late_us"];
-        let kinds = names.map(Kind::of);
+        let aggregations = names.map(|name| Metric::from_name(name).aggregation());
         let block = Block {
             at_unix_ms: vec![10_000, 15_000, 19_999, 20_000],
             columns: vec![
@@ -79,16 +61,16 @@ mod tests {
                 vec![NO_VALUE, NO_VALUE, NO_VALUE, 3],
             ],
         };
-        let thinned = thin(&block, &kinds, 10_000);
+        let thinned = thin(&block, &aggregations, 10_000);
         assert_eq!(thinned.at_unix_ms, [19_999, 20_000]);
         assert_eq!(thinned.columns, [vec![3, 4], vec![900, 5], vec![3, 1], vec![NO_VALUE, 3]]);
-        assert_eq!(thin(&thinned, &kinds, 10_000), thinned);
+        assert_eq!(thin(&thinned, &aggregations, 10_000), thinned);
     }
 
     #[test]
     fn a_clock_that_goes_back_begins_a_new_row() {
         let block = Block { at_unix_ms: vec![60_000, 1_000, 60_001], columns: vec![vec![1, 2, 3]] };
-        assert_eq!(thin(&block, &[Kind::Last], 10_000), block);
+        assert_eq!(thin(&block, &[Aggregation::Last], 10_000), block);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //! counters show what the kernel did, not that a task waited for it: if waits were recorded and there
 //! were none, they do not make a cause plausible.
 
-use crate::stall::{Canary, Resource, Stall};
-use mw_model::{Cause, Evidence, Finding, Missing, Quantity, WaitKind, format_duration_ms};
+use crate::stall::{Canary, Stall};
+use mw_model::{
+    Cause, Evidence, Finding, Missing, Quantity, Resource, WaitKind, format_duration_ms,
+};
 use mw_proc::vmstat::Counter;
 
 /// The lowest score of any evidence, and the highest score of each kind.

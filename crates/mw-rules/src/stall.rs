@@ -3,9 +3,9 @@
 use crate::share::percent;
 use mw_model::derived::total;
 use mw_model::{
-    BlockedTask, Incident, KernelWait, Missing, TaskUse, TriggerKind, WaitKind, Window, zones,
+    BlockedTask, CanaryMetric, Incident, KernelWait, Metric, Missing, Resource, Sample, TaskUse,
+    TriggerKind, WaitKind, Window, zones,
 };
-use mw_proc::pressure::Pressure;
 use mw_proc::vmstat::Counter;
 
 /// What rules explain: an incident, the machine during it and the machine before it.
@@ -196,7 +196,7 @@ impl<'a> Stall<'a> {
     /// How much of the stall some task waited for a resource (`memory`, `io`, `cpu`), in percent,
     /// by the kernel's pressure stall information.
     pub(crate) fn pressure_percent(&self, resource: Resource) -> Option<f64> {
-        let of = |sample: &'a mw_model::Sample| resource.of(sample).map(|p| p.some.total_us);
+        let of = |sample: &'a Sample| resource.of(sample).seen().map(|p| p.some.total_us);
         let before = self.window.earlier.first().and_then(of);
         let waited = of(&self.window.now.sample).zip(before).and_then(|(a, b)| a.checked_sub(b));
         match waited.zip(self.window.span_ms()) {
@@ -206,8 +206,7 @@ impl<'a> Stall<'a> {
     }
 
     fn pressure_of_table(&self, resource: Resource) -> Option<f64> {
-        let column = format!("pressure.{}.some.total_us", resource.name());
-        let rates = self.incident.table.rates_per_s(&column)?;
+        let rates = self.incident.table.rates_per_s(&Metric::waited_us(resource))?;
         let rates: Vec<f64> = self.during(rates).flatten().collect();
         let share = rates.iter().sum::<f64>() / rates.len() as f64 / 10_000.0;
         share.is_finite().then(|| share.clamp(0.0, 100.0))
@@ -250,11 +249,12 @@ impl<'a> Stall<'a> {
     /// The canary's rows during the stall: the time since the row before, the slowest touch, and the
     /// slowest or latest turn without, in microseconds.
     fn pairs(&self) -> Vec<(u64, u64, u64)> {
-        let column = |name: &str| -> Vec<Option<u64>> {
-            self.incident.table.values(name).map(Iterator::collect).unwrap_or_default()
+        let column = |metric| -> Vec<Option<u64>> {
+            let values = self.incident.table.values(&Metric::Canary(metric));
+            values.map(Iterator::collect).unwrap_or_default()
         };
-        let (touch, idle) = (column("canary.touch_us"), column("canary.idle_us"));
-        let late = column("canary.late_us");
+        let (touch, idle) = (column(CanaryMetric::Touch), column(CanaryMetric::Idle));
+        let late = column(CanaryMetric::Late);
         let at = &self.incident.table.at_unix_ms;
         let row = |row: usize| -> Option<(u64, u64, u64)> {
             let before = row.checked_sub(1).and_then(|before| at.get(before));
@@ -287,8 +287,8 @@ impl<'a> Stall<'a> {
         let of_samples =
             samples().filter_map(|s| s.vmstat.seen()).filter_map(|v| share(&|c| v.get(c)));
         let column = |counter: &Counter| {
-            let name = format!("vmstat.{}", counter.name());
-            let values = self.incident.table.values(&name).map(Iterator::collect);
+            let metric = Metric::Vmstat(*counter);
+            let values = self.incident.table.values(&metric).map(Iterator::collect);
             (*counter, self.during(values.unwrap_or_default()).collect::<Vec<Option<u64>>>())
         };
         let columns: Vec<_> = UNWRITTEN.iter().chain(&zones::DIRTYABLE).map(column).collect();
@@ -305,32 +305,6 @@ impl<'a> Stall<'a> {
     pub(crate) fn failure_says(&self, words: &[&str]) -> bool {
         let said = self.incident.trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
         words.iter().any(|word| said.contains(word))
-    }
-}
-
-/// What pressure stall information is about.
-#[derive(Clone, Copy)]
-pub(crate) enum Resource {
-    Cpu,
-    Memory,
-    Io,
-}
-
-impl Resource {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::Io => "io",
-        }
-    }
-
-    fn of(self, sample: &mw_model::Sample) -> Option<&Pressure> {
-        match self {
-            Self::Cpu => sample.pressure.cpu.seen(),
-            Self::Memory => sample.pressure.memory.seen(),
-            Self::Io => sample.pressure.io.seen(),
-        }
     }
 }
 

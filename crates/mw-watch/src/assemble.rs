@@ -2,8 +2,8 @@
 
 use crate::trigger::Begun;
 use mw_model::{
-    BlockedTask, FloodShare, Host, INCIDENT_SCHEMA, Incident, Layout, Missing, Profile, Snapshot,
-    Table, TaskUse, Tick, Window,
+    BlockedTask, CanaryMetric, FloodShare, Host, INCIDENT_SCHEMA, Incident, Layout, Metric,
+    Missing, ProbeMetric, Profile, Snapshot, Table, TaskUse, Tick, Window,
 };
 use mw_profile::{Evidence, difference};
 use mw_sys::HELPER_THREAD_NAME;
@@ -32,7 +32,7 @@ pub(crate) fn incident(
     if let Some(worst_us) = worst_us(&table, &trigger.name, &during) {
         trigger.worst_ms = trigger.worst_ms.max(worst_us as f64 / 1000.0);
     }
-    let failures = format!("probe.{}.failures", trigger.name);
+    let failures = Metric::Probe(trigger.name.as_str().into(), ProbeMetric::Failures);
     trigger.failure = failure.filter(|_| largest(&table, &failures, &during) > Some(0));
     let Gathered { mut evidence, flood, tasks, blocked, unseen } = gathered;
     for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
@@ -86,16 +86,16 @@ const ROW_MS: u64 = 100;
 
 /// The worst that the look of this name saw.
 fn worst_us(table: &Table, name: &str, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
-    let column = match name {
-        "canary" => "canary.touch_us".to_owned(),
-        "heartbeat" => "canary.late_us".to_owned(),
-        probe => format!("probe.{probe}.worst_us"),
+    let metric = match name {
+        "canary" => Metric::Canary(CanaryMetric::Touch),
+        "heartbeat" => Metric::Canary(CanaryMetric::Late),
+        probe => Metric::Probe(probe.into(), ProbeMetric::Worst),
     };
-    largest(table, &column, during)
+    largest(table, &metric, during)
 }
 
-fn largest(table: &Table, column: &str, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
-    let rows = table.at_unix_ms.iter().zip(table.values(column)?);
+fn largest(table: &Table, metric: &Metric, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
+    let rows = table.at_unix_ms.iter().zip(table.values(metric)?);
     rows.filter(|(at, _)| during.contains(at)).filter_map(|(_, value)| value).max()
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn window(
     started_unix_ms: u64,
     ended_unix_ms: u64,
 ) -> Window {
-    let layout = Layout::named(&names(table));
+    let layout = Layout::from_names(&names(table));
     let before = last_until(table, &layout, started_unix_ms);
     if let Some(end) = last_until(table, &layout, ended_unix_ms.saturating_add(ROW_MS)) {
         // What the rows have is of the moment; the rest is as it was shortly after.
@@ -126,7 +126,7 @@ pub(crate) fn window(
 
 /// The like window of the time before the stall, where there are rows of it.
 pub(crate) fn calm(table: &Table, window: &Window, started_unix_ms: u64) -> Option<Window> {
-    let layout = Layout::named(&names(table));
+    let layout = Layout::from_names(&names(table));
     let first = tick_at(table, &layout, 0)?;
     let last = window.earlier.first()?.clone();
     if first.unix_ms >= started_unix_ms || first.sample.at_ms >= last.at_ms {

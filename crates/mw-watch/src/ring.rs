@@ -95,6 +95,9 @@ mod tests {
         assert_eq!((all.rows(), all.at_unix_ms[0]), (RING_ROWS, 5));
         let few = ring.table(100, 102);
         assert_eq!(few.at_unix_ms, [100, 101, 102]);
-        assert_eq!(few.values("b").unwrap().collect::<Vec<_>>(), [Some(300), Some(303), Some(306)]);
+        assert_eq!(
+            few.values(&mw_model::Metric::from_name("b")).unwrap().collect::<Vec<_>>(),
+            [Some(300), Some(303), Some(306)]
+        );
     }
 }

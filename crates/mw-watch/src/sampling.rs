@@ -68,7 +68,7 @@ impl Sampling {
         disks.sample(&mut tick.disks);
         tick.probes = monitors.probe_ticks();
         tick.canary = monitors.canary.as_ref().map(|_| CanaryTick::default());
-        let (fast, whole) = (Layout::fast(&tick), Layout::of(&tick));
+        let (fast, whole) = (Layout::fast(&tick), Layout::from_tick(&tick));
         writer.layout(whole.names());
         Self {
             own: OwnMemory::open(source),

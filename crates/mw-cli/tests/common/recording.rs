@@ -35,7 +35,7 @@ pub(crate) fn record(path: &Path) {
         sampler.sample(&mut tick.sample);
         disks.sample(&mut tick.disks);
         let layout = layout.get_or_insert_with(|| {
-            let layout = Layout::of(&tick);
+            let layout = Layout::from_tick(&tick);
             writer.layout(layout.names());
             layout
         });

@@ -2,7 +2,11 @@
 
 use super::safe::shown;
 use super::series::{How, Rows};
-use mw_model::{Incident, Table, TriggerKind};
+use mw_model::{
+    CanaryMetric, Column, DiskMetric, Incident, MeminfoLine, Metric, PressureMetric, ProbeMetric,
+    Resource, Stalled, Table, TriggerKind,
+};
+use mw_proc::vmstat::Counter;
 use serde::Serialize;
 
 /// Lines of one chart whose number depends on the machine: probes, devices.
@@ -71,7 +75,7 @@ enum Unit {
 /// A line to be: its name, its column, and how the column is read.
 struct Wanted {
     name: String,
-    column: String,
+    metric: Metric,
     how: How,
     factor: f64,
     dashed: bool,
@@ -101,7 +105,7 @@ impl Timeline {
     fn draw(&mut self, plan: Plan, rows: &Rows) {
         let mut lines = Vec::new();
         for wanted in &plan.wanted {
-            let mut values = rows.line(&wanted.column, wanted.how, wanted.factor);
+            let mut values = rows.line(&wanted.metric.to_string(), wanted.how, wanted.factor);
             if plan.unit == Unit::Percent {
                 values.iter_mut().flatten().flatten().for_each(|value| *value = value.min(WHOLE));
             }
@@ -145,7 +149,7 @@ fn plans(incident: &Incident) -> Vec<Plan> {
         title: "Disk writes",
         about: "by device",
         unit: Unit::BytesPerSecond,
-        wanted: named(&incident.table, "disk.", ".written_bytes", How::Rate, 1.0),
+        wanted: each(&incident.table, How::Rate, 1.0, disk_writes),
         limits: Vec::new(),
         columns: "disk.*.written_bytes",
     });
@@ -153,21 +157,21 @@ fn plans(incident: &Incident) -> Vec<Plan> {
 }
 
 fn latencies(incident: &Incident) -> Vec<Plan> {
-    let ms = |name: &str, column: &str, dashed| {
-        let (name, column) = (name.to_owned(), column.to_owned());
-        Wanted { name, column, how: How::Measured, factor: 0.001, dashed }
+    let ms = |name: &str, metric, dashed| {
+        let (name, metric) = (name.to_owned(), Metric::Canary(metric));
+        Wanted { name, metric, how: How::Measured, factor: 0.001, dashed }
     };
     let canary = vec![
-        ms("page-fault latency", "canary.touch_us", false),
-        ms("scheduling latency", "canary.idle_us", false),
-        ms("woken late", "canary.late_us", true),
+        ms("page-fault latency", CanaryMetric::Touch, false),
+        ms("scheduling latency", CanaryMetric::Idle, false),
+        ms("woken late", CanaryMetric::Late, true),
     ];
     vec![
         Plan {
             title: "Probes",
             about: "slowest response",
             unit: Unit::Milliseconds,
-            wanted: named(&incident.table, "probe.", ".worst_us", How::Measured, 0.001),
+            wanted: each(&incident.table, How::Measured, 0.001, probe_latency),
             limits: limit(incident, &[TriggerKind::Probe]),
             columns: "probe.*.worst_us",
         },
@@ -191,20 +195,26 @@ fn limit(incident: &Incident, kinds: &[TriggerKind]) -> Vec<Limit> {
 }
 
 fn pressures() -> Vec<Plan> {
-    let share = |name: &str, column: &str| {
-        let (name, column) = (name.to_owned(), format!("pressure.{column}.total_us"));
-        Wanted { name, column, how: How::Rate, factor: 1e-4, dashed: false }
+    let share = |name: &str, resource, stalled| {
+        let metric = Metric::Pressure(resource, stalled, PressureMetric::TotalUs);
+        Wanted { name: name.to_owned(), metric, how: How::Rate, factor: 1e-4, dashed: false }
     };
     let average = Wanted {
         name: "some, over 10 s".to_owned(),
-        column: "pressure.memory.some.avg10_centipercent".to_owned(),
+        metric: Metric::Pressure(Resource::Memory, Stalled::Some, PressureMetric::Avg10),
         how: How::Highest,
         factor: 0.01,
         dashed: true,
     };
-    let memory =
-        vec![share("some tasks wait", "memory.some"), share("all wait", "memory.full"), average];
-    let others = vec![share("processor", "cpu.some"), share("input and output", "io.some")];
+    let memory = vec![
+        share("some tasks wait", Resource::Memory, Stalled::Some),
+        share("all wait", Resource::Memory, Stalled::Full),
+        average,
+    ];
+    let others = vec![
+        share("processor", Resource::Cpu, Stalled::Some),
+        share("input and output", Resource::Io, Stalled::Some),
+    ];
     let plan = |title, about, wanted, columns| Plan {
         title,
         about,
@@ -225,7 +235,7 @@ fn pressures() -> Vec<Plan> {
 }
 
 fn reclaim() -> Vec<Plan> {
-    let rate = |name: &str, column: &str| vmstat(name, column, How::Rate, 1.0);
+    let rate = |name: &str, counter| vmstat(name, counter, How::Rate, 1.0);
     let plan = |title, about, wanted, columns| Plan {
         title,
         about,
@@ -239,9 +249,9 @@ fn reclaim() -> Vec<Plan> {
             "Pages scanned",
             "a second, to reclaim memory",
             vec![
-                rate("by kswapd", "pgscan_kswapd"),
-                rate("by allocating tasks", "pgscan_direct"),
-                rate("by khugepaged", "pgscan_khugepaged"),
+                rate("by kswapd", Counter::PgscanKswapd),
+                rate("by allocating tasks", Counter::PgscanDirect),
+                rate("by khugepaged", Counter::PgscanKhugepaged),
             ],
             "vmstat.pgscan_*",
         ),
@@ -249,9 +259,9 @@ fn reclaim() -> Vec<Plan> {
             "Allocation stalls and compaction",
             "a second",
             vec![
-                rate("allocation stalls", "allocstall"),
-                rate("direct compactions", "compact_stall"),
-                rate("failed compactions", "compact_fail"),
+                rate("allocation stalls", Counter::Allocstall),
+                rate("direct compactions", Counter::CompactStall),
+                rate("failed compactions", Counter::CompactFail),
             ],
             "vmstat.allocstall, vmstat.compact_*",
         ),
@@ -259,7 +269,7 @@ fn reclaim() -> Vec<Plan> {
 }
 
 fn memory(page: f64) -> Vec<Plan> {
-    let pages = |name: &str, column: &str| vmstat(name, column, How::Highest, page);
+    let pages = |name: &str, counter| vmstat(name, counter, How::Highest, page);
     let plan = |title, about, unit, wanted, columns| Plan {
         title,
         about,
@@ -268,33 +278,33 @@ fn memory(page: f64) -> Vec<Plan> {
         limits: Vec::new(),
         columns,
     };
-    let available = Wanted {
+    let available = MeminfoLine::from_name("MemAvailable").map(|line| Wanted {
         name: "available".to_owned(),
-        column: "meminfo.MemAvailable".to_owned(),
+        metric: Metric::Meminfo(line),
         how: How::Lowest,
         factor: 1.0,
         dashed: true,
-    };
+    });
     vec![
         plan(
             "Free memory",
             "",
             Unit::Bytes,
-            vec![vmstat("free", "nr_free_pages", How::Lowest, page)],
+            vec![vmstat("free", Counter::NrFreePages, How::Lowest, page)],
             "vmstat.nr_free_pages",
         ),
         plan(
             "Page cache",
             "pages of files, and available memory",
             Unit::Bytes,
-            vec![pages("page cache", "nr_file_pages"), available],
+            [pages("page cache", Counter::NrFilePages)].into_iter().chain(available).collect(),
             "vmstat.nr_file_pages",
         ),
         plan(
             "Dirty and under writeback",
             "written by programs, not yet on disk",
             Unit::Bytes,
-            vec![pages("dirty", "nr_dirty"), pages("under writeback", "nr_writeback")],
+            vec![pages("dirty", Counter::NrDirty), pages("under writeback", Counter::NrWriteback)],
             "vmstat.nr_dirty, vmstat.nr_writeback",
         ),
         plan(
@@ -302,24 +312,37 @@ fn memory(page: f64) -> Vec<Plan> {
             "a second",
             Unit::BytesPerSecond,
             vec![
-                vmstat("read back", "pswpin", How::Rate, page),
-                vmstat("written", "pswpout", How::Rate, page),
+                vmstat("read back", Counter::Pswpin, How::Rate, page),
+                vmstat("written", Counter::Pswpout, How::Rate, page),
             ],
             "vmstat.pswpin, vmstat.pswpout",
         ),
     ]
 }
 
-fn vmstat(name: &str, counter: &str, how: How, factor: f64) -> Wanted {
-    let (name, column) = (name.to_owned(), format!("vmstat.{counter}"));
-    Wanted { name, column, how, factor, dashed: false }
+fn vmstat(name: &str, counter: Counter, how: How, factor: f64) -> Wanted {
+    Wanted { name: name.to_owned(), metric: Metric::Vmstat(counter), how, factor, dashed: false }
 }
 
-/// A line for every column that is called so, named after the middle of its name.
-fn named(table: &Table, before: &str, after: &str, how: How, factor: f64) -> Vec<Wanted> {
-    let wanted = |column: &String| {
-        let name = column.strip_prefix(before)?.strip_suffix(after)?;
-        Some(Wanted { name: shown(name), column: column.clone(), how, factor, dashed: false })
+/// A line for every metric of the table that `name` names.
+fn each(table: &Table, how: How, factor: f64, name: fn(&Metric) -> Option<&str>) -> Vec<Wanted> {
+    let wanted = |metric: Metric| {
+        let name = shown(name(&metric)?);
+        Some(Wanted { name, metric, how, factor, dashed: false })
     };
-    table.columns.iter().filter_map(|column| wanted(&column.name)).take(MOST_NAMED).collect()
+    table.columns.iter().map(Column::metric).filter_map(wanted).take(MOST_NAMED).collect()
+}
+
+fn disk_writes(metric: &Metric) -> Option<&str> {
+    match metric {
+        Metric::Disk(name, DiskMetric::Written) => Some(name),
+        _ => None,
+    }
+}
+
+fn probe_latency(metric: &Metric) -> Option<&str> {
+    match metric {
+        Metric::Probe(name, ProbeMetric::Worst) => Some(name),
+        _ => None,
+    }
 }

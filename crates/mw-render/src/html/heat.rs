@@ -2,7 +2,8 @@
 
 use super::safe::shown;
 use super::series::{How, Rows};
-use mw_model::{Table, format_bytes};
+use mw_model::{Column, Metric, Table, format_bytes};
+use mw_proc::zoneinfo::ZoneName;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -49,9 +50,8 @@ type Seen = (u32, Vec<Option<f64>>);
 impl Heat {
     /// The maps of all zones that changed.
     pub(super) fn of(table: &Table, rows: &Rows, page_bytes: u64) -> Self {
-        let mut found: BTreeMap<(u32, &str), Vec<Seen>> = BTreeMap::new();
-        let columns =
-            table.columns.iter().filter_map(|column| Some((column, place(&column.name)?)));
+        let mut found: BTreeMap<(u32, ZoneName), Vec<Seen>> = BTreeMap::new();
+        let columns = table.columns.iter().filter_map(|column| Some((column, place(column)?)));
         for (column, (node, zone, order)) in columns.take(MOST_READ) {
             if let Some(line) = rows.line(&column.name, How::Lowest, 1.0) {
                 found.entry((node, zone)).or_default().push((order, line));
@@ -62,7 +62,7 @@ impl Heat {
         fullest.sort_unstable_by_key(|pages| std::cmp::Reverse(*pages));
         let least = fullest.get(MOST_ZONES - 1).copied().unwrap_or(0);
         for ((node, zone), mut orders) in found {
-            let name = format!("node {node} zone {}", shown(zone));
+            let name = format!("node {node} zone {}", shown(zone.as_str()));
             orders.sort_by_key(|(order, _)| *order);
             if orders.iter().all(|(_, line)| is_constant(line)) {
                 heat.unchanged.push(name);
@@ -81,12 +81,11 @@ impl Heat {
     }
 }
 
-/// `buddy.0.Normal.9`: node, zone, order.
-fn place(column: &str) -> Option<(u32, &str, u32)> {
-    let (node, rest) = column.strip_prefix("buddy.")?.split_once('.')?;
-    let (zone, order) = rest.rsplit_once('.')?;
-    let order = order.parse().ok().filter(|order| *order < MOST_ORDERS)?;
-    Some((node.parse().ok()?, zone, order))
+/// Node, zone and order of free blocks.
+fn place(column: &Column) -> Option<(u32, ZoneName, u32)> {
+    let Metric::FreeBlocks(id, order) = column.metric() else { return None };
+    let order = u32::try_from(order).ok().filter(|order| *order < MOST_ORDERS)?;
+    Some((id.node, id.zone, order))
 }
 
 /// Pages in free blocks at the fullest, for an order among zones.
@@ -134,7 +133,8 @@ mod tests {
     #[test]
     fn odd_names_are_no_zones() {
         for name in ["buddy", "buddy.0.Normal", "buddy.x.Normal.1", "buddy.0.Normal.99"] {
-            assert_eq!(place(name), None, "{name}");
+            let column = Column { name: name.to_owned(), values: Vec::new() };
+            assert_eq!(place(&column), None, "{name}");
         }
     }
 }

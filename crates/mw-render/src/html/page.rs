@@ -8,8 +8,8 @@ use super::series::Rows;
 use super::tables::{TableView, difference, grouped, of_tasks};
 use jiff::Timestamp;
 use mw_model::{
-    Cause, Consent, Finding, Incident, Missing, Remedy, Severity, Step, TriggerKind, format_bytes,
-    format_duration_ms,
+    CanaryMetric, Cause, Consent, Finding, Incident, Metric, Missing, Remedy, Severity, Step,
+    TriggerKind, format_bytes, format_duration_ms,
 };
 use serde::Serialize;
 
@@ -291,7 +291,10 @@ fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
         let late = if gap > USUAL_GAP_MS { " (ten rows a second expected)" } else { "" };
         fact("Longest gap between two rows", format!("{}{late}", format_duration_ms(gap as f64)));
     }
-    let worst = incident.table.values("canary.late_us").and_then(|late| late.flatten().max());
+    let worst = incident
+        .table
+        .values(&Metric::Canary(CanaryMetric::Late))
+        .and_then(|late| late.flatten().max());
     if let Some(late_us) = worst {
         fact("Worst scheduling latency of the canary", format_duration_ms(late_us as f64 / 1000.0));
     }

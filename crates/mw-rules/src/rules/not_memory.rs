@@ -39,12 +39,12 @@
 use crate::cause_score::WORTH_NAMING;
 use crate::kernel::BLOCK_PREFIXES;
 use crate::share::percent;
-use crate::stall::{Canary, Resource, Stall};
+use crate::stall::{Canary, Stall};
 use std::cmp::Reverse;
 
 use mw_model::{
-    Area, BlockedTask, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, TriggerKind,
-    derived,
+    Area, BlockedTask, Cause, DiskMetric, Finding, Metric, Missing, Quantity, Remedy, Resource,
+    Severity, Step, TriggerKind, derived,
 };
 
 /// Share of the stall that tasks waited for a CPU, and of the CPU time that one program used.
@@ -237,10 +237,11 @@ fn blocked_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
 fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
     let table = &stall.incident.table;
     let share = |column: &mw_model::Column| {
-        let name = column.name.strip_prefix("disk.")?.strip_suffix(".busy_ms")?;
-        let rates: Vec<f64> = stall.during(table.rates_per_s(&column.name)?).flatten().collect();
+        let metric = column.metric();
+        let Metric::Disk(name, DiskMetric::Busy) = &metric else { return None };
+        let rates: Vec<f64> = stall.during(table.rates_per_s(&metric)?).flatten().collect();
         let ms_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
-        ms_per_s.is_finite().then(|| (name.to_owned(), (ms_per_s / 10.0).min(100.0)))
+        ms_per_s.is_finite().then(|| (name.to_string(), (ms_per_s / 10.0).min(100.0)))
     };
     table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
 }

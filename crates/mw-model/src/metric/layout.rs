@@ -1,55 +1,37 @@
-//! The columns of a recording: a name for every number of a [`Tick`], and the way there and back.
-//!
-//! | column | what |
-//! |---|---|
-//! | `meminfo.MemFree` | bytes (`HugePages_*`: pages), as /proc/meminfo names it |
-//! | `vmstat.pgscan_direct` | pages or events, as /proc/vmstat names it |
-//! | `zone.0.Normal.free_pages` | node, zone, and a number of /proc/zoneinfo in pages |
-//! | `buddy.0.Normal.9` | free blocks of an order, of /proc/buddyinfo |
-//! | `pressure.memory.some.total_us` | of /proc/pressure; also `.avg10_centipercent` |
-//! | `node.0.MemFree` | of a node's meminfo |
-//! | `disk.nvme0n1.written_bytes` | since boot; also `read_bytes`, `busy_ms`, `in_flight` |
-//! | `probe.NAME.worst_us` | since the row before; also `answers`, `failures` |
-//! | `canary.touch_us` | since the row before; also `idle_us`, `late_us` |
-//! | `recorder.cpu_us` | the recorder's own cost: the fields of [`RecorderTick`] |
+//! The columns of a recording.
 
-mod fields;
-mod key;
-mod names;
-
+use super::Metric;
 use crate::{NO_VALUE, Tick};
-use key::Key;
 
-/// Which number stands in which column.
+/// The columns of a recording: which metric each of them has.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     names: Vec<String>,
-    keys: Vec<Key>,
+    metrics: Vec<Metric>,
 }
 
 impl Layout {
-    /// Columns for everything that a tick has.
-    pub fn of(tick: &Tick) -> Self {
-        Self::named(&names::of(tick))
+    /// Columns for all metrics of a tick.
+    pub fn from_tick(tick: &Tick) -> Self {
+        Self::new(super::of(tick))
     }
 
-    /// Columns for what is read ten times a second: vmstat, free blocks, pressure, block devices,
-    /// probes, canary.
+    /// Columns for the metrics that are sampled ten times a second.
     pub fn fast(tick: &Tick) -> Self {
-        let mut names = names::of(tick);
-        names.retain(|name| Key::named(name).is_fast());
-        Self::named(&names)
+        Self::new(super::of(tick).into_iter().filter(Metric::is_fast).collect())
     }
 
-    /// The columns of a recording; names that this version does not know are kept, and read as
-    /// nothing.
-    pub fn named<S: AsRef<str>>(names: &[S]) -> Self {
+    fn new(metrics: Vec<Metric>) -> Self {
+        Self { names: metrics.iter().map(Metric::to_string).collect(), metrics }
+    }
+
+    /// The columns of a recording; unknown names are kept, and their values ignored.
+    pub fn from_names<S: AsRef<str>>(names: &[S]) -> Self {
         let names = names.iter().map(|name| name.as_ref().to_owned());
-        let (names, keys) = names.map(|name| (name.clone(), Key::named(&name))).unzip();
-        Self { names, keys }
+        let (names, metrics) = names.map(|name| (name.clone(), Metric::from_name(&name))).unzip();
+        Self { names, metrics }
     }
 
-    /// The names, in order.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -58,15 +40,16 @@ impl Layout {
     /// has held a row.
     pub fn write(&self, tick: &Tick, row: &mut Vec<u64>) {
         row.clear();
-        row.extend(self.keys.iter().map(|key| key.get(tick).unwrap_or(NO_VALUE)));
+        row.extend(self.metrics.iter().map(|metric| metric.get(tick).unwrap_or(NO_VALUE)));
     }
 
     /// Reads a row back; what it lacks is missing in the tick.
     pub fn read(&self, unix_ms: u64, row: &[u64]) -> Tick {
         let mut tick = Tick { unix_ms, ..Tick::default() };
         tick.sample.at_ms = unix_ms as f64;
-        for (key, value) in self.keys.iter().zip(row).filter(|(_, value)| **value != NO_VALUE) {
-            key.set(&mut tick, *value);
+        for (metric, value) in self.metrics.iter().zip(row).filter(|(_, value)| **value != NO_VALUE)
+        {
+            metric.set(&mut tick, *value);
         }
         tick
     }
@@ -75,6 +58,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Aggregation, Unit};
     use crate::{CanaryTick, DiskTick, Look, NodeSample, ProbeTick};
     use mw_proc::buddyinfo::Buddyinfo;
     use mw_proc::meminfo::Meminfo;
@@ -86,13 +70,14 @@ mod tests {
         let mut tick = Tick { unix_ms: 1_700_000_000_000, ..Tick::default() };
         let sample = &mut tick.sample;
         sample.at_ms = tick.unix_ms as f64;
-        let meminfo = Meminfo::parse(include_bytes!("../../mw-proc/tests/data/meminfo")).unwrap();
+        let meminfo =
+            Meminfo::parse(include_bytes!("../../../mw-proc/tests/data/meminfo")).unwrap();
         let mut vmstat = Vmstat::default();
-        vmstat.parse_into(include_bytes!("../../mw-proc/tests/data/vmstat")).unwrap();
+        vmstat.parse_into(include_bytes!("../../../mw-proc/tests/data/vmstat")).unwrap();
         let mut buddyinfo = Buddyinfo::default();
-        buddyinfo.parse_into(include_bytes!("../../mw-proc/tests/data/buddyinfo")).unwrap();
+        buddyinfo.parse_into(include_bytes!("../../../mw-proc/tests/data/buddyinfo")).unwrap();
         let mut zoneinfo = Zoneinfo::default();
-        zoneinfo.parse_into(include_bytes!("../../mw-proc/tests/data/zoneinfo")).unwrap();
+        zoneinfo.parse_into(include_bytes!("../../../mw-proc/tests/data/zoneinfo")).unwrap();
         zoneinfo.zones.retain(mw_proc::zoneinfo::Zone::is_populated);
         let pressure = b"some avg10=73.05 avg60=0.00 avg300=0.00 total=18234567\n";
         sample.pressure.memory = Look::Seen(Pressure::parse(pressure).unwrap());
@@ -111,18 +96,48 @@ mod tests {
     #[test]
     fn a_row_is_read_back_as_it_was_written() {
         let tick = tick();
-        let layout = Layout::of(&tick);
+        let layout = Layout::from_tick(&tick);
         let mut row = Vec::new();
         layout.write(&tick, &mut row);
-        let again = Layout::named(layout.names()).read(tick.unix_ms, &row);
+        let again = Layout::from_names(layout.names()).read(tick.unix_ms, &row);
         assert_eq!(format!("{again:?}"), format!("{tick:?}"));
         assert!(row.len() > 300 && !row.contains(&NO_VALUE), "{} columns", row.len());
     }
 
     #[test]
+    fn every_metric_is_found_by_its_name() {
+        for metric in super::super::of(&tick()) {
+            assert_eq!(Metric::from_name(&metric.to_string()), metric);
+            assert_ne!(metric, Metric::Unknown(metric.to_string().into()));
+        }
+    }
+
+    #[test]
+    fn metrics_know_their_unit_and_aggregation() {
+        for (name, unit, aggregation) in [
+            ("meminfo.MemFree", Unit::Bytes, Aggregation::Last),
+            ("node.0.HugePages_Free", Unit::Pages, Aggregation::Last),
+            ("vmstat.nr_dirty", Unit::Pages, Aggregation::Last),
+            ("vmstat.pgscan_direct", Unit::Events, Aggregation::Last),
+            ("buddy.0.Normal.9", Unit::Blocks, Aggregation::Last),
+            ("pressure.io.some.total_us", Unit::Microseconds, Aggregation::Last),
+            ("disk.sda.busy_ms", Unit::Milliseconds, Aggregation::Last),
+            ("probe.db.answers", Unit::Events, Aggregation::Sum),
+            ("probe.a.b.worst_us", Unit::Microseconds, Aggregation::Max),
+            ("canary.late_us", Unit::Microseconds, Aggregation::Max),
+            ("recorder.gap_us", Unit::Microseconds, Aggregation::Max),
+            ("recorder.cpu_us", Unit::Microseconds, Aggregation::Last),
+            ("of.the.future", Unit::Count, Aggregation::Last),
+        ] {
+            let metric = Metric::from_name(name);
+            assert_eq!((metric.unit(), metric.aggregation()), (unit, aggregation), "{name}");
+        }
+    }
+
+    #[test]
     fn what_another_version_wrote_is_kept_and_reads_as_nothing() {
         let names = ["meminfo.MemFree", "vmstat.of_the_future", "odd", "zone.x.y.z", ""];
-        let layout = Layout::named(&names);
+        let layout = Layout::from_names(&names);
         let tick = layout.read(1, &[4096, 1, 2, 3, 4]);
         assert_eq!(tick.sample.meminfo.need().unwrap().mem_free_bytes, Some(4096));
         let mut row = Vec::new();
