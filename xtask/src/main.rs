@@ -8,7 +8,7 @@ mod evaluate;
 mod fixtures;
 mod header;
 mod lab;
-mod new_rule;
+mod new;
 mod packages;
 mod plots;
 mod promises;
@@ -69,9 +69,16 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Create a rule: source file, registry line, fixtures and lab case to be filled in
+    /// Create the skeleton of a rule, a probe, a collector or a lab case
+    New {
+        kind: new::Kind,
+        /// Its name in kebab-case
+        name: String,
+    },
+    /// The same as `new rule`
+    #[command(hide = true)]
     NewRule {
-        /// Its id in kebab-case, named after the bad condition
+        /// Its id in kebab-case
         name: String,
     },
     /// Make the fixtures again in virtual machines (all of them, or those named)
@@ -153,7 +160,8 @@ fn main() -> anyhow::Result<()> {
             suites::run(&suites::Choice { names, options, ltp, write })
         }
         Chore::Docs { check } => docs::run(check),
-        Chore::NewRule { name } => new_rule::run(&name),
+        Chore::New { kind, name } => new::run(kind, &name),
+        Chore::NewRule { name } => new::run(new::Kind::Rule, &name),
         Chore::Fixtures { names } => fixtures::run(&names),
         Chore::Lab { redraw: true, .. } => lab::redraw(),
         Chore::Lab { names, all_kernels, watch, rounds, jobs, write, redraw: false } => {

@@ -108,3 +108,35 @@ fn nothing_found_in_a_part_is_not_nothing_found() {
         assert!(skipped.missing.why.contains("could not be checked"), "{skipped:?}");
     }
 }
+
+/// Every source of a folder, with what comes before its unit tests.
+fn sources(dir: &Path, found: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            found.push((path.display().to_string(), code));
+        }
+    }
+}
+
+/// Code that matches on the id of a rule has to be found when a rule is added: the rule's row says it.
+#[test]
+fn no_code_but_the_registry_names_a_rule() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Vec::new();
+    for name in ["mw-cli", "mw-model", "mw-remedy", "mw-render", "mw-rules", "mw-watch"] {
+        sources(&crates.join(name).join("src"), &mut found);
+    }
+    assert!(found.len() > 100, "{} sources", found.len());
+    for (path, code) in found.iter().filter(|(path, _)| !path.ends_with("src/registry.rs")) {
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in lines.filter(|line| !path.ends_with("tests.rs") && line.contains('"')) {
+            let named = RULES.iter().find(|rule| line.contains(&format!("\"{}\"", rule.id)));
+            assert!(named.is_none(), "{path}: {line}");
+        }
+    }
+}
