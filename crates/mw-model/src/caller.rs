@@ -1,4 +1,4 @@
-//! How much memory the process that looked can get: what the machine has, or what the tightest
+//! How much memory the calling process can get: what the machine has, or what the tightest
 //! limit on that process leaves of it.
 //!
 //! Everything here is a pure function of a snapshot; what the machine has is handed in. A limit
@@ -18,7 +18,7 @@ use std::fmt;
 const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// A limit on the process that looked.
+/// A limit on the calling process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallerLimit {
@@ -78,7 +78,7 @@ impl fmt::Display for CallerLimit {
     }
 }
 
-/// What the process that looked can get.
+/// What the calling process can get.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Available {
     /// How much, in bytes.
@@ -89,7 +89,7 @@ pub struct Available {
     pub unseen: Vec<Missing>,
 }
 
-/// What is left to the process that looked of `machine_bytes`, which the machine could give.
+/// What is left to the calling process of `machine_bytes`, which the machine could give.
 pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
     let mut limits: Vec<CallerLimit> = nodes(snapshot, machine_bytes).into_iter().collect();
     let mut unseen = Vec::new();
@@ -127,12 +127,12 @@ pub fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
     (!none).then_some(missing)
 }
 
-/// Whether the process that looked has a capability over the whole machine, where that is known.
+/// Whether the calling process has a capability over the whole machine, where that is known.
 fn capable(snapshot: &Snapshot, capability: u32) -> Option<bool> {
     snapshot.origin.effective_capabilities.map(|set| set >> capability & 1 == 1)
 }
 
-/// Whether `RLIMIT_MEMLOCK` does not bind the process that looked, where that is known.
+/// Whether `RLIMIT_MEMLOCK` does not bind the calling process, where that is known.
 pub fn may_lock_all(snapshot: &Snapshot) -> Option<bool> {
     capable(snapshot, CAP_IPC_LOCK)
 }

@@ -37,8 +37,8 @@ pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
     sample.meminfo.need()?.mem_total_bytes.ok_or_else(|| no_line("MemTotal"))
 }
 
-/// What a large request gets without anything being written or swapped out
-/// ([`MachineMemory::ready_bytes`]).
+/// Memory available without writeback or swap ([`MachineMemory::ready_bytes`]). Preflight, the verdict
+/// and what the calling process can allocate start from it.
 ///
 /// # Errors
 /// meminfo was not seen or lacks the lines.

@@ -15,7 +15,6 @@ pub struct Incident {
     pub schema: u32,
     /// Its number in the recording, from 1.
     pub id: u64,
-    /// The machine.
     pub host: Host,
     /// What showed the stall.
     pub trigger: Trigger,
@@ -52,7 +51,7 @@ pub struct Incident {
     pub causing: Vec<Role>,
     /// Records of the profile and of tracepoints that were lost.
     pub lost_records: u64,
-    /// What could not be looked at, and what would make it work.
+    /// What could not be read, and what would make it readable.
     pub unseen: Vec<Missing>,
 }
 
@@ -64,7 +63,6 @@ pub struct IncidentRow {
     pub id: u64,
     /// When the look that passed its limit began, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// When it was over.
     pub ended_unix_ms: u64,
     /// What kind of look showed it.
     pub trigger_kind: TriggerKind,
@@ -84,9 +82,7 @@ pub struct IncidentRow {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
-    /// Its name.
     pub name: String,
-    /// The kernel's release.
     pub kernel: String,
     /// Version of memwright that recorded.
     pub memwright: String,
@@ -187,15 +183,12 @@ impl fmt::Display for WaitKind {
 pub struct KernelWait {
     /// The thread.
     pub pid: u32,
-    /// Its name.
     pub task: String,
-    /// What it waited for.
     pub kind: WaitKind,
     /// The order of the block that it wanted, where the kernel says.
     pub order: Option<u32>,
     /// The node, where the kernel says.
     pub node: Option<u32>,
-    /// How often.
     pub count: u64,
     /// How long in all, in microseconds.
     pub total_us: u64,
@@ -220,7 +213,6 @@ impl KernelWait {
 pub struct BlockedTask {
     /// The thread.
     pub pid: u32,
-    /// Its name.
     pub task: String,
     /// Its state as /proc/PID/stat says: D, T or t.
     pub state: char,
@@ -239,7 +231,6 @@ pub struct BlockedTask {
 pub struct TaskUse {
     /// The process.
     pub pid: u32,
-    /// Its name.
     pub task: String,
     /// Processor time in user mode, in milliseconds.
     pub user_ms: u64,
@@ -285,7 +276,6 @@ pub struct Delays {
 pub struct FloodShare {
     /// The process.
     pub pid: u32,
-    /// Its name.
     pub task: String,
     /// The file, or `device:inode` where its path could not be found.
     pub path: String,
@@ -299,7 +289,6 @@ pub struct FloodShare {
 pub struct Role {
     /// The process or thread.
     pub pid: u32,
-    /// Its name.
     pub task: String,
     /// What shows it, in one line: `waited 2.3 s in compaction, 14 times`.
     pub why: String,

@@ -1,4 +1,4 @@
-//! The words that every part of memwright shares.
+//! The data model that all parts of memwright share.
 //!
 //! Data goes one way: collectors fill a [`Snapshot`], consecutive samples make a [`Window`], rules
 //! turn a window into [`Finding`]s, and a finding may carry a [`Remedy`]. Raw and derived stay

@@ -1,25 +1,25 @@
-//! The outcome of looking at one thing: seen, or one of the ways of not being seen.
+//! The outcome of reading a kernel file: its value, or why there is none.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What came of looking at one kernel file or group of files.
+/// The outcome of reading a kernel file or a group of files.
 ///
-/// "I could not look" is never "nothing found": every consumer has to say what it does when the
-/// value is not [`Look::Seen`], usually by passing the [`Missing`] on with `?`.
+/// "Could not be checked" is never "passed": every consumer decides what it does if the value is not
+/// [`Look::Seen`], usually by passing the [`Missing`] on with `?`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Look<T> {
-    /// It was read and understood.
+    /// It was read and parsed.
     Seen(T),
-    /// It could not be seen, and why.
+    /// There is no value, and why.
     Missing(Missing),
 }
 
-/// Why something could not be seen.
+/// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
-    /// How it is missing.
+    /// The kind of absence.
     pub absence: Absence,
     /// The file, with the line where that is known: `/proc/zoneinfo line 12`.
     pub what: String,
@@ -27,16 +27,16 @@ pub struct Missing {
     pub why: String,
 }
 
-/// The ways of not being seen.
+/// The kinds of absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Absence {
     /// This kernel, or this captured tree, does not have it.
     Absent,
-    /// It is there but was not looked at: a privilege or a precondition is missing.
+    /// It exists but was not read: a privilege or a precondition is missing.
     Skipped,
-    /// It was there, and reading or understanding it failed.
+    /// It exists, and reading or parsing it failed.
     Failed,
     /// This kernel may have it, but another mount hides it.
     Masked,
@@ -51,22 +51,18 @@ impl fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 impl Missing {
-    /// A thing that this kernel or tree does not have.
     pub fn absent(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { absence: Absence::Absent, what: what.into(), why: why.into() }
     }
 
-    /// A thing that was not looked at.
     pub fn skipped(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { absence: Absence::Skipped, what: what.into(), why: why.into() }
     }
 
-    /// A thing that could not be read or understood.
     pub fn failed(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { absence: Absence::Failed, what: what.into(), why: why.into() }
     }
 
-    /// A thing that another mount hides.
     pub fn masked(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { absence: Absence::Masked, what: what.into(), why: why.into() }
     }
@@ -76,7 +72,7 @@ impl<T> Look<T> {
     /// The value, or why there is none, for `?` in a rule.
     ///
     /// # Errors
-    /// The reason why the value was not seen.
+    /// Why there is no value.
     pub fn need(&self) -> Result<&T, Missing> {
         match self {
             Self::Seen(value) => Ok(value),
@@ -84,7 +80,7 @@ impl<T> Look<T> {
         }
     }
 
-    /// The value, for consumers to which its absence makes no difference.
+    /// The value, for consumers that treat all kinds of absence alike.
     pub fn seen(&self) -> Option<&T> {
         match self {
             Self::Seen(value) => Some(value),

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 /// One NUMA node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
-    /// The node's number.
     pub id: u32,
     /// Its CPUs; empty for a node of memory alone.
     pub cpus: Vec<u32>,
@@ -49,7 +48,6 @@ pub struct HugepagesWanted {
     pub source: String,
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Pages asked for.
     pub pages: u64,
 }
 
@@ -119,13 +117,10 @@ pub struct ThpSize {
 /// A mounted filesystem whose files are memory: tmpfs, ramfs, devtmpfs, hugetlbfs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryFilesystem {
-    /// Where it is mounted.
     pub target: String,
-    /// Its type.
     pub fstype: String,
     /// Whether it is mounted read-only.
     pub read_only: bool,
-    /// Its mount options.
     pub options: Vec<String>,
     /// How large it may become; `None` where there is no limit (ramfs) or nobody said.
     pub size_bytes: Option<u64>,
@@ -133,23 +128,22 @@ pub struct MemoryFilesystem {
     pub used_bytes: Option<u64>,
     /// How many inodes it may have; `None` where there is no limit.
     pub inodes: Option<u64>,
-    /// Inodes in use.
     pub inodes_used: Option<u64>,
 }
 
-/// The processes that were looked at: a bounded number, never all of a busy machine.
+/// The processes that were read: a bounded number, never all of a busy machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Processes {
     /// How many processes there were.
     pub present: usize,
-    /// How many of them were not looked at: beyond the bound, or for want of time.
+    /// How many of them were not read, because of the bound or the time limit.
     pub unseen: usize,
-    /// Those that were looked at and have memory.
+    /// Those that were read and have memory.
     pub list: Vec<Process>,
 }
 
 impl Processes {
-    /// Whether all were looked at: a rule that finds nothing in a part has not looked.
+    /// Whether all were read: a rule that finds nothing in a part has not passed.
     ///
     /// # Errors
     /// How many were not.
@@ -168,9 +162,8 @@ impl Processes {
 /// One process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
-    /// Its status file.
     pub status: status::Status,
-    /// Its limits, where they could be read; only looked at for processes that lock memory.
+    /// Its limits, if they could be read; only for processes that lock memory.
     pub limits: Option<limits::Limits>,
 }
 
@@ -179,13 +172,12 @@ pub struct Process {
 pub struct Cgroups {
     /// Which hierarchy has the memory controller.
     pub version: CgroupVersion,
-    /// Where it is mounted.
     pub mount: String,
     /// Our own group and its ancestors, innermost first.
     pub own: Vec<Cgroup>,
     /// Groups with a limit: a bounded number.
     pub limited: Vec<Cgroup>,
-    /// Whether some groups were not looked at: beyond the bound, or for want of time.
+    /// Whether some groups were not read, because of the bound or the time limit.
     pub truncated: bool,
     /// The lowest limit of the groups above those of `own`, where it is lower than theirs: they are
     /// outside of what is mounted here, and version 1 tells of the limit alone.
@@ -198,7 +190,7 @@ pub struct Cgroups {
 }
 
 impl Cgroups {
-    /// Whether all were looked at: a rule that finds nothing in a part has not looked.
+    /// Whether all were read: a rule that finds nothing in a part has not passed.
     ///
     /// # Errors
     /// That they were not.
@@ -226,7 +218,6 @@ pub enum CgroupVersion {
 pub struct Cgroup {
     /// Its path below the hierarchy's root, `/` for the root itself.
     pub path: String,
-    /// Bytes charged to it.
     pub current_bytes: Option<u64>,
     /// `memory.max` or `memory.limit_in_bytes`; `None` is no limit.
     pub max_bytes: Option<u64>,
@@ -240,7 +231,6 @@ pub struct Cgroup {
     /// Kernel memory charged to it, which version 1 tells in one number
     /// (`memory.kmem.usage_in_bytes`); in version 2 it is part of `stat`.
     pub kernel_bytes: Option<u64>,
-    /// Its memory.stat.
     pub stat: cgroup::MemoryStat,
     /// Its events; version 1 fills `max` (failcnt) and `oom_kill` alone.
     pub events: cgroup::MemoryEvents,
@@ -253,7 +243,6 @@ pub struct Disk {
     pub name: String,
     /// `major:minor`.
     pub device: String,
-    /// Whether it has platters.
     pub rotational: Option<bool>,
     /// The kernel's own estimate of its speed and its dirty memory, where debugfs is mounted.
     pub bdi: Option<bdi::BdiStats>,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct Profile {
     /// Samples a second that each processor was asked for.
     pub hz: u32,
-    /// Processors that were sampled.
     pub cpus: u32,
     /// How long was sampled, in milliseconds.
     pub span_ms: u64,
@@ -17,7 +16,6 @@ pub struct Profile {
     pub first_us: Option<u64>,
     /// Names of functions, each once.
     pub functions: Vec<String>,
-    /// Every different stack.
     pub stacks: Vec<Stack>,
     /// Records that the kernel or the reader had to drop.
     pub lost: u64,
@@ -37,7 +35,6 @@ pub struct Stack {
 }
 
 impl Profile {
-    /// Samples of all stacks.
     pub fn samples(&self) -> u64 {
         self.stacks.iter().map(|stack| stack.samples).sum()
     }
@@ -59,7 +56,6 @@ impl Profile {
 /// busy one's can be compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shift {
-    /// The kernel function.
     pub function: String,
     /// Its share with what it calls, before.
     pub before_percent: f64,

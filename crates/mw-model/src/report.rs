@@ -1,4 +1,4 @@
-//! What `check` says: the whole of it, for every output format.
+//! The outcome of `check`, for every output format.
 
 use crate::{Answer, CallerLimit, Finding, Missing, Preflight, Severity};
 use serde::Serialize;
@@ -14,44 +14,44 @@ pub struct Report {
     pub schema: u32,
     /// The version of memwright that made it.
     pub memwright: String,
-    /// `live` or the tree that was looked at.
+    /// `live`, or the tree that was checked.
     pub root: String,
     /// The kernel's version, where it is known.
     pub kernel: Option<String>,
-    /// When the machine was looked at, in milliseconds since 1970.
+    /// When the snapshot was taken, in milliseconds since 1970.
     pub taken_unix_ms: Option<u64>,
-    /// The answer in one line.
+    /// The verdict in one line.
     pub verdict: String,
-    /// What a check of this machine must see and could not: with any of it, the answer is that the
-    /// machine could not be checked.
+    /// What a check needs and could not read: if there is any, the verdict is that the machine could not
+    /// be checked.
     pub unchecked: Vec<Missing>,
-    /// Files of the kernel for which something else answers, such as lxcfs in a container.
+    /// Kernel files that another program provides, such as lxcfs in a container.
     pub replaced: Vec<Missing>,
-    /// The worst finding's severity; absent when nothing was found.
+    /// The severity of the worst finding; absent if there is none.
     pub worst: Option<Severity>,
     /// Memory of the machine in bytes.
     pub memory_bytes: Option<u64>,
-    /// Memory that a large request of the process that looked gets without anything being written or
-    /// swapped out, in bytes: what the machine has, or what `limited_by` leaves of it.
+    /// Memory available to the calling process without writeback or swap, in bytes: that of the machine,
+    /// or what `limited_by` leaves of it.
     pub ready_bytes: Option<u64>,
-    /// The limit on the process that looked for which it gets less than the machine has.
+    /// The limit because of which less is available to the calling process than on the machine.
     pub limited_by: Option<CallerLimit>,
-    /// Limits on the process that looked that could not be determined: it may get less than
-    /// `ready_bytes`.
+    /// Limits on the calling process that could not be determined: less than `ready_bytes` may be
+    /// available.
     pub limits_unseen: Vec<Missing>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
-    /// What is wrong, worst first.
+    /// The findings, the worst first.
     pub findings: Vec<Finding>,
-    /// Rules that looked and found nothing.
+    /// Rules that passed.
     pub quiet: Vec<String>,
-    /// Rules that could not look.
+    /// Rules that could not be checked.
     pub skipped: Vec<SkippedRule>,
 }
 
 impl Report {
-    /// Whether the answer is that the machine could not be checked: too much of it is hidden, and
-    /// what was seen does not settle the answer either.
+    /// Whether the verdict is that the machine could not be checked: too much of it is hidden, and
+    /// no finding decides the verdict.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         let refused = self.preflight.as_ref().is_some_and(|p| p.answer == Answer::No);
@@ -61,12 +61,12 @@ impl Report {
     }
 }
 
-/// A rule that could not look, and why.
+/// A rule that could not be checked, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkippedRule {
     /// The rule's id.
     pub rule: String,
-    /// What it lacked.
+    /// What could not be read.
     pub missing: Missing,
 }

@@ -1,4 +1,4 @@
-//! What the kernel says about memory at one instant.
+//! The kernel's memory state at one instant.
 
 use crate::{
     Cgroups, Disk, HugePool, HugepagesWanted, Look, MemoryFilesystem, Missing, Node, Processes,
@@ -18,7 +18,7 @@ use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
 
-/// Everything that memwright knows of a machine at one instant, as the kernel said it.
+/// The state of a machine at one instant, as the kernel reports it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Where it comes from.
@@ -29,31 +29,27 @@ pub struct Snapshot {
     pub nodes: Look<Vec<Node>>,
     /// Settings below /proc/sys/vm and the kernel.shm* ones.
     pub sysctl: Sysctl,
-    /// Transparent huge pages.
     pub thp: Look<Thp>,
     /// Huge page pools, one a size.
     pub hugepages: Look<Vec<HugePool>>,
-    /// Huge pages that were asked for at boot or in sysctl files.
+    /// Huge pages configured at boot or in sysctl files.
     pub hugepages_wanted: Look<Vec<HugepagesWanted>>,
-    /// Swap areas.
     pub swaps: Look<Vec<Swap>>,
     /// Filesystems whose files are memory.
     pub filesystems: Look<Vec<MemoryFilesystem>>,
     /// SysV shared memory segments.
     pub shm: Look<Vec<ShmSegment>>,
-    /// The limits of the process that looked.
+    /// The limits of the calling process.
     pub limits: Look<Limits>,
     /// A bounded number of processes.
     pub processes: Look<Processes>,
     /// The kernel's object caches; readable by root.
     pub slabs: Look<Vec<Slab>>,
-    /// Cached file names.
+    /// Cached dentries.
     pub dentries: Look<DentryState>,
     /// Cached inodes.
     pub inodes: Look<InodeState>,
-    /// Memory cgroups.
     pub cgroups: Look<Cgroups>,
-    /// Block devices.
     pub disks: Look<Vec<Disk>>,
     /// The kernel's own unusable free space index, where debugfs is mounted.
     pub extfrag_unusable: Look<Extfrag>,
@@ -68,24 +64,20 @@ pub struct Origin {
     pub root: String,
     /// When it was taken, in milliseconds since 1970; unknown in a tree that does not say.
     pub taken_unix_ms: Option<u64>,
-    /// The kernel's version.
     pub kernel: Option<KernelVersion>,
     /// Size of a base page in bytes.
     pub page_bytes: u64,
-    /// CPUs online.
     pub cpus: Option<u32>,
-    /// Seconds since boot.
     pub uptime_s: Option<f64>,
-    /// Capabilities that the process that looked has over the whole machine, a bit each as in
+    /// Capabilities that the calling process has over the whole machine, a bit each as in
     /// `CapEff` of /proc/self/status; none in a user namespace of its own, since the kernel asks the
     /// first namespace where limits of memory are concerned. Unknown in a tree that does not say.
     pub effective_capabilities: Option<u64>,
-    /// What the process that looked has mapped in bytes, of which `RLIMIT_AS` is the limit.
+    /// Mapped memory of the calling process in bytes, which `RLIMIT_AS` limits.
     pub mapped_bytes: Option<u64>,
-    /// What of it is private and writable, of which `RLIMIT_DATA` is the limit.
+    /// The private writable part of it, which `RLIMIT_DATA` limits.
     pub data_bytes: Option<u64>,
-    /// Nodes that the process that looked may take memory from, as `Mems_allowed_list` of
-    /// /proc/self/status says.
+    /// Nodes that the calling process may allocate from: `Mems_allowed_list` of /proc/self/status.
     pub memory_nodes: Option<Vec<u32>>,
     /// Files of the kernel for which something else answers: another file that is mounted over them
     /// ([`crate::Absence::Masked`]), or lxcfs.
@@ -136,7 +128,6 @@ pub struct Pressures {
 /// The fast counters of one node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSample {
-    /// The node's number.
     pub node: u32,
     /// /sys/devices/system/node/nodeN/meminfo.
     pub meminfo: Look<Meminfo>,

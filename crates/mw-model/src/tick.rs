@@ -8,15 +8,12 @@ use crate::Sample;
 pub struct Tick {
     /// When, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The fast counters.
     pub sample: Sample,
-    /// Block devices.
     pub disks: Vec<DiskTick>,
     /// Probes, in the order of the configuration.
     pub probes: Vec<ProbeTick>,
     /// The paired probe, where it runs.
     pub canary: Option<CanaryTick>,
-    /// The recorder's own cost.
     pub recorder: RecorderTick,
 }
 
@@ -25,13 +22,10 @@ pub struct Tick {
 pub struct DiskTick {
     /// Its name, such as `nvme0n1`.
     pub name: String,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Milliseconds that it was busy.
     pub busy_ms: u64,
-    /// Requests under way.
     pub in_flight: u64,
 }
 
@@ -42,7 +36,6 @@ pub struct ProbeTick {
     pub name: String,
     /// Answers, failed ones included.
     pub answers: u64,
-    /// Failed ones.
     pub failures: u64,
     /// The slowest answer, or how long the one under way has taken if that is more, in
     /// microseconds.
@@ -66,7 +59,6 @@ pub struct CanaryTick {
 pub struct RecorderTick {
     /// Processor time of the process since it started, in microseconds.
     pub cpu_us: u64,
-    /// Its resident memory.
     pub resident_bytes: u64,
     /// The longest gap between two fast samples since the tick before, in microseconds.
     pub gap_us: u64,

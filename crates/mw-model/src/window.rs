@@ -8,7 +8,6 @@ use mw_proc::vmstat::Counter;
 pub struct Window {
     /// Earlier samples, oldest first; empty if there is only one.
     pub earlier: Vec<Sample>,
-    /// The latest snapshot.
     pub now: Snapshot,
 }
 

@@ -1,4 +1,4 @@
-//! What is available is what the process that looked can get, not what the machine has.
+//! What is available is what the calling process can get, not what the machine has.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
