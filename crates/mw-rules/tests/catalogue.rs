@@ -1,5 +1,7 @@
 //! Guards the catalogue: every rule is named well, registered and documented.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use mw_model::{Cgroups, Look, Processes, Snapshot, Window};
 use mw_rules::RULES;
 use std::collections::BTreeSet;
