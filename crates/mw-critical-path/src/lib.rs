@@ -1,0 +1,32 @@
+//! Where the time of a request went.
+//!
+//! A request begins at one moment and ends when its answer wakes the task that waited for it. The critical
+//! path is found backwards: which task sent that wake-up, and what did it do since the request began?
+//! Where it waited for a third task, that task is explained instead, over just that interval. The walk
+//! stops at what is not a task: a CPU, a disk, reclaim, a timer.
+//!
+//! ```text
+//! scheduler events ─→ Trace ─→ timelines (running, runnable, blocked) ─→ walk ─→ Path: parts in time order
+//! ```
+//!
+//! - **The parts exclude each other and add up to the request**, to the nanosecond, whatever the events.
+//!   What the trace does not show is a part of its own.
+//! - **No names are compared.** The walk follows wake-ups, so that it needs to know neither the service's
+//!   processes nor its threads, and leaves out whatever else the machine was doing.
+//! - **Pure.** A trace is data ([`Trace`] is serializable): recorded ones are fixtures.
+//!
+//! Kernel functions are recognized by the tables in [`wait`](Wait), matched by prefix because their suffixes
+//! (`_noprof`, `.constprop`, `.part`) differ between kernels.
+
+mod path;
+mod timeline;
+mod trace;
+mod userspace_scheduler;
+mod wait;
+mod walk;
+
+pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, Unseen};
+pub use trace::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext};
+pub use userspace_scheduler::{SiblingWait, sibling_wait};
+pub use wait::{KernelWork, Wait};
+pub use walk::{Request, critical_path};

@@ -1,0 +1,214 @@
+//! The critical path of a request: parts in the order of time, and their sums.
+
+use crate::trace::{Nanos, StackId, Tid};
+use crate::wait::{KernelWork, Wait};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The critical path of a request. Its parts follow each other without gap or overlap from `from` to `to`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    pub from: Nanos,
+    pub to: Nanos,
+    pub parts: Vec<Part>,
+    /// Which task waited for which. The first is the request's own task.
+    pub hops: Vec<Hop>,
+}
+
+/// A task on the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    pub task: Tid,
+    /// Index of the hop whose task waited for this one, and in what.
+    pub waited_for_by: Option<(usize, Wait)>,
+}
+
+/// A piece of the request's time that one task spent in one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub from: Nanos,
+    pub to: Nanos,
+    pub kind: Kind,
+    /// Index of the task in [`Path::hops`].
+    pub hop: usize,
+    /// Where in the kernel.
+    pub stack: StackId,
+    /// What sent the wake-up that ended it.
+    pub waker_stack: StackId,
+    /// Ticks of the sampling clock that it stands for, where the task ran.
+    pub samples: u32,
+}
+
+/// How a part of the time was spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Running(RunMode),
+    /// Ready to run, without a CPU.
+    Runnable(CpuHolder),
+    Waiting(Wait),
+    /// A wait with a time limit, which passed.
+    TimedOut(Wait),
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    Unseen(Unseen),
+}
+
+/// How a task ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunMode {
+    User,
+    Kernel(KernelWork),
+    /// In the kernel, in what other tasks wait in: direct reclaim, compaction.
+    In(Wait),
+    /// Too short for a sample.
+    Unsampled,
+}
+
+/// Who had the CPU that a runnable task waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuHolder {
+    Task(Tid),
+    /// The CPU was idle: the task was throttled by a quota, or its wake-up was late.
+    Idle,
+    Unknown,
+}
+
+/// Why the trace does not say what happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unseen {
+    /// The task neither ran nor was woken while traced.
+    NeverRan,
+    /// The task did not exist.
+    NotThere,
+    /// It waited for another task and was not woken before the trace ended.
+    NotWoken(Wait),
+    /// The chain of waits is longer than the walk follows.
+    TooDeep,
+}
+
+/// What one kind of time amounts to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    pub kind: Kind,
+    pub total: Nanos,
+    /// Index of the hop that has most of it.
+    pub hop: usize,
+    /// The stack that has most of it, and the wake-up's.
+    pub stack: StackId,
+    pub waker_stack: StackId,
+}
+
+impl Part {
+    pub fn duration(&self) -> Nanos {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+impl Path {
+    pub fn duration(&self) -> Nanos {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// Sums by kind, the largest first. They add up to the request.
+    ///
+    /// Time in which a task ran is divided by its samples, of which each stands for the same time: most
+    /// time slices are too short to have one. Waits for a CPU are one share, whoever had it.
+    pub fn shares(&self) -> Vec<Share> {
+        let mut groups: BTreeMap<(Kind, usize), Sums> = BTreeMap::new();
+        for part in &self.parts {
+            groups.entry((part.kind, part.hop)).or_default().add(part);
+        }
+        estimate_running(&mut groups);
+        let mut by_kind: BTreeMap<Kind, Vec<(Kind, usize, Sums)>> = BTreeMap::new();
+        for ((kind, hop), sums) in groups.into_iter().filter(|(_, sums)| sums.total > 0) {
+            by_kind.entry(kind.without_holder()).or_default().push((kind, hop, sums));
+        }
+        let mut shares: Vec<Share> =
+            by_kind.into_values().filter_map(|group| share(&group)).collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.total));
+        shares
+    }
+
+    /// The hops from the request's own task to that of `hop`.
+    pub fn chain(&self, hop: usize) -> Vec<Hop> {
+        let mut chain = Vec::new();
+        let mut at = Some(hop);
+        while let Some(hop) = at.and_then(|at| self.hops.get(at)) {
+            chain.push(*hop);
+            // A hop refers to an earlier one, so that this ends.
+            at = hop.waited_for_by.map(|(parent, _)| parent);
+        }
+        chain.reverse();
+        chain
+    }
+}
+
+impl Kind {
+    /// The same kind whichever task had the CPU.
+    fn without_holder(self) -> Self {
+        match self {
+            Self::Runnable(CpuHolder::Task(_)) => Self::Runnable(CpuHolder::Task(0)),
+            other => other,
+        }
+    }
+}
+
+/// What the parts of one kind and hop amount to.
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    total: Nanos,
+    samples: u64,
+    by_stack: BTreeMap<(StackId, StackId), Nanos>,
+}
+
+impl Sums {
+    fn add(&mut self, part: &Part) {
+        self.total += part.duration();
+        self.samples += u64::from(part.samples);
+        *self.by_stack.entry((part.stack, part.waker_stack)).or_default() += part.duration();
+    }
+}
+
+/// Divides the running time of each hop by its samples; without any it stays unsampled.
+fn estimate_running(groups: &mut BTreeMap<(Kind, usize), Sums>) {
+    let mut hops: BTreeMap<usize, (Nanos, u64)> = BTreeMap::new();
+    for ((kind, hop), sums) in &*groups {
+        if matches!(kind, Kind::Running(_)) {
+            let (running, samples) = hops.entry(*hop).or_default();
+            *running += sums.total;
+            *samples += sums.samples;
+        }
+    }
+    // The last of a hop's modes takes what rounding leaves.
+    let mut left = hops.clone();
+    for ((kind, hop), sums) in groups.iter_mut() {
+        let (Kind::Running(_), Some((running, samples))) = (kind, hops.get(hop)) else { continue };
+        let Some((running_left, samples_left)) = left.get_mut(hop).filter(|_| *samples > 0) else {
+            continue;
+        };
+        *samples_left -= sums.samples;
+        sums.total = match *samples_left {
+            0 if sums.samples > 0 => *running_left,
+            _ => proportion(*running, sums.samples, *samples),
+        };
+        *running_left -= sums.total;
+    }
+}
+
+/// `whole * part / of`, rounded down.
+fn proportion(whole: Nanos, part: u64, of: u64) -> Nanos {
+    let share = u128::from(whole) * u128::from(part) / u128::from(of.max(1));
+    Nanos::try_from(share).unwrap_or(whole)
+}
+
+fn share(group: &[(Kind, usize, Sums)]) -> Option<Share> {
+    let (kind, hop, largest) = group.iter().max_by_key(|(_, _, sums)| sums.total)?;
+    let stacks = largest.by_stack.iter().max_by_key(|(_, time)| **time);
+    let (stack, waker_stack) = stacks.map_or_else(Default::default, |(stacks, _)| *stacks);
+    let total = group.iter().map(|(_, _, sums)| sums.total).sum();
+    Some(Share { kind: *kind, total, hop: *hop, stack, waker_stack })
+}

@@ -1,0 +1,121 @@
+//! What the scheduler did, as recorded.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A point in time or a duration in nanoseconds (`CLOCK_MONOTONIC`).
+pub type Nanos = u64;
+
+/// A thread, as the kernel numbers it; 0 is the idle task of every CPU.
+pub type Tid = u32;
+
+/// Index of a kernel stack in [`Trace::stacks`]; 0 is the empty stack.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct StackId(pub u32);
+
+/// Scheduler events of all CPUs over an interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// When tracing began.
+    pub from: Nanos,
+    /// When it ended.
+    pub to: Nanos,
+    /// In any order.
+    pub events: Vec<Event>,
+    /// Kernel functions, innermost first. The first stack is empty.
+    pub stacks: Vec<Vec<String>>,
+    pub tasks: BTreeMap<Tid, Task>,
+    /// Records that the kernel or the reader dropped.
+    pub lost: u64,
+}
+
+/// A thread that occurs in the trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its `comm`: 15 bytes that the program chooses.
+    pub name: String,
+    /// The process that it belongs to (its thread group leader); 0 where that is not known.
+    pub process: Tid,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub at: Nanos,
+    pub cpu: u16,
+    pub kind: EventKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// `task` leaves the CPU in `state`, at `stack`, to `next` (`sched:sched_switch`).
+    SwitchOut { task: Tid, state: TaskState, stack: StackId, next: Tid },
+    /// `task` is on the CPU (`PERF_RECORD_SWITCH`, which also occurs where the tracepoints of an idle task
+    /// are silent).
+    SwitchIn { task: Tid },
+    /// `by`, which is the current task, wakes `task` (`sched:sched_waking`).
+    Waking { task: Tid, by: Tid, context: WakeContext, stack: StackId },
+    /// `parent` created `child` (`PERF_RECORD_FORK`).
+    Fork { parent: Tid, child: Tid },
+    /// `task` was running at a tick of the sampling clock; the stack is empty in user mode.
+    Sample { task: Tid, stack: StackId },
+    /// State of `task` when tracing began, read from /proc.
+    Found { task: Tid, state: TaskState, stack: StackId },
+}
+
+/// State in which a task leaves the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// Preempted, or it yielded.
+    Runnable,
+    /// Waits, interruptibly or not.
+    Waiting,
+    /// By a signal (SIGSTOP) or a debugger.
+    Stopped,
+    Dead,
+}
+
+/// Where a wake-up was sent from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WakeContext {
+    Task,
+    SoftIrq,
+    HardIrq,
+}
+
+impl Trace {
+    /// The functions of a stack, innermost first; empty where the stack is not known.
+    pub fn stack(&self, id: StackId) -> &[String] {
+        usize::try_from(id.0).ok().and_then(|at| self.stacks.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The name of a thread, as recorded.
+    pub fn task_name(&self, tid: Tid) -> &str {
+        self.tasks.get(&tid).map_or("", |task| &task.name)
+    }
+
+    /// When a thread was created and when it ended, as far as that was traced.
+    pub fn lifetime(&self, tid: Tid) -> (Option<Nanos>, Option<Nanos>) {
+        let born = self.events.iter().find_map(|event| match event.kind {
+            EventKind::Fork { child, .. } if child == tid => Some(event.at),
+            _ => None,
+        });
+        let ended = self.events.iter().rev().find_map(|event| match event.kind {
+            EventKind::SwitchOut { task, state: TaskState::Dead, .. } if task == tid => {
+                Some(event.at)
+            }
+            _ => None,
+        });
+        (born, ended)
+    }
+
+    /// The process of a thread, or the thread itself where that is not known.
+    pub fn process(&self, tid: Tid) -> Tid {
+        self.tasks.get(&tid).map(|task| task.process).filter(|process| *process != 0).unwrap_or(tid)
+    }
+}

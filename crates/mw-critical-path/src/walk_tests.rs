@@ -1,0 +1,327 @@
+use super::*;
+use crate::path::Share;
+use crate::trace::{Event, EventKind, Task, TaskState, WakeContext};
+use crate::wait::KernelWork;
+use proptest::prelude::*;
+
+const CLIENT: Tid = 10;
+const SERVER: Tid = 20;
+const OTHER: Tid = 30;
+
+/// Builds a trace from events at times, with stacks written as `a < b < c`.
+struct Traced {
+    trace: Trace,
+}
+
+impl Traced {
+    fn new(to: Nanos) -> Self {
+        let task = |name: &str| Task { name: name.to_owned(), process: 0 };
+        let tasks = [(CLIENT, task("client")), (SERVER, task("server")), (OTHER, task("other"))];
+        let trace = Trace {
+            from: 0,
+            to,
+            stacks: vec![Vec::new()],
+            tasks: tasks.into(),
+            ..Trace::default()
+        };
+        Self { trace }
+    }
+
+    fn stack(&mut self, functions: &str) -> StackId {
+        self.trace.stacks.push(functions.split(" < ").map(str::to_owned).collect());
+        StackId(u32::try_from(self.trace.stacks.len() - 1).unwrap())
+    }
+
+    fn event(&mut self, at: Nanos, cpu: u16, kind: EventKind) -> &mut Self {
+        self.trace.events.push(Event { at, cpu, kind });
+        self
+    }
+
+    fn blocks(&mut self, at: Nanos, cpu: u16, task: Tid, functions: &str) -> &mut Self {
+        let stack = self.stack(functions);
+        self.event(
+            at,
+            cpu,
+            EventKind::SwitchOut { task, state: TaskState::Waiting, stack, next: 0 },
+        )
+    }
+
+    fn runs(&mut self, at: Nanos, cpu: u16, task: Tid) -> &mut Self {
+        self.event(at, cpu, EventKind::SwitchIn { task })
+    }
+
+    fn wakes(&mut self, at: Nanos, by: Tid, task: Tid) -> &mut Self {
+        let stack = StackId::default();
+        self.event(at, 0, EventKind::Waking { task, by, context: WakeContext::Task, stack })
+    }
+
+    fn interrupt(&mut self, at: Nanos, task: Tid, functions: &str) -> &mut Self {
+        let stack = self.stack(functions);
+        self.event(at, 0, EventKind::Waking { task, by: 0, context: WakeContext::HardIrq, stack })
+    }
+
+    fn path(&self, from: Nanos, to: Nanos) -> Path {
+        let path = critical_path(&self.trace, Request { task: CLIENT, from, to });
+        assert_partition(&path);
+        path
+    }
+
+    fn shares(&self, from: Nanos, to: Nanos) -> Vec<(Kind, Nanos)> {
+        let path = self.path(from, to);
+        path.shares().into_iter().map(|Share { kind, total, .. }| (kind, total)).collect()
+    }
+}
+
+fn assert_partition(path: &Path) {
+    let mut at = path.from;
+    for part in &path.parts {
+        assert_eq!(part.from, at, "no gap and no overlap: {path:?}");
+        assert!(part.to > part.from && part.hop < path.hops.len(), "{part:?}");
+        at = part.to;
+    }
+    assert_eq!(at, path.to.max(path.from), "the parts add up to the request");
+    let sum: Nanos = path.shares().iter().map(|share| share.total).sum();
+    assert_eq!(sum, path.duration());
+}
+
+/// The client asks at 100, the server has the answer at 1100.
+fn asks_and_is_answered(traced: &mut Traced) {
+    traced.wakes(100, CLIENT, SERVER);
+    is_answered(traced);
+}
+
+/// The same, with a server that is not idle when it is asked.
+fn is_answered(traced: &mut Traced) {
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
+    traced.wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
+}
+
+#[test]
+fn a_wait_for_a_task_is_what_that_task_did() {
+    let mut traced = Traced::new(2000);
+    asks_and_is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").runs(150, 1, SERVER);
+    traced.blocks(200, 1, SERVER, "io_schedule < folio_wait_bit_common < filemap_get_pages");
+    traced.interrupt(900, SERVER, "folio_end_read < bio_endio").runs(950, 1, SERVER);
+    let shares = traced.shares(100, 1100);
+    assert_eq!(shares[0], (Kind::Waiting(Wait::FileRead), 700));
+    assert_eq!(shares[1], (Kind::Running(RunMode::Unsampled), 50 + 150));
+    assert_eq!(shares.iter().map(|(_, total)| total).sum::<Nanos>(), 1000);
+}
+
+#[test]
+fn a_chain_is_followed_over_just_the_time_that_was_waited() {
+    let mut traced = Traced::new(2000);
+    asks_and_is_answered(&mut traced);
+    traced.runs(100, 1, SERVER).wakes(300, SERVER, OTHER).blocks(
+        300,
+        1,
+        SERVER,
+        "schedule < futex_wait_queue",
+    );
+    traced.runs(0, 2, OTHER).blocks(310, 2, OTHER, "schedule < do_nanosleep < hrtimer_nanosleep");
+    traced.interrupt(1000, OTHER, "hrtimer_wakeup").runs(1000, 2, OTHER);
+    traced.wakes(1010, OTHER, SERVER).runs(1010, 1, SERVER);
+    let path = traced.path(100, 1100);
+    let shares = path.shares();
+    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::Sleep), 690));
+    let chain: Vec<_> = path.chain(shares[0].hop).iter().map(|hop| hop.task).collect();
+    assert_eq!(chain, [CLIENT, SERVER, OTHER]);
+}
+
+#[test]
+fn a_runnable_task_names_who_has_its_cpu_and_a_throttled_one_nobody() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    traced.runs(60, 1, OTHER);
+    let preempted = EventKind::SwitchOut {
+        task: OTHER,
+        state: TaskState::Runnable,
+        stack: StackId::default(),
+        next: 0,
+    };
+    traced.event(500, 1, preempted).runs(800, 1, SERVER);
+    let shares = traced.shares(100, 1100);
+    assert_eq!(shares[0], (Kind::Runnable(CpuHolder::Task(OTHER)), 400));
+    assert!(shares.contains(&(Kind::Runnable(CpuHolder::Idle), 300)), "{shares:?}");
+}
+
+#[test]
+fn a_stopped_task_is_not_explained_by_who_continues_it() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    let stopped = EventKind::SwitchOut {
+        task: SERVER,
+        state: TaskState::Stopped,
+        stack: StackId::default(),
+        next: 0,
+    };
+    traced
+        .runs(90, 1, SERVER)
+        .event(150, 1, stopped)
+        .wakes(1000, OTHER, SERVER)
+        .runs(1001, 1, SERVER);
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Stopped, 850));
+}
+
+#[test]
+fn a_poll_that_a_timer_ends_timed_out() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule_hrtimeout < do_sys_poll");
+    traced.interrupt(1100, CLIENT, "hrtimer_wakeup < __hrtimer_run_queues").runs(1100, 0, CLIENT);
+    assert_eq!(traced.shares(100, 1100), [(Kind::TimedOut(Wait::Poll), 1000)]);
+}
+
+#[test]
+fn before_its_birth_a_task_is_its_parent() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < do_wait");
+    traced.runs(0, 1, OTHER).event(400, 1, EventKind::Fork { parent: OTHER, child: SERVER });
+    traced.runs(400, 2, SERVER).wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
+    let path = traced.path(100, 1100);
+    let of = |task: Tid| -> Nanos {
+        let own = path.parts.iter().filter(|part| path.hops[part.hop].task == task);
+        own.map(Part::duration).sum()
+    };
+    assert_eq!((of(OTHER), of(SERVER)), (300, 700));
+}
+
+#[test]
+fn samples_tell_how_a_task_ran() {
+    let mut traced = Traced::new(2000);
+    asks_and_is_answered(&mut traced);
+    let fault =
+        traced.stack("clear_page_erms < clear_huge_page < handle_mm_fault < exc_page_fault");
+    let reclaim = traced.stack("shrink_folio_list < shrink_node < try_to_free_pages");
+    traced.runs(100, 1, SERVER);
+    for (at, stack) in [(200, fault), (400, fault), (600, reclaim), (800, StackId::default())] {
+        traced.event(at, 1, EventKind::Sample { task: SERVER, stack });
+    }
+    let shares = traced.shares(100, 1100);
+    assert_eq!(shares[0], (Kind::Running(RunMode::Kernel(KernelWork::PageFault)), 500));
+    assert!(shares.contains(&(Kind::Running(RunMode::In(Wait::DirectReclaim)), 250)), "{shares:?}");
+    assert!(shares.contains(&(Kind::Running(RunMode::User), 250)), "{shares:?}");
+}
+
+#[test]
+fn slices_without_a_sample_are_divided_as_those_with_one() {
+    let mut traced = Traced::new(2000);
+    asks_and_is_answered(&mut traced);
+    let fault = traced.stack("clear_page_erms < handle_mm_fault");
+    traced.runs(100, 1, SERVER).event(110, 1, EventKind::Sample { task: SERVER, stack: fault });
+    traced.blocks(150, 1, SERVER, "io_schedule < filemap_read").interrupt(200, SERVER, "bio_endio");
+    traced.runs(200, 1, SERVER);
+    let shares = traced.shares(100, 1100);
+    assert_eq!(shares[0], (Kind::Running(RunMode::Kernel(KernelWork::PageFault)), 950));
+    assert_eq!(shares[1], (Kind::Waiting(Wait::FileRead), 50));
+}
+
+#[test]
+fn waits_for_a_cpu_are_one_share_and_name_who_had_it_longest() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    traced.runs(60, 1, OTHER).runs(400, 1, 31).runs(1000, 1, SERVER);
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Runnable(CpuHolder::Task(31)), 900));
+}
+
+#[test]
+fn what_the_trace_does_not_show_is_said() {
+    let traced = Traced::new(2000);
+    assert_eq!(traced.shares(100, 1100), [(Kind::Unseen(Unseen::NeverRan), 1000)]);
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
+    let unseen = Kind::Unseen(Unseen::NotWoken(Wait::Socket));
+    assert_eq!(traced.shares(100, 1100), [(unseen, 1000)]);
+}
+
+#[test]
+fn a_state_that_was_found_begins_the_first_interval() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    let stack = traced.stack("schedule < rq_qos_wait < shrink_node < try_to_free_pages");
+    traced.event(0, 0, EventKind::Found { task: SERVER, state: TaskState::Waiting, stack });
+    traced.interrupt(1000, SERVER, "bio_endio").runs(1000, 1, SERVER);
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::DirectReclaim), 900));
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_end() {
+    let mut traced = Traced::new(100_000);
+    traced.runs(0, 0, CLIENT);
+    for round in 0..1000_u64 {
+        let (a, b) = if round % 2 == 0 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+        let at = round * 100;
+        traced.wakes(at + 1, a, b).blocks(at + 1, 0, a, "schedule < pipe_read").runs(at + 2, 0, b);
+    }
+    assert_eq!(traced.path(0, 100_000).duration(), 100_000);
+}
+
+#[test]
+fn a_sibling_that_holds_the_request_is_likely_the_reason() {
+    let mut traced = Traced::new(2000);
+    for task in [SERVER, OTHER] {
+        traced.trace.tasks.insert(task, Task { name: "go".to_owned(), process: SERVER });
+    }
+    is_answered(&mut traced);
+    traced
+        .blocks(50, 1, SERVER, "schedule < ep_poll")
+        .interrupt(1090, SERVER, "hrtimer_wakeup")
+        .runs(1090, 1, SERVER);
+    traced.runs(0, 2, OTHER).blocks(
+        120,
+        2,
+        OTHER,
+        "io_schedule < submit_bio_wait < blkdev_issue_flush",
+    );
+    traced.interrupt(1080, OTHER, "bio_endio").runs(1080, 2, OTHER);
+    let path = traced.path(100, 1100);
+    let sibling = crate::sibling_wait(&traced.trace, &path).unwrap();
+    assert_eq!((sibling.task, sibling.wait, sibling.total), (OTHER, Wait::FileWrite, 960));
+    traced.trace.tasks.get_mut(&OTHER).unwrap().process = OTHER;
+    assert_eq!(crate::sibling_wait(&traced.trace, &path), None, "another process is no sibling");
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let task = || 0_u32..6;
+    let stack = || (0_u32..8).prop_map(StackId);
+    let state = prop_oneof![
+        Just(TaskState::Runnable),
+        Just(TaskState::Waiting),
+        Just(TaskState::Stopped),
+        Just(TaskState::Dead)
+    ];
+    let context = prop_oneof![
+        Just(WakeContext::Task),
+        Just(WakeContext::SoftIrq),
+        Just(WakeContext::HardIrq)
+    ];
+    let kind = prop_oneof![
+        4 => (task(), state.clone(), stack(), task())
+            .prop_map(|(task, state, stack, next)| EventKind::SwitchOut { task, state, stack, next }),
+        2 => task().prop_map(|task| EventKind::SwitchIn { task }),
+        4 => (task(), task(), context, stack())
+            .prop_map(|(task, by, context, stack)| EventKind::Waking { task, by, context, stack }),
+        1 => (task(), task()).prop_map(|(parent, child)| EventKind::Fork { parent, child }),
+        2 => (task(), stack()).prop_map(|(task, stack)| EventKind::Sample { task, stack }),
+        1 => (task(), state, stack()).prop_map(|(task, state, stack)| EventKind::Found { task, state, stack }),
+    ];
+    (0_u64..1200, 0_u16..3, kind).prop_map(|(at, cpu, kind)| Event { at, cpu, kind })
+}
+
+proptest! {
+    /// Whatever the events, the parts cover the request without gap or overlap.
+    #[test]
+    fn parts_exclude_each_other_and_add_up(
+        events in proptest::collection::vec(event(), 0..200),
+        from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
+    ) {
+        let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
+        let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
+        let trace = Trace { from: 0, to: 1200, events, stacks, ..Trace::default() };
+        let path = critical_path(&trace, Request { task, from, to: from + length });
+        assert_partition(&path);
+        let _ = crate::sibling_wait(&trace, &path);
+    }
+}
