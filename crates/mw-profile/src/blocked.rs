@@ -136,7 +136,7 @@ impl Found {
 }
 
 /// `[<0>] do_exit+0x17/0x20 [module]`, a line each, innermost first.
-fn functions(stack: &str) -> Vec<String> {
+pub(crate) fn functions(stack: &str) -> Vec<String> {
     let function = |line: &str| {
         let name = line.split_ascii_whitespace().nth(1)?.split('+').next()?;
         Some(name.split('.').next().unwrap_or(name).to_owned())

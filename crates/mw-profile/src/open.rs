@@ -86,22 +86,21 @@ pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) 
         missing.push(why);
         Vec::new()
     });
-    raise_descriptors(cpus.len());
+    raise_descriptors(cpus.len(), WAITS.len() + 4);
     let stacks = open_stacks(&mut opened, &mut rings, &cpus, rates);
     let points = open_points(&mut opened, &mut rings, &cpus, wanted(rates, missing));
     missing.extend([stacks, points].into_iter().filter_map(Result::err));
     (opened, rings)
 }
 
-fn cpus() -> Result<Vec<u32>, Missing> {
+pub(crate) fn cpus() -> Result<Vec<u32>, Missing> {
     let text = std::fs::read(ONLINE).map_err(|e| Missing::failed(ONLINE, e.to_string()))?;
     mw_proc::cpulist::parse(&text).map_err(|e| Missing::failed(ONLINE, e.to_string()))
 }
 
 /// One descriptor an event and processor can be more than the soft limit of 1,024.
-fn raise_descriptors(cpus: usize) {
+pub(crate) fn raise_descriptors(cpus: usize, events: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let events = WAITS.len() + 4;
     let needed = u64::try_from(cpus * events).unwrap_or(u64::MAX).saturating_add(SPARE_DESCRIPTORS);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
@@ -113,7 +112,7 @@ fn raise_descriptors(cpus: usize) {
 
 /// A power of two, at most `most`, so that all processors' rings stay within a share of the
 /// memory.
-fn ring_bytes(cpus: usize, share_bytes: usize, most: usize) -> usize {
+pub(crate) fn ring_bytes(cpus: usize, share_bytes: usize, most: usize) -> usize {
     let each = (share_bytes / cpus.max(1)).clamp(MIN_RING_BYTES, most);
     1 << each.ilog2()
 }
@@ -130,7 +129,9 @@ fn open_stacks(
         period: SamplePeriod::Hz(hz),
         stack_frames: Some(STACK_FRAMES),
         fields: false,
+        user_mode: false,
         names: false,
+        scheduling: false,
         wake_bytes: wake_bytes(bytes),
     };
     let refused = |error: io::Error| refused("kernel stacks", &error);
@@ -150,7 +151,7 @@ fn open_stacks(
 }
 
 /// Readers are woken when a ring is half full.
-fn wake_bytes(ring_bytes: usize) -> u32 {
+pub(crate) fn wake_bytes(ring_bytes: usize) -> u32 {
     u32::try_from(ring_bytes / 2).unwrap_or(u32::MAX)
 }
 
@@ -176,7 +177,9 @@ fn open_points(
                 period: SamplePeriod::Occurrences(wanted.period),
                 stack_frames: None,
                 fields: matches!(wanted.source, PerfSource::Tracepoint(_)),
+                user_mode: false,
                 names: wanted.list == List::Faults,
+                scheduling: false,
                 wake_bytes: wake_bytes(bytes),
             };
             let owner = opened.faults.last().filter(|_| wanted.list != List::Faults);
@@ -238,7 +241,7 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
     wanted
 }
 
-fn tracefs() -> Result<PathBuf, Missing> {
+pub(crate) fn tracefs() -> Result<PathBuf, Missing> {
     let mut denied = None;
     for place in TRACEFS {
         match std::fs::read_dir(format!("{place}/events")) {
@@ -271,7 +274,7 @@ fn format(tracefs: &std::path::Path, point: &Point) -> Result<Format, Missing> {
 }
 
 /// What would make an event work that the kernel refused.
-fn refused(what: &str, error: &io::Error) -> Missing {
+pub(crate) fn refused(what: &str, error: &io::Error) -> Missing {
     let what = format!("perf_event_open ({what})");
     match error.kind() {
         io::ErrorKind::PermissionDenied => Missing::skipped(

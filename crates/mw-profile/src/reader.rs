@@ -180,7 +180,7 @@ impl Reader {
                         }
                         _ => {}
                     },
-                    Record::Name { .. } => {}
+                    Record::Name { .. } | Record::SwitchIn { .. } | Record::Fork { .. } => {}
                 }
             }
         }
@@ -197,6 +197,7 @@ impl Reader {
                     Record::Name { tid, name } => {
                         self.names.learn(tid, &String::from_utf8_lossy(name));
                     }
+                    Record::SwitchIn { .. } | Record::Fork { .. } => {}
                     Record::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
                     Record::Sample(sample) => {
                         let origin = self.rings.origins.get(&sample.event);

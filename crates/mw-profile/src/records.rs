@@ -3,8 +3,14 @@
 
 const LOST: u32 = 2;
 const COMM: u32 = 3;
+const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
+const SWITCH_CPU_WIDE: u32 = 15;
+/// The task leaves the CPU (`PERF_RECORD_MISC_SWITCH_OUT`).
+const SWITCH_OUT: u16 = 1 << 13;
+/// Task, time and event's id, at the end of what is no sample (`sample_id_all`).
+const TRAILER_BYTES: usize = 24;
 const HEADER_BYTES: usize = 8;
 /// Values from here on mark where a stack changes between user, kernel and guest
 /// (`PERF_CONTEXT_MAX`); they are no addresses.
@@ -19,6 +25,19 @@ pub(crate) enum Record<'a> {
     Name {
         tid: u32,
         name: &'a [u8],
+    },
+    /// A thread enters the CPU.
+    SwitchIn {
+        pid: u32,
+        tid: u32,
+        time_ns: u64,
+    },
+    /// A thread was created; it is the first of its process where `pid` and `tid` are the same.
+    Fork {
+        pid: u32,
+        tid: u32,
+        parent_tid: u32,
+        time_ns: u64,
     },
 }
 
@@ -47,10 +66,22 @@ impl<'a> Sample<'a> {
 
     /// The fields of its tracepoint, laid out as the tracepoint's format says.
     pub(crate) fn fields(&self) -> &'a [u8] {
-        let (size, fields) = self.body.split_at_checked(4).unwrap_or_default();
-        let size = size.try_into().map_or(0, u32::from_ne_bytes) as usize;
-        fields.get(..size).unwrap_or(fields)
+        raw(self.body)
     }
+
+    /// The fields of its tracepoint, where it has a stack as well.
+    pub(crate) fn fields_after_stack(&self) -> &'a [u8] {
+        let addresses = number(self.body, 0).and_then(|count| usize::try_from(count).ok());
+        let stack_bytes = addresses.and_then(|count| count.checked_add(1)?.checked_mul(8));
+        raw(stack_bytes.and_then(|bytes| self.body.get(bytes..)).unwrap_or_default())
+    }
+}
+
+/// Bytes that follow their own length.
+fn raw(body: &[u8]) -> &[u8] {
+    let (size, fields) = body.split_at_checked(4).unwrap_or_default();
+    let size = size.try_into().map_or(0, u32::from_ne_bytes) as usize;
+    fields.get(..size).unwrap_or(fields)
 }
 
 /// The records of `bytes`, up to the first that is cut.
@@ -59,18 +90,21 @@ pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         loop {
             let kind = u32::from_ne_bytes(rest.get(..4)?.try_into().ok()?);
+            let misc = u16::from_ne_bytes(rest.get(4..6)?.try_into().ok()?);
             let size = usize::from(u16::from_ne_bytes(rest.get(6..8)?.try_into().ok()?));
             let body = rest.get(HEADER_BYTES..size)?;
             rest = rest.get(size..)?;
-            if let Some(record) = record(kind, body) {
+            if let Some(record) = record(kind, misc, body) {
                 return Some(record);
             }
         }
     })
 }
 
-fn record(kind: u32, body: &[u8]) -> Option<Record<'_>> {
+fn record(kind: u32, misc: u16, body: &[u8]) -> Option<Record<'_>> {
     match kind {
+        SWITCH_CPU_WIDE if misc & SWITCH_OUT == 0 => switch_in(body),
+        FORK => fork(body),
         SAMPLE => sample(body).map(Record::Sample),
         COMM => name(body),
         LOST => number(body, 8).map(Record::Lost),
@@ -85,13 +119,31 @@ fn name(body: &[u8]) -> Option<Record<'_>> {
     Some(Record::Name { tid, name })
 }
 
+fn switch_in(body: &[u8]) -> Option<Record<'_>> {
+    let trailer = body.get(body.len().checked_sub(TRAILER_BYTES)?..)?;
+    let [pid, tid] = halves(number(trailer, 0)?);
+    Some(Record::SwitchIn { pid, tid, time_ns: number(trailer, 8)? })
+}
+
+fn fork(body: &[u8]) -> Option<Record<'_>> {
+    let ([pid, _], [tid, parent_tid]) = (halves(number(body, 0)?), halves(number(body, 8)?));
+    Some(Record::Fork { pid, tid, parent_tid, time_ns: number(body, 16)? })
+}
+
+/// The two numbers of 32 bits that lie in these 8 bytes.
+fn halves(number: u64) -> [u32; 2] {
+    let bytes = number.to_ne_bytes();
+    let half =
+        |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    [half(0), half(4)]
+}
+
 fn sample(body: &[u8]) -> Option<Sample<'_>> {
-    let task = number(body, 8)?.to_ne_bytes();
-    let [pid, tid] = [[task[0], task[1], task[2], task[3]], [task[4], task[5], task[6], task[7]]];
+    let [pid, tid] = halves(number(body, 8)?);
     Some(Sample {
         event: number(body, 0)?,
-        pid: u32::from_ne_bytes(pid),
-        tid: u32::from_ne_bytes(tid),
+        pid,
+        tid,
         time_ns: number(body, 16)?,
         body: body.get(24..)?,
     })

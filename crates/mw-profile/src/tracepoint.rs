@@ -48,6 +48,13 @@ fn field(line: &str) -> Option<(String, Field)> {
 }
 
 impl Field {
+    /// Its text in a record, up to the first NUL; empty where the record is too short.
+    pub(crate) fn text(self, record: &[u8]) -> &[u8] {
+        let end = self.offset.saturating_add(self.size);
+        let bytes = record.get(self.offset..end).unwrap_or_default();
+        bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
     /// Its value in a record; `None` where the record is too short, or it is no number.
     pub(crate) fn read(self, record: &[u8]) -> Option<i64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;

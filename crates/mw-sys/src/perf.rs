@@ -37,8 +37,13 @@ pub struct PerfAttr {
     pub stack_frames: Option<u16>,
     /// Records the fields of a tracepoint.
     pub fields: bool,
+    /// Also counts what happens in user mode, where the kernel's stack is empty.
+    pub user_mode: bool,
     /// Also writes a record when a task changes its name (`PERF_RECORD_COMM`).
     pub names: bool,
+    /// Also writes a record when a task is created (`PERF_RECORD_FORK`) and when one enters or leaves the CPU
+    /// (`PERF_RECORD_SWITCH_CPU_WIDE`). These end with the task, the time and the event's id.
+    pub scheduling: bool,
     /// The reader is woken when the ring holds this many bytes.
     pub wake_bytes: u32,
 }
@@ -81,7 +86,10 @@ impl PerfAttr {
         raw.set_comm(u64::from(self.names));
         raw.set_exclude_hv(1);
         raw.set_exclude_callchain_user(1);
-        raw.set_exclude_user(u64::from(self.stack_frames.is_some()));
+        raw.set_exclude_user(u64::from(self.stack_frames.is_some() && !self.user_mode));
+        raw.set_task(u64::from(self.scheduling));
+        raw.set_context_switch(u64::from(self.scheduling));
+        raw.set_sample_id_all(u64::from(self.scheduling));
         Ok(raw)
     }
 

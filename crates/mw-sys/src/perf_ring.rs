@@ -126,7 +126,9 @@ mod tests {
             period: SamplePeriod::Hz(hz),
             stack_frames: Some(16),
             fields: false,
+            user_mode: false,
             names: false,
+            scheduling: false,
             wake_bytes: 4096,
         }
     }

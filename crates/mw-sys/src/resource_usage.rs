@@ -1,7 +1,8 @@
 //! Resource usage of a child process.
 
 use std::io;
-use std::process::Child;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 /// What a process used in its lifetime (getrusage(2)).
@@ -11,6 +12,8 @@ pub struct ResourceUsage {
     pub max_resident_kib: u64,
     pub user: Duration,
     pub system: Duration,
+    /// How it ended.
+    pub status: ExitStatus,
 }
 
 /// Waits for a child and returns its resource usage. Takes the child: it is reaped here, and its id may
@@ -43,6 +46,7 @@ pub fn wait_with_usage(child: Child) -> io::Result<ResourceUsage> {
         max_resident_kib: usage.ru_maxrss.unsigned_abs(),
         user: time(usage.ru_utime),
         system: time(usage.ru_stime),
+        status: ExitStatus::from_raw(status),
     })
 }
 
@@ -55,5 +59,6 @@ mod tests {
         let child = std::process::Command::new("true").spawn().unwrap();
         let usage = wait_with_usage(child).unwrap();
         assert!(usage.max_resident_kib > 100, "{usage:?}");
+        assert!(usage.status.success(), "{usage:?}");
     }
 }
