@@ -20,6 +20,8 @@ mod run;
 mod top;
 #[cfg(feature = "watch")]
 mod watch;
+#[cfg(feature = "why")]
+mod why;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_memory::{NumaPolicy, PageSize};
@@ -59,6 +61,8 @@ pub use top::TopArgs;
 pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
 pub use watch::{IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, WatchArgs};
+#[cfg(feature = "why")]
+pub use why::WhyArgs;
 
 /// Big memory on Linux, allocated fast, and never a stall.
 #[derive(Debug, Parser)]
@@ -126,6 +130,9 @@ pub enum Command {
     /// Run memory failures on real kernels in virtual machines: create, find, fix, revert
     #[cfg(feature = "lab")]
     Lab(LabArgs),
+    /// Run a command and report what it waited for: CPU, memory, disks and other programs
+    #[cfg(feature = "why")]
+    Why(WhyArgs),
 }
 
 /// Arguments of `check`.

@@ -22,6 +22,8 @@ pub enum Exit {
     CommandNotExecutable,
     /// `run`: there is no such command, as of env(1).
     CommandNotFound,
+    /// `why`: the command's own exit code, or 128 and the number of the signal that ended it.
+    Command(u8),
     /// The state of a Nagios plugin, which has codes of its own.
     Plugin(mw_render::nagios::State),
 }
@@ -38,12 +40,13 @@ impl Exit {
             Self::RolledBack => 5,
             Self::CommandNotExecutable => 126,
             Self::CommandNotFound => 127,
+            Self::Command(code) => code,
             Self::Plugin(state) => state as u8,
         }
     }
 
     /// What execve(2) has refused.
-    #[cfg(feature = "run")]
+    #[cfg(any(feature = "run", feature = "why"))]
     pub(crate) fn of_exec(error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::NotFound => Self::CommandNotFound,

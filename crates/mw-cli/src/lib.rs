@@ -96,6 +96,8 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Top(args) => command::top::run(&args),
         #[cfg(feature = "watch")]
         Command::Export(args) => command::export::run(&args, &config),
+        #[cfg(feature = "why")]
+        Command::Why(args) => command::why::run(&args),
         #[cfg(feature = "lab")]
         Command::Lab(args) => command::lab::run(&args),
     }

@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -22,9 +23,18 @@ static FAILED: OnceLock<io::Error> = OnceLock::new();
 
 /// The layout for standard output: colour on a terminal alone, and not where NO_COLOR is set.
 pub(crate) fn layout(verbose: bool) -> Layout {
-    let terminal = io::stdout().is_terminal();
+    layout_of(io::stdout().is_terminal(), rustix::stdio::stdout(), verbose)
+}
+
+/// The same for standard error.
+#[cfg(feature = "why")]
+pub(crate) fn error_layout() -> Layout {
+    layout_of(io::stderr().is_terminal(), rustix::stdio::stderr(), false)
+}
+
+fn layout_of(terminal: bool, fd: BorrowedFd<'_>, verbose: bool) -> Layout {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let columns = rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+    let columns = rustix::termios::tcgetwinsize(fd)
         .ok()
         .map(|size| usize::from(size.ws_col))
         .filter(|columns| *columns > 0);
@@ -55,6 +65,12 @@ pub(crate) fn print_usage(said: &clap::Error) {
 pub(crate) fn tell(line: impl Display) {
     let line = visible::line(&line.to_string()) + "\n";
     let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// Writes a page of mw-render's to standard error. When that fails there is nobody left to tell.
+#[cfg(feature = "why")]
+pub(crate) fn tell_page(page: &str) {
+    let _ = io::stderr().lock().write_all(page.as_bytes());
 }
 
 /// Whether all that was printed has been written.

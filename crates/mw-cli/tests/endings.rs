@@ -112,6 +112,8 @@ const CASES: &[Case] = &[
     words("export --recording {recording} --to {dir}/out/rows.csv"),
     words("export --recording {recording} --to {dir}/out/rows.parquet"),
     words("lab --list"),
+    silent("why -- /bin/true"),
+    endless("why -- sleep 1000"),
     endless("pool serve --socket {dir}/out/pool.sock"),
 ];
 

@@ -10,6 +10,7 @@ pub mod nagios;
 pub mod plot;
 pub mod profile;
 pub mod text;
+pub mod trace_event;
 #[cfg(feature = "tui")]
 pub mod tui;
 mod visible;

@@ -1,7 +1,9 @@
 //! Text for people: the verdict in one line, then what to do, then what was seen.
 
+mod critical_path;
 mod incident;
 
+pub use critical_path::critical_path;
 pub use incident::{incident, incidents};
 
 use crate::visible::on_terminal;

@@ -29,6 +29,8 @@ pub(crate) mod top;
 pub(crate) mod undo;
 #[cfg(feature = "watch")]
 pub(crate) mod watch;
+#[cfg(feature = "why")]
+pub(crate) mod why;
 
 use crate::{Exit, Failure};
 use mw_rules::Rule;

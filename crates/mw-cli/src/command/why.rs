@@ -1,0 +1,150 @@
+//! `memwright why`: runs a command as time(1) does, and reports what it waited for.
+
+use crate::args::WhyArgs;
+use crate::output::{self, Readers};
+use crate::{Exit, Failure};
+use mw_critical_path::{Request, Trace, critical_path};
+use mw_model::Missing;
+use mw_profile::SchedTracer;
+use mw_sys::ResourceUsage;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the rings are read at least.
+const ROUND: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
+    let Some((name, rest)) = args.command.split_first() else {
+        return Err(Failure::new(Exit::Usage, "no command is given; write it after --"));
+    };
+    let signals = Signals::catch()?;
+    let mut tracer = SchedTracer::open();
+    if let Ok(tracer) = &mut tracer {
+        tracer.start(&[]);
+    }
+    let began = Instant::now();
+    let child = Command::new(name).args(rest).spawn().map_err(|error| {
+        let name = name.to_string_lossy();
+        Failure::new(Exit::of_exec(&error), format!("{name}: {error}"))
+    })?;
+    let pid = child.id();
+    let usage = wait(child, tracer.as_mut().ok(), &signals)?;
+    let wall = began.elapsed();
+    match tracer {
+        Ok(tracer) => explain(args, pid, &tracer.finish())?,
+        Err(missing) => untraced(&usage, wall, &missing),
+    }
+    Ok(Exit::Command(code(usage.status)))
+}
+
+/// Signals that end a command. Those of the terminal reach it without us; others are passed on.
+struct Signals {
+    passed_on: Vec<(Signal, Arc<AtomicBool>)>,
+}
+
+impl Signals {
+    /// Catches them, so that the report is written whatever ends the command. A caught signal is at its
+    /// default again in the command.
+    fn catch() -> Result<Self, Failure> {
+        let catch = |number| {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(number, Arc::clone(&flag))
+                .map(|_| flag)
+                .map_err(|error| Failure::new(Exit::CouldNotLook, format!("sigaction: {error}")))
+        };
+        catch(SIGINT)?;
+        catch(SIGQUIT)?;
+        Ok(Self { passed_on: vec![(Signal::TERM, catch(SIGTERM)?), (Signal::HUP, catch(SIGHUP)?)] })
+    }
+
+    fn pass_on(&self, pid: Pid) {
+        for (signal, came) in &self.passed_on {
+            if came.swap(false, Ordering::Relaxed) {
+                // Until it is waited for, the number is the command's.
+                let _ = kill_process(pid, *signal);
+            }
+        }
+    }
+}
+
+/// Waits for the command and reads the trace meanwhile.
+fn wait(
+    child: Child,
+    mut tracer: Option<&mut SchedTracer>,
+    signals: &Signals,
+) -> Result<ResourceUsage, Failure> {
+    let failed =
+        |error| Failure::new(Exit::CouldNotLook, format!("waiting for the command: {error}"));
+    let pid = Pid::from_child(&child);
+    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+    loop {
+        let is_over = match tracer.as_deref_mut() {
+            Some(tracer) => tracer.wait(Some(ended.as_fd()), ROUND),
+            None => is_readable(ended.as_fd()),
+        };
+        if is_over {
+            return mw_sys::wait_with_usage(child).map_err(failed);
+        }
+        signals.pass_on(pid);
+    }
+}
+
+/// Waits for a descriptor to become readable, for one round at most.
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: ROUND.subsec_nanos().into() };
+    // A signal ends it early, which the next round makes up for.
+    poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
+}
+
+/// The path of the command, from its creation to its end, on standard error as time(1) has it.
+fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
+    let (born, ended) = trace.lifetime(pid);
+    let request =
+        Request { task: pid, from: born.unwrap_or(trace.from), to: ended.unwrap_or(trace.to) };
+    let path = critical_path(trace, request);
+    crate::terminal::tell_page(&mw_render::text::critical_path(
+        trace,
+        &path,
+        crate::terminal::error_layout(),
+    ));
+    match &args.output {
+        Some(file) => {
+            let json = mw_render::trace_event::json(trace, &path);
+            let failed = |error: &std::io::Error| {
+                Failure::new(Exit::CouldNotLook, format!("{}: {error}", file.display()))
+            };
+            output::write(file, Readers::Owner, &failed, |into| {
+                into.write_all(json.as_bytes()).map_err(|error| failed(&error))
+            })
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is known without a trace.
+fn untraced(usage: &ResourceUsage, wall: Duration, missing: &Missing) {
+    let ran = usage.user + usage.system;
+    crate::terminal::tell(format_args!(
+        "memwright: {:.2} s: user mode {:.2} s, kernel {:.2} s, not running about {:.2} s; \
+         what it waited for was not traced: {missing}",
+        wall.as_secs_f64(),
+        usage.user.as_secs_f64(),
+        usage.system.as_secs_f64(),
+        wall.saturating_sub(ran).as_secs_f64(),
+    ));
+}
+
+/// As the shell has it.
+fn code(status: ExitStatus) -> u8 {
+    let signal = status.signal().and_then(|signal| u8::try_from(signal).ok());
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    signal.map(|signal| 128_u8.saturating_add(signal)).or(code).unwrap_or(u8::MAX)
+}
