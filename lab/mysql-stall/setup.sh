@@ -1,5 +1,5 @@
 # As in the report: huge pages for everybody, and compaction in the fault. What the kernel does against
-# fragmentation in the background is off: it would mend some of it between two measurements.
+# fragmentation in the background is off: it would undo some of it between two measurements.
 thp=/sys/kernel/mm/transparent_hugepage
 echo always >$thp/enabled
 echo always >$thp/defrag
