@@ -1,16 +1,17 @@
-//! Taking memory from a pool: what a program links.
+//! The client: memory of a pool for a program.
 //!
 //! ```no_run
 //! use mw_pool::{Attach, Client};
 //!
 //! let memory = Client::default().attach(&Attach::new("db".parse()?, 16 << 30))?;
 //! println!("{} bytes at {:p}", memory.bytes(), memory.as_ptr());
-//! drop(memory); // given back
+//! drop(memory); // returned to the pool
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No thread, no async runtime, every wait bounded. After a fork both processes have the memory,
-//! and it is given back when both have let go: what counts is who maps it, not who asked.
+//! It starts no thread, needs no async runtime, and bounds every wait. After a fork both processes
+//! have the memory, and it is returned when both have unmapped it: what counts is who has it, not who
+//! requested it.
 
 use crate::lease_table::{MAX_LEASES, TABLE_BYTES};
 use crate::protocol::{
@@ -32,55 +33,55 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// Where the server's socket is unless it is told otherwise: in a folder that is the server's user's,
-/// beside /run/memwright, which is root's.
+/// The default path of the server's socket: in a directory of the server's user, beside
+/// /run/memwright, which is root's.
 pub const SOCKET: &str = "/run/memwright-pool/pool.sock";
-/// Where it was up to version 0.1. A client looks there when nothing is at [`SOCKET`].
+/// The path up to version 0.1. A client tries it if [`SOCKET`] does not exist.
 const FORMER_SOCKET: &str = "/run/memwright/pool.sock";
 
-/// The longest that a server takes to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two questions whether memory has become ready.
-const ASK_FIRST: Duration = Duration::from_millis(1);
-const ASK_LAST: Duration = Duration::from_millis(50);
+/// The longest wait for a reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two requests for memory that is not ready: the first pause, doubled up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// What went wrong.
+/// Why memory was not attached, or another request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody answers.
+    /// No server is reachable.
     #[error("no pool server answers at {}: {source}; start it with memwright pool serve", path.display())]
     NoServer {
         /// The socket.
         path: PathBuf,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The server said no.
+    /// The server refused the request.
     #[error("{1}")]
     Refused(Refusal, String),
-    /// Too little was ready in the time that there was.
+    /// Too little memory became ready in time.
     #[error(
-        "{asked_bytes} bytes were not ready in time: {ready_bytes} were, and {coming_bytes} are on \
-         their way"
+        "requested {requested_bytes} bytes, of which {ready_bytes} are ready; {coming_bytes} are being \
+         populated, zeroed or returned"
     )]
     NotReady {
-        /// PoolBytes asked for.
-        asked_bytes: u64,
-        /// PoolBytes that could be had.
+        /// The requested size.
+        requested_bytes: u64,
+        /// Bytes that are ready.
         ready_bytes: u64,
-        /// PoolBytes that are being populated, zeroed or given back.
+        /// Bytes that are being populated, zeroed or returned.
         coming_bytes: u64,
     },
-    /// The server's answer makes no sense.
-    #[error("the pool server answers what is no answer: {0}")]
+    /// The server's reply is malformed or unexpected.
+    #[error("malformed reply from the pool server: {0}")]
     Protocol(&'static str),
-    /// A call failed.
+    /// A system call failed.
     #[error("{call}: {source}")]
     System {
         /// The call.
         call: &'static str,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -89,7 +90,7 @@ fn system<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Error {
     move |source| Error::System { call, source: source.into() }
 }
 
-/// What is wanted of a pool.
+/// A request for memory of a pool.
 #[derive(Debug, Clone)]
 pub struct Attach {
     pool: Name,
@@ -101,22 +102,22 @@ pub struct Attach {
 }
 
 impl Attach {
-    /// So many bytes of a pool, zeroed, at once or not at all.
+    /// Requests so many bytes of a pool, zeroed, without waiting.
     #[must_use]
     pub fn new(pool: Name, bytes: u64) -> Self {
         Self { pool, bytes, keep: None, segment: None, wait: Duration::ZERO, lock: true }
     }
 
-    /// Keeps the contents under this name when it is given back, and takes those that were kept
-    /// under it, if they are of this user and size ([`Attachment::contents`]).
+    /// Keeps the contents under this name when the memory is returned, and attaches those that were
+    /// kept under it, if they are of this user and size ([`Attachment::contents`]).
     #[must_use]
     pub fn keep(mut self, name: Name) -> Self {
         self.keep = Some(name);
         self
     }
 
-    /// Has it be the memory of a System V segment (shmget(2)) that this process has just made: it
-    /// goes on until that segment is gone, and others of this user get it by
+    /// Makes it the memory of a System V segment (shmget(2)) that this process has just created: the
+    /// lease lasts until the segment is removed, and other processes of this user get the memory by
     /// [`Client::segment`].
     #[must_use]
     pub fn segment(mut self, id: u32) -> Self {
@@ -124,15 +125,15 @@ impl Attach {
         self
     }
 
-    /// How long to wait for memory that is being populated, zeroed or given back.
+    /// How long to wait for memory that is being populated, zeroed or returned.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Whether to lock it in this process as well, as far as that is allowed; its pages are mapped
-    /// in either case.
+    /// Whether to lock it in this process too, if that is permitted; its pages are mapped in either
+    /// case.
     #[must_use]
     pub fn lock(mut self, lock: bool) -> Self {
         self.lock = lock;
@@ -140,7 +141,7 @@ impl Attach {
     }
 }
 
-/// Who asks a server.
+/// A client of a server.
 #[derive(Debug, Clone)]
 pub struct Client {
     path: PathBuf,
@@ -153,26 +154,26 @@ impl Default for Client {
 }
 
 impl Client {
-    /// Of the server at this socket.
+    /// A client of the server at this socket.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self { path: path.as_ref().to_owned() }
     }
 
-    /// Memory of a pool, mapped, locked as far as that is allowed, and every page in place.
+    /// Leases memory of a pool and maps it, with every page present, and locked if that is permitted.
     ///
     /// # Errors
-    /// Where there is no server, where it refuses, or where memory is not ready in time.
+    /// If there is no server, it refuses, or the memory is not ready in time.
     pub fn attach(&self, wanted: &Attach) -> Result<Attachment, Error> {
-        Attachment::map(self.take(wanted)?, wanted.lock)
+        Attachment::map(self.lease(wanted)?, wanted.lock)
     }
 
-    /// Memory of a pool that is not mapped yet: for who maps it where the program wants it.
+    /// Leases memory of a pool without mapping it, for a caller that chooses the address.
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
-    pub fn take(&self, wanted: &Attach) -> Result<Taken, Error> {
+    pub fn lease(&self, wanted: &Attach) -> Result<LeasedStripes, Error> {
         let end = Instant::now().checked_add(wanted.wait);
-        let mut pause = ASK_FIRST;
+        let mut pause = FIRST_PAUSE;
         loop {
             let request = Request::Attach {
                 pool: wanted.pool.clone(),
@@ -182,13 +183,13 @@ impl Client {
             };
             let why = match self.call(&request) {
                 Ok((Reply::Attached(lease), files)) => {
-                    return Taken::of(lease, files);
+                    return LeasedStripes::new(lease, files);
                 }
                 Ok((Reply::Wait { ready_bytes, coming_bytes }, _)) => {
-                    Error::NotReady { asked_bytes: wanted.bytes, ready_bytes, coming_bytes }
+                    Error::NotReady { requested_bytes: wanted.bytes, ready_bytes, coming_bytes }
                 }
-                Ok(_) => return Err(Error::Protocol("another reply was due")),
-                // A server that is started again is back in a moment.
+                Ok(_) => return Err(Error::Protocol("unexpected type")),
+                // A server that is being restarted is back in a moment.
                 Err(error @ Error::NoServer { .. }) => error,
                 Err(error) => return Err(error),
             };
@@ -196,30 +197,30 @@ impl Client {
                 return Err(why);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(ASK_LAST);
+            pause = (pause * 2).min(LAST_PAUSE);
         }
     }
 
-    /// The memory of a System V segment, as somebody took it ([`Attach::segment`]).
+    /// The memory of a System V segment that somebody leased ([`Attach::segment`]).
     ///
     /// # Errors
-    /// Where there is no server, where it has no such segment, or where that is another user's.
+    /// If there is no server, it does not have the segment, or the segment is another user's.
     pub fn segment(&self, id: u32) -> Result<Stripes, Error> {
         match self.call(&Request::Segment(id))? {
-            (Reply::Attached(lease), files) => Stripes::of(lease, files),
-            _ => Err(Error::Protocol("another reply was due")),
+            (Reply::Attached(lease), files) => Stripes::new(lease, files),
+            _ => Err(Error::Protocol("unexpected type")),
         }
     }
 
-    /// Has a pool made; it is populated in the background.
+    /// Creates a pool, which is populated in the background.
     ///
     /// # Errors
-    /// Where there is no server, or where it refuses.
+    /// If there is no server, or it refuses.
     pub fn create(&self, spec: &Spec) -> Result<(), Error> {
         self.order(&Request::Create(spec.clone()))
     }
 
-    /// Has a pool removed. Who has memory of it keeps that.
+    /// Removes a pool. Programs keep the memory that they have.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -227,7 +228,7 @@ impl Client {
         self.order(&Request::Remove(pool.clone()))
     }
 
-    /// Has a pool be larger.
+    /// Makes a pool larger.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -235,7 +236,7 @@ impl Client {
         self.order(&Request::Grow(pool.clone(), bytes))
     }
 
-    /// Has a pool be smaller, by memory that is not in use.
+    /// Makes a pool smaller, by memory that is not in use.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -243,7 +244,7 @@ impl Client {
         self.order(&Request::Shrink(pool.clone(), bytes))
     }
 
-    /// Has contents that are kept in a pool given up: one's own, or all if root asks.
+    /// Discards the contents that are kept in a pool: this user's own, or for root all of them.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -251,7 +252,7 @@ impl Client {
         self.order(&Request::Release(pool.clone()))
     }
 
-    /// The pools that this user may have memory of.
+    /// The pools that this user may use.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -263,23 +264,22 @@ impl Client {
             match self.ask(&socket, &Request::Next(after.clone()))?.0 {
                 Reply::Pool(pool) if Some(&pool.spec.name) > after.as_ref() => pools.push(*pool),
                 Reply::End => return Ok(pools),
-                _ => return Err(Error::Protocol("the next pool was due")),
+                _ => return Err(Error::Protocol("not the next pool")),
             }
         }
     }
 
-    /// One of them.
+    /// The pool of this name.
     ///
     /// # Errors
-    /// As [`create`](Self::create); where there is none of this name.
+    /// As [`create`](Self::create), and if this user may use no such pool.
     pub fn pool(&self, name: &Name) -> Result<PoolStatus, Error> {
         let found = self.pools()?.into_iter().find(|pool| pool.spec.name == *name);
-        let none =
-            || format!("there is no pool '{name}' that is yours; memwright pool list shows those");
+        let none = || format!("no pool '{name}' for this user (memwright pool list shows them)");
         found.ok_or_else(|| Error::Refused(Refusal::NoSuchPool, none()))
     }
 
-    /// One's own leases; all of them if root asks.
+    /// This user's leases; for root all of them.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -293,26 +293,26 @@ impl Client {
                     leases.push(lease);
                 }
                 Reply::End => return Ok(leases),
-                _ => return Err(Error::Protocol("the next lease was due")),
+                _ => return Err(Error::Protocol("not the next lease")),
             }
         }
     }
 
-    /// What the server says of itself.
+    /// The server's status.
     ///
     /// # Errors
     /// As [`create`](Self::create).
     pub fn server(&self) -> Result<ServerStatus, Error> {
         match self.call(&Request::Server)?.0 {
             Reply::Server(state) => Ok(*state),
-            _ => Err(Error::Protocol("another reply was due")),
+            _ => Err(Error::Protocol("unexpected type")),
         }
     }
 
     fn order(&self, request: &Request) -> Result<(), Error> {
         match self.call(request)?.0 {
             Reply::Done => Ok(()),
-            _ => Err(Error::Protocol("another reply was due")),
+            _ => Err(Error::Protocol("unexpected type")),
         }
     }
 
@@ -343,7 +343,8 @@ impl Client {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(system("socket"))?;
         for timeout in [Timeout::Send, Timeout::Recv] {
-            set_socket_timeout(&socket, timeout, Some(PATIENCE)).map_err(system("setsockopt"))?;
+            set_socket_timeout(&socket, timeout, Some(REPLY_TIMEOUT))
+                .map_err(system("setsockopt"))?;
         }
         connect(&socket, &address).map_err(self.no_server())?;
         Ok(socket)
@@ -351,34 +352,33 @@ impl Client {
 
     fn ask(&self, socket: &OwnedFd, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Error> {
         let lost = |source| Error::NoServer { path: self.path.clone(), source };
-        // A server that has refused already closes: what it said is read all the same.
+        // A server that has already refused closes the connection: its reply is read all the same.
         let sent = socket::send(socket.as_fd(), &request.encode(), &[], SendFlags::empty());
         let receive = || socket::receive(socket.as_fd(), RecvFlags::empty());
-        let Received { bytes, descriptors, cut } = match receive() {
-            // One that closes without having read the question: its answer comes after the error.
+        let Received { bytes, descriptors, truncated } = match receive() {
+            // It closed without reading the request: its reply comes after the error.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),
             other => other,
         }
         .map_err(lost)?;
-        match Reply::decode(&bytes).filter(|_| !cut) {
+        match Reply::decode(&bytes).filter(|_| !truncated) {
             Some(Reply::Refused(refusal, why)) => Err(Error::Refused(refusal, why)),
             Some(reply) => Ok((reply, descriptors)),
             None if bytes.is_empty() => {
                 Err(lost(sent.err().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())))
             }
-            None => Err(Error::Protocol("another version, or none")),
+            None => Err(Error::Protocol("another protocol version, or malformed")),
         }
     }
 }
 
-/// What a mapping of stripes of this size starts at a multiple of: whole tables of huge pages, or
-/// huge pages.
+/// The alignment of a mapping of stripes of this size: a whole page table of huge pages, or a huge page.
 pub(crate) fn alignment(stripe_bytes: usize) -> usize {
     let table = usize::try_from(TABLE_BYTES).unwrap_or(1 << 30);
     if stripe_bytes.is_multiple_of(table) { table } else { 2 << 20 }
 }
 
-/// Memory of a lease, which is not mapped yet.
+/// The memory of a lease, not mapped.
 #[derive(Debug)]
 pub struct Stripes {
     lease: Lease,
@@ -386,30 +386,30 @@ pub struct Stripes {
 }
 
 impl Stripes {
-    fn of(lease: Lease, files: Vec<OwnedFd>) -> Result<Self, Error> {
+    fn new(lease: Lease, files: Vec<OwnedFd>) -> Result<Self, Error> {
         let bytes = lease.stripe_bytes.checked_mul(files.len() as u64);
         if files.is_empty() || files.len() > MAX_STRIPES || bytes != Some(lease.bytes) {
-            return Err(Error::Protocol("descriptors and sizes do not fit"));
+            return Err(Error::Protocol("its size does not match its descriptors"));
         }
         for file in &files {
             let had = fstat(file).map_err(system("fstat"))?.st_size;
             if u64::try_from(had) != Ok(lease.stripe_bytes) {
-                return Err(Error::Protocol("a stripe of another size"));
+                return Err(Error::Protocol("a stripe of the wrong size"));
             }
         }
         Ok(Self { lease, files })
     }
 
-    /// What it is of.
+    /// The lease.
     #[must_use]
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Maps all of it in one piece: [`Lease::bytes`], at an address that suits its pages.
+    /// Maps all [`Lease::bytes`] in one piece, aligned for its pages.
     ///
     /// # Errors
-    /// mmap(2)'s: `ENOMEM` without address space.
+    /// mmap(2)'s: `ENOMEM` if the address space is full.
     pub fn map(&self) -> io::Result<Region> {
         let size = |bytes: u64| usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory);
         let (bytes, stripe) = (size(self.lease.bytes)?, size(self.lease.stripe_bytes)?);
@@ -421,26 +421,26 @@ impl Stripes {
     }
 }
 
-/// Memory of a pool that is not mapped yet. Dropped, it is given back, but for what is mapped.
+/// Leased memory that is not mapped. When it is dropped, memory that is not mapped is returned.
 #[derive(Debug)]
-pub struct Taken {
+pub struct LeasedStripes {
     /// Its memory.
     pub stripes: Stripes,
-    /// Closed by the last process that has it, it tells the server that the lease is over.
+    /// The lease's socket: closing it in the last process that has it ends the lease.
     token: OwnedFd,
 }
 
-impl Taken {
-    fn of(lease: Lease, mut files: Vec<OwnedFd>) -> Result<Self, Error> {
+impl LeasedStripes {
+    fn new(lease: Lease, mut files: Vec<OwnedFd>) -> Result<Self, Error> {
         if files.is_empty() {
-            return Err(Error::Protocol("a lease without its descriptor"));
+            return Err(Error::Protocol("a lease without its socket"));
         }
         let token = files.remove(0);
-        Ok(Self { stripes: Stripes::of(lease, files)?, token })
+        Ok(Self { stripes: Stripes::new(lease, files)?, token })
     }
 }
 
-/// Memory of a pool, mapped in one piece; given back when it is dropped, here and in every fork.
+/// Memory of a pool, mapped in one piece; returned when it is dropped, here and in every fork.
 #[derive(Debug)]
 pub struct Attachment {
     region: Region,
@@ -450,13 +450,13 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    fn map(taken: Taken, lock: bool) -> Result<Self, Error> {
-        let Taken { stripes, token } = taken;
+    fn map(leased: LeasedStripes, lock: bool) -> Result<Self, Error> {
+        let LeasedStripes { stripes, token } = leased;
         let region = stripes.map().map_err(system("mmap"))?;
         let lease = stripes.lease;
         let all = 0..region.bytes();
-        // The pages are in the server's hands: a lock of this process's own is a second one, and
-        // who may not have it has the pages mapped all the same.
+        // The server has the pages locked: this process's own lock is a second one, and without
+        // permission for it the pages are mapped all the same.
         let locked = lock && region.lock(all.clone()).is_ok();
         if !locked {
             region.populate(all).map_err(system("madvise"))?;
@@ -464,25 +464,25 @@ impl Attachment {
         Ok(Self { region, lease, token, locked })
     }
 
-    /// Where it starts. References made from it must be gone before it is dropped.
+    /// Its address. No reference into it may outlive it.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.region.as_ptr()
     }
 
-    /// Its size in bytes: what was asked for, rounded up to whole stripes of the pool.
+    /// Its size in bytes: the requested size, rounded up to whole stripes of the pool.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.region.bytes()
     }
 
-    /// Its mapping, for whoever works on it as a whole.
+    /// Its mapping.
     #[must_use]
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// What was in it when it came.
+    /// Its contents when it was attached.
     #[must_use]
     pub fn contents(&self) -> Contents {
         self.lease.contents
@@ -494,29 +494,29 @@ impl Attachment {
         self.lease.id
     }
 
-    /// Whether this process has it locked.
+    /// Whether this process has locked it.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Whether the server keeps its pages in memory.
+    /// Whether the server has its pages locked in memory.
     #[must_use]
     pub fn is_locked_by_server(&self) -> bool {
         self.lease.locked
     }
 
-    /// What ends the lease when the last process that has it closes it.
+    /// The lease's socket: closing it in the last process that has it ends the lease.
     #[must_use]
     pub fn token(&self) -> BorrowedFd<'_> {
         self.token.as_fd()
     }
 
-    /// Says that what is in it now may be used after the lease: without it, contents that are kept
-    /// are called dirty when they are handed out again.
+    /// Reports that its contents may be used after the lease: without this, kept contents are reported
+    /// as dirty when they are attached again.
     ///
     /// # Errors
-    /// Where the server that gave it is gone for good.
+    /// If the server that granted the lease is gone for good.
     pub fn mark_consistent(&self) -> Result<(), Error> {
         socket::send(self.token.as_fd(), &[CONSISTENT], &[], SendFlags::DONTWAIT)
             .map_err(system("send"))

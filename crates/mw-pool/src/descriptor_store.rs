@@ -1,13 +1,13 @@
 //! Descriptors that outlive the server: the service manager keeps them (sd_notify(3), `FDSTORE`).
 //!
-//! | name | what |
+//! | name | descriptor |
 //! |---|---|
-//! | `book` | the image of the book |
+//! | `book` | the state file |
 //! | `stripe-N` | a stripe's memory |
-//! | `lease-N` | the server's end of a lease's descriptor |
+//! | `lease-N` | the server's end of a lease's socket |
 //!
-//! The manager drops a lease's descriptor by itself when nobody has the other end; the next server
-//! takes that for the lease's end, which it is.
+//! The manager drops a lease's socket by itself when the other end is closed; the next server takes
+//! that for the end of the lease, which it is.
 
 use crate::lease_table::{LeaseId, StripeId};
 use sd_notify::NotifyState;
@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The name of a descriptor.
+/// The name of a descriptor in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StoredName {
-    Book,
+    /// Called `book` since version 0.1.
+    StateFile,
     Stripe(StripeId),
     Lease(LeaseId),
 }
@@ -26,7 +27,7 @@ pub(crate) enum StoredName {
 impl StoredName {
     fn name(self) -> String {
         match self {
-            Self::Book => "book".to_owned(),
+            Self::StateFile => "book".to_owned(),
             Self::Stripe(id) => format!("stripe-{id}"),
             Self::Lease(id) => format!("lease-{id}"),
         }
@@ -34,7 +35,7 @@ impl StoredName {
 
     fn parse(name: &str) -> Option<Self> {
         match name.split_once('-') {
-            None if name == "book" => Some(Self::Book),
+            None if name == "book" => Some(Self::StateFile),
             Some(("stripe", id)) => id.parse().ok().map(Self::Stripe),
             Some(("lease", id)) => id.parse().ok().map(Self::Lease),
             _ => None,
@@ -42,33 +43,39 @@ impl StoredName {
     }
 }
 
-/// Whether there is a service manager.
-pub(crate) fn is_there() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some()
+/// The service manager's store of descriptors; without a service manager it keeps nothing.
+#[derive(Debug)]
+pub(crate) struct DescriptorStore {
+    has_manager: bool,
 }
 
-/// What an earlier server left with the service manager.
-pub(crate) fn left() -> BTreeMap<StoredName, OwnedFd> {
-    let known = |(name, fd): (String, OwnedFd)| Some((StoredName::parse(&name)?, fd));
-    mw_sys::passed_descriptors().into_iter().filter_map(known).collect()
-}
-
-/// Has the service manager keep a descriptor.
-pub(crate) fn keep(kept: StoredName, fd: BorrowedFd<'_>) -> io::Result<()> {
-    if !is_there() {
-        return Ok(());
+impl DescriptorStore {
+    /// The store, and the descriptors that an earlier server left in it.
+    pub(crate) fn open() -> (Self, BTreeMap<StoredName, OwnedFd>) {
+        let known = |(name, fd): (String, OwnedFd)| Some((StoredName::parse(&name)?, fd));
+        let stored = mw_sys::passed_descriptors().into_iter().filter_map(known).collect();
+        (Self { has_manager: std::env::var_os("NOTIFY_SOCKET").is_some() }, stored)
     }
-    let name = kept.name();
-    sd_notify::notify_with_fds(&[NotifyState::FdStore, NotifyState::FdName(&name)], &[fd])
-}
 
-/// Has the service manager close one.
-pub(crate) fn forget(kept: StoredName) -> io::Result<()> {
-    if !is_there() {
-        return Ok(());
+    pub(crate) fn has_manager(&self) -> bool {
+        self.has_manager
     }
-    let name = kept.name();
-    sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&name)])
+
+    pub(crate) fn keep(&self, name: StoredName, fd: BorrowedFd<'_>) -> io::Result<()> {
+        if !self.has_manager {
+            return Ok(());
+        }
+        let name = name.name();
+        sd_notify::notify_with_fds(&[NotifyState::FdStore, NotifyState::FdName(&name)], &[fd])
+    }
+
+    pub(crate) fn remove(&self, name: StoredName) -> io::Result<()> {
+        if !self.has_manager {
+            return Ok(());
+        }
+        let name = name.name();
+        sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&name)])
+    }
 }
 
 #[cfg(test)]
@@ -76,9 +83,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_both_ways() {
-        for kept in [StoredName::Book, StoredName::Stripe(7), StoredName::Lease(u64::MAX)] {
-            assert_eq!(StoredName::parse(&kept.name()), Some(kept));
+    fn stored_names_round_trip() {
+        for stored in [StoredName::StateFile, StoredName::Stripe(7), StoredName::Lease(u64::MAX)] {
+            assert_eq!(StoredName::parse(&stored.name()), Some(stored));
         }
         for other in ["", "stripe", "stripe-", "stripe-x", "stored", "lease--1"] {
             assert_eq!(StoredName::parse(other), None);

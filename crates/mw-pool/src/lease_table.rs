@@ -1,146 +1,136 @@
-//! Which stripe is whose: the states of stripes and leases, without memory and without I/O.
+//! The lease table: the states of stripes and leases, without memory and without I/O.
 //!
 //! ```text
-//!               populated          attach            the lease's last        the kernel says
-//!                                                    descriptor closed       that nobody has it
-//!   ( missing ) ─────────▶ ready ─────────▶ held ──────────────────▶ returned ───────────▶ scrubbing
+//!               populated          attach            the lease's socket      the kernel says
+//!                                                    is closed               that nobody has it
+//!   ( missing ) ─────────▶ ready ─────────▶ leased ────────────────▶ returned ───────────▶ zeroing
 //!        ▲                 │   ▲             │ ▲                        │ ▲                 │    │
 //!        │                 │   └─────────────┼─┼────────────────────────┼─┼─────────────────┘    │
-//!        │  wanted by      │      zeroed     │ │ attach, by the same    │ │                      │
-//!        │  another user   │                 │ │ user under that name   │ │                      │
+//!        │  needed for     │      zeroed     │ │ attach by the same     │ │                      │
+//!        │  another user   │                 │ │ user with that name    │ │                      │
 //!        │                 │                 ▼ │                        │ │ release              │
 //!        │                 │      draining ─────▶ kept ─────────────────┼─┘                      │
-//!        │                 │       all of it is nobody's                │ the kernel             │
+//!        │                 │       nobody has any of it                 │ the kernel             │
 //!        └─────────────────┴────────────────────────────────────────────┴ cannot say ────────────┘
-//!          exchanged: given back to the kernel, populated anew                       zeroing failed
+//!          exchanged: freed, then newly populated                                  zeroing failed
 //! ```
 //!
-//! What is exchanged counts as the pool's until the kernel has freed it, so that whoever holds on to
-//! it does not have the pool take more than its size.
+//! An exchanged stripe counts against its pool until the kernel has freed it, so that a program that
+//! still has it does not make the pool use more than its size.
 //!
-//! The lease of a System V segment has no descriptor that counts: it ends when the segment is gone.
-//! A lease that keeps its contents takes the lower way: it stays together, *draining* until none of
-//! its stripes is anybody's, then *kept*.
+//! The socket of a System V segment's lease does not count: the lease ends when the segment is
+//! removed. A lease that keeps its contents goes the lower way: it stays together, *draining* until
+//! nobody has any of its stripes, then *kept*.
 //!
-//! What holds whatever happens, and is tested against a kernel that is made up
-//! (tests/states.rs): a stripe is handed out only when nobody else has it, and then it is zero, or
-//! is contents that the same user left. Memory that one user has had goes to another only through
-//! the kernel, unless the pool's owners trust each other ([`Spec::trusting`]): pages can be held by
-//! what leaves no trace in any count that a program can read (vmsplice(2)).
+//! Invariants, tested against a simulated kernel (tests/lease_table.rs): a stripe is leased only when
+//! nobody else has it, and then it is zero, or has contents that the same user left. Memory that one
+//! user had goes to another only through the kernel, unless the pool's owners trust each other
+//! ([`Spec::trusting`]): vmsplice(2), for example, holds pages without a trace in any count that a
+//! program can read.
 
 mod attach;
+#[cfg(feature = "server")]
+mod encoding;
 
-use crate::protocol::{Contents, MAX_STRIPES, PoolBytes, Refusal};
+use crate::protocol::{Contents, LeasePhase, MAX_STRIPES, PoolBytes, Refusal};
 use crate::spec::{Name, Spec};
 use mw_memory::PageSize;
 use std::collections::BTreeMap;
 
 /// The most pools.
 pub const MAX_POOLS: usize = 32;
-/// The most leases, those that drain and are kept included.
+/// The most leases, draining and kept ones included.
 pub const MAX_LEASES: usize = 256;
 /// The most leases of one user.
 pub const MAX_LEASES_PER_USER: usize = 64;
-/// Into how many stripes a pool is cut, roughly: what is asked for is rounded up to whole ones.
+/// How many stripes a pool is divided into, roughly: requests are rounded up to whole stripes.
 const STRIPES: u64 = 64;
-/// The smallest stripe, of a pool that has several: each is a descriptor.
+/// The smallest stripe of a pool that has several: each is a descriptor.
 const MIN_STRIPE_BYTES: u64 = 8 << 20;
-/// What every stripe is a multiple of, however small its pages: what helpers take at a time.
+/// Every stripe is a multiple of this, however small its pages: a worker thread's chunk.
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// What one table of 2 MiB pages maps. The kernel lets processes that map a hugetlb file in such
-/// pieces share the server's tables (mm/hugetlb.c, `huge_pmd_share`): attaching is then one fault
-/// for each, and no 512. Pools of at least four of them are cut so.
+/// What one page table of 2 MiB pages maps. The kernel lets processes that map a hugetlb file in such
+/// pieces share the server's tables (mm/hugetlb.c, `huge_pmd_share`): attaching then costs one fault
+/// for each instead of 512. Pools of at least four of them are divided so.
 pub const TABLE_BYTES: u64 = 1 << 30;
 
-/// The number of a stripe; never used again.
+/// The number of a stripe; never reused.
 pub type StripeId = u32;
-/// The number of a lease; never used again.
+/// The number of a lease; never reused.
 pub type LeaseId = u64;
-/// The number of a pool; never used again.
+/// The number of a pool; never reused.
 pub type PoolId = u32;
 
-/// What a stripe is.
+/// The state of a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StripeState {
-    /// Zero, and nobody's.
+    /// Zeroed, and nobody has it.
     Ready,
-    /// Of a lease.
+    /// Part of a lease.
     Leased(LeaseId),
     /// Its lease has ended; somebody may still have it.
     Returned,
-    /// Nobody's, being zeroed.
-    Scrubbing,
-    /// Given up by this server; the kernel has not freed it yet, or somebody still has it.
+    /// Being zeroed; nobody has it.
+    Zeroing,
+    /// Given up by this server, and not freed by the kernel yet, or somebody still has it.
     Exchanged,
 }
 
 /// A piece of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripe {
-    /// The pool that it is of.
+    /// Its pool.
     pub pool: PoolId,
-    /// What it is.
+    /// Its state.
     pub state: StripeState,
     /// The last user who had it.
-    pub last: Option<u32>,
+    pub last_user: Option<u32>,
 }
 
 /// A pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// What it is to be.
+    /// Its specification, with the size that it is to have.
     pub spec: Spec,
-    /// The bytes of each stripe.
+    /// The size of each stripe.
     pub stripe_bytes: u64,
-    /// How many leases there were.
+    /// How many leases were granted.
     pub leases_total: u64,
     /// How many of its stripes are being populated.
-    pub coming: u64,
+    pub populating: u64,
 }
 
 impl Pool {
-    fn stripes_of(&self, bytes: u64) -> u64 {
+    fn stripes_for(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.stripe_bytes.max(1))
     }
 }
 
-/// What a lease is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeasePhase {
-    /// Somebody has its descriptor, or the process that asked for it still has its memory, or the
-    /// System V segment is there whose memory it is.
-    Active,
-    /// Nobody has; somebody may still have its memory, which is to be kept.
-    Draining,
-    /// Nobody has anything of it; its contents wait for their user.
-    Kept,
-}
-
-/// What a user has, or left.
+/// A lease, and after its end its contents as long as they are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseEntry {
-    /// The pool that it is of.
+    /// Its pool.
     pub pool: PoolId,
-    /// Whose it is.
+    /// The user who requested it.
     pub user: u32,
-    /// The process that asked for it.
+    /// The process that requested it.
     pub process: u32,
     /// Its stripes, in order.
     pub stripes: Vec<StripeId>,
     /// The name under which its contents are kept.
     pub keep: Option<Name>,
-    /// How often its contents were handed out before.
+    /// How many leases its contents have had before.
     pub generation: u64,
-    /// Whether nobody has said that the contents are consistent.
+    /// Whether the contents were not reported as consistent.
     pub dirty: bool,
-    /// What it is.
+    /// Its phase.
     pub phase: LeasePhase,
-    /// The System V segment whose memory it is, which `process` made.
+    /// The System V segment whose memory it is, created by `process`.
     pub segment: Option<u32>,
 }
 
-/// Who asks for memory.
+/// Who requests memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
     /// The user.
@@ -149,7 +139,7 @@ pub struct Requester {
     pub process: u32,
 }
 
-/// The answer to who asks for memory.
+/// The outcome of a request for memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttachOutcome {
     /// A lease.
@@ -161,37 +151,44 @@ pub enum AttachOutcome {
         /// What is in them.
         contents: Contents,
     },
-    /// Not yet.
+    /// Too little is ready yet.
     Wait {
-        /// Stripes that could be had now.
+        /// Stripes that are ready.
         ready: u64,
-        /// Stripes that are on their way.
+        /// Stripes that are being populated, zeroed or returned.
         coming: u64,
     },
 }
 
-/// Why not, and in words.
+/// The kind of a refusal, and the reason in words.
 pub type Refused = (Refusal, String);
 
-/// What the kernel says of a stripe that was given back.
+/// Whether anybody but the server has a stripe, according to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
     /// Nobody has it.
     Free,
     /// Somebody has it.
     InUse,
-    /// It cannot say.
+    /// The kernel cannot say.
     Unknown,
+}
+
+/// The numbers that are used next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct NextIds {
+    pool: PoolId,
+    stripe: StripeId,
+    lease: LeaseId,
 }
 
 /// All pools, stripes and leases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeaseTable {
-    pub(crate) pools: BTreeMap<PoolId, Pool>,
-    pub(crate) stripes: BTreeMap<StripeId, Stripe>,
-    pub(crate) leases: BTreeMap<LeaseId, LeaseEntry>,
-    /// The next numbers, of pools, stripes and leases.
-    pub(crate) next: (PoolId, StripeId, LeaseId),
+    pools: BTreeMap<PoolId, Pool>,
+    stripes: BTreeMap<StripeId, Stripe>,
+    leases: BTreeMap<LeaseId, LeaseEntry>,
+    next: NextIds,
 }
 
 fn refused<T>(refusal: Refusal, why: impl Into<String>) -> Result<T, Refused> {
@@ -199,13 +196,13 @@ fn refused<T>(refusal: Refusal, why: impl Into<String>) -> Result<T, Refused> {
 }
 
 impl LeaseTable {
-    /// A pool of this name.
+    /// The pool of this name.
     #[must_use]
     pub fn find(&self, name: &Name) -> Option<PoolId> {
         self.pools.iter().find(|(_, pool)| pool.spec.name == *name).map(|(id, _)| *id)
     }
 
-    /// The pool after this name, or the first, for which `visible` holds.
+    /// The pool after this name, or the first, of those that are `visible`.
     #[must_use]
     pub fn next(&self, after: Option<&Name>, visible: &dyn Fn(&Spec) -> bool) -> Option<PoolId> {
         let later = |pool: &Pool| after.is_none_or(|after| pool.spec.name > *after);
@@ -219,10 +216,20 @@ impl LeaseTable {
         self.pools.get(&id)
     }
 
+    /// All pools.
+    pub fn pools(&self) -> impl Iterator<Item = (PoolId, &Pool)> {
+        self.pools.iter().map(|(id, pool)| (*id, pool))
+    }
+
     /// A stripe.
     #[must_use]
     pub fn stripe(&self, id: StripeId) -> Option<&Stripe> {
         self.stripes.get(&id)
+    }
+
+    /// The stripes for which `is` holds.
+    pub fn stripes_that(&self, is: impl Fn(&Stripe) -> bool) -> impl Iterator<Item = StripeId> {
+        self.stripes.iter().filter(move |(_, stripe)| is(stripe)).map(|(id, _)| *id)
     }
 
     /// A lease.
@@ -231,32 +238,45 @@ impl LeaseTable {
         self.leases.get(&id)
     }
 
-    /// The numbers of all stripes that are `state`.
-    pub fn stripes_that(&self, is: impl Fn(&Stripe) -> bool) -> impl Iterator<Item = StripeId> {
-        self.stripes.iter().filter(move |(_, stripe)| is(stripe)).map(|(id, _)| *id)
+    /// The leases from this number on.
+    pub fn leases_from(&self, from: LeaseId) -> impl Iterator<Item = (LeaseId, &LeaseEntry)> {
+        self.leases.range(from..).map(|(id, lease)| (*id, lease))
     }
 
-    /// The numbers of all leases in a phase.
+    /// The leases in a phase.
     pub fn leases_in(&self, phase: LeasePhase) -> impl Iterator<Item = LeaseId> {
         self.leases.iter().filter(move |(_, lease)| lease.phase == phase).map(|(id, _)| *id)
     }
 
-    /// The bytes that all pools may have.
+    /// Whether a lease is active.
+    #[must_use]
+    pub fn is_active(&self, id: LeaseId) -> bool {
+        self.lease(id).is_some_and(|lease| lease.phase == LeasePhase::Active)
+    }
+
+    /// Whether returned memory waits for its last owner.
+    #[must_use]
+    pub fn awaits_owners(&self) -> bool {
+        self.stripes.values().any(|stripe| stripe.state == StripeState::Returned)
+            || self.leases_in(LeasePhase::Draining).next().is_some()
+    }
+
+    /// The size of all pools.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.pools.values().map(|pool| pool.spec.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Makes a pool; its size is rounded up to whole stripes. It has no stripe yet.
+    /// Creates a pool without stripes; its size is rounded up to whole stripes.
     ///
     /// # Errors
-    /// Where the name is taken, the size is none, or there are too many pools.
+    /// If the name is taken, the size is invalid, or there are too many pools.
     pub fn create(&mut self, mut spec: Spec) -> Result<PoolId, Refused> {
         if self.find(&spec.name).is_some() {
-            return refused(Refusal::Exists, format!("there is a pool '{}' already", spec.name));
+            return refused(Refusal::Exists, format!("pool '{}' already exists", spec.name));
         }
         if self.pools.len() >= MAX_POOLS {
-            return refused(Refusal::Limit, format!("there are {MAX_POOLS} pools; no more fit"));
+            return refused(Refusal::Limit, format!("too many pools (at most {MAX_POOLS})"));
         }
         let granule = spec.pages.granule_bytes(mw_sys::page_bytes() as u64).max(CHUNK_BYTES);
         let stripe = spec.bytes.div_ceil(STRIPES).max(MIN_STRIPE_BYTES.min(spec.bytes));
@@ -265,72 +285,71 @@ impl LeaseTable {
         let whole = stripe.checked_next_multiple_of(granule).filter(|bytes| *bytes > 0);
         let rounded = whole.and_then(|stripe| spec.bytes.checked_next_multiple_of(stripe));
         let (Some(stripe_bytes), Some(bytes)) = (whole, rounded) else {
-            return refused(Refusal::Invalid, format!("{} bytes are no size", spec.bytes));
+            return refused(Refusal::Invalid, format!("invalid pool size: {} bytes", spec.bytes));
         };
         spec.bytes = bytes;
-        let id = self.next.0;
-        self.next.0 += 1;
-        self.pools.insert(id, Pool { spec, stripe_bytes, leases_total: 0, coming: 0 });
+        let id = self.next.pool;
+        self.next.pool += 1;
+        self.pools.insert(id, Pool { spec, stripe_bytes, leases_total: 0, populating: 0 });
         Ok(id)
     }
 
-    /// Forgets a pool with its stripes and leases. Who has some of its memory keeps it.
+    /// Removes a pool with its stripes and leases. Programs keep the memory that they have.
     pub fn remove(&mut self, pool: PoolId) {
         self.pools.remove(&pool);
         self.stripes.retain(|_, stripe| stripe.pool != pool);
         self.leases.retain(|_, lease| lease.pool != pool);
     }
 
-    /// Has a pool be larger, by whole stripes.
+    /// Makes a pool larger, by whole stripes.
     ///
     /// # Errors
-    /// Where it would have too many.
+    /// If it would have too many stripes.
     pub fn grow(&mut self, pool: PoolId, bytes: u64) -> Result<(), Refused> {
         let Some(pool) = self.pools.get_mut(&pool) else {
-            return refused(Refusal::NoSuchPool, "it is gone");
+            return refused(Refusal::NoSuchPool, "the pool was removed");
         };
         let size = bytes
             .checked_next_multiple_of(pool.stripe_bytes)
             .and_then(|more| pool.spec.bytes.checked_add(more));
         match size {
-            Some(size) if bytes > 0 && pool.stripes_of(size) <= MAX_STRIPES as u64 => {
+            Some(size) if bytes > 0 && pool.stripes_for(size) <= MAX_STRIPES as u64 => {
                 pool.spec.bytes = size;
                 Ok(())
             }
             _ => refused(
                 Refusal::TooLarge,
                 format!(
-                    "a pool has at most {MAX_STRIPES} stripes, and this one's are of {} MiB: make \
-                     another",
+                    "a pool has at most {MAX_STRIPES} stripes, and those of this one have {} MiB: \
+                     create another pool",
                     pool.stripe_bytes >> 20
                 ),
             ),
         }
     }
 
-    /// Has a pool be smaller, by whole stripes, of those that are ready or missing.
+    /// Makes a pool smaller, by whole stripes that are ready or missing.
     ///
     /// # Errors
-    /// Where those are too few, or nothing would be left.
+    /// If those are too few, or nothing would be left.
     pub fn shrink(&mut self, id: PoolId, bytes: u64) -> Result<(), Refused> {
         let Some(pool) = self.pools.get(&id) else {
-            return refused(Refusal::NoSuchPool, "it is gone");
+            return refused(Refusal::NoSuchPool, "the pool was removed");
         };
-        let less = pool.stripes_of(bytes);
-        let all = pool.stripes_of(pool.spec.bytes);
+        let less = pool.stripes_for(bytes);
+        let all = pool.stripes_for(pool.spec.bytes);
         if less == 0 || less >= all {
-            return refused(Refusal::Invalid, "it would be empty, or as it is; remove takes all");
+            let why = "the pool must keep a part of its size, and lose another; to remove all of it: \
+                       memwright pool remove";
+            return refused(Refusal::Invalid, why);
         }
         let ready: Vec<StripeId> =
             self.stripes_that(|s| s.pool == id && s.state == StripeState::Ready).collect();
-        let missing = all.saturating_sub(self.of(id).count() as u64);
+        let missing = all.saturating_sub(self.stripes_of(id).count() as u64);
         let unused = missing + ready.len() as u64;
         if less > unused {
-            let stripe = pool.stripe_bytes;
-            return refused(
-                Refusal::Full,
-                format!("only {} MiB of it are not in use", (unused * stripe) >> 20),
-            );
+            let unused_mib = (unused * pool.stripe_bytes) >> 20;
+            return refused(Refusal::Full, format!("only {unused_mib} MiB of it are not in use"));
         }
         let dropped = usize::try_from(less.saturating_sub(missing)).unwrap_or(usize::MAX);
         for stripe in ready.into_iter().rev().take(dropped) {
@@ -342,88 +361,87 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// Gives up contents that are kept in a pool; those of this user alone, if one is given.
+    /// Discards the contents that are kept in a pool: those of one user, or all.
     pub fn release(&mut self, pool: PoolId, user: Option<u32>) {
-        let gone = |lease: &LeaseEntry| {
+        let is_released = |lease: &LeaseEntry| {
             lease.pool == pool
                 && lease.phase != LeasePhase::Active
                 && user.is_none_or(|user| lease.user == user)
         };
-        let ids: Vec<LeaseId> =
-            self.leases.iter().filter(|(_, lease)| gone(lease)).map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|lease| self.give_up(lease));
+        let released = self.leases.iter().filter(|(_, lease)| is_released(lease));
+        let ids: Vec<LeaseId> = released.map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|lease| self.return_stripes(lease));
     }
 
-    /// The stripes of a pool.
-    fn of(&self, pool: PoolId) -> impl Iterator<Item = (StripeId, &Stripe)> {
+    fn stripes_of(&self, pool: PoolId) -> impl Iterator<Item = (StripeId, &Stripe)> {
         let stripes = self.stripes.iter().map(|(id, stripe)| (*id, stripe));
         stripes.filter(move |(_, stripe)| stripe.pool == pool)
     }
 
-    /// How many stripes a pool lacks that nobody populates yet.
+    /// How many stripes a pool lacks that are not being populated.
     #[must_use]
     pub fn missing(&self, id: PoolId) -> u64 {
         let Some(pool) = self.pools.get(&id) else { return 0 };
-        let there = self.of(id).count() as u64 + pool.coming;
-        pool.stripes_of(pool.spec.bytes).saturating_sub(there)
+        let existing = self.stripes_of(id).count() as u64 + pool.populating;
+        pool.stripes_for(pool.spec.bytes).saturating_sub(existing)
     }
 
-    /// Notes that somebody populates so many stripes of a pool.
-    pub fn populating(&mut self, pool: PoolId, stripes: u64) {
+    /// Notes that stripes of a pool are being populated.
+    pub fn begin_populating(&mut self, pool: PoolId, stripes: u64) {
         if let Some(pool) = self.pools.get_mut(&pool) {
-            pool.coming += stripes;
+            pool.populating += stripes;
         }
     }
 
-    /// Notes the end of it.
-    pub fn populated(&mut self, pool: PoolId, stripes: u64) {
+    /// Notes that they are not being populated any more, whether that succeeded or failed.
+    pub fn end_populating(&mut self, pool: PoolId, stripes: u64) {
         if let Some(pool) = self.pools.get_mut(&pool) {
-            pool.coming = pool.coming.saturating_sub(stripes);
+            pool.populating = pool.populating.saturating_sub(stripes);
         }
     }
 
-    /// Takes a stripe that was populated into its pool; none where it is not wanted any more.
-    pub fn add(&mut self, pool: PoolId) -> Option<StripeId> {
+    /// Adds a populated stripe to its pool; `None` if the pool does not lack one any more.
+    pub fn add_stripe(&mut self, pool: PoolId) -> Option<StripeId> {
         if self.missing(pool) == 0 {
             return None;
         }
-        let id = self.next.1;
-        self.next.1 += 1;
-        self.stripes.insert(id, Stripe { pool, state: StripeState::Ready, last: None });
+        let id = self.next.stripe;
+        self.next.stripe += 1;
+        self.stripes.insert(id, Stripe { pool, state: StripeState::Ready, last_user: None });
         Some(id)
     }
 
-    /// Gives a stripe up, and the lease that has it ends. It is missing from its pool once it is
+    /// Gives a stripe up, and ends the lease that has it. The pool lacks it once it is
     /// [`freed`](Self::freed).
     pub fn exchange(&mut self, id: StripeId) {
         let state = self.stripes.get(&id).map(|stripe| stripe.state);
         if let Some(StripeState::Leased(lease)) = state {
-            self.give_up(lease);
+            self.return_stripes(lease);
         }
-        self.set(id, StripeState::Exchanged);
+        self.set_state(id, StripeState::Exchanged);
     }
 
-    /// Notes that the kernel has freed what was given up.
+    /// Notes that the kernel has freed a stripe that was given up.
     pub fn freed(&mut self, id: StripeId) {
         if self.stripes.get(&id).is_some_and(|stripe| stripe.state == StripeState::Exchanged) {
             self.stripes.remove(&id);
         }
     }
 
-    fn set(&mut self, id: StripeId, state: StripeState) {
+    fn set_state(&mut self, id: StripeId, state: StripeState) {
         if let Some(stripe) = self.stripes.get_mut(&id) {
             stripe.state = state;
         }
     }
 
-    /// Notes the holder's word that the contents are consistent.
-    pub fn consistent(&mut self, lease: LeaseId) {
+    /// Notes the client's report that the contents are consistent.
+    pub fn mark_consistent(&mut self, lease: LeaseId) {
         if let Some(lease) = self.leases.get_mut(&lease) {
             lease.dirty = false;
         }
     }
 
-    /// Notes whose memory a lease is, from now on: a System V segment's.
+    /// Makes a lease the memory of a System V segment.
     pub fn tie(&mut self, lease: LeaseId, segment: u32) {
         if let Some(lease) = self.leases.get_mut(&lease) {
             lease.segment = Some(segment);
@@ -433,83 +451,84 @@ impl LeaseTable {
     /// The lease that is a System V segment's memory.
     #[must_use]
     pub fn tied(&self, segment: u32) -> Option<(LeaseId, &LeaseEntry)> {
-        let mut leases = self.leases.iter().map(|(id, lease)| (*id, lease));
+        let mut leases = self.leases_from(0);
         leases
             .find(|(_, lease)| lease.segment == Some(segment) && lease.phase == LeasePhase::Active)
     }
 
-    /// Notes that a lease is over: nobody has its descriptor any more.
-    pub fn ended(&mut self, id: LeaseId) {
+    /// Ends an active lease: its contents are kept, or its stripes are returned.
+    pub fn end_lease(&mut self, id: LeaseId) {
         match self.leases.get_mut(&id) {
             Some(lease) if lease.phase == LeasePhase::Active && lease.keep.is_some() => {
                 lease.phase = LeasePhase::Draining;
             }
-            Some(lease) if lease.phase == LeasePhase::Active => self.give_up(id),
+            Some(lease) if lease.phase == LeasePhase::Active => self.return_stripes(id),
             _ => {}
         }
     }
 
-    /// Ends a lease whose contents nobody keeps, or nobody keeps any more.
-    fn give_up(&mut self, id: LeaseId) {
+    /// Ends a lease whose contents are not kept, or are kept no longer.
+    fn return_stripes(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.remove(&id) else { return };
         for stripe in lease.stripes {
-            self.set(stripe, StripeState::Returned);
+            self.set_state(stripe, StripeState::Returned);
         }
     }
 
-    /// Asks the kernel of all that was given back. Returns whether somebody still has some of it.
-    pub fn check_owners(&mut self, verdict: &mut dyn FnMut(StripeId) -> Ownership) -> bool {
-        let mut held = false;
+    /// Asks the kernel who has what was returned. Returns whether somebody still has some of it.
+    pub fn check_owners(&mut self, ownership: &mut dyn FnMut(StripeId) -> Ownership) -> bool {
+        let mut in_use = false;
         let draining: Vec<LeaseId> = self.leases_in(LeasePhase::Draining).collect();
         for id in draining {
             let Some(lease) = self.leases.get_mut(&id) else { continue };
-            let verdicts: Vec<Ownership> = lease.stripes.iter().map(|id| verdict(*id)).collect();
-            match () {
-                () if verdicts.iter().all(|v| *v == Ownership::Free) => {
-                    lease.phase = LeasePhase::Kept
-                }
-                () if verdicts.contains(&Ownership::Unknown) => self.give_up(id),
-                () => held = true,
+            let owners: Vec<Ownership> = lease.stripes.iter().map(|id| ownership(*id)).collect();
+            if owners.iter().all(|owner| *owner == Ownership::Free) {
+                lease.phase = LeasePhase::Kept;
+            } else if owners.contains(&Ownership::Unknown) {
+                self.return_stripes(id);
+            } else {
+                in_use = true;
             }
         }
         let returned: Vec<StripeId> =
             self.stripes_that(|s| s.state == StripeState::Returned).collect();
         for id in returned {
-            match verdict(id) {
-                Ownership::Free => self.set(id, StripeState::Scrubbing),
-                Ownership::InUse => held = true,
+            match ownership(id) {
+                Ownership::Free => self.set_state(id, StripeState::Zeroing),
+                Ownership::InUse => in_use = true,
                 Ownership::Unknown => self.exchange(id),
             }
         }
-        held
+        in_use
     }
 
-    /// Notes that a stripe is zero again, or that it could not be made so.
-    pub fn scrubbed(&mut self, id: StripeId, zero: bool) {
-        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == StripeState::Scrubbing) {
-            if zero { self.set(id, StripeState::Ready) } else { self.exchange(id) }
+    /// Notes that a stripe was zeroed, or that this failed.
+    pub fn end_zeroing(&mut self, id: StripeId, succeeded: bool) {
+        if self.stripes.get(&id).is_some_and(|stripe| stripe.state == StripeState::Zeroing) {
+            if succeeded { self.set_state(id, StripeState::Ready) } else { self.exchange(id) }
         }
     }
 
-    /// After a restart: the stripes and the leases of which a descriptor is there. What was being
-    /// done is begun again.
+    /// After a restart: keeps the stripes and leases whose descriptors are there. Work that was under
+    /// way starts again.
     pub fn recover(
         &mut self,
-        stripes: &dyn Fn(StripeId) -> bool,
-        leases: &dyn Fn(LeaseId) -> bool,
+        has_stripe: &dyn Fn(StripeId) -> bool,
+        has_lease: &dyn Fn(LeaseId) -> bool,
     ) {
-        let gone: Vec<StripeId> = self.stripes.keys().copied().filter(|id| !stripes(*id)).collect();
-        for id in gone {
+        let lost: Vec<StripeId> =
+            self.stripes.keys().copied().filter(|id| !has_stripe(*id)).collect();
+        for id in lost {
             self.exchange(id);
             self.freed(id);
         }
-        let ended: Vec<LeaseId> =
-            self.leases_in(LeasePhase::Active).filter(|lease| !leases(*lease)).collect();
-        ended.into_iter().for_each(|lease| self.ended(lease));
-        for stripe in self.stripes.values_mut().filter(|s| s.state == StripeState::Scrubbing) {
+        let active = self.leases_in(LeasePhase::Active);
+        let ended: Vec<LeaseId> = active.filter(|lease| !has_lease(*lease)).collect();
+        ended.into_iter().for_each(|lease| self.end_lease(lease));
+        for stripe in self.stripes.values_mut().filter(|s| s.state == StripeState::Zeroing) {
             stripe.state = StripeState::Returned;
         }
-        self.pools.values_mut().for_each(|pool| pool.coming = 0);
+        self.pools.values_mut().for_each(|pool| pool.populating = 0);
     }
 
     /// How the bytes of a pool are used.
@@ -517,30 +536,27 @@ impl LeaseTable {
     pub fn used(&self, id: PoolId) -> PoolBytes {
         let mut used = PoolBytes::default();
         let Some(pool) = self.pools.get(&id) else { return used };
-        let mut there = 0;
-        for (_, stripe) in self.of(id) {
+        let mut existing = 0;
+        for (_, stripe) in self.stripes_of(id) {
             let phase = |lease| self.leases.get(lease).map(|lease| lease.phase);
             let bytes = match &stripe.state {
                 StripeState::Ready => &mut used.ready,
-                StripeState::Leased(lease) if phase(lease) == Some(LeasePhase::Active) => {
-                    &mut used.leased
-                }
-                StripeState::Leased(lease) if phase(lease) == Some(LeasePhase::Kept) => {
-                    &mut used.kept
-                }
-                StripeState::Leased(_) | StripeState::Returned | StripeState::Exchanged => {
-                    &mut used.draining
-                }
-                StripeState::Scrubbing => &mut used.scrubbing,
+                StripeState::Leased(lease) => match phase(lease) {
+                    Some(LeasePhase::Active) => &mut used.leased,
+                    Some(LeasePhase::Kept) => &mut used.kept,
+                    Some(LeasePhase::Draining) | None => &mut used.draining,
+                },
+                StripeState::Returned | StripeState::Exchanged => &mut used.draining,
+                StripeState::Zeroing => &mut used.zeroing,
             };
             *bytes += pool.stripe_bytes;
-            there += pool.stripe_bytes;
+            existing += pool.stripe_bytes;
         }
-        used.missing = pool.spec.bytes.saturating_sub(there);
+        used.missing = pool.spec.bytes.saturating_sub(existing);
         used
     }
 
-    /// How many leases a pool has, those that drain and are kept included.
+    /// How many leases a pool has, draining and kept ones included.
     #[must_use]
     pub fn leases_of(&self, pool: PoolId) -> u32 {
         let count = self.leases.values().filter(|lease| lease.pool == pool).count();

@@ -1,8 +1,11 @@
-//! A host's reserve of warm memory: segments that are populated, placed, locked and zeroed before
-//! anybody asks, so that a program's restart costs a mapping and no allocation.
+//! A host's reserve of memory: segments that are populated, bound to nodes, locked and zeroed in
+//! advance, so that a program's restart costs a mapping and no allocation.
 //!
-//! - [`spec`]: what a pool is. [`protocol`]: what is said over the socket. [`lease_table`]: which memory
-//!   is whose, and the diagram of it. All of them are pure.
+//! - [`spec`]: the specification of a pool. [`protocol`]: the messages. [`lease_table`]: which memory
+//!   is whose, with a diagram. All three are pure.
+//! - The server has parts, none of which knows another's fields: clients, lease sockets, the reclaimer
+//!   (returned memory), the replenisher (populating and zeroing), stripes, the descriptor store and
+//!   the state file.
 
 #![warn(missing_docs)]
 
@@ -10,21 +13,25 @@ mod client;
 #[cfg(feature = "server")]
 mod clients;
 #[cfg(feature = "server")]
-mod connections;
+mod config;
 #[cfg(feature = "server")]
 mod descriptor_store;
 #[cfg(feature = "server")]
-mod grant;
-pub mod lease_table;
+mod freed_watch;
 #[cfg(feature = "server")]
-mod linger;
+mod lease_sockets;
+pub mod lease_table;
 #[cfg(feature = "server")]
 mod listener;
 #[cfg(feature = "server")]
-mod memory;
-#[cfg(feature = "server")]
 mod peer;
 pub mod protocol;
+#[cfg(feature = "server")]
+mod rate_limits;
+#[cfg(feature = "server")]
+mod reclaimer;
+#[cfg(feature = "server")]
+mod replenisher;
 #[cfg(feature = "server")]
 mod server;
 mod socket;
@@ -32,13 +39,19 @@ pub mod spec;
 #[cfg(feature = "server")]
 mod state_file;
 #[cfg(feature = "server")]
+mod stripe_memory;
+#[cfg(feature = "server")]
+mod stripes;
+#[cfg(feature = "server")]
 mod sysv_segment;
 mod wire;
 #[cfg(feature = "server")]
 mod workers;
 
-pub use client::{Attach, Attachment, Client, Error, SOCKET, Stripes, Taken};
+pub use client::{Attach, Attachment, Client, Error, LeasedStripes, SOCKET, Stripes};
+#[cfg(feature = "server")]
+pub use config::{Config, Level, Log, Preflight, StartError};
 pub use mw_memory::{NumaPolicy, PageSize};
 #[cfg(feature = "server")]
-pub use server::{Config, Level, Log, Preflight, Server, StartError};
+pub use server::Server;
 pub use spec::{BadName, Name, Owners, Spec};

@@ -1,7 +1,7 @@
-//! The socket at which clients ask: a name in the file system that is this server's as long as it
-//! lives.
+//! The socket that clients connect to, and its name in the file system, which the server owns as long
+//! as it lives.
 
-use crate::server::{StartError, system};
+use crate::config::{StartError, system};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, chmod, fstat, open, statat};
 use rustix::io::Errno;
 use rustix::net::{
@@ -12,11 +12,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that everybody may connect to: who may do what is asked of the kernel at each. Its name
-/// is removed when this is dropped, if it is still this socket's.
+/// A socket that everybody may connect to: the kernel says who each peer is. Its name is removed when
+/// this is dropped, if it is still this socket's.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
@@ -27,35 +27,35 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds and listens. A socket that an ended server left there is replaced; a server that
+    /// Binds and listens. A socket left by a server that has ended is replaced; that of a server that
     /// answers, or is too busy to, is not.
     pub(crate) fn bind(path: &Path) -> Result<Self, StartError> {
         let bound = || -> io::Result<Option<Self>> {
             let address = SocketAddrUnix::new(path)?;
             match connect(&new_socket()?, &address) {
                 Err(Errno::NOENT) => {}
-                // Nobody listens there, or it is no socket at all.
+                // Nobody listens there, or it is not a socket.
                 Err(Errno::CONNREFUSED) => remove_socket(path)?,
                 // Its queue is full.
                 Ok(()) | Err(Errno::AGAIN) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            Self::at(path, &address).map(Some)
+            Self::bind_unused(path, &address).map(Some)
         };
         let bound = bound().map_err(system(path.display()))?;
         bound.ok_or_else(|| StartError::Running(path.to_owned()))
     }
 
-    fn at(path: &Path, address: &SocketAddrUnix) -> io::Result<Self> {
+    fn bind_unused(path: &Path, address: &SocketAddrUnix) -> io::Result<Self> {
         let socket = new_socket()?;
         let refuses_descriptors = mw_sys::refuse_descriptors(socket.as_fd()).is_ok();
         bind(&socket, address)?;
         let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let listener = Self { socket, path: path.to_owned(), file, refuses_descriptors };
         let about = fstat(&listener.file)?;
-        // Who may write to the folder may have put something else there meanwhile.
+        // Anybody who may write to the directory may have replaced it meanwhile.
         if !is_socket(&about) || about.st_uid != geteuid().as_raw() {
-            return Err(io::Error::other("it was replaced as it was made"));
+            return Err(io::Error::other("the socket was replaced while it was created"));
         }
         // By the descriptor, since chmod(2) of the path would follow a link.
         chmod(format!("/proc/self/fd/{}", listener.file.as_raw_fd()), Mode::from_raw_mode(0o666))?;
@@ -63,8 +63,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Whether the kernel refuses clients' descriptors (Linux 6.16), so that none are ever dropped
-    /// here.
+    /// Whether the kernel refuses clients' descriptors (Linux 6.16), so that none is ever dropped here.
     pub(crate) fn refuses_descriptors(&self) -> bool {
         self.refuses_descriptors
     }
@@ -84,7 +83,7 @@ impl Drop for Listener {
                 .is_ok_and(|own| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
         };
         if there.is_ok_and(same) {
-            // Where it cannot be removed, the next server takes its place.
+            // If it cannot be removed, the next server replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -99,10 +98,10 @@ fn is_socket(about: &Stat) -> bool {
     FileType::from_raw_mode(about.st_mode) == FileType::Socket
 }
 
-/// Removes what an ended server left. connect(2) says of any other file too that nobody listens.
+/// Removes the socket of a server that has ended. connect(2) fails in the same way for any other file.
 fn remove_socket(path: &Path) -> io::Result<()> {
     if !is_socket(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?) {
-        return Err(io::Error::other("there is a file that is no socket"));
+        return Err(io::Error::other("the file exists and is not a socket"));
     }
     std::fs::remove_file(path)
 }

@@ -1,9 +1,9 @@
-//! What client and server say to each other: bytes, no I/O.
+//! The messages between client and server: encoding and decoding, no I/O.
 //!
-//! The socket keeps messages apart (`SOCK_SEQPACKET`). A client sends one request and gets one
-//! reply; neither is longer than [`MAX_MESSAGE_BYTES`]. Each begins with a magic number, the
-//! version of the protocol and its kind, in 4, 2 and 2 bytes; numbers are little-endian, texts have
-//! their length in front of them (2 bytes), lists their count. Whatever is not so is no message.
+//! The socket preserves message boundaries (`SOCK_SEQPACKET`). A client sends one request and gets
+//! one reply; neither is longer than [`MAX_MESSAGE_BYTES`]. Each begins with a magic number, the
+//! version of the protocol and the message's type, in 4, 2 and 2 bytes. Numbers are little-endian;
+//! texts are preceded by their length (2 bytes), lists by their count. Anything else is malformed.
 //!
 //! | request | reply |
 //! |---|---|
@@ -14,125 +14,123 @@
 //! | next lease | lease, or end after the last |
 //! | server | server |
 //!
-//! Any request may be refused. A message of another version is refused with the server's own, in
-//! the layout of this version, whose header and refusal stay as they are.
+//! Any request may be refused. A message of another version is refused with the server's version, in
+//! the layout of this version: header and refusal are the same in every version.
 //!
-//! Over the lease descriptor, which is a socket of the same kind, a program may say one thing, a
-//! single byte: [`CONSISTENT`]. The server says nothing there; it ends the lease when no process
-//! has the other end any more, and the one that asked has ended or nothing of the memory; that of a
-//! System V segment, when the segment is gone.
+//! The lease's descriptor is a socket of the same type, over which a program may send one message, a
+//! single byte: [`CONSISTENT`]. The server sends nothing there. It ends the lease when no process has
+//! the other end any more and the process that requested it has ended or has none of the memory; the
+//! lease of a System V segment, when the segment is removed.
 
-mod state;
+mod status;
 
-use crate::spec::{Name, Spec, read_name, read_some_name};
+use crate::spec::{Name, Spec, read_name, read_optional_name};
 use crate::wire::{Reader, Writer};
-use state::shortened;
+use status::{MAX_TEXT_BYTES, shortened};
 
-pub use state::{LeaseStatus, PoolBytes, PoolStatus, ServerStatus};
+pub use status::{LeasePhase, LeaseStatus, PoolBytes, PoolStatus, ServerStatus};
 
 /// The version of the protocol.
 pub const VERSION: u16 = 1;
 /// The longest message.
 pub const MAX_MESSAGE_BYTES: usize = 4096;
-/// The most stripes of a lease: as many descriptors as one message can carry (`SCM_MAX_FD`, 253),
-/// but for the lease's own, and rounded down.
+/// The most stripes of a lease: a message carries at most 253 descriptors (`SCM_MAX_FD`), one of them
+/// the lease's own.
 pub const MAX_STRIPES: usize = 250;
-/// The longest text of a refusal.
-const MAX_TEXT_BYTES: usize = 1024;
 const MAGIC: u32 = u32::from_le_bytes(*b"mwpl");
 
-/// Said over a lease descriptor: what is in the memory may be used after the lease's end. Without
-/// it, kept contents are called dirty.
+/// Sent over a lease's socket: the contents may be used after the end of the lease. Without it, kept
+/// contents are reported as dirty.
 pub const CONSISTENT: u8 = b'C';
 
-/// What a client asks.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// For a lease of so many bytes.
+    /// Lease memory.
     Attach {
         /// The pool.
         pool: Name,
-        /// How much.
+        /// The size.
         bytes: u64,
-        /// The name under which contents are to be kept after the lease, and may have been before.
+        /// The name under which the contents are kept after the lease, and may have been kept before.
         keep: Option<Name>,
-        /// The System V segment whose memory it is to be: the lease goes on until that is gone. The
-        /// process that asks has just made it.
+        /// The System V segment whose memory it becomes, just created by the requesting process. The
+        /// lease lasts until the segment is removed.
         segment: Option<u32>,
     },
-    /// For the memory of a System V segment.
+    /// Get the memory of a System V segment.
     Segment(u32),
-    /// For a pool to be made.
+    /// Create a pool.
     Create(Spec),
-    /// For a pool's end.
+    /// Remove a pool.
     Remove(Name),
-    /// For a pool to be so many bytes larger.
+    /// Make a pool larger by so many bytes.
     Grow(Name, u64),
-    /// For a pool to be so many bytes smaller.
+    /// Make a pool smaller by so many bytes.
     Shrink(Name, u64),
-    /// For contents that are kept in a pool to be given up.
+    /// Discard the contents that are kept in a pool.
     Release(Name),
-    /// For the pool after this one, by name, or the first.
+    /// Report the pool after this one, by name, or the first.
     Next(Option<Name>),
-    /// For what the server has done.
+    /// Report the server's status.
     Server,
-    /// For the first lease from this number on.
+    /// Report the first lease from this number on.
     NextLease(u64),
 }
 
-/// What was in memory when it was handed out.
+/// The contents of memory when it was leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     /// Zeros.
     Zeroed,
     /// What an earlier lease of the same user left.
     Kept {
-        /// How often it was handed out before.
+        /// How many leases it has had before.
         generation: u64,
-        /// Whether it was given back without a word that it is consistent.
+        /// Whether it was returned without a report that it is consistent.
         dirty: bool,
     },
 }
 
-/// A lease, as the client is told.
+/// A granted lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// Its number.
     pub id: u64,
-    /// How many bytes it has: what was asked for, rounded up to whole stripes.
+    /// Its size: the requested size, rounded up to whole stripes.
     pub bytes: u64,
-    /// The bytes of each stripe.
+    /// The size of each stripe.
     pub stripe_bytes: u64,
-    /// What its pages are a multiple of.
+    /// What sizes are a multiple of, 2 MiB for transparent huge pages.
     pub granule_bytes: u64,
-    /// Whether the server keeps its pages in memory.
+    /// Whether the server has its pages locked in memory.
     pub locked: bool,
-    /// What is in it.
+    /// Its contents.
     pub contents: Contents,
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no request of this protocol's version.
+    /// It is malformed, or of another version of the protocol.
     Protocol,
-    /// There is no such pool, or none that this user may see.
+    /// The pool does not exist, or this user may not use it.
     NoSuchPool,
-    /// Such a pool exists.
+    /// The pool exists already.
     Exists,
-    /// This user may not.
+    /// Permission denied.
     Denied,
-    /// More than the pool, the budget or the machine can ever give.
+    /// More than the pool, the budget or the machine can ever provide.
     TooLarge,
-    /// All is in use, and nothing is about to come back.
+    /// The pool is in use, and nothing is about to come back.
     Full,
-    /// A limit of the server or of this user is reached.
+    /// A limit of the server or of this user was reached.
     Limit,
-    /// What was asked makes no sense.
+    /// The request contradicts itself.
     Invalid,
-    /// The server could not do it.
+    /// The server failed.
     Failed,
-    /// No pool has the memory of such a segment, or it is another user's.
+    /// No pool has the memory of this segment, or it is another user's.
     NoSuchSegment,
 }
 
@@ -151,29 +149,29 @@ impl Refusal {
     ];
 }
 
-/// What a server answers.
+/// A server's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// It is done, or under way.
+    /// Done, or under way.
     Done,
-    /// A lease; descriptors come with it.
+    /// A lease, with its descriptors.
     Attached(Lease),
-    /// Not yet: ask again.
+    /// Too little is ready: repeat the request later.
     Wait {
-        /// How many bytes this user could have now.
+        /// Bytes that this user could have now.
         ready_bytes: u64,
-        /// How many more are on their way: being populated, zeroed, or given back.
+        /// Bytes that are being populated, zeroed or returned.
         coming_bytes: u64,
     },
-    /// A pool.
+    /// A pool's status.
     Pool(Box<PoolStatus>),
-    /// There is no other pool.
+    /// There is no other pool or lease.
     End,
-    /// The server.
+    /// The server's status.
     Server(Box<ServerStatus>),
-    /// A lease that there is.
+    /// A lease's status.
     Lease(LeaseStatus),
-    /// No.
+    /// The request is refused, with the reason.
     Refused(Refusal, String),
 }
 
@@ -183,23 +181,23 @@ fn header(kind: u16) -> Writer {
     to
 }
 
-/// The version and the kind; none of what is no message.
+/// The version and the type of a message.
 fn read_header(from: &mut Reader<'_>) -> Option<(u16, u16)> {
     (from.u32()? == MAGIC).then_some(())?;
     Some((from.u16()?, from.u16()?))
 }
 
-/// What is no request.
+/// Why a request could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Of another version of the protocol.
+    /// It is of another version of the protocol.
     Version(u16),
-    /// Not of this protocol.
-    Garbled,
+    /// It is malformed.
+    Malformed,
 }
 
 impl Request {
-    /// As bytes, at most [`MAX_MESSAGE_BYTES`].
+    /// Encodes it, in at most [`MAX_MESSAGE_BYTES`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let named = |kind, name: &Name, bytes: Option<u64>| {
@@ -214,7 +212,7 @@ impl Request {
         match self {
             Self::Attach { pool, bytes, keep, segment } => {
                 let mut to = named(1, pool, Some(*bytes));
-                to.text(&name(keep)).some_u32(*segment);
+                to.text(&name(keep)).optional_u32(*segment);
                 to
             }
             Self::Segment(id) => {
@@ -243,19 +241,19 @@ impl Request {
                 to
             }
         }
-        .bytes()
+        .into_bytes()
     }
 
-    /// From bytes, whatever they are.
+    /// Decodes any bytes.
     ///
     /// # Errors
-    /// What is no request.
+    /// If they are malformed or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Reader::new(bytes);
         match read_header(&mut from) {
-            Some((VERSION, kind)) => Self::read(kind, &mut from).ok_or(DecodeError::Garbled),
+            Some((VERSION, kind)) => Self::read(kind, &mut from).ok_or(DecodeError::Malformed),
             Some((other, _)) => Err(DecodeError::Version(other)),
-            None => Err(DecodeError::Garbled),
+            None => Err(DecodeError::Malformed),
         }
     }
 
@@ -264,8 +262,8 @@ impl Request {
             1 => Self::Attach {
                 pool: read_name(from)?,
                 bytes: from.u64()?,
-                keep: read_some_name(from)?,
-                segment: from.some_u32()?,
+                keep: read_optional_name(from)?,
+                segment: from.optional_u32()?,
             },
             10 => Self::Segment(from.u32()?),
             2 => Self::Create(Spec::read(from)?),
@@ -273,7 +271,7 @@ impl Request {
             4 => Self::Grow(read_name(from)?, from.u64()?),
             5 => Self::Shrink(read_name(from)?, from.u64()?),
             6 => Self::Release(read_name(from)?),
-            7 => Self::Next(read_some_name(from)?),
+            7 => Self::Next(read_optional_name(from)?),
             8 => Self::Server,
             9 => Self::NextLease(from.u64()?),
             _ => return None,
@@ -309,7 +307,7 @@ impl Lease {
 }
 
 impl Reply {
-    /// As bytes, at most [`MAX_MESSAGE_BYTES`].
+    /// Encodes it, in at most [`MAX_MESSAGE_BYTES`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut to;
@@ -343,10 +341,10 @@ impl Reply {
                 to.text(&shortened(text));
             }
         }
-        to.bytes()
+        to.into_bytes()
     }
 
-    /// From bytes, whatever they are; none of what is no reply of this version.
+    /// Decodes any bytes; `None` if they are malformed or of another version.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes);

@@ -9,17 +9,16 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// A lease's own descriptor, and its stripes'.
-const MOST_DESCRIPTORS: usize = MAX_STRIPES + 1;
+/// The lease's own descriptor, and its stripes'.
+const MAX_DESCRIPTORS: usize = MAX_STRIPES + 1;
 
-/// A message that came.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// None when the other end is closed.
+    /// Empty if the other end is closed.
     pub(crate) bytes: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
     /// Whether it was longer than a message may be.
-    pub(crate) cut: bool,
+    pub(crate) truncated: bool,
 }
 
 /// Sends one message.
@@ -29,7 +28,7 @@ pub(crate) fn send(
     descriptors: &[BorrowedFd<'_>],
     flags: SendFlags,
 ) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -39,37 +38,42 @@ pub(crate) fn send(
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// A message to the server, which takes no descriptors.
+/// A message to the server, which accepts no descriptors.
 #[cfg(feature = "server")]
 #[derive(Debug)]
-pub(crate) struct Plain {
-    /// None when the other end is closed.
+pub(crate) struct WithoutDescriptors {
+    /// Empty if the other end is closed.
     pub(crate) bytes: Vec<u8>,
     /// Whether it was longer than a message may be.
-    pub(crate) cut: bool,
-    /// Whether descriptors came with it, which the kernel dropped.
+    pub(crate) truncated: bool,
+    /// Whether it came with descriptors, which the kernel dropped.
     pub(crate) had_descriptors: bool,
 }
 
-/// Receives one message without its descriptors: the kernel drops them before they have a number
-/// here. A descriptor that was received would have to be closed, and close(2) may wait for ever for
-/// whoever made the file: a FUSE daemon answers its flush or does not.
+/// Receives one message without its descriptors: the kernel drops them before they are installed
+/// here. A received descriptor would have to be closed, and close(2) may wait for ever for the file's
+/// provider: a FUSE daemon need not answer its flush.
 #[cfg(feature = "server")]
-pub(crate) fn receive_plain(socket: BorrowedFd<'_>) -> io::Result<Plain> {
+pub(crate) fn receive_without_descriptors(
+    socket: BorrowedFd<'_>,
+) -> io::Result<WithoutDescriptors> {
     let mut bytes = vec![0; MAX_MESSAGE_BYTES];
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let mut control = RecvAncillaryBuffer::default();
     let got = recvmsg(socket, &mut parts, &mut control, RecvFlags::DONTWAIT)?;
     bytes.truncate(got.bytes);
     let has = |flag| got.flags.contains(flag);
-    Ok(Plain { bytes, cut: has(ReturnFlags::TRUNC), had_descriptors: has(ReturnFlags::CTRUNC) })
+    Ok(WithoutDescriptors {
+        bytes,
+        truncated: has(ReturnFlags::TRUNC),
+        had_descriptors: has(ReturnFlags::CTRUNC),
+    })
 }
 
-/// Receives one message and its descriptors. Those beyond what a message may have are closed by the
-/// kernel.
+/// Receives one message and its descriptors. The kernel closes those that are too many.
 pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Received> {
     let mut bytes = vec![0; MAX_MESSAGE_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = flags | RecvFlags::CMSG_CLOEXEC;
     let got = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)?;
@@ -80,5 +84,5 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Re
         }
     }
     bytes.truncate(got.bytes);
-    Ok(Received { bytes, descriptors, cut: got.flags.contains(ReturnFlags::TRUNC) })
+    Ok(Received { bytes, descriptors, truncated: got.flags.contains(ReturnFlags::TRUNC) })
 }

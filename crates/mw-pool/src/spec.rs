@@ -1,4 +1,4 @@
-//! What a pool is: its name, size, pages, where they come from, and who may have some.
+//! The specification of a pool: its name, size, pages, NUMA nodes and owners.
 
 use crate::wire::{Reader, Writer};
 use mw_memory::{NumaPolicy, PageSize};
@@ -19,9 +19,9 @@ const PAGES: [PageSize; 4] = [PageSize::Base, PageSize::Thp, PageSize::HUGE_2M, 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
-/// A text that is no [`Name`].
+/// An invalid [`Name`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no name: write at most 32 letters, digits, '-', '_' and '.'")]
+#[error("invalid name '{0}' (use at most 32 letters, digits, '-', '_' and '.')")]
 pub struct BadName(String);
 
 impl FromStr for Name {
@@ -48,7 +48,7 @@ impl AsRef<str> for Name {
     }
 }
 
-/// Who may have memory of a pool. Root may in any case.
+/// Who may use a pool. Root always may.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owners {
     /// Users, by number.
@@ -57,23 +57,22 @@ pub struct Owners {
     pub groups: Vec<u32>,
 }
 
-/// What a pool is.
+/// The specification of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// How it is asked for.
+    /// Its name.
     pub name: Name,
     /// Its size in bytes; a whole number of stripes.
     pub bytes: u64,
     /// Its pages.
     pub pages: PageSize,
-    /// Where they come from.
+    /// Their NUMA nodes.
     pub nodes: NumaPolicy,
-    /// Who may have some.
+    /// Who may use it.
     pub owners: Owners,
-    /// Whether its owners trust each other not to hold on to pages by other means than mappings
-    /// and descriptors (vmsplice(2), direct I/O, RDMA), which no kernel interface shows. Memory
-    /// that goes from one user to another is then zeroed in place; else it is given back to the
-    /// kernel and taken anew.
+    /// Whether its owners trust each other not to hold pages by other means than mappings and
+    /// descriptors (vmsplice(2), direct I/O, RDMA), which no kernel interface shows. Memory that goes
+    /// from one user to another is then zeroed in place; otherwise it is exchanged.
     pub trusting: bool,
 }
 
@@ -119,7 +118,7 @@ pub(crate) fn read_name(from: &mut Reader<'_>) -> Option<Name> {
     from.text(MAX_NAME_BYTES)?.parse().ok()
 }
 
-pub(crate) fn read_some_name(from: &mut Reader<'_>) -> Option<Option<Name>> {
+pub(crate) fn read_optional_name(from: &mut Reader<'_>) -> Option<Option<Name>> {
     let text = from.text(MAX_NAME_BYTES)?;
     if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
 }

@@ -1,88 +1,88 @@
 //! System V segments whose memory is a pool's.
 //!
-//! Such a segment is the kernel's own in all but its memory: its number, its key, its rights and how
-//! often it is attached. The library that is loaded into programs makes it, takes a lease that is
-//! tied to it, and maps the lease's memory wherever the segment is attached. What the kernel says of
-//! the segment, to anybody who asks (`SHM_STAT_ANY`), decides here: who made it, who may have its
-//! memory, and when the lease is over.
+//! Such a segment is the kernel's own in all but its memory: its number, its key, its permissions and
+//! its attach count. The preload library creates it, requests a lease that is tied to it, and maps the
+//! lease's memory wherever the segment is attached. What the kernel reports of the segment to anybody
+//! (`SHM_STAT_ANY`) decides here: who created it, who may have its memory, and when the lease ends.
 //!
-//! Memory that two users have had cannot be handed to either of them without being exchanged
-//! ([`crate::lease_table`]). So a segment that others may attach is served by a pool alone whose users trust
-//! each other.
+//! Memory that two users have had cannot be leased to either of them without being exchanged
+//! ([`crate::lease_table`]). So a segment that others may attach needs a pool whose users trust each
+//! other.
 
-use crate::grant::Granted;
-use crate::lease_table::{LeaseEntry, Refused};
+use crate::lease_table::{LeaseEntry, LeaseId, LeaseTable, Refused};
 use crate::peer::Peer;
-use crate::protocol::{Contents, Refusal, Reply};
-use crate::server::Server;
-use crate::spec::Name;
+use crate::protocol::Refusal;
 use mw_sys::{SysvSegment, SysvState};
 
-/// Of a mode: reading and writing for the owner, and what anybody else may.
+/// In a mode: reading and writing for one class, and anything for group and others.
 const READ_WRITE: u32 = 0o6;
 const OTHERS: u32 = 0o66;
 
-impl Server {
-    /// Whether a segment's memory may be a lease of this pool.
-    pub(crate) fn may_tie(&self, peer: &Peer, pool: &Name, id: u32) -> Result<(), Refused> {
-        // A process without a number here cannot be told from any other (PID namespaces).
-        let made = |state: &SysvState| peer.process != 0 && state.creator == peer.process;
-        let found = look(id).filter(made);
-        let Some(state) = found.filter(|state| state.users == [peer.user; 2]) else {
-            let why = format!("process {} has made no segment {id} that is there", peer.process);
-            return Err((Refusal::NoSuchSegment, why));
-        };
-        if self.book.tied(id).is_some() {
-            return Err((Refusal::Invalid, format!("segment {id} has its memory")));
-        }
-        let pool = self.named(peer, pool)?;
-        let trusting = self.book.pool(pool).is_some_and(|pool| pool.spec.trusting);
-        if state.mode & OTHERS != 0 && !trusting {
-            let why = format!(
-                "segment {id} is for others too (mode {:o}), and the pool's users do not trust each \
-                 other: memwright pool create --trusting",
-                state.mode & 0o777
-            );
-            return Err((Refusal::Denied, why));
-        }
-        Ok(())
+/// Checks that a segment's memory may be a lease of a pool for this peer.
+pub(crate) fn check_tie(
+    id: u32,
+    peer: &Peer,
+    is_trusting_pool: bool,
+    table: &LeaseTable,
+) -> Result<(), Refused> {
+    // A process without a number here cannot be told from any other (PID namespaces).
+    let is_own = |state: &SysvState| peer.process != 0 && state.creator == peer.process;
+    let found = state(id).filter(is_own);
+    let Some(state) = found.filter(|state| state.users == [peer.user; 2]) else {
+        let why = format!("process {} has not created segment {id}", peer.process);
+        return Err((Refusal::NoSuchSegment, why));
+    };
+    if table.tied(id).is_some() {
+        return Err((Refusal::Invalid, format!("segment {id} has its memory already")));
     }
-
-    /// The memory of a segment for who may attach it.
-    pub(crate) fn segment(&self, peer: &Peer, id: u32) -> Granted {
-        let tied = self.book.tied(id).filter(|(_, lease)| is_there(lease));
-        let none = || (Refusal::NoSuchSegment, format!("no pool has the memory of segment {id}"));
-        let (lease, held) = tied.ok_or_else(none)?;
-        let spec = self.book.pool(held.pool).map(|pool| &pool.spec).ok_or_else(none)?;
-        let trusted = spec.trusting && peer.may_use(spec);
-        let own = peer.user == held.user || peer.user == 0;
-        if !(own || trusted) || !look(id).is_some_and(|state| may_attach(peer, &state)) {
-            let why = format!("segment {id} is of user {}, and not for this one", held.user);
-            return Err((Refusal::Denied, why));
-        }
-        let files = self
-            .descriptors(&held.stripes)
-            .map_err(|error| (Refusal::Failed, format!("the descriptors of it: {error}")))?;
-        Ok((Reply::Attached(self.told(lease, Contents::Zeroed)?), files))
+    if state.mode & OTHERS != 0 && !is_trusting_pool {
+        let why = format!(
+            "segment {id} is accessible to other users (mode {:o}), and the pool's users do not trust \
+             each other: memwright pool create --trusting",
+            state.mode & 0o777
+        );
+        return Err((Refusal::Denied, why));
     }
+    Ok(())
 }
 
-fn look(id: u32) -> Option<SysvState> {
+/// The lease that is a segment's memory, for a peer who may attach the segment.
+pub(crate) fn lease_for<'a>(
+    id: u32,
+    peer: &Peer,
+    table: &'a LeaseTable,
+) -> Result<(LeaseId, &'a LeaseEntry), Refused> {
+    let tied = table.tied(id).filter(|(_, entry)| exists(entry));
+    let none = || (Refusal::NoSuchSegment, format!("no pool has the memory of segment {id}"));
+    let (lease, entry) = tied.ok_or_else(none)?;
+    let spec = table.pool(entry.pool).map(|pool| &pool.spec).ok_or_else(none)?;
+    let is_trusted = spec.trusting && peer.may_use(spec);
+    let is_own = peer.user == entry.user || peer.user == 0;
+    if !(is_own || is_trusted) || !state(id).is_some_and(|state| may_attach(peer, &state)) {
+        let why = format!("permission denied: segment {id} is of user {}", entry.user);
+        return Err((Refusal::Denied, why));
+    }
+    Ok((lease, entry))
+}
+
+fn state(id: u32) -> Option<SysvState> {
     i32::try_from(id).ok().and_then(|id| SysvSegment::from_id(id).state().ok())
 }
 
-/// Whether the segment is there that a lease is tied to.
-pub(crate) fn is_there(lease: &LeaseEntry) -> bool {
-    let state = lease.segment.and_then(look);
+/// Whether the segment exists that a lease is tied to.
+pub(crate) fn exists(lease: &LeaseEntry) -> bool {
+    let state = lease.segment.and_then(state);
     state.is_some_and(|state| state.creator == lease.process)
 }
 
 /// Whether the kernel would let this peer read and write it (ipc/util.c, `ipcperms`).
 fn may_attach(peer: &Peer, state: &SysvState) -> bool {
-    let class = match () {
-        () if state.users.contains(&peer.user) => 6,
-        () if state.groups.iter().any(|group| peer.groups.contains(group)) => 3,
-        () => 0,
+    let class = if state.users.contains(&peer.user) {
+        6
+    } else if state.groups.iter().any(|group| peer.groups.contains(group)) {
+        3
+    } else {
+        0
     };
     peer.user == 0 || state.mode >> class & READ_WRITE == READ_WRITE
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_read_and_write_a_segment_may_have_its_memory() {
+    fn permissions_decide_who_gets_a_segments_memory() {
         let of = |user, group| Peer { user, process: 1, groups: vec![group], admin: false };
         let state = |mode| SysvState { creator: 1, users: [7, 8], groups: [70, 80], mode };
         for (peer, mode, may) in [

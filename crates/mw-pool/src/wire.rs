@@ -1,6 +1,5 @@
-//! Numbers and texts as bytes, little-endian, with every length checked.
+//! Encodes numbers and texts, little-endian, and decodes them with every length checked.
 
-/// What is written.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -25,7 +24,7 @@ impl Writer {
         self
     }
 
-    /// At most 65,535 bytes of it.
+    /// Writes at most 65,535 bytes of a text.
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         let mut end = text.len().min(usize::from(u16::MAX));
         while !text.is_char_boundary(end) {
@@ -45,19 +44,19 @@ impl Writer {
         self
     }
 
-    pub(crate) fn some_u32(&mut self, value: Option<u32>) -> &mut Self {
+    pub(crate) fn optional_u32(&mut self, value: Option<u32>) -> &mut Self {
         match value {
             Some(value) => self.u8(1).u32(value),
             None => self.u8(0),
         }
     }
 
-    pub(crate) fn bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 }
 
-/// What is read; every method is `None` where the bytes are not as they should be.
+/// Every method is `None` if the bytes are malformed.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -76,7 +75,7 @@ impl<'a> Reader<'a> {
         self.take().map(u8::from_le_bytes)
     }
 
-    /// 0 or 1.
+    /// Reads 0 or 1.
     pub(crate) fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
@@ -97,14 +96,14 @@ impl<'a> Reader<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn some_u32(&mut self) -> Option<Option<u32>> {
+    pub(crate) fn optional_u32(&mut self) -> Option<Option<u32>> {
         match self.flag()? {
             true => self.u32().map(Some),
             false => Some(None),
         }
     }
 
-    /// A text of at most `most` bytes.
+    /// Reads a text of at most `most` bytes.
     pub(crate) fn text(&mut self, most: usize) -> Option<String> {
         let bytes = usize::from(self.u16()?);
         let (text, rest) = self.0.split_at_checked(bytes).filter(|_| bytes <= most)?;
@@ -112,13 +111,13 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok().map(str::to_owned)
     }
 
-    /// At most `most` numbers.
+    /// Reads at most `most` numbers.
     pub(crate) fn numbers(&mut self, most: usize) -> Option<Vec<u32>> {
         let count = Some(usize::from(self.u16()?)).filter(|count| *count <= most)?;
         (0..count).map(|_| self.u32()).collect()
     }
 
-    /// Nothing may be left.
+    /// Succeeds if nothing is left.
     pub(crate) fn end(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

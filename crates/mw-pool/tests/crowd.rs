@@ -117,7 +117,7 @@ fn unread_replies_keep_a_limited_number_of_descriptors_in_flight() {
     let segment = SysvSegment::create(0, usize::try_from(bytes).unwrap(), None).unwrap();
     let id: u32 = segment.id().try_into().unwrap();
     let wanted = Attach::new("db".parse().unwrap(), bytes).segment(id);
-    drop(server.client.take(&wanted.wait(Duration::from_secs(60))).unwrap());
+    drop(server.client.lease(&wanted.wait(Duration::from_secs(60))).unwrap());
     let request = Request::Segment(id).encode();
     let ask = |to: &OwnedFd| send(to, &request, SendFlags::NOSIGNAL);
     // Several requests over each connection; some connections then say what ends them.

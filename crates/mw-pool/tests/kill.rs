@@ -204,7 +204,7 @@ fn saw(what: &str) {
 fn use_segment(client: &Client, wanted: Attach, own: u8, memory: &Memory) {
     let segment = SysvSegment::create(0, 8 << 20, None).unwrap();
     let id = segment.id().try_into().unwrap();
-    let tied = client.take(&wanted.segment(id).wait(Duration::from_millis(500)));
+    let tied = client.lease(&wanted.segment(id).wait(Duration::from_millis(500)));
     if tied.is_ok()
         && let Ok(mapped) = client.segment(id)
     {
@@ -385,7 +385,7 @@ fn a_restart_disturbs_no_client_and_keeps_contents() {
     memory.fill(&held, 6);
     let segment = SysvSegment::create(0, 8 << 20, None).unwrap();
     let id = segment.id().try_into().unwrap();
-    drop(client.take(&Attach::new(name(), 8 * MIB).segment(id)).unwrap());
+    drop(client.lease(&Attach::new(name(), 8 * MIB).segment(id)).unwrap());
     memory.fill(&client.segment(id).unwrap().map().unwrap(), 7);
     manager.kill();
     assert!(memory.is_all(&held, 6) && memory.is_all(&kept, 5));

@@ -1,5 +1,5 @@
-//! Nobody ever gets memory that somebody still has, nor another user's: whatever clients, kernel
-//! and server do, in whatever order.
+//! Nobody gets memory that somebody else still has, nor another user's, whatever clients, kernel and
+//! server do in whatever order.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MIB: u64 = 1 << 20;
 
-/// What may happen.
 #[derive(Debug, Clone)]
 enum Event {
     Populate,
@@ -29,8 +28,8 @@ enum Event {
     Unpin(usize),
     Pin(usize),
     Consistent(usize),
-    Judge,
-    Scrub {
+    CheckOwners,
+    Zero {
         works: bool,
     },
     Release,
@@ -53,9 +52,9 @@ fn event() -> impl Strategy<Value = Event> {
         1 => index.clone().prop_map(Event::Pin),
         1 => index.clone().prop_map(Event::Unpin),
         1 => index.clone().prop_map(Event::Consistent),
-        4 => Just(Event::Judge),
+        4 => Just(Event::CheckOwners),
         4 => prop_oneof![4 => Just(true), 1 => Just(false)]
-            .prop_map(|works| Event::Scrub { works }),
+            .prop_map(|works| Event::Zero { works }),
         1 => Just(Event::Release),
         1 => Just(Event::Shrink),
         1 => Just(Event::Grow),
@@ -74,9 +73,9 @@ struct Memory {
     written: BTreeSet<u32>,
 }
 
-/// The world around the book.
+/// The lease table and a simulated kernel.
 struct World {
-    book: LeaseTable,
+    table: LeaseTable,
     pool: PoolId,
     proves: bool,
     memory: BTreeMap<StripeId, Memory>,
@@ -87,7 +86,7 @@ struct World {
 
 impl World {
     fn new(proves: bool, trusting: bool) -> Self {
-        let mut book = LeaseTable::default();
+        let mut table = LeaseTable::default();
         let spec = Spec {
             name: "db".parse().unwrap(),
             bytes: 48 * MIB,
@@ -96,11 +95,11 @@ impl World {
             owners: Owners::default(),
             trusting,
         };
-        let pool = book.create(spec).unwrap();
-        Self { book, pool, proves, memory: BTreeMap::new(), open: BTreeSet::new(), lost: false }
+        let pool = table.create(spec).unwrap();
+        Self { table, pool, proves, memory: BTreeMap::new(), open: BTreeSet::new(), lost: false }
     }
 
-    fn verdict(proves: bool, memory: &BTreeMap<StripeId, Memory>, id: StripeId) -> Ownership {
+    fn ownership(proves: bool, memory: &BTreeMap<StripeId, Memory>, id: StripeId) -> Ownership {
         match memory.get(&id) {
             _ if !proves => Ownership::Unknown,
             Some(memory) if memory.mapped.is_empty() => Ownership::Free,
@@ -118,10 +117,10 @@ impl World {
         (!ids.is_empty()).then(|| ids[number % ids.len()])
     }
 
-    fn play(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         match *event {
             Event::Populate => {
-                if let Some(stripe) = self.book.add(self.pool) {
+                if let Some(stripe) = self.table.add_stripe(self.pool) {
                     self.memory.insert(stripe, Memory::default());
                 }
             }
@@ -129,7 +128,7 @@ impl World {
             Event::Close(number) => {
                 if let Some(lease) = self.lease(number) {
                     self.open.remove(&lease);
-                    self.book.ended(lease);
+                    self.table.end_lease(lease);
                 }
             }
             Event::Unmap(number) => self.with(number, |memory| memory.mapped.clear()),
@@ -139,42 +138,42 @@ impl World {
             }),
             Event::Consistent(number) => {
                 if let Some(lease) = self.lease(number) {
-                    self.book.consistent(lease);
+                    self.table.mark_consistent(lease);
                 }
             }
-            Event::Judge => {
+            Event::CheckOwners => {
                 let (proves, memory) = (self.proves, &self.memory);
-                self.book.check_owners(&mut |id| Self::verdict(proves, memory, id));
+                self.table.check_owners(&mut |id| Self::ownership(proves, memory, id));
             }
-            Event::Scrub { works } => self.scrub(works),
-            Event::Release => self.book.release(self.pool, None),
-            Event::Shrink => drop(self.book.shrink(self.pool, 8 * MIB)),
-            Event::Grow if self.book.bytes() < 64 * MIB => {
-                self.book.grow(self.pool, 8 * MIB).unwrap();
+            Event::Zero { works } => self.zero(works),
+            Event::Release => self.table.release(self.pool, None),
+            Event::Shrink => drop(self.table.shrink(self.pool, 8 * MIB)),
+            Event::Grow if self.table.bytes() < 64 * MIB => {
+                self.table.grow(self.pool, 8 * MIB).unwrap();
             }
             Event::Grow => {}
             Event::Restart { lost } => {
                 let lost = lost.and_then(|number| self.nth(number));
                 self.lost |= lost.is_some();
                 let open = self.open.clone();
-                self.book.recover(&|id| Some(id) != lost, &|lease| open.contains(&lease));
+                self.table.recover(&|id| Some(id) != lost, &|lease| open.contains(&lease));
             }
         }
-        // What the book gave up goes back to the kernel once nobody has it.
-        let book = &mut self.book;
-        let given_up = |book: &LeaseTable, id| {
-            book.stripe(id).is_none_or(|s| s.state == StripeState::Exchanged)
+        // What the table gave up goes back to the kernel once nobody has it.
+        let table = &mut self.table;
+        let given_up = |table: &LeaseTable, id| {
+            table.stripe(id).is_none_or(|s| s.state == StripeState::Exchanged)
         };
         self.memory.retain(|id, memory| {
-            let is_gone = given_up(book, *id) && memory.mapped.is_empty();
+            let is_gone = given_up(table, *id) && memory.mapped.is_empty();
             if is_gone {
-                book.freed(*id);
+                table.freed(*id);
             }
             !is_gone
         });
         let bytes = self.memory.len() as u64 * 8 * MIB;
-        assert!(self.lost || bytes <= book.bytes(), "{bytes} bytes are more than the pool's size");
-        self.open.retain(|lease| book.lease(*lease).is_some());
+        assert!(self.lost || bytes <= table.bytes(), "{bytes} bytes are more than the pool's size");
+        self.open.retain(|lease| table.lease(*lease).is_some());
     }
 
     fn with(&mut self, number: usize, change: impl FnOnce(&mut Memory)) {
@@ -183,30 +182,30 @@ impl World {
         }
     }
 
-    fn scrub(&mut self, works: bool) {
+    fn zero(&mut self, works: bool) {
         let ids: Vec<StripeId> =
-            self.book.stripes_that(|stripe| stripe.state == StripeState::Scrubbing).collect();
+            self.table.stripes_that(|stripe| stripe.state == StripeState::Zeroing).collect();
         for id in ids {
             let memory = self.memory.get_mut(&id).unwrap();
             assert!(memory.mapped.is_empty(), "{id} is zeroed under somebody's hands");
             if works {
                 memory.written.clear();
             }
-            self.book.scrubbed(id, works);
+            self.table.end_zeroing(id, works);
         }
     }
 
     fn attach(&mut self, user: u32, bytes: u64, keep: bool) {
         let keep = keep.then(|| "cache".parse().unwrap());
         let (proves, memory) = (self.proves, &self.memory);
-        let mut sure = |id: StripeId| Self::verdict(proves, memory, id);
-        let asker = Requester { user, process: 1 };
-        let answer = self.book.attach(self.pool, asker, bytes, keep, &mut sure);
-        let Ok(AttachOutcome::Granted { lease, stripes, contents }) = answer else { return };
+        let mut ownership = |id: StripeId| Self::ownership(proves, memory, id);
+        let requester = Requester { user, process: 1 };
+        let outcome = self.table.attach(self.pool, requester, bytes, keep, &mut ownership);
+        let Ok(AttachOutcome::Granted { lease, stripes, contents }) = outcome else { return };
         assert_eq!(stripes.iter().collect::<BTreeSet<_>>().len(), stripes.len());
         assert_eq!(stripes.len() as u64, bytes / (8 * MIB));
         self.open.insert(lease);
-        let trusting = self.book.pool(self.pool).unwrap().spec.trusting;
+        let trusting = self.table.pool(self.pool).unwrap().spec.trusting;
         for id in stripes {
             let memory = self.memory.get_mut(&id).unwrap();
             assert!(memory.mapped.is_empty(), "{id} is still {:?}'s", memory.mapped);
@@ -223,22 +222,22 @@ impl World {
 
     /// Nothing is lost: once everybody lets go, all of it is there again.
     fn settle(&mut self) {
-        self.book.release(self.pool, None);
+        self.table.release(self.pool, None);
         for lease in std::mem::take(&mut self.open) {
-            self.book.ended(lease);
+            self.table.end_lease(lease);
         }
         self.memory.values_mut().for_each(|memory| memory.mapped.clear());
         for _ in 0..3 {
-            self.play(&Event::Judge);
+            self.apply(&Event::CheckOwners);
             self.memory.values_mut().for_each(|memory| memory.mapped.clear());
-            self.play(&Event::Release);
-            self.play(&Event::Scrub { works: true });
+            self.apply(&Event::Release);
+            self.apply(&Event::Zero { works: true });
         }
-        while self.book.missing(self.pool) > 0 {
-            self.play(&Event::Populate);
+        while self.table.missing(self.pool) > 0 {
+            self.apply(&Event::Populate);
         }
-        let used = self.book.used(self.pool);
-        assert_eq!(used.ready, self.book.bytes(), "{used:?}");
+        let used = self.table.used(self.pool);
+        assert_eq!(used.ready, self.table.bytes(), "{used:?}");
     }
 }
 
@@ -253,7 +252,7 @@ proptest! {
     ) {
         let mut world = World::new(proves, trusting);
         for event in &events {
-            world.play(event);
+            world.apply(event);
         }
         world.settle();
     }
@@ -263,35 +262,35 @@ proptest! {
 fn every_way_of_a_stripe_is_taken() {
     let mut world = World::new(true, false);
     let attach = |user, keep| Event::Attach { user, stripes: 6, keep };
-    (0..6).for_each(|_| world.play(&Event::Populate));
+    (0..6).for_each(|_| world.apply(&Event::Populate));
     let used = |world: &World| {
-        let used = world.book.used(world.pool);
-        [used.ready, used.leased, used.draining, used.scrubbing, used.kept, used.missing]
+        let used = world.table.used(world.pool);
+        [used.ready, used.leased, used.draining, used.zeroing, used.kept, used.missing]
             .map(|bytes| bytes / (8 * MIB))
     };
-    world.play(&attach(1, false));
+    world.apply(&attach(1, false));
     assert_eq!(used(&world), [0, 6, 0, 0, 0, 0]);
-    world.play(&Event::Close(0));
-    world.play(&Event::Judge);
+    world.apply(&Event::Close(0));
+    world.apply(&Event::CheckOwners);
     assert_eq!(used(&world), [0, 0, 6, 0, 0, 0], "it is still mapped");
-    (0..6).for_each(|number| world.play(&Event::Unmap(number)));
-    world.play(&Event::Judge);
+    (0..6).for_each(|number| world.apply(&Event::Unmap(number)));
+    world.apply(&Event::CheckOwners);
     assert_eq!(used(&world), [0, 0, 0, 6, 0, 0]);
-    world.play(&Event::Scrub { works: true });
+    world.apply(&Event::Zero { works: true });
     assert_eq!(used(&world), [6, 0, 0, 0, 0, 0]);
-    world.play(&attach(2, true));
+    world.apply(&attach(2, true));
     assert_eq!(used(&world), [0, 0, 0, 0, 0, 6], "another user's is exchanged");
-    (0..6).for_each(|_| world.play(&Event::Populate));
-    world.play(&attach(2, true));
-    world.play(&Event::Close(0));
-    (0..6).for_each(|number| world.play(&Event::Unmap(number)));
-    world.play(&Event::Judge);
+    (0..6).for_each(|_| world.apply(&Event::Populate));
+    world.apply(&attach(2, true));
+    world.apply(&Event::Close(0));
+    (0..6).for_each(|number| world.apply(&Event::Unmap(number)));
+    world.apply(&Event::CheckOwners);
     assert_eq!(used(&world), [0, 0, 0, 0, 6, 0]);
-    world.play(&Event::Restart { lost: None });
+    world.apply(&Event::Restart { lost: None });
     assert_eq!(used(&world), [0, 0, 0, 0, 6, 0]);
-    world.play(&attach(1, true));
+    world.apply(&attach(1, true));
     assert_eq!(used(&world), [0, 0, 0, 0, 6, 0], "what is kept is another's");
-    world.play(&attach(2, true));
+    world.apply(&attach(2, true));
     assert_eq!(used(&world), [0, 6, 0, 0, 0, 0]);
     world.settle();
 }

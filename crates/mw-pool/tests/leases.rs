@@ -6,7 +6,7 @@ mod common;
 
 use common::{MIB, Memory, Running, spec};
 use mw_memory::NumaPolicy;
-use mw_pool::lease_table::LeasePhase;
+use mw_pool::protocol::LeasePhase;
 use mw_pool::protocol::{Contents, Refusal};
 use mw_pool::{Attach, Error};
 use mw_sys::testing::policy_mode;
@@ -41,7 +41,7 @@ fn memory_comes_zeroed_and_goes_back() {
     server.whole("db");
     let state = server.client.pools().unwrap().remove(0);
     assert_eq!((state.leases, state.leases_total), (0, 3));
-    assert_eq!(state.scrubbed_bytes_total, 3 * 64 * MIB);
+    assert_eq!(state.zeroed_bytes_total, 3 * 64 * MIB);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn whoever_still_has_it_keeps_it() {
     drop(attached);
     std::thread::sleep(Duration::from_millis(100));
     // This process lives: its lease goes on, and nobody waits for it.
-    if server.client.server().unwrap().proves {
+    if server.client.server().unwrap().owners_known {
         assert_eq!(server.client.pools().unwrap().remove(0).bytes.leased, 16 * MIB);
         assert_eq!(refusal(server.client.attach(&wanted).unwrap_err()), Refusal::Full);
     }

@@ -38,7 +38,7 @@ fn a_process_without_a_number_has_memory_and_no_other_process_s_segment() {
     assert_eq!((leases.len(), leases[0].process), (1, 0));
     // To the server every process here is the one that made it.
     let segment = SysvSegment::create(0, 8 << 20, None).unwrap();
-    let tied = client.take(&wanted().segment(segment.id().try_into().unwrap()));
+    let tied = client.lease(&wanted().segment(segment.id().try_into().unwrap()));
     let _ = segment.remove();
     assert!(matches!(tied, Err(Error::Refused(Refusal::NoSuchSegment, _))), "{tied:?}");
     drop(held);

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_pool::lease_table::LeasePhase;
+use mw_pool::protocol::LeasePhase;
 use mw_pool::protocol::{
     Contents, DecodeError, Lease, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes, PoolStatus, Refusal,
     Reply, Request, ServerStatus,
@@ -69,14 +69,15 @@ fn replies() -> Vec<Reply> {
     let pool = PoolStatus {
         spec: spec(),
         stripe_bytes: 1,
-        bytes: PoolBytes { ready: 1, leased: 2, draining: 3, scrubbing: 4, kept: 5, missing: 6 },
+        bytes: PoolBytes { ready: 1, leased: 2, draining: 3, zeroing: 4, kept: 5, missing: 6 },
         leases: 7,
         leases_total: 8,
-        scrubbed_bytes_total: 9,
+        zeroed_bytes_total: 9,
         locked: true,
         trouble: "ä".repeat(512),
     };
-    let server = ServerStatus { lacks: "é".repeat(512), proves: true, ..ServerStatus::default() };
+    let server =
+        ServerStatus { lacks: "é".repeat(512), owners_known: true, ..ServerStatus::default() };
     vec![
         Reply::Done,
         Reply::Attached(lease.clone()),

@@ -51,7 +51,7 @@ fn its_memory_is_there_until_it_is_gone() {
     let server = Running::new(1 << 30);
     server.pool("db", 16);
     let (segment, memory) = (Segment::new(), Memory::own());
-    drop(server.client.take(&wanted().segment(segment.id())).unwrap());
+    drop(server.client.lease(&wanted().segment(segment.id())).unwrap());
     for byte in [0, 1, 2] {
         let mapped = server.client.segment(segment.id()).unwrap().map().unwrap();
         assert!(memory.is_all(&mapped, byte), "not what was left");
@@ -80,7 +80,7 @@ fn its_maker_alone_says_whose_memory_it_is() {
     let server = Running::new(1 << 30);
     server.pool("db", 64);
     let segment = Segment::new();
-    let of = |attach: Attach| server.client.take(&attach);
+    let of = |attach: Attach| server.client.lease(&attach);
     assert_eq!(refusal(of(wanted().segment(u32::MAX))), Refusal::NoSuchSegment);
     let kept = wanted().segment(segment.id()).keep("cache".parse().unwrap());
     assert_eq!(refusal(of(kept)), Refusal::Invalid);
@@ -139,7 +139,7 @@ fn given() -> (Client, u32) {
 #[ignore = "a process of the tests"]
 fn maker_process() {
     let segment = Segment::new();
-    drop(given().0.take(&wanted().segment(segment.id())).unwrap());
+    drop(given().0.lease(&wanted().segment(segment.id())).unwrap());
     println!("\nmade {}", segment.id());
     std::mem::forget(segment);
 }

@@ -28,7 +28,7 @@ fn a_stop_between_the_check_and_the_wait_is_not_missed() {
         pools: vec![Spec { nodes: NumaPolicy::Bind(vec![1023]), ..spec("db", 8) }],
         preflight: Box::new(|_, _| Ok(())),
         log: Box::new(move |_, line| {
-            if line.contains("not whole") {
+            if line.contains("not fully populated") {
                 stop.lock().unwrap().take();
                 let _ = noted.set(Instant::now());
             }

@@ -36,7 +36,7 @@ fn without_proof_memory_is_exchanged() {
     assert!(off.is_some(), "only root can take leases away");
     let server = Running::new(1 << 30);
     let state = server.client.server().unwrap();
-    assert!(!state.proves && state.lacks.contains("says who has memory"), "{}", state.lacks);
+    assert!(!state.owners_known && state.lacks.contains("says who has memory"), "{}", state.lacks);
     let pool = server.pool("db", 16);
     let memory = Memory::own();
     let wanted = Attach::new(pool, 16 * MIB).wait(Duration::from_secs(60)).lock(false);
@@ -80,7 +80,7 @@ fn who_holds_on_to_memory_gets_no_more_than_the_pool_has() {
     let mut had = 0;
     for _ in 0..6 {
         let wanted = Attach::new(pool.clone(), 64 * MIB).wait(Duration::from_millis(300));
-        let Ok(taken) = server.client.take(&wanted) else { continue };
+        let Ok(taken) = server.client.lease(&wanted) else { continue };
         let mapped = taken.stripes.map().unwrap();
         memory.fill(&mapped, 1);
         had += mapped.bytes() as u64;

@@ -170,7 +170,7 @@ fn is_for_a_pool(request: &Request) -> bool {
 
 fn take(workers: &Workers<'_>, pool: Pool, asked: Asked, at_once: bool) -> Result<usize, Why> {
     let (client, wanted, pages) = wanted(pool, asked)?;
-    let taken = client.take(&wanted).map_err(Why::said)?;
+    let taken = client.lease(&wanted).map_err(Why::said)?;
     let bytes = asked.bytes.next_multiple_of(mw_sys::page_bytes());
     let addresses = mapped(&taken.stripes, bytes)?;
     let start = addresses.start;

@@ -120,7 +120,7 @@ fn made(key: key_t, bytes: usize, flags: c_int, pool: Pool) -> Option<Result<c_i
 /// Has the pool serve a segment. What the lease comes with is closed again: who attaches asks for it.
 fn tie(segment: u32, pool: Pool, asked: Asked) -> Result<(), Why> {
     let (client, wanted, _) = pooled::wanted(pool, asked)?;
-    client.take(&wanted.segment(segment)).map(drop).map_err(Why::said)
+    client.lease(&wanted.segment(segment)).map(drop).map_err(Why::said)
 }
 
 /// shmat(2); none where the kernel's own call is to be made.

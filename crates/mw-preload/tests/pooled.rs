@@ -167,7 +167,7 @@ fn without_a_server_or_room_it_is_had_the_ordinary_way_with_one_line() {
             (POOL, &nowhere, SIZE, "no pool server answers"),
             ("other", &server.socket, SIZE, "there is no pool 'other'"),
             (POOL, &server.socket, "90", "memwright: pool db: "),
-            ("no/name", &server.socket, SIZE, "is no name"),
+            ("no/name", &server.socket, SIZE, "invalid name"),
         ] {
             let of = |strict: &str| {
                 let mut command = program.command(&[size]);

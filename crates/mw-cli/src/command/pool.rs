@@ -70,7 +70,7 @@ pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
         page: pool.spec.pages,
         size_bytes: pool.spec.bytes,
         ready_bytes: bytes.ready,
-        coming_bytes: bytes.draining + bytes.scrubbing + bytes.missing,
+        coming_bytes: bytes.draining + bytes.zeroing + bytes.missing,
     })
 }
 

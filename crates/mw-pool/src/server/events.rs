@@ -1,119 +1,190 @@
-//! What the server waits for, and what becomes of leases.
+//! What the server waits for, and what it does then.
 
 use super::Server;
-use crate::clients::Connection;
+use crate::clients::{ClientId, Connected};
+use crate::lease_sockets::LeaseMessage;
 use crate::lease_table::LeaseId;
-use crate::linger::LingerUntil;
-use crate::protocol::CONSISTENT;
-use crate::socket;
+use crate::peer::Peer;
+use crate::protocol::{DecodeError, Refusal, Reply, Request, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What happened.
+/// The longest wait.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// What is ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub(super) stop: bool,
-    pub(super) listener: bool,
-    pub(super) leases: Vec<LeaseId>,
-    /// Places of connections.
-    pub(super) clients: Vec<usize>,
+    listener: bool,
+    leases: Vec<LeaseId>,
+    clients: Vec<ClientId>,
 }
 
-fn input(fd: BorrowedFd<'_>) -> PollFd<'_> {
-    PollFd::from_borrowed_fd(fd, PollFlags::IN)
+/// A descriptor that is polled, and what it is of.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Stop,
+    Listener,
+    /// Handled by the next turn.
+    Worker,
+    Lease(LeaseId),
+    Client(ClientId),
 }
 
 impl Server {
-    /// Waits for something to happen.
-    pub(super) fn wait(&mut self, stop: BorrowedFd<'_>, most: Duration) -> io::Result<Ready> {
-        let now = Instant::now();
-        let judge = self.judge.map(|(at, _)| at.saturating_duration_since(now));
-        let wait = judge.map_or(most, |judge| judge.min(most));
+    /// Waits for events until it is time for other work.
+    pub(super) fn wait(&self, stop: BorrowedFd<'_>) -> io::Result<Ready> {
+        let until_check = self.reclaimer.until_check(Instant::now());
+        let wait = until_check.map_or(MAX_WAIT, |check| check.min(MAX_WAIT));
         let timeout = Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1),
             tv_nsec: wait.subsec_nanos().into(),
         };
-        let (leases, heard): (Vec<LeaseId>, Vec<PollFd<'_>>) = self.heard().unzip();
-        let mut polled: Vec<PollFd<'_>> =
-            [stop, self.listener.as_fd(), self.workers.bell(), self.watches.as_fd()]
-                .map(input)
-                .into();
-        polled.extend(heard);
-        // What has ended at the other end would be ready for ever: it is reviewed at each turn.
-        let heard = |(_, connection): &(usize, &Connection)| !connection.is_retained();
-        let connections = || self.connections.iter().enumerate().filter(heard);
-        polled.extend(connections().map(|(_, connection)| input(connection.socket.as_fd())));
+        let (sources, mut polled): (Vec<Source>, Vec<PollFd<'_>>) = self.sources(stop).unzip();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
             Err(error) => return Err(error.into()),
         }
-        let mut rang = polled.iter().map(|fd| !fd.revents().is_empty());
-        let stop = rang.next().unwrap_or(false);
-        let listener = rang.next().unwrap_or(false);
-        // The bell and what was freed are heard at the next turn.
-        rang.next();
-        rang.next();
-        let leases = leases.into_iter().filter(|_| rang.next().unwrap_or(false)).collect();
-        let clients = connections().zip(rang).filter(|(_, rang)| *rang).map(|((at, _), _)| at);
-        let clients = clients.collect();
-        Ok(Ready { stop, listener, leases, clients })
+        let mut ready = Ready::default();
+        for (source, fd) in sources.into_iter().zip(&polled) {
+            if fd.revents().is_empty() {
+                continue;
+            }
+            match source {
+                Source::Stop => ready.stop = true,
+                Source::Listener => ready.listener = true,
+                Source::Worker => {}
+                Source::Lease(id) => ready.leases.push(id),
+                Source::Client(id) => ready.clients.push(id),
+            }
+        }
+        Ok(ready)
     }
 
-    /// What says that something has become of a lease.
-    fn heard(&self) -> impl Iterator<Item = (LeaseId, PollFd<'_>)> {
-        self.leases.iter().filter_map(|(id, lease)| {
-            let muted = self.muted.contains(id);
-            let heard = match (self.lingering.get(id), muted) {
-                (Some(LingerUntil::Process(process)), _) => input(process.as_fd()),
-                (Some(LingerUntil::Segment), _) => return None,
-                (None, true) => PollFd::from_borrowed_fd(lease.as_fd(), PollFlags::empty()),
-                (None, false) => input(lease.as_fd()),
+    fn sources<'a>(&'a self, stop: BorrowedFd<'a>) -> impl Iterator<Item = (Source, PollFd<'a>)> {
+        let input = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let own = [
+            (Source::Stop, stop),
+            (Source::Listener, self.clients.listener().as_fd()),
+            (Source::Worker, self.replenisher.completions()),
+            (Source::Worker, self.reclaimer.freed_events()),
+        ];
+        let leases = self.lease_sockets.iter().filter_map(|(id, socket, is_read)| {
+            let events = if is_read { PollFlags::IN } else { PollFlags::empty() };
+            let fd = match self.reclaimer.lingering(id) {
+                Some(process) => PollFd::from_borrowed_fd(process?, PollFlags::IN),
+                None => PollFd::from_borrowed_fd(socket, events),
             };
-            Some((*id, heard))
-        })
+            Some((Source::Lease(id), fd))
+        });
+        let clients = self.clients.sockets().map(|(id, fd)| (Source::Client(id), fd));
+        let with_input = |(source, fd)| (source, PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        own.into_iter()
+            .map(move |(source, fd)| (source, input(fd)))
+            .chain(leases)
+            .chain(clients.map(with_input))
     }
 
-    /// Leases say a word, or are over when nobody has the other end.
-    pub(super) fn hear_leases(&mut self, ready: &[LeaseId]) {
-        for id in ready {
-            let has_ended = self.lingering.contains_key(id);
-            let is_closed = has_ended || self.muted.contains(id) || self.hear_lease(*id);
-            if has_ended || is_closed && !self.lingers(*id) {
-                self.over(*id);
-            } else if is_closed {
-                self.check_owners_soon();
+    pub(super) fn handle(&mut self, ready: &Ready) {
+        let _wakeups = self.wakeups();
+        ready.leases.iter().for_each(|id| self.handle_lease(*id));
+        ready.clients.iter().for_each(|id| self.handle_client(*id));
+        if ready.listener {
+            let table = &self.table;
+            let is_owner = |peer: &Peer| table.pools().any(|(_, pool)| peer.may_use(&pool.spec));
+            self.clients.accept(&is_owner, &self.config.log);
+        }
+        self.clients.review();
+    }
+
+    fn handle_lease(&mut self, id: LeaseId) {
+        if self.reclaimer.lingering(id).is_some() {
+            return self.reclaimer.end(id, &mut self.table);
+        }
+        let stray_descriptors = match self.lease_sockets.receive(id) {
+            LeaseMessage::Closed => {
+                return self.reclaimer.socket_closed(id, &mut self.table, &self.stripes);
+            }
+            LeaseMessage::Nothing => return,
+            LeaseMessage::Consistent { stray_descriptors } => {
+                let user = self.table.lease(id).map_or(u32::MAX, |lease| lease.user);
+                if self.clients.allow(user) {
+                    self.table.mark_consistent(id);
+                } else {
+                    self.mute(id);
+                }
+                stray_descriptors
+            }
+            LeaseMessage::Malformed { stray_descriptors } => {
+                self.mute(id);
+                stray_descriptors
+            }
+        };
+        if stray_descriptors {
+            self.clients.count_stray_descriptors();
+        }
+    }
+
+    fn mute(&mut self, id: LeaseId) {
+        self.clients.count_bad_message();
+        self.lease_sockets.mute(id);
+    }
+
+    /// Answers one request of a client.
+    fn handle_client(&mut self, id: ClientId) {
+        match self.clients.receive(id, &self.config.log) {
+            None => self.clients.close(id),
+            Some(None) => {}
+            Some(Some((peer, request))) => {
+                let (reply, files, after) = self.answer(id, &peer, request);
+                let sent = self.clients.reply(id, &reply, &files, &self.config.log);
+                if [sent, after].contains(&Connected::Closed) {
+                    self.clients.close(id);
+                }
             }
         }
     }
 
-    /// Whether it is over.
-    fn hear_lease(&mut self, id: LeaseId) -> bool {
-        let Some(lease) = self.leases.get(&id) else { return false };
-        let word = match socket::receive_plain(lease.as_fd()) {
-            Ok(word) if word.bytes.is_empty() => return true,
-            Ok(word) => word,
-            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+    /// The reply, its descriptors, and whether the connection may stay open.
+    fn answer(
+        &mut self,
+        id: ClientId,
+        peer: &Peer,
+        request: Result<Request, DecodeError>,
+    ) -> (Reply, Vec<OwnedFd>, Connected) {
+        let log = &self.config.log;
+        let refuse =
+            |refusal, why: String| (Reply::Refused(refusal, why), Vec::new(), Connected::Closed);
+        let request = match request {
+            Err(DecodeError::Malformed) => {
+                self.clients.count_bad_message();
+                self.clients.log_peer(peer, "sent a malformed request", log);
+                return refuse(Refusal::Protocol, "malformed request".to_owned());
+            }
+            Err(DecodeError::Version(other)) => {
+                let why =
+                    format!("unsupported protocol version {other} (this server has {VERSION})");
+                return refuse(Refusal::Protocol, why);
+            }
+            Ok(_) if !self.clients.allow(peer.user) => {
+                self.clients.log_peer(peer, "sent too many requests", log);
+                return refuse(Refusal::Limit, "too many requests; try again later".to_owned());
+            }
+            Ok(request) => request,
         };
-        let user = self.book.lease(id).map_or(u32::MAX, |lease| lease.user);
-        self.state.stray_descriptors_total += u64::from(word.had_descriptors);
-        if word.bytes == [CONSISTENT] && self.rates.allow(user, Instant::now()) {
-            self.book.consistent(id);
-        } else {
-            self.state.bad_messages_total += 1;
-            hang_up(lease);
-            self.muted.insert(id);
-        }
-        false
+        let may_send = match request {
+            Request::Attach { .. } | Request::Segment(_) => self.clients.may_send_descriptors(id),
+            _ => Ok(()),
+        };
+        let outcome = may_send
+            .map_err(|why| (Refusal::Limit, why.to_owned()))
+            .and_then(|()| self.serve(peer, request));
+        let (reply, files) =
+            outcome.unwrap_or_else(|(refusal, why)| (Reply::Refused(refusal, why), Vec::new()));
+        (reply, files, Connected::Open)
     }
-}
-
-/// Takes no more messages from a lease's holder, and drops those that are queued: the service
-/// manager has this end too, and whoever closes it last would have to wait for what is in them.
-pub(super) fn hang_up(lease: &OwnedFd) {
-    let _ = shutdown(lease, Shutdown::Read);
-    while socket::receive_plain(lease.as_fd()).is_ok_and(|word| !word.bytes.is_empty()) {}
 }

@@ -3,7 +3,7 @@
 use super::failure;
 use crate::Failure;
 use mw_model::format_bytes;
-use mw_pool::lease_table::LeasePhase;
+use mw_pool::protocol::LeasePhase;
 use mw_pool::protocol::{LeaseStatus, PoolStatus};
 use mw_pool::{Client, Name, NumaPolicy};
 use serde::Serialize;
@@ -139,7 +139,7 @@ impl Report {
                 refused_total: server.refused_total,
                 bad_messages_total: server.bad_messages_total,
                 stray_descriptors_total: server.stray_descriptors_total,
-                proves: server.proves,
+                proves: server.owners_known,
                 stored: server.stored,
                 lacks: server.lacks,
             },
@@ -322,12 +322,12 @@ fn pool(state: PoolStatus) -> Pool {
         ready_bytes: state.bytes.ready,
         leased_bytes: state.bytes.leased,
         draining_bytes: state.bytes.draining,
-        scrubbing_bytes: state.bytes.scrubbing,
+        scrubbing_bytes: state.bytes.zeroing,
         kept_bytes: state.bytes.kept,
         missing_bytes: state.bytes.missing,
         leases: state.leases,
         leases_total: state.leases_total,
-        scrubbed_bytes_total: state.scrubbed_bytes_total,
+        scrubbed_bytes_total: state.zeroed_bytes_total,
         locked: state.locked,
         trouble: state.trouble,
     }

@@ -1,4 +1,4 @@
-//! A stripe in the server's hands: its file, and a mapping that keeps its pages in memory.
+//! The memory of a stripe: its file, and the server's mapping, which keeps its pages in memory.
 
 use crate::client::alignment;
 use crate::lease_table::Ownership;
@@ -17,16 +17,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is zeroed at a time.
+/// What a worker thread zeroes at a time.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// A stripe's memory.
+/// The memory of a stripe.
 ///
-/// Its file is the description that memfd_create(2) returned, which the kernel does not count
-/// ([`mw_sys::is_only_open`]): what is mapped through it here, and what the service manager keeps,
-/// is in nobody's way. Clients get descriptions of their own, which are counted.
+/// Its file is the open file description that memfd_create(2) returned, which the kernel does not
+/// count ([`mw_sys::is_only_open`]): neither the mapping here nor the service manager's descriptor
+/// counts as an owner. Clients get descriptions of their own, which are counted.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct StripeMemory {
     file: OwnedFd,
     region: Region,
     pages: PageSize,
@@ -34,10 +34,10 @@ pub(crate) struct Memory {
     locked: AtomicBool,
 }
 
-impl Memory {
-    /// Takes a populated memfd, or one of an earlier server. It can then neither shrink nor grow,
-    /// nor be sealed any further, and nobody but its owner and root can open it again: who holds it
-    /// with `O_PATH`, which the kernel does not count, gets nothing from it.
+impl StripeMemory {
+    /// Takes over a populated memfd, or one of an earlier server. It can then neither shrink nor grow,
+    /// nor be sealed any further, and nobody but its owner and root can open it again: an `O_PATH`
+    /// descriptor, which the kernel does not count, gives no access.
     pub(crate) fn adopt(
         file: OwnedFd,
         bytes: usize,
@@ -45,7 +45,7 @@ impl Memory {
         nodes: &NumaPolicy,
     ) -> io::Result<Self> {
         if fstat(&file)?.st_size.try_into() != Ok(bytes) {
-            return Err(io::Error::other(format!("a stripe that is not of {bytes} bytes")));
+            return Err(io::Error::other(format!("the stripe's size is not {bytes} bytes")));
         }
         fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         match fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL) {
@@ -59,7 +59,7 @@ impl Memory {
         region.map_file(0..bytes, file.as_fd(), 0)?;
         match pages {
             PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
-            // A kernel without transparent huge pages has nothing to decline.
+            // Fails on a kernel without transparent huge pages, where nothing is to be declined.
             PageSize::Base => drop(region.advise_thp(ThpAdvice::Disable)),
             PageSize::Hugetlb(_) => {}
         }
@@ -67,19 +67,19 @@ impl Memory {
         let locked = AtomicBool::new(pages.is_hugetlb());
         let memory = Self { file, region, pages, nodes, locked };
         if memory.nodes != NumaPolicy::Default {
-            memory.place()?;
+            memory.set_policy()?;
         }
         Ok(memory)
     }
 
-    /// Has new pages of it come from where the pool's come from. Whoever maps it can have them come
-    /// from elsewhere, and the kernel keeps that with the file (shmem's shared policy).
-    fn place(&self) -> io::Result<()> {
-        // The kernel does nothing where the mapping here has this policy already, whatever the file
-        // has by now (mm/mempolicy.c, `mbind_range`): so it gets another one first.
+    /// Sets the pool's memory policy. Anybody who maps the file can set another one, which the kernel
+    /// keeps with the file (shmem's shared policy).
+    fn set_policy(&self) -> io::Result<()> {
+        // The kernel does nothing if this mapping has the policy already, whatever the file has by
+        // now (mm/mempolicy.c, `mbind_range`): so it gets another one first.
         let changed = self.region.set_policy(self.all(), &NumaPolicy::Local);
         match changed.and_then(|()| self.region.set_policy(self.all(), &self.nodes)) {
-            // Without NUMA there is nothing to undo.
+            // Without NUMA there is no policy to reset.
             Err(error)
                 if self.nodes == NumaPolicy::Default && error.kind() == ErrorKind::Unsupported =>
             {
@@ -89,13 +89,14 @@ impl Memory {
         }
     }
 
-    /// What must hold for it to be zeroed in place. Pages that its user gave back are not taken
-    /// anew here, where nobody looks whether there is room for them.
+    /// Checks that it can be zeroed in place. Pages that its user freed are not allocated here, where
+    /// nothing checks that there is room for them.
     fn prepare(&self) -> io::Result<()> {
-        self.place()?;
-        let had = u64::try_from(fstat(&self.file)?.st_blocks).unwrap_or(0).saturating_mul(512);
-        if had < self.region.bytes() as u64 {
-            return Err(io::Error::other("its user gave pages of it back"));
+        self.set_policy()?;
+        let allocated =
+            u64::try_from(fstat(&self.file)?.st_blocks).unwrap_or(0).saturating_mul(512);
+        if allocated < self.region.bytes() as u64 {
+            return Err(io::Error::other("its user freed pages of it"));
         }
         Ok(())
     }
@@ -112,7 +113,7 @@ impl Memory {
         self.pages.is_hugetlb()
     }
 
-    /// Keeps its pages in memory, and has them in the page tables here, which clients may share.
+    /// Locks its pages in memory, and maps them in this process's page tables, which clients may share.
     pub(crate) fn lock(&self) -> io::Result<()> {
         if self.is_hugetlb() {
             return self.region.populate(self.all());
@@ -122,33 +123,31 @@ impl Memory {
         Ok(())
     }
 
-    /// A description of its own for somebody else.
-    pub(crate) fn another(&self) -> io::Result<OwnedFd> {
-        another(&self.file)
+    /// A new open file description, for a client.
+    pub(crate) fn reopen(&self) -> io::Result<OwnedFd> {
+        reopen(&self.file)
     }
 
-    /// Whether anybody else has it. `proves` is whether the kernel's word counts here.
-    pub(crate) fn verdict(&self, proves: bool) -> Ownership {
-        let asked = || mw_sys::is_only_open(self.another()?.as_fd());
-        match proves.then(asked) {
-            Some(Ok(true)) => Ownership::Free,
-            Some(Ok(false)) => Ownership::InUse,
-            Some(Err(_)) | None => Ownership::Unknown,
+    /// Whether anybody else has it, where the kernel knows ([`kernel_knows_owners`]).
+    pub(crate) fn ownership(&self) -> Ownership {
+        match self.reopen().and_then(|file| mw_sys::is_only_open(file.as_fd())) {
+            Ok(true) => Ownership::Free,
+            Ok(false) => Ownership::InUse,
+            Err(_) => Ownership::Unknown,
         }
     }
 
-    /// Gives its pages back to the kernel, where nobody else has it mapped or open: who holds it with
-    /// `O_PATH`, which is not counted, keeps an empty file.
+    /// Frees its pages if nobody else has it mapped or open: an `O_PATH` descriptor, which is not
+    /// counted, keeps an empty file.
     pub(crate) fn empty(&self) {
-        if self.verdict(true) == Ownership::Free {
+        if self.ownership() == Ownership::Free {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let _ = fallocate(&self.file, flags, 0, self.region.bytes() as u64);
         }
     }
 
-    /// Makes a part of it zero.
-    fn scrub_part(&self, range: Range<usize>) -> io::Result<()> {
-        // Into the page tables; where the kernel cannot say what is absent (before 6.7), all of it.
+    fn zero_part(&self, range: Range<usize>) -> io::Result<()> {
+        // Maps absent pages; before Linux 6.7, which does not say what is absent, all of them.
         if self.region.absent_bytes(range.clone()).unwrap_or(1) > 0 {
             self.region.populate(range.clone())?;
         }
@@ -177,12 +176,13 @@ impl Memory {
     }
 }
 
-/// Makes stripes of the same size zero: all at once, since helpers are made for each operation.
-/// Nobody else has them. One that is not as it was when it was handed out fails.
-pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
+/// Zeroes stripes of one size that nobody else has, in one operation, since each operation starts
+/// worker threads. Fails for a stripe that is not as it was when it was leased.
+pub(crate) fn zero_in_place(stripes: &[Arc<StripeMemory>]) -> Vec<io::Result<()>> {
     let Some(first) = stripes.first() else { return Vec::new() };
     let bytes = first.region.bytes();
-    let unfit = |(number, stripe): (usize, &Arc<Memory>)| Some((number, stripe.prepare().err()?));
+    let unfit =
+        |(number, stripe): (usize, &Arc<StripeMemory>)| Some((number, stripe.prepare().err()?));
     let unfit: BTreeMap<usize, io::Error> = stripes.iter().enumerate().filter_map(unfit).collect();
     let is_unfit: BTreeSet<usize> = unfit.keys().copied().collect();
     let failures = Mutex::new(unfit);
@@ -192,7 +192,7 @@ pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
         let Some(stripe) = stripes.get(number).filter(|_| !is_unfit.contains(&number)) else {
             return Ok(());
         };
-        if let Err(error) = stripe.scrub_part(start..start + range.len()) {
+        if let Err(error) = stripe.zero_part(start..start + range.len()) {
             failed().entry(number).or_insert(error);
         }
         Ok(())
@@ -201,9 +201,10 @@ pub(crate) fn scrub(stripes: &[Arc<Memory>]) -> Vec<io::Result<()>> {
     let all = 0..bytes * stripes.len();
     let ran = Workers::with_threads().each_chunk(Phase::Create, all, chunk, &work);
     let mappings = OnceCell::new();
-    let mut result = |(number, stripe): (usize, &Arc<Memory>)| match failed().remove(&number) {
+    let mut result = |(number, stripe): (usize, &Arc<StripeMemory>)| match failed().remove(&number)
+    {
         Some(error) => Err(error),
-        None if ran.is_err() => Err(io::Error::other("it was not zeroed")),
+        None if ran.is_err() => Err(io::Error::other("zeroing failed")),
         None if stripe.is_intact(&mappings) => Ok(()),
         None => Err(io::Error::other("its huge pages were split")),
     };
@@ -214,24 +215,24 @@ fn granule(pages: PageSize) -> io::Result<usize> {
     usize::try_from(pages.granule_bytes(mw_sys::page_bytes() as u64)).map_err(io::Error::other)
 }
 
-/// Opens a file once more.
-fn another(file: &OwnedFd) -> io::Result<OwnedFd> {
+/// Opens a file again, with a description of its own.
+fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(open(path.as_str(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Whether the kernel's word on who has a file can be relied on, tried with one: it must see
-/// another description that can read and write, one that can only read, and a mapping, and must see
-/// nobody once they are gone. Kernels from 7.0 on have leases only where a file system offers them.
-pub(crate) fn proves(pages: PageSize) -> bool {
-    try_proof(pages).unwrap_or(false)
+/// Whether the kernel knows who has a file, tried with one: it must count another description that can
+/// read and write, one that can only read, and a mapping, and count nobody once they are gone. From
+/// Linux 7.0 on a kernel has file leases only where the file system supports them.
+pub(crate) fn kernel_knows_owners(pages: PageSize) -> bool {
+    try_ownership(pages).unwrap_or(false)
 }
 
-fn try_proof(pages: PageSize) -> io::Result<bool> {
+fn try_ownership(pages: PageSize) -> io::Result<bool> {
     let size = mw_sys::memfd_page_flags(pages);
     let file = memfd_create("memwright-proof", MemfdFlags::CLOEXEC | size)?;
     ftruncate(&file, pages.granule_bytes(mw_sys::page_bytes() as u64))?;
-    let alone = || mw_sys::is_only_open(another(&file)?.as_fd());
+    let alone = || mw_sys::is_only_open(reopen(&file)?.as_fd());
     let mut right = alone()?;
     for flags in [OFlags::RDWR, OFlags::RDONLY] {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -240,11 +241,11 @@ fn try_proof(pages: PageSize) -> io::Result<bool> {
         drop(other);
         right &= alone()?;
     }
-    // A mapping of huge pages would have to be had; it holds its file as any other does.
+    // Mapping huge pages would allocate them; such a mapping counts as any other does.
     if !pages.is_hugetlb() {
         let bytes = granule(pages)?;
         let region = Region::reserve(bytes, mw_sys::page_bytes(), mw_sys::page_bytes())?;
-        region.map_file(0..bytes, another(&file)?.as_fd(), 0)?;
+        region.map_file(0..bytes, reopen(&file)?.as_fd(), 0)?;
         right &= !alone()?;
         drop(region);
         right &= alone()?;
@@ -259,49 +260,49 @@ mod tests {
 
     const BYTES: usize = 8 << 20;
 
-    fn memory() -> Memory {
+    fn memory() -> StripeMemory {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("mw-pool-test", flags).unwrap();
         ftruncate(&file, BYTES as u64).unwrap();
-        Memory::adopt(file, BYTES, PageSize::Base, &NumaPolicy::Default).unwrap()
+        StripeMemory::adopt(file, BYTES, PageSize::Base, &NumaPolicy::Default).unwrap()
     }
 
     #[test]
-    fn what_is_scrubbed_is_zero_and_what_has_holes_is_exchanged() {
+    fn zeroing_in_place_clears_whole_stripes_and_rejects_those_with_holes() {
         let (whole, holed) = (Arc::new(memory()), Arc::new(memory()));
         for memory in [&whole, &holed] {
             let flags = FallocateFlags::empty();
-            fallocate(memory.another().unwrap(), flags, 0, BYTES as u64).unwrap();
-            pwrite(memory.another().unwrap(), &[7; 10_000], 4_190_000).unwrap();
+            fallocate(memory.reopen().unwrap(), flags, 0, BYTES as u64).unwrap();
+            pwrite(memory.reopen().unwrap(), &[7; 10_000], 4_190_000).unwrap();
         }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(holed.another().unwrap(), hole, 1 << 20, 1 << 20).unwrap();
-        let results = scrub(&[Arc::clone(&holed), Arc::clone(&whole)]);
+        fallocate(holed.reopen().unwrap(), hole, 1 << 20, 1 << 20).unwrap();
+        let results = zero_in_place(&[Arc::clone(&holed), Arc::clone(&whole)]);
         assert!(results[0].is_err() && results[1].is_ok(), "{results:?}");
         let mut seen = vec![1; 10_000];
-        pread(whole.another().unwrap(), &mut seen, 4_190_000).unwrap();
+        pread(whole.reopen().unwrap(), &mut seen, 4_190_000).unwrap();
         assert!(seen.iter().all(|byte| *byte == 0));
-        let taken = fstat(&holed.file).unwrap().st_blocks * 512;
-        assert!(taken < BYTES as i64, "holes are filled where nobody looks for room");
+        let allocated = fstat(&holed.file).unwrap().st_blocks * 512;
+        assert!(allocated < BYTES as i64, "holes were filled without a check for room");
     }
 
     #[test]
-    fn the_kernel_says_who_has_it() {
-        if !proves(PageSize::Base) {
+    fn the_kernel_says_whether_anybody_has_a_stripe() {
+        if !kernel_knows_owners(PageSize::Base) {
+            mw_test::skip("this kernel does not say who has a file");
             return;
         }
         let memory = memory();
-        assert_eq!(memory.verdict(true), Ownership::Free);
-        let other = memory.another().unwrap();
-        assert_eq!(memory.verdict(true), Ownership::InUse);
+        assert_eq!(memory.ownership(), Ownership::Free);
+        let other = memory.reopen().unwrap();
+        assert_eq!(memory.ownership(), Ownership::InUse);
         drop(other);
-        assert_eq!(memory.verdict(true), Ownership::Free);
-        assert_eq!(memory.verdict(false), Ownership::Unknown);
+        assert_eq!(memory.ownership(), Ownership::Free);
     }
 
     #[test]
-    fn nobody_makes_it_useless() {
-        let other = memory().another().unwrap();
+    fn a_client_cannot_seal_or_resize_a_stripe() {
+        let other = memory().reopen().unwrap();
         assert!(fcntl_add_seals(&other, SealFlags::WRITE).is_err());
         assert!(ftruncate(&other, 0).is_err());
         assert!(ftruncate(&other, 2 * BYTES as u64).is_err());

@@ -1,7 +1,7 @@
-//! When the kernel has freed a file that was given up and that somebody may still have.
+//! Notices when the kernel has freed a file that was given up while somebody may still have had it.
 //!
-//! A watch of the inode says so (inotify(7), `IN_DELETE_SELF`): a memfd has no name, so the event
-//! comes when its last descriptor and mapping are gone, those with `O_PATH` included. The watch
+//! A watch of the inode reports it (inotify(7), `IN_DELETE_SELF`): a memfd has no name, so the event
+//! comes when its last descriptor and mapping are gone, `O_PATH` descriptors included. The watch
 //! itself keeps no memory.
 
 use crate::lease_table::StripeId;
@@ -11,29 +11,28 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Watches of files that were given up.
 #[derive(Debug)]
-pub(super) struct Watches {
+pub(crate) struct FreedWatch {
     events: OwnedFd,
     stripes: BTreeMap<i32, StripeId>,
 }
 
-impl Watches {
-    pub(super) fn new() -> io::Result<Self> {
+impl FreedWatch {
+    pub(crate) fn new() -> io::Result<Self> {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self { events, stripes: BTreeMap::new() })
     }
 
     /// Watches a stripe's file, which is still open here.
-    pub(super) fn add(&mut self, stripe: StripeId, file: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn add(&mut self, stripe: StripeId, file: BorrowedFd<'_>) -> io::Result<()> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let watch = inotify::add_watch(&self.events, path.as_str(), WatchFlags::DELETE_SELF)?;
         self.stripes.insert(watch, stripe);
         Ok(())
     }
 
-    /// Those that were freed since.
-    pub(super) fn freed(&mut self) -> Vec<StripeId> {
+    /// The stripes that were freed since the last call.
+    pub(crate) fn freed(&mut self) -> Vec<StripeId> {
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.events, &mut space);
         let mut freed = Vec::new();
@@ -46,8 +45,8 @@ impl Watches {
     }
 }
 
-impl AsFd for Watches {
-    /// Readable when something was freed.
+impl AsFd for FreedWatch {
+    /// Readable when a file was freed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }

@@ -1,65 +1,78 @@
-//! What a server tells of its pools, its leases and itself.
+//! What a server reports of its pools, its leases and itself.
 
-use super::MAX_TEXT_BYTES;
-use crate::lease_table::LeasePhase;
-use crate::spec::{Name, Spec, read_name, read_some_name};
+use crate::spec::{Name, Spec, read_name, read_optional_name};
 use crate::wire::{Reader, Writer};
 
-/// The place of each is its number.
+/// The longest text in a message, so that each message has room for it.
+pub(super) const MAX_TEXT_BYTES: usize = 1024;
+
+/// The phase of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeasePhase {
+    /// Somebody has its socket, or the process that requested it still has its memory, or it is the
+    /// memory of a System V segment that exists.
+    Active,
+    /// It is over, and its contents are to be kept; somebody may still have its memory.
+    Draining,
+    /// Nobody has its memory; its contents are kept for its user.
+    Kept,
+}
+
+/// In the order of their numbers in a message.
 const PHASES: [LeasePhase; 3] = [LeasePhase::Active, LeasePhase::Draining, LeasePhase::Kept];
 
-/// How the bytes of a pool are used. Their sum is its size, but for what is yet to come.
+/// How the bytes of a pool are used. Their sum is its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolBytes {
     /// Zeroed, and nobody has them.
     pub ready: u64,
-    /// Handed out.
+    /// Leased.
     pub leased: u64,
-    /// Given back, and somebody still has them.
+    /// Returned, and somebody still has them.
     pub draining: u64,
     /// Being zeroed.
-    pub scrubbing: u64,
-    /// Given back, contents kept.
+    pub zeroing: u64,
+    /// Returned, with their contents kept.
     pub kept: u64,
     /// Not populated yet.
     pub missing: u64,
 }
 
-/// A pool, as others are told.
+/// The status of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// What it is.
+    /// Its specification.
     pub spec: Spec,
-    /// The bytes of each stripe.
+    /// The size of each stripe.
     pub stripe_bytes: u64,
-    /// How they are used.
+    /// How its bytes are used.
     pub bytes: PoolBytes,
-    /// How many leases there are, those that drain and are kept included.
+    /// How many leases it has, draining and kept ones included.
     pub leases: u32,
-    /// How many leases there were.
+    /// How many leases were granted.
     pub leases_total: u64,
-    /// How many bytes were zeroed by this server.
-    pub scrubbed_bytes_total: u64,
-    /// Whether the server keeps its pages in memory.
+    /// How many bytes this server has zeroed in place.
+    pub zeroed_bytes_total: u64,
+    /// Whether the server has its pages locked in memory.
     pub locked: bool,
-    /// What keeps it from being whole, in words; empty if nothing does.
+    /// Why it is not fully populated; empty if it is, or is about to be.
     pub trouble: String,
 }
 
-/// A lease, as its user and root are told.
+/// The status of a lease; its user and root see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseStatus {
     /// Its number.
     pub id: u64,
-    /// The pool that it is of.
+    /// Its pool.
     pub pool: Name,
-    /// Whose it is.
+    /// The user who requested it.
     pub user: u32,
-    /// The process that asked for it; others may have it by now.
+    /// The process that requested it; by now others may have its memory.
     pub process: u32,
-    /// How much it is.
+    /// Its size.
     pub bytes: u64,
-    /// What it is.
+    /// Its phase.
     pub phase: LeasePhase,
     /// The name under which its contents are kept.
     pub keep: Option<Name>,
@@ -67,40 +80,40 @@ pub struct LeaseStatus {
     pub segment: Option<u32>,
 }
 
-/// The server, as others are told.
+/// The status of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerStatus {
-    /// The bytes that pools may have together.
+    /// The limit on the size of all pools together.
     pub budget_bytes: u64,
-    /// The bytes that they have.
+    /// The size of all pools together.
     pub pools_bytes: u64,
-    /// Leases that were given.
+    /// Leases that were granted.
     pub leases_total: u64,
     /// Requests that were answered.
     pub requests_total: u64,
-    /// Requests that were refused, of any kind.
+    /// Requests and connections that were refused.
     pub refused_total: u64,
-    /// Messages that were none, or too long, or too many.
+    /// Messages that were malformed, too long or too many.
     pub bad_messages_total: u64,
-    /// Messages that came with descriptors, which the kernel dropped. From Linux 6.16 on it refuses
-    /// them to the sender, and the server does not see them.
+    /// Messages with descriptors, which the kernel dropped. From Linux 6.16 on it refuses to send
+    /// them, and the server does not see them.
     pub stray_descriptors_total: u64,
-    /// Whether the kernel can say who else has memory that was given back.
-    pub proves: bool,
-    /// Whether a service manager keeps the descriptors.
+    /// Whether the kernel can say who still has memory that was returned.
+    pub owners_known: bool,
+    /// Whether a service manager keeps the server's descriptors.
     pub stored: bool,
-    /// What the server lacks, in words; empty if nothing.
+    /// What the server lacks; empty if nothing.
     pub lacks: String,
 }
 
 impl PoolStatus {
     pub(super) fn write(&self, to: &mut Writer) {
         self.spec.write(to);
-        let PoolBytes { ready, leased, draining, scrubbing, kept, missing } = self.bytes;
-        for bytes in [self.stripe_bytes, ready, leased, draining, scrubbing, kept, missing] {
+        let PoolBytes { ready, leased, draining, zeroing, kept, missing } = self.bytes;
+        for bytes in [self.stripe_bytes, ready, leased, draining, zeroing, kept, missing] {
             to.u64(bytes);
         }
-        to.u32(self.leases).u64(self.leases_total).u64(self.scrubbed_bytes_total);
+        to.u32(self.leases).u64(self.leases_total).u64(self.zeroed_bytes_total);
         to.u8(u8::from(self.locked)).text(&shortened(&self.trouble));
     }
 
@@ -112,13 +125,13 @@ impl PoolStatus {
                 ready: from.u64()?,
                 leased: from.u64()?,
                 draining: from.u64()?,
-                scrubbing: from.u64()?,
+                zeroing: from.u64()?,
                 kept: from.u64()?,
                 missing: from.u64()?,
             },
             leases: from.u32()?,
             leases_total: from.u64()?,
-            scrubbed_bytes_total: from.u64()?,
+            zeroed_bytes_total: from.u64()?,
             locked: from.flag()?,
             trouble: from.text(MAX_TEXT_BYTES)?,
         })
@@ -130,7 +143,7 @@ impl LeaseStatus {
         let phase = PHASES.iter().position(|phase| *phase == self.phase).unwrap_or(0);
         to.u64(self.id).text(self.pool.as_ref()).u32(self.user).u32(self.process);
         to.u64(self.bytes).u8(u8::try_from(phase).unwrap_or(0));
-        to.text(self.keep.as_ref().map_or("", AsRef::as_ref)).some_u32(self.segment);
+        to.text(self.keep.as_ref().map_or("", AsRef::as_ref)).optional_u32(self.segment);
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
@@ -141,8 +154,8 @@ impl LeaseStatus {
             process: from.u32()?,
             bytes: from.u64()?,
             phase: *PHASES.get(usize::from(from.u8()?))?,
-            keep: read_some_name(from)?,
-            segment: from.some_u32()?,
+            keep: read_optional_name(from)?,
+            segment: from.optional_u32()?,
         })
     }
 }
@@ -160,7 +173,7 @@ impl ServerStatus {
         ] {
             to.u64(number);
         }
-        to.u8(u8::from(self.proves)).u8(u8::from(self.stored)).text(&shortened(&self.lacks));
+        to.u8(u8::from(self.owners_known)).u8(u8::from(self.stored)).text(&shortened(&self.lacks));
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
@@ -172,14 +185,14 @@ impl ServerStatus {
             refused_total: from.u64()?,
             bad_messages_total: from.u64()?,
             stray_descriptors_total: from.u64()?,
-            proves: from.flag()?,
+            owners_known: from.flag()?,
             stored: from.flag()?,
             lacks: from.text(MAX_TEXT_BYTES)?,
         })
     }
 }
 
-/// No more of a text than a message has room for.
+/// As much of a text as a message has room for.
 pub(super) fn shortened(text: &str) -> String {
     let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {
