@@ -13,7 +13,7 @@ pub enum Exit {
     /// The command line or the configuration is wrong.
     Usage,
     /// The machine or the tree could not be looked at.
-    CouldNotLook,
+    CouldNotCheck,
     /// A privilege is missing.
     PermissionDenied,
     /// A change failed part-way and what was done was taken back.
@@ -25,7 +25,7 @@ pub enum Exit {
     /// `why`: the command's own exit code, or 128 and the number of the signal that ended it.
     Command(u8),
     /// The state of a Nagios plugin, which has codes of its own.
-    Plugin(mw_render::nagios::State),
+    Plugin(mw_render::nagios::PluginState),
 }
 
 impl Exit {
@@ -35,7 +35,7 @@ impl Exit {
             Self::Fine => 0,
             Self::Findings => 1,
             Self::Usage => 2,
-            Self::CouldNotLook => 3,
+            Self::CouldNotCheck => 3,
             Self::PermissionDenied => 4,
             Self::RolledBack => 5,
             Self::CommandNotExecutable => 126,
@@ -47,7 +47,7 @@ impl Exit {
 
     /// What execve(2) has refused.
     #[cfg(any(feature = "run", feature = "why"))]
-    pub(crate) fn of_exec(error: &std::io::Error) -> Self {
+    pub(crate) fn from_exec_error(error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::NotFound => Self::CommandNotFound,
             _ => Self::CommandNotExecutable,

@@ -16,7 +16,7 @@ const LIMIT_S: i64 = 5;
 /// # Errors
 /// They do not, or /proc cannot be opened.
 pub(crate) fn source() -> Result<Source, Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let mounts = fuse_mounts();
     if !mounts.is_empty() && !responds(&mounts) {
         let line = format!("could not be checked: no response from {}", mounts.join(", "));

@@ -90,7 +90,7 @@ pub(crate) fn without_interruption<T>(
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let _signals =
-        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     work()
 }
 
@@ -169,7 +169,7 @@ mod tests {
         readers: Readers<'_>,
         fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        let failed = |error: &io::Error| Failure::new(Exit::CouldNotLook, error);
+        let failed = |error: &io::Error| Failure::new(Exit::CouldNotCheck, error);
         write(path, readers, &failed, |file| fill(file).map_err(|error| failed(&error)))
     }
 

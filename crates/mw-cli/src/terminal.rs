@@ -99,8 +99,8 @@ pub(crate) fn check_output() -> Result<(), Failure> {
 /// The failure of a command whose product is standard output itself, where it cannot be written.
 pub(crate) fn lost(error: &io::Error) -> Failure {
     match error.kind() {
-        ErrorKind::BrokenPipe => Failure::silent(Exit::CouldNotLook),
-        _ => Failure::new(Exit::CouldNotLook, format!("standard output: {error}")),
+        ErrorKind::BrokenPipe => Failure::silent(Exit::CouldNotCheck),
+        _ => Failure::new(Exit::CouldNotCheck, format!("standard output: {error}")),
     }
 }
 

@@ -328,7 +328,7 @@ fn without_privilege_undo_prints_the_command_that_works() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     use std::process::{Command, Stdio};
     let mut child = Command::new(env!("CARGO_BIN_EXE_memwright"))
         .args(["explain"])

@@ -329,7 +329,7 @@ fn every_command_is_here() {
 }
 
 #[test]
-fn a_reader_that_has_gone_changes_nothing() {
+fn a_closed_pipe_changes_nothing() {
     let closed = |command: &mut Command| {
         command.stdout(no_reader()).stderr(Stdio::piped());
     };
@@ -341,7 +341,7 @@ fn a_reader_that_has_gone_changes_nothing() {
 }
 
 #[test]
-fn nobody_who_hears_complaints_changes_nothing() {
+fn closed_standard_error_changes_nothing() {
     let closed = |command: &mut Command| {
         command.stdout(no_reader()).stderr(no_reader());
     };
@@ -352,7 +352,7 @@ fn nobody_who_hears_complaints_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said() {
+fn a_failed_write_is_reported() {
     let full = |command: &mut Command| {
         let full = File::options().write(true).open("/dev/full").unwrap();
         command.stdout(full).stderr(Stdio::piped());
@@ -387,7 +387,7 @@ fn tell(place: &Place, case: &Case, signal: Signal, after: Duration) {
 }
 
 #[test]
-fn told_to_end_at_any_moment_it_leaves_nothing() {
+fn a_signal_at_any_moment_leaves_nothing_behind() {
     let shared = Shared::new();
     let pages = || fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap();
     let before = pages();
@@ -435,7 +435,7 @@ fn a_signal_that_is_ignored_ends_nothing() {
 }
 
 #[test]
-fn what_is_no_file_is_written_to_and_stays_what_it_is() {
+fn a_device_or_pipe_is_written_to_in_place() {
     let shared = Shared::new();
     let place = Place::new(shared.dir.path());
     let link = place.dir.path().join("out/link.html");

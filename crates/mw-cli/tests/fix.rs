@@ -80,7 +80,7 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
-fn what_fix_changes_undo_takes_back_byte_for_byte() {
+fn undo_restores_what_fix_changed_byte_for_byte() {
     let Some(hazard) = Hazard::make() else { return };
     let (code, said) = hazard.say(&["fix", "zone-reclaim"]);
     assert_eq!(code, 0, "{said}");
@@ -99,7 +99,7 @@ fn what_fix_changes_undo_takes_back_byte_for_byte() {
 }
 
 #[test]
-fn a_change_is_kept_over_a_reboot_in_a_file_of_our_own() {
+fn a_change_is_persisted_in_a_file_of_our_own() {
     let Some(hazard) = Hazard::make() else { return };
     let (code, said) = hazard.say(&["fix", "zone-reclaim", "--persist"]);
     assert_eq!(code, 0, "{said}");
@@ -113,7 +113,7 @@ fn a_change_is_kept_over_a_reboot_in_a_file_of_our_own() {
 }
 
 #[test]
-fn a_change_that_is_in_force_is_kept_later() {
+fn a_change_in_force_can_be_persisted_later() {
     let Some(hazard) = Hazard::make() else { return };
     hazard.say(&["fix", "zone-reclaim"]);
     assert!(!Path::new(SYSCTL_FILE).exists());
@@ -127,7 +127,7 @@ fn a_change_that_is_in_force_is_kept_later() {
 }
 
 #[test]
-fn a_value_that_somebody_else_has_set_is_left_unless_forced() {
+fn a_value_changed_by_another_program_is_left_unless_forced() {
     let Some(hazard) = Hazard::make() else { return };
     hazard.say(&["fix", "zone-reclaim"]);
     fs::write(MODE, "1").unwrap();
@@ -155,7 +155,7 @@ fn a_rule_that_finds_nothing_is_left_alone() {
 }
 
 #[test]
-fn killed_at_any_moment_it_can_be_taken_back() {
+fn a_change_can_be_reverted_after_a_kill_at_any_moment() {
     let Some(hazard) = Hazard::make() else { return };
     let state = hazard.state.path().to_str().unwrap();
     for round in 0..60_u64 {
@@ -193,7 +193,7 @@ fn shell(hazard: &Hazard, script: &str) -> (i32, String) {
 }
 
 #[test]
-fn without_the_privilege_the_command_that_works_is_named() {
+fn without_privilege_the_command_that_works_is_printed() {
     let Some(hazard) = Hazard::make() else { return };
     let nobody = "exec setpriv --reuid=65534 --regid=65534 --clear-groups $MEMWRIGHT";
     let (code, said) = shell(&hazard, &format!("{nobody} fix zone-reclaim"));
@@ -207,7 +207,7 @@ fn without_the_privilege_the_command_that_works_is_named() {
 }
 
 #[test]
-fn a_read_only_proc_sys_is_said_and_nothing_is_half_done() {
+fn a_read_only_proc_sys_is_reported_and_nothing_is_half_done() {
     let Some(hazard) = Hazard::make() else { return };
     let script = "exec unshare --mount sh -c 'mount --bind /proc/sys /proc/sys && \
                   mount -o remount,bind,ro /proc/sys && \

@@ -90,7 +90,7 @@ impl Machine {
 
 /// Nor for a process that waits for it.
 #[test]
-fn check_and_capture_ask_no_file_system_that_hangs() {
+fn check_and_capture_do_not_wait_for_a_hung_file_system() {
     let machine = Machine::new();
     let capture = machine.path("capture.tar.zst");
     let commands = [vec!["check"], vec!["capture", "-o", capture.to_str().unwrap()]];
@@ -219,7 +219,7 @@ impl Hanging {
 /// It samples, looks at tasks whose files in /proc do not answer, names the files of a process that
 /// has one of the hung file system open, explains, and ends.
 #[test]
-fn a_recorder_goes_on_beside_a_file_system_that_hangs() {
+fn a_recorder_continues_beside_a_hung_file_system() {
     let machine = Machine::new();
     let (recording, slow) = (machine.path("recording.db"), machine.path("slow"));
     let probe = format!("s=exec:sh -c '[ ! -e {} ] || sleep 4'", slow.display());

@@ -145,7 +145,7 @@ fn check_says_what_a_pool_has_ready() {
 }
 
 #[test]
-fn a_pool_that_cannot_be_had_is_taken_back() {
+fn a_pool_that_cannot_be_populated_is_removed() {
     let server = Server::start("");
     let offered = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     if !offered.is_ok_and(|text| text.contains("[never]")) {

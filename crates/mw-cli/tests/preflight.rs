@@ -37,7 +37,7 @@ fn the_answer_comes_first() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named_with_what_lifts_it() {
+fn an_obstacle_is_named_with_its_remedy() {
     let (_, said) = check_tree("64M,huge=2M", "healthy/numa-2");
     assert!(
         said.contains("blocks hugetlb pool of 2 MiB pages: 64 MiB needed, 0 B available"),

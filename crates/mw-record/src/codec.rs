@@ -34,7 +34,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    pub(crate) fn of(columns: usize) -> Self {
+    pub(crate) fn with_columns(columns: usize) -> Self {
         Self { at_unix_ms: Vec::new(), columns: vec![Vec::new(); columns] }
     }
 

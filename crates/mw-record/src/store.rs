@@ -211,7 +211,7 @@ impl Store {
             AS_TAKEN => block,
             step_ms => thin(&block, &aggregations, step_ms),
         };
-        let mut all = Block::of(names.len());
+        let mut all = Block::with_columns(names.len());
         for seq in &merge.seqs {
             // A chunk that cannot be read must not keep the others from being packed.
             if let Ok(block) = self.block(*seq, names.len()) {

@@ -75,6 +75,6 @@ mod tests {
 
     #[test]
     fn nothing_stays_nothing() {
-        assert_eq!(thin(&Block::of(2), &[], 10_000), Block::of(2));
+        assert_eq!(thin(&Block::with_columns(2), &[], 10_000), Block::with_columns(2));
     }
 }

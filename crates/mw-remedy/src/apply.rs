@@ -3,7 +3,7 @@
 use crate::coupling::affected_by;
 use crate::device;
 use crate::failure::{ApplyError, Cause, Stuck};
-use crate::history::{Change, Kept};
+use crate::history::{Change, PersistedLine};
 use crate::journal::Journal;
 use crate::kernel::{Kernel, KernelError, same_setting, setting_of};
 use crate::persist::{self, Block, FileStanding, PersistTarget, target_of};
@@ -12,7 +12,7 @@ use crate::point::{Moment, Observer, Point};
 use crate::record::{Content, Event, Intent, Persisting, Saved};
 use crate::restore::{Standing, file_standing, standing};
 use crate::shadow::{Shadowed, shadows};
-use crate::undo::{Manner, Outcome, take_back};
+use crate::undo::{Outcome, RevertMode, revert};
 use serde::Serialize;
 
 /// Room that one change takes in the journal at most, with everything that may become of it and
@@ -47,14 +47,14 @@ pub struct AppliedChange {
     /// Whether it is an action that was done once, so that there is nothing to revert.
     pub once: bool,
     /// How it is kept over a reboot, where that was asked for and can be done.
-    pub kept: Option<KeptChange>,
+    pub kept: Option<PersistedChange>,
     /// Why it is not kept over a reboot although that was asked for.
     pub not_kept: Option<String>,
 }
 
 /// How a change is kept over a reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KeptChange {
+pub struct PersistedChange {
     /// Our file and the line in it.
     pub target: PersistTarget,
     /// Other files that set the same.
@@ -74,7 +74,7 @@ pub fn apply(
 ) -> Result<Applied, ApplyError> {
     let mut run = Run { kernel, journal, observer, made: Vec::new() };
     run.prepare(plan, persist)
-        .map_err(|cause| ApplyError::NothingDone { cause: Box::new(cause) })?;
+        .map_err(|cause| ApplyError::NothingChanged { cause: Box::new(cause) })?;
     let mut applied = Applied::default();
     for planned in &plan.changes {
         match run.change(planned, persist) {
@@ -254,14 +254,14 @@ impl Run<'_> {
     }
 
     /// How a change is kept of which the journal does not say that its line got there, but it did.
-    fn already_there(&self, change: &Change) -> Result<Option<KeptChange>, Cause> {
+    fn already_there(&self, change: &Change) -> Result<Option<PersistedChange>, Cause> {
         let Some(kept) = &change.persist else { return Ok(None) };
         if !matches!(file_standing(self.kernel, change, kept)?, FileStanding::With(_)) {
             return Ok(None);
         }
         let target = PersistTarget { file: kept.file.clone(), line: kept.line.clone() };
         let shadowed = shadows(self.kernel, &target, &change.path, &change.value);
-        Ok(Some(KeptChange { target, shadowed }))
+        Ok(Some(PersistedChange { target, shadowed }))
     }
 
     fn keep_change(&mut self, applied: &mut AppliedChange) -> Result<(), Cause> {
@@ -294,14 +294,14 @@ impl Run<'_> {
         self.journal.append(id, Event::Persisted)?;
         self.tell(id, Moment::Persisted);
         let shadowed = shadows(self.kernel, &target, &applied.path, &applied.value);
-        applied.kept = Some(KeptChange { target, shadowed });
+        applied.kept = Some(PersistedChange { target, shadowed });
         Ok(())
     }
 
     /// Whether the directory of a file of ours is there for memwright alone: the last change to be
     /// taken back removes it, whichever one made it.
     fn made_dir(&self, file: &str) -> bool {
-        let made = |kept: &Kept| kept.file == file && kept.made_dir;
+        let made = |kept: &PersistedLine| kept.file == file && kept.made_dir;
         persist::lacks_dir(self.kernel, file)
             || self
                 .journal
@@ -313,15 +313,15 @@ impl Run<'_> {
 
     fn roll_back(mut self, cause: Cause) -> ApplyError {
         let cause = Box::new(cause);
-        let Some(&failed) = self.made.last() else { return ApplyError::NothingDone { cause } };
+        let Some(&failed) = self.made.last() else { return ApplyError::NothingChanged { cause } };
         // The way back must not hang on the journal: a full disk may be why it is needed.
         let _ = self.journal.append(failed, Event::Failed { why: cause.to_string() });
         self.tell(failed, Moment::Failed);
         let (mut rolled_back, mut stuck) = (Vec::new(), Vec::new());
         for id in std::mem::take(&mut self.made).into_iter().rev() {
             let Some(change) = self.journal.history().change(id).cloned() else { continue };
-            let manner = Manner::RollBack { failed: id == failed };
-            let undone = take_back(self.kernel, self.journal, &change, manner, self.observer);
+            let mode = RevertMode::RollBack { failed: id == failed };
+            let undone = revert(self.kernel, self.journal, &change, mode, self.observer);
             match undone.outcome {
                 Outcome::Restored { .. } => rolled_back.push(id),
                 outcome if outcome.is_gone() => {}
@@ -331,7 +331,7 @@ impl Run<'_> {
             }
         }
         match (rolled_back.is_empty(), stuck.is_empty()) {
-            (true, true) => ApplyError::NothingDone { cause },
+            (true, true) => ApplyError::NothingChanged { cause },
             (false, true) => ApplyError::RolledBack { cause, rolled_back },
             (_, false) => ApplyError::Stuck { cause, rolled_back, stuck },
         }

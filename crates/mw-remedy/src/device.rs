@@ -58,7 +58,7 @@ impl<'a> Setting<'a> {
     }
 
     /// The same setting of another device.
-    fn of(&self, kernel: &Kernel, block: &str) -> Option<String> {
+    fn path_on(&self, kernel: &Kernel, block: &str) -> Option<String> {
         let device = match self.dir {
             BDI_DIR => attribute(kernel, block, "dev")?,
             _ => block.to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn locate(kernel: &Kernel, path: &str, device: Option<&DeviceId>) -> 
     let holds =
         |block: &String| attribute(kernel, block, &id.attribute).as_ref() == Some(&id.value);
     let block = blocks(kernel).into_iter().find(holds);
-    match block.and_then(|block| setting.of(kernel, &block)) {
+    match block.and_then(|block| setting.path_on(kernel, &block)) {
         Some(path) => Location::At(path),
         None => Location::Missing,
     }

@@ -47,7 +47,7 @@ pub struct Stuck {
 pub enum ApplyError {
     /// Nothing was changed.
     #[error("nothing was changed: {cause}")]
-    NothingDone {
+    NothingChanged {
         /// Why.
         cause: Box<Cause>,
     },
@@ -87,7 +87,7 @@ impl ApplyError {
     /// Why the plan was not carried out.
     pub fn cause(&self) -> &Cause {
         match self {
-            Self::NothingDone { cause }
+            Self::NothingChanged { cause }
             | Self::RolledBack { cause, .. }
             | Self::Stuck { cause, .. } => cause,
         }

@@ -30,7 +30,7 @@ pub(crate) struct Change {
     /// The block device that the file belonged to.
     pub(crate) device: Option<DeviceId>,
     pub(crate) stage: Stage,
-    pub(crate) persist: Option<Kept>,
+    pub(crate) persist: Option<PersistedLine>,
     /// Whether taking it back was begun, so that affected files may hold something in between.
     pub(crate) restoring: bool,
     /// Why the last attempt to take it back did not.
@@ -48,7 +48,7 @@ pub(crate) struct Side {
 
 /// What a change left in a file of ours under /etc.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct PersistedLine {
     pub(crate) file: String,
     pub(crate) line: String,
     pub(crate) former: Option<Vec<u8>>,
@@ -130,7 +130,7 @@ impl History {
     }
 
     /// Newer changes that have to be taken back before this one.
-    pub(crate) fn on_top_of(&self, change: &Change) -> Vec<u64> {
+    pub(crate) fn newer_than(&self, change: &Change) -> Vec<u64> {
         self.changes.iter().filter(|newer| newer.lies_on(change)).map(|newer| newer.id).collect()
     }
 
@@ -240,7 +240,7 @@ impl Change {
                 }
                 self.stage = Stage::Applied;
             }
-            Event::Persisting(persisting) => self.persist = Some(Kept::new(persisting)?),
+            Event::Persisting(persisting) => self.persist = Some(PersistedLine::new(persisting)?),
             Event::Persisted => match &mut self.persist {
                 Some(kept) => kept.done = true,
                 None => return Err(format!("change {} was never to be persisted", self.id)),
@@ -254,7 +254,7 @@ impl Change {
     }
 }
 
-impl Kept {
+impl PersistedLine {
     fn new(persisting: Persisting) -> Result<Self, String> {
         Ok(Self {
             former: persisting.former.as_ref().map(bytes_of).transpose()?,

@@ -23,14 +23,14 @@ pub struct Kernel {
 /// What was being done to a kernel file when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Doing {
+pub enum Access {
     /// Reading it.
     Read,
     /// Writing it.
     Write,
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "read",
@@ -44,13 +44,13 @@ impl fmt::Display for Doing {
 pub enum KernelError {
     /// The privilege is missing.
     #[error(
-        "cannot {doing} {path}: permission denied (needs CAP_SYS_ADMIN; some files are read-only even for root)"
+        "cannot {access} {path}: permission denied (needs CAP_SYS_ADMIN; some files are read-only even for root)"
     )]
     Denied {
         /// The kernel's file.
         path: String,
         /// What was tried.
-        doing: Doing,
+        access: Access,
     },
     /// The file lies on a read-only mount, as `/proc/sys` does in a container.
     #[error(
@@ -103,12 +103,12 @@ pub enum KernelError {
         now: String,
     },
     /// Anything else.
-    #[error("cannot {doing} {path}: {source}")]
+    #[error("cannot {access} {path}: {source}")]
     Io {
         /// The kernel's file.
         path: String,
         /// What was tried.
-        doing: Doing,
+        access: Access,
         /// What the system said.
         source: std::io::Error,
     },
@@ -125,18 +125,18 @@ impl KernelError {
         matches!(self, Self::Absent { .. })
     }
 
-    fn from_io(path: &str, doing: Doing, value: &str, error: std::io::Error) -> Self {
+    fn from_io(path: &str, access: Access, value: &str, error: std::io::Error) -> Self {
         let path = path.to_owned();
         match Errno::from_io_error(&error) {
-            Some(Errno::ACCESS | Errno::PERM) => Self::Denied { path, doing },
+            Some(Errno::ACCESS | Errno::PERM) => Self::Denied { path, access },
             Some(Errno::ROFS) => Self::ReadOnly { path },
             Some(Errno::NOENT | Errno::NOTDIR) => Self::Absent { path },
             Some(errno @ (Errno::INVAL | Errno::RANGE | Errno::OVERFLOW))
-                if doing == Doing::Write =>
+                if access == Access::Write =>
             {
                 Self::Refused { path, value: value.to_owned(), errno }
             }
-            _ => Self::Io { path, doing, source: error },
+            _ => Self::Io { path, access, source: error },
         }
     }
 }
@@ -158,7 +158,7 @@ impl Kernel {
     /// The path is not a setting's, or the file cannot be read or is too long.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, KernelError> {
         let file = self.setting_path(path)?;
-        let fail = |error| KernelError::from_io(path, Doing::Read, "", error);
+        let fail = |error| KernelError::from_io(path, Access::Read, "", error);
         let mut bytes = Vec::new();
         File::open(file)
             .map_err(fail)?
@@ -189,7 +189,7 @@ impl Kernel {
     /// The path is not a setting's, the file is not there, or the kernel refuses.
     pub fn write(&self, path: &str, value: &str) -> Result<(), KernelError> {
         let name = self.setting_path(path)?;
-        let fail = |error| KernelError::from_io(path, Doing::Write, value, error);
+        let fail = |error| KernelError::from_io(path, Access::Write, value, error);
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let opened = rustix::fs::open(name, flags, Mode::empty());
         let mut file = File::from(opened.map_err(|errno| fail(errno.into()))?);

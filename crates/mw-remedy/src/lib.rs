@@ -2,7 +2,7 @@
 //! reboot, and taken back byte for byte.
 //!
 //! ```text
-//! findings ─ Plan::of ─→ Plan ─ apply ─→ journal: planned │ kernel's file │ journal: applied
+//! findings ─ Plan::new ─→ Plan ─ apply ─→ journal: planned │ kernel's file │ journal: applied
 //!                                          undo ─────────→ kernel's file │ journal: undone
 //! ```
 //! The rule of the whole crate: a change stands in the journal, synced, *before* the kernel's file
@@ -29,18 +29,18 @@ mod shadow;
 mod status;
 mod undo;
 
-pub use apply::{Applied, AppliedChange, DONE_ONCE, KeptChange, apply, keep};
+pub use apply::{Applied, AppliedChange, DONE_ONCE, PersistedChange, apply, keep};
 pub use coupling::{PARTNERS, affected_by, partner_of};
 pub use device::DeviceId;
 pub use failure::{ApplyError, Cause, Stuck};
 pub use history::{Damage, History};
 pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_FILE, Journal, JournalError, LOCK_WAIT, STATE_DIR};
-pub use kernel::{Doing, Kernel, KernelError, SETTING_BYTES_MAX, same_setting, setting_of};
+pub use kernel::{Access, Kernel, KernelError, SETTING_BYTES_MAX, same_setting, setting_of};
 pub use persist::{PersistError, PersistTarget, SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE, target_of};
 pub use plan::{Already, Conflict, Plan, PlanError, PlannedChange};
 pub use point::{Moment, Observer, Point, nobody};
 pub use record::{FORMAT_VERSION, RECORD_BYTES_MAX, Undoing};
 pub use restore::Drift;
 pub use shadow::Shadowed;
-pub use status::{ChangeStatus, Changes, State, changes};
+pub use status::{ChangeState, ChangeStatus, Changes, changes};
 pub use undo::{Outcome, UndoError, Undone, Which, undo};

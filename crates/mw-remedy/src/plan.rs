@@ -22,7 +22,7 @@ pub struct Plan {
     pub already: Vec<Already>,
     /// Settings that this kernel does not have.
     pub absent: Vec<String>,
-    /// Wishes that another finding's wish overrode.
+    /// Wishes that another finding's proposal overrode.
     pub conflicts: Vec<Conflict>,
 }
 
@@ -104,8 +104,8 @@ impl PlanError {
     }
 }
 
-/// One wish of a finding.
-struct Wish<'a> {
+/// One proposal of a finding.
+struct ProposedChange<'a> {
     rule: &'a str,
     path: &'a str,
     value: &'a str,
@@ -118,7 +118,7 @@ impl Plan {
     ///
     /// # Errors
     /// A setting cannot be read, or holds what could not be put back.
-    pub fn of(kernel: &Kernel, findings: &[Finding]) -> Result<Self, PlanError> {
+    pub fn new(kernel: &Kernel, findings: &[Finding]) -> Result<Self, PlanError> {
         let mut worst_first: Vec<&Finding> = findings.iter().collect();
         worst_first.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let mut plan = Self::default();
@@ -136,8 +136,8 @@ impl Plan {
     /// What one step would change, for `rule`, or whoever wants it.
     ///
     /// # Errors
-    /// As [`Plan::of`].
-    pub fn of_step(kernel: &Kernel, rule: &str, step: &Step) -> Result<Self, PlanError> {
+    /// As [`Plan::new`].
+    pub fn from_step(kernel: &Kernel, rule: &str, step: &Step) -> Result<Self, PlanError> {
         let mut plan = Self::default();
         plan.take(kernel, rule, step)?;
         Ok(plan)
@@ -151,10 +151,10 @@ impl Plan {
     fn take(&mut self, kernel: &Kernel, rule: &str, step: &Step) -> Result<(), PlanError> {
         match step {
             Step::Write { path, value } => {
-                self.wish(kernel, &Wish { rule, path, value, once: false })
+                self.proposal(kernel, &ProposedChange { rule, path, value, once: false })
             }
             Step::Once { path, value } => {
-                self.wish(kernel, &Wish { rule, path, value, once: true })
+                self.proposal(kernel, &ProposedChange { rule, path, value, once: true })
             }
             Step::Manual { command } => {
                 add_once(&mut self.manual, command);
@@ -167,70 +167,74 @@ impl Plan {
         }
     }
 
-    fn wish(&mut self, kernel: &Kernel, wish: &Wish<'_>) -> Result<(), PlanError> {
-        if !is_one_line(wish.value) {
+    fn proposal(
+        &mut self,
+        kernel: &Kernel,
+        proposal: &ProposedChange<'_>,
+    ) -> Result<(), PlanError> {
+        if !is_one_line(proposal.value) {
             return Err(PlanError::BadValue {
-                rule: wish.rule.to_owned(),
-                path: wish.path.to_owned(),
-                value: wish.value.to_owned(),
+                rule: proposal.rule.to_owned(),
+                path: proposal.path.to_owned(),
+                value: proposal.value.to_owned(),
             });
         }
-        if self.is_settled(wish) {
+        if self.is_settled(proposal) {
             return Ok(());
         }
-        if wish.once {
-            self.changes.push(wish.planned(None));
+        if proposal.once {
+            self.changes.push(proposal.planned(None));
             return Ok(());
         }
-        let before = match kernel.read_setting(wish.path) {
+        let before = match kernel.read_setting(proposal.path) {
             Ok(content) => content,
             Err(error) if error.is_absent() => {
-                add_once(&mut self.absent, wish.path);
+                add_once(&mut self.absent, proposal.path);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        if same_setting(&setting_of(&before), wish.value) {
+        if same_setting(&setting_of(&before), proposal.value) {
             self.already.push(Already {
-                rule: wish.rule.to_owned(),
-                path: wish.path.to_owned(),
-                value: wish.value.to_owned(),
+                rule: proposal.rule.to_owned(),
+                path: proposal.path.to_owned(),
+                value: proposal.value.to_owned(),
             });
             return Ok(());
         }
-        let mut change = wish.planned(Some(String::from_utf8_lossy(&before).into_owned()));
+        let mut change = proposal.planned(Some(String::from_utf8_lossy(&before).into_owned()));
         change.keep_in(kernel);
         self.changes.push(change);
         Ok(())
     }
 
     /// Whether a worse finding has had its will on this setting already.
-    fn is_settled(&mut self, wish: &Wish<'_>) -> bool {
-        let already = self.already.iter().find(|already| same_limit(&already.path, wish.path));
-        if let Some(already) = already.filter(|_| !wish.once) {
-            if already.path != wish.path || !same_setting(&already.value, wish.value) {
+    fn is_settled(&mut self, proposal: &ProposedChange<'_>) -> bool {
+        let already = self.already.iter().find(|already| same_limit(&already.path, proposal.path));
+        if let Some(already) = already.filter(|_| !proposal.once) {
+            if already.path != proposal.path || !same_setting(&already.value, proposal.value) {
                 let (rule, path, value) = (&already.rule, &already.path, &already.value);
-                let conflict = Conflict::new(rule, path, value, wish);
+                let conflict = Conflict::new(rule, path, value, proposal);
                 self.conflicts.push(conflict);
             }
             return true;
         }
         let same = |change: &&mut PlannedChange| {
-            change.once == wish.once && same_limit(&change.path, wish.path)
+            change.once == proposal.once && same_limit(&change.path, proposal.path)
         };
         let Some(change) = self.changes.iter_mut().find(same) else { return false };
-        if change.path == wish.path && same_setting(&change.value, wish.value) {
-            if change.rule != wish.rule {
-                add_once(&mut change.also, wish.rule);
+        if change.path == proposal.path && same_setting(&change.value, proposal.value) {
+            if change.rule != proposal.rule {
+                add_once(&mut change.also, proposal.rule);
             }
         } else {
-            self.conflicts.push(Conflict::new(&change.rule, &change.path, &change.value, wish));
+            self.conflicts.push(Conflict::new(&change.rule, &change.path, &change.value, proposal));
         }
         true
     }
 }
 
-impl Wish<'_> {
+impl ProposedChange<'_> {
     fn planned(&self, before: Option<String>) -> PlannedChange {
         PlannedChange {
             rule: self.rule.to_owned(),
@@ -247,7 +251,7 @@ impl Wish<'_> {
 }
 
 impl Conflict {
-    fn new(rule: &str, path: &str, value: &str, dropped: &Wish<'_>) -> Self {
+    fn new(rule: &str, path: &str, value: &str, dropped: &ProposedChange<'_>) -> Self {
         Self {
             taken_rule: rule.to_owned(),
             taken_path: path.to_owned(),

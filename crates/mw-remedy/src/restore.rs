@@ -2,7 +2,7 @@
 
 use crate::coupling::partner_of;
 use crate::device::{Location, locate};
-use crate::history::{Change, History, Kept, Side, Stage};
+use crate::history::{Change, History, PersistedLine, Side, Stage};
 use crate::kernel::{Kernel, KernelError, same_setting, setting_of};
 use crate::persist::{self, Block, FileStanding, PersistError};
 use crate::point::{Moment, Observer, Point};
@@ -201,7 +201,7 @@ fn reads(kernel: &Kernel, path: &str, value: &str) -> Result<Option<String>, Ker
 pub(crate) fn file_standing(
     kernel: &Kernel,
     change: &Change,
-    kept: &Kept,
+    kept: &PersistedLine,
 ) -> Result<FileStanding, PersistError> {
     let now = persist::read_own(kernel, &kept.file)?;
     let block = Block::new(change.id, &change.rule, &kept.line);
@@ -209,7 +209,7 @@ pub(crate) fn file_standing(
 }
 
 /// The drift of a file of ours.
-pub(crate) fn file_drift(kept: &Kept, standing: &FileStanding) -> Option<Drift> {
+pub(crate) fn file_drift(kept: &PersistedLine, standing: &FileStanding) -> Option<Drift> {
     match standing {
         FileStanding::Altered { now, .. } => Some(drift(&kept.file, now, &kept.line, "")),
         _ => None,
@@ -217,10 +217,10 @@ pub(crate) fn file_drift(kept: &Kept, standing: &FileStanding) -> Option<Drift> 
 }
 
 /// Takes a change's line out of a file of ours, and clears away what a killed memwright left.
-pub(crate) fn take_out(
+pub(crate) fn remove_line(
     kernel: &Kernel,
     change: &Change,
-    kept: &Kept,
+    kept: &PersistedLine,
     standing: &FileStanding,
     observer: Observer<'_>,
 ) -> Result<(), PersistError> {

@@ -34,7 +34,7 @@ pub struct ChangeStatus {
     pub value: String,
     /// How it stands.
     #[serde(flatten)]
-    pub state: State,
+    pub state: ChangeState,
     /// The file of ours that keeps it over a reboot.
     pub kept_in: Option<String>,
     /// How that file differs from what memwright wrote there.
@@ -46,7 +46,7 @@ pub struct ChangeStatus {
 /// How a change stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum State {
+pub enum ChangeState {
     /// Its value is in force.
     InForce,
     /// Neither its value nor the former one is in force: somebody else has set another.
@@ -84,7 +84,7 @@ pub enum State {
     },
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ChangeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InForce => f.write_str("in force"),
@@ -133,19 +133,19 @@ fn status_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeStatu
     }
 }
 
-fn state_of(kernel: &Kernel, history: &History, change: &Change) -> State {
+fn state_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeState {
     match change.stage {
-        Stage::RolledBack => return State::RolledBack,
-        Stage::Undone(how) => return State::Undone { how },
+        Stage::RolledBack => return ChangeState::RolledBack,
+        Stage::Undone(how) => return ChangeState::Undone { how },
         Stage::Planned | Stage::Applied => {}
     }
-    let by = history.on_top_of(change);
+    let by = history.newer_than(change);
     if !by.is_empty() {
-        return State::Covered { by };
+        return ChangeState::Covered { by };
     }
     let standing = match standing(kernel, history, change) {
         Ok(standing) => standing,
-        Err(error) => return State::Unreadable { why: error.to_string() },
+        Err(error) => return ChangeState::Unreadable { why: error.to_string() },
     };
     if change.stage == Stage::Planned && !matches!(standing, Standing::Missing) {
         let location = locate(kernel, &change.path, change.device.as_ref());
@@ -154,13 +154,13 @@ fn state_of(kernel: &Kernel, history: &History, change: &Change) -> State {
             _ => None,
         };
         let now = content.map(|content| setting_of(&content));
-        return State::Interrupted { now };
+        return ChangeState::Interrupted { now };
     }
     match standing {
-        Standing::Ours(_) => State::InForce,
-        Standing::Before => State::AlreadyBefore,
-        Standing::Drifted(drift) => State::Drifted { drift },
-        Standing::Missing => State::Missing,
-        Standing::Action => State::Done,
+        Standing::Ours(_) => ChangeState::InForce,
+        Standing::Before => ChangeState::AlreadyBefore,
+        Standing::Drifted(drift) => ChangeState::Drifted { drift },
+        Standing::Missing => ChangeState::Missing,
+        Standing::Action => ChangeState::Done,
     }
 }

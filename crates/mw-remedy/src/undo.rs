@@ -1,13 +1,13 @@
 //! Taking changes back: the former bytes, unless somebody else has set something since.
 
-use crate::history::{Change, Kept};
+use crate::history::{Change, PersistedLine};
 use crate::journal::{Journal, JournalError};
 use crate::kernel::{Kernel, KernelError, setting_of};
 use crate::persist::{FileStanding, PersistError};
 use crate::point::{Moment, Observer, Point};
 use crate::record::{Event, Undoing};
 use crate::restore::{
-    Drift, Standing, file_drift, file_standing, former_sides, restore, standing, take_out,
+    Drift, Standing, file_drift, file_standing, former_sides, remove_line, restore, standing,
 };
 use serde::Serialize;
 use std::fmt;
@@ -50,7 +50,8 @@ pub enum Outcome {
     /// started anew, or somebody set it.
     AlreadyBefore,
     /// It was an action, of which nothing remains.
-    NothingToTakeBack,
+    #[serde(rename = "nothing-to-take-back")]
+    NothingToRevert,
     /// It had been taken back before.
     AlreadyUndone,
     /// This kernel has no such file; left as it is.
@@ -80,7 +81,7 @@ impl Outcome {
         match self {
             Self::Restored { .. }
             | Self::AlreadyBefore
-            | Self::NothingToTakeBack
+            | Self::NothingToRevert
             | Self::AlreadyUndone => true,
             Self::Missing | Self::Drifted { .. } | Self::Blocked { .. } | Self::Failed { .. } => {
                 false
@@ -109,7 +110,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Restored { to } => write!(f, "restored to {to}"),
             Self::AlreadyBefore => f.write_str("already had its former value"),
-            Self::NothingToTakeBack => f.write_str("a one-time action; nothing to revert"),
+            Self::NothingToRevert => f.write_str("a one-time action; nothing to revert"),
             Self::AlreadyUndone => f.write_str("already reverted"),
             Self::Missing => f.write_str(
                 "left as it is: no such file: another kernel is booted, or the device is gone; \
@@ -161,7 +162,7 @@ impl UndoError {
 
 /// On whose behalf a change is taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum RevertMode {
     /// A person asked for it; `force` writes over what somebody else has set.
     Asked { force: bool },
     /// Its own run failed. Whatever the change that failed holds now is our own doing and is
@@ -169,7 +170,7 @@ pub(crate) enum Manner {
     RollBack { failed: bool },
 }
 
-impl Manner {
+impl RevertMode {
     fn overwrites(self) -> bool {
         matches!(self, Self::Asked { force: true } | Self::RollBack { failed: true })
     }
@@ -192,8 +193,8 @@ pub fn undo(
     let mut wanted = chosen(journal, which)?;
     wanted.sort_by_key(|change| std::cmp::Reverse(change.id));
     wanted.dedup_by_key(|change| change.id);
-    let manner = Manner::Asked { force };
-    Ok(wanted.iter().map(|change| take_back(kernel, journal, change, manner, observer)).collect())
+    let mode = RevertMode::Asked { force };
+    Ok(wanted.iter().map(|change| revert(kernel, journal, change, mode, observer)).collect())
 }
 
 fn chosen(journal: &Journal, which: &Which) -> Result<Vec<Change>, UndoError> {
@@ -213,18 +214,18 @@ fn chosen(journal: &Journal, which: &Which) -> Result<Vec<Change>, UndoError> {
 }
 
 /// Takes one change back and says so in the journal.
-pub(crate) fn take_back(
+pub(crate) fn revert(
     kernel: &Kernel,
     journal: &mut Journal,
     change: &Change,
-    manner: Manner,
+    mode: RevertMode,
     observer: Observer<'_>,
 ) -> Undone {
-    let mut way = Way { kernel, journal, change, manner, observer };
-    let outcome = way.outcome().unwrap_or_else(|error| error.into());
-    let not_recorded = way.record(&outcome).err().map(|error| error.to_string());
+    let mut reversal = Reversal { kernel, journal, change, mode, observer };
+    let outcome = reversal.outcome().unwrap_or_else(|error| error.into());
+    let not_recorded = reversal.record(&outcome).err().map(|error| error.to_string());
     if not_recorded.is_none() && outcome.is_gone() && change.is_active() {
-        (way.observer)(Point { change: change.id, moment: Moment::Closed });
+        (reversal.observer)(Point { change: change.id, moment: Moment::Closed });
     }
     Undone {
         id: change.id,
@@ -236,48 +237,48 @@ pub(crate) fn take_back(
 }
 
 /// What can fail on the way back.
-enum WayError {
+enum RevertError {
     Kernel(KernelError),
     Persist(PersistError),
 }
 
-impl From<KernelError> for WayError {
+impl From<KernelError> for RevertError {
     fn from(error: KernelError) -> Self {
         Self::Kernel(error)
     }
 }
 
-impl From<PersistError> for WayError {
+impl From<PersistError> for RevertError {
     fn from(error: PersistError) -> Self {
         Self::Persist(error)
     }
 }
 
-impl From<WayError> for Outcome {
-    fn from(error: WayError) -> Self {
+impl From<RevertError> for Outcome {
+    fn from(error: RevertError) -> Self {
         let (why, privilege) = match error {
-            WayError::Kernel(error) => (error.to_string(), error.is_privilege()),
-            WayError::Persist(error) => (error.to_string(), error.is_privilege()),
+            RevertError::Kernel(error) => (error.to_string(), error.is_privilege()),
+            RevertError::Persist(error) => (error.to_string(), error.is_privilege()),
         };
         Self::Failed { why, privilege }
     }
 }
 
-struct Way<'a> {
+struct Reversal<'a> {
     kernel: &'a Kernel,
     journal: &'a mut Journal,
     change: &'a Change,
-    manner: Manner,
+    mode: RevertMode,
     observer: Observer<'a>,
 }
 
-impl Way<'_> {
-    fn outcome(&mut self) -> Result<Outcome, WayError> {
+impl Reversal<'_> {
+    fn outcome(&mut self) -> Result<Outcome, RevertError> {
         let change = self.change;
         if !change.is_active() {
             return Ok(Outcome::AlreadyUndone);
         }
-        let by = self.journal.history().on_top_of(change);
+        let by = self.journal.history().newer_than(change);
         if !by.is_empty() {
             return Ok(Outcome::Blocked { by });
         }
@@ -286,7 +287,7 @@ impl Way<'_> {
             Some(kept) => Some((kept, file_standing(self.kernel, change, kept)?)),
             None => None,
         };
-        if !self.manner.overwrites() {
+        if !self.mode.overwrites() {
             if matches!(standing, Standing::Missing) {
                 return Ok(Outcome::Missing);
             }
@@ -297,14 +298,14 @@ impl Way<'_> {
         }
         let outcome = self.restore(standing)?;
         if let Some((kept, standing)) = &file {
-            take_out(self.kernel, change, kept, standing, self.observer)?;
+            remove_line(self.kernel, change, kept, standing, self.observer)?;
         }
         Ok(outcome)
     }
 
-    fn restore(&mut self, standing: Standing) -> Result<Outcome, WayError> {
+    fn restore(&mut self, standing: Standing) -> Result<Outcome, RevertError> {
         let targets = match standing {
-            Standing::Action | Standing::Missing => return Ok(Outcome::NothingToTakeBack),
+            Standing::Action | Standing::Missing => return Ok(Outcome::NothingToRevert),
             Standing::Before => return Ok(Outcome::AlreadyBefore),
             Standing::Ours(targets) => targets,
             Standing::Drifted(_) => former_sides(self.change),
@@ -340,20 +341,20 @@ impl Way<'_> {
         }
         let how = match outcome {
             Outcome::AlreadyBefore => Undoing::AlreadyBefore,
-            Outcome::NothingToTakeBack => Undoing::Nothing,
-            _ if self.manner.overwrites() => Undoing::Forced,
+            Outcome::NothingToRevert => Undoing::Nothing,
+            _ if self.mode.overwrites() => Undoing::Forced,
             _ => Undoing::Restored,
         };
-        let event = match self.manner {
-            Manner::RollBack { .. } => Event::RolledBack,
-            Manner::Asked { .. } => Event::Undone { how },
+        let event = match self.mode {
+            RevertMode::RollBack { .. } => Event::RolledBack,
+            RevertMode::Asked { .. } => Event::Undone { how },
         };
         // Also where it cannot be written: the changes below this one are free to go.
         self.journal.append_or_remember(id, event)
     }
 }
 
-fn drifts(standing: &Standing, file: Option<&(&Kept, FileStanding)>) -> Vec<Drift> {
+fn drifts(standing: &Standing, file: Option<&(&PersistedLine, FileStanding)>) -> Vec<Drift> {
     let own = match standing {
         Standing::Drifted(drift) => Some(drift.clone()),
         _ => None,

@@ -10,7 +10,7 @@ use common::{
 };
 use mw_model::{Severity, Step};
 use mw_remedy::{
-    ApplyError, Cause, Kernel, Outcome, Plan, PlanError, SYSCTL_FILE, State, TMPFILES_FILE,
+    ApplyError, Cause, ChangeState, Kernel, Outcome, Plan, PlanError, SYSCTL_FILE, TMPFILES_FILE,
     UndoError, Which, changes, nobody,
 };
 use std::fs;
@@ -20,7 +20,7 @@ fn restored(to: &str) -> Outcome {
 }
 
 #[test]
-fn a_change_is_made_and_taken_back() {
+fn a_change_is_made_and_reverted() {
     let tree = Tree::new();
     let before = tree.everything();
     let applied = tree.fix(&[wants("zone-reclaim", ZONE_RECLAIM, "0")], false).unwrap();
@@ -34,7 +34,7 @@ fn a_change_is_made_and_taken_back() {
 }
 
 #[test]
-fn everything_is_kept_over_a_reboot_and_taken_back_byte_for_byte() {
+fn everything_is_persisted_and_reverted_byte_for_byte() {
     let tree = Tree::new();
     let before = tree.everything();
     tree.fix(&all_kinds(), true).unwrap();
@@ -62,7 +62,7 @@ fn everything_is_kept_over_a_reboot_and_taken_back_byte_for_byte() {
 }
 
 #[test]
-fn changes_may_be_taken_back_in_any_order() {
+fn changes_may_be_reverted_in_any_order() {
     const KSM: &str = "/sys/kernel/mm/ksm/run";
     for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1], [2, 1, 3]] {
         let tree = Tree::new();
@@ -173,12 +173,12 @@ fn a_partner_that_is_set_later_is_named() {
 }
 
 #[test]
-fn what_somebody_else_set_since_is_left_unless_forced() {
+fn a_setting_changed_since_is_left_unless_forced() {
     let tree = Tree::new();
     tree.fix(&[wants("zone-reclaim", ZONE_RECLAIM, "0")], false).unwrap();
     tree.set(ZONE_RECLAIM, "3\n");
     let status = changes(&tree.kernel(), &tree.history());
-    assert!(matches!(&status.changes[0].state, State::Drifted { drift } if drift.now == "3"));
+    assert!(matches!(&status.changes[0].state, ChangeState::Drifted { drift } if drift.now == "3"));
     let outcome = tree.undo_all().remove(0);
     let said = outcome.to_string();
     assert!(matches!(outcome, Outcome::Drifted { .. }), "{said}");
@@ -213,7 +213,7 @@ fn a_partner_that_somebody_set_since_is_left() {
 }
 
 #[test]
-fn what_huge_pages_did_to_min_free_is_taken_back_unless_somebody_set_it() {
+fn the_effect_of_huge_pages_on_min_free_is_reverted_unless_changed() {
     for (somebody, expected) in [(None, "20000\n"), (Some("30000\n"), "30000\n")] {
         let tree = Tree::new();
         let plan = tree.plan(&[wants("rule", THP, "never")]);
@@ -239,8 +239,8 @@ fn a_newer_change_has_to_go_first() {
     tree.fix(&[wants("rule", ZONE_RECLAIM, "1")], false).unwrap();
     tree.fix(&[wants("rule", ZONE_RECLAIM, "0")], false).unwrap();
     let status = changes(&tree.kernel(), &tree.history());
-    assert_eq!(status.changes[0].state, State::Covered { by: vec![2] });
-    assert_eq!(status.changes[1].state, State::InForce);
+    assert_eq!(status.changes[0].state, ChangeState::Covered { by: vec![2] });
+    assert_eq!(status.changes[1].state, ChangeState::InForce);
     let outcome = &tree.undo(&Which::Ids(vec![1]), true)[0].outcome;
     assert_eq!(*outcome, Outcome::Blocked { by: vec![2] });
     assert_eq!(tree.undo_all(), [restored("1"), restored("7")]);
@@ -268,10 +268,10 @@ fn a_file_that_this_kernel_lacks_is_said_to_be() {
     assert_eq!(plan.absent, ["/proc/sys/vm/nonesuch"]);
     tree.fix(&[wants("rule", ZONE_RECLAIM, "0")], true).unwrap();
     fs::remove_file(tree.file(ZONE_RECLAIM)).unwrap();
-    assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, State::Missing);
+    assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, ChangeState::Missing);
     assert_eq!(tree.undo_all(), [Outcome::Missing]);
     assert!(tree.has(SYSCTL_FILE));
-    assert_eq!(tree.undo(&Which::All, true)[0].outcome, Outcome::NothingToTakeBack);
+    assert_eq!(tree.undo(&Which::All, true)[0].outcome, Outcome::NothingToRevert);
     assert!(!tree.has(SYSCTL_FILE));
 }
 
@@ -280,7 +280,10 @@ fn after_a_reboot_there_is_nothing_to_write() {
     let tree = Tree::new();
     tree.fix(&[wants("rule", ZONE_RECLAIM, "0")], false).unwrap();
     tree.set(ZONE_RECLAIM, "7\n");
-    assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, State::AlreadyBefore);
+    assert_eq!(
+        changes(&tree.kernel(), &tree.history()).changes[0].state,
+        ChangeState::AlreadyBefore
+    );
     assert_eq!(tree.undo_all(), [Outcome::AlreadyBefore]);
 }
 
@@ -290,7 +293,10 @@ fn after_a_reboot_there_is_nothing_to_write_below_a_newer_change_either() {
     tree.fix(&[wants("rule", ZONE_RECLAIM, "1")], false).unwrap();
     tree.fix(&[wants("rule", ZONE_RECLAIM, "0")], false).unwrap();
     tree.set(ZONE_RECLAIM, "7\n");
-    assert_eq!(changes(&tree.kernel(), &tree.history()).changes[1].state, State::AlreadyBefore);
+    assert_eq!(
+        changes(&tree.kernel(), &tree.history()).changes[1].state,
+        ChangeState::AlreadyBefore
+    );
     assert_eq!(tree.undo_all(), [Outcome::AlreadyBefore, Outcome::AlreadyBefore]);
     assert_eq!(tree.get(ZONE_RECLAIM), "7\n");
 }
@@ -301,13 +307,13 @@ fn an_action_is_done_once() {
     let applied = tree.fix(&[once("rule", COMPACT, "1")], true).unwrap();
     assert_eq!((&applied.changes[0].before, &applied.changes[0].kept), (&None, &None));
     assert!(applied.changes[0].once && applied.changes[0].not_kept.is_some());
-    assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, State::Done);
-    assert_eq!(tree.undo_all(), [Outcome::NothingToTakeBack]);
+    assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, ChangeState::Done);
+    assert_eq!(tree.undo_all(), [Outcome::NothingToRevert]);
     assert_eq!(tree.get(COMPACT), "1\n");
 }
 
 #[test]
-fn a_plan_says_what_it_would_do() {
+fn a_plan_lists_its_changes() {
     let tree = Tree::new();
     let step = |command: &str| Step::manual(command);
     let boot = Step::BootParameter { parameter: "hugepages=16".into() };
@@ -342,7 +348,7 @@ fn a_plan_says_what_it_would_do() {
 }
 
 #[test]
-fn the_worse_finding_has_its_will() {
+fn the_worse_finding_takes_precedence() {
     let tree = Tree::new();
     let findings = [
         wants("milder", DIRTY_BYTES, "5000"),
@@ -363,15 +369,15 @@ fn the_worse_finding_has_its_will() {
 fn a_value_that_would_be_two_lines_is_refused() {
     let tree = Tree::new();
     let findings = [wants("rule", ZONE_RECLAIM, "0\nkernel.x = 1")];
-    let error = Plan::of(&tree.kernel(), &findings).unwrap_err();
+    let error = Plan::new(&tree.kernel(), &findings).unwrap_err();
     assert!(matches!(error, PlanError::BadValue { .. }));
     tree.set(ZONE_RECLAIM, "1\n2\n");
-    let error = Plan::of(&tree.kernel(), &[wants("rule", ZONE_RECLAIM, "0")]).unwrap_err();
+    let error = Plan::new(&tree.kernel(), &[wants("rule", ZONE_RECLAIM, "0")]).unwrap_err();
     assert!(error.to_string().contains("one line"), "{error}");
 }
 
 #[test]
-fn a_failure_takes_back_what_was_done() {
+fn a_failure_reverts_what_was_done() {
     let tree = Tree::new();
     let plan = tree.plan(&all_kinds());
     // It reads, but is not opened for writing: a link is not followed.
@@ -387,7 +393,10 @@ fn a_failure_takes_back_what_was_done() {
     tree.set(COMPACT, "0\n");
     assert_eq!(tree.everything(), before);
     let states = changes(&tree.kernel(), &tree.history());
-    assert!(states.changes.iter().all(|change| change.state == State::RolledBack), "{states:?}");
+    assert!(
+        states.changes.iter().all(|change| change.state == ChangeState::RolledBack),
+        "{states:?}"
+    );
     assert_eq!(tree.undo_all(), []);
 }
 
@@ -455,7 +464,7 @@ fn what_cannot_be_kept_is_said_to_be_so() {
 }
 
 #[test]
-fn a_part_of_a_pool_is_taken_back_after_a_kill() {
+fn a_part_of_a_pool_is_reverted_after_a_kill() {
     let tree = Tree::new();
     let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     tree.set(path, "0\n");
@@ -477,11 +486,11 @@ fn a_part_of_a_pool_is_taken_back_after_a_kill() {
 fn a_kernel_file_that_is_read_only_even_for_root_changes_nothing() {
     let state = common::scratch();
     let kernel = Kernel::live();
-    let plan = Plan::of(&kernel, &[wants("rule", "/proc/sys/kernel/osrelease", "9")]).unwrap();
+    let plan = Plan::new(&kernel, &[wants("rule", "/proc/sys/kernel/osrelease", "9")]).unwrap();
     let mut journal =
         mw_remedy::Journal::lock(state.path(), std::time::Duration::from_secs(5)).unwrap();
     let error = mw_remedy::apply(&kernel, &mut journal, &plan, false, &mut nobody).unwrap_err();
-    assert!(matches!(error, ApplyError::NothingDone { .. }), "{error}");
+    assert!(matches!(error, ApplyError::NothingChanged { .. }), "{error}");
     assert!(error.is_privilege() && error.to_string().contains("permission denied"), "{error}");
-    assert_eq!(changes(&kernel, journal.history()).changes[0].state, State::RolledBack);
+    assert_eq!(changes(&kernel, journal.history()).changes[0].state, ChangeState::RolledBack);
 }

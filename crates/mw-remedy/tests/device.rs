@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Tree, wants};
-use mw_remedy::{Outcome, State, TMPFILES_FILE, UDEV_FILE, Which, changes};
+use mw_remedy::{ChangeState, Outcome, TMPFILES_FILE, UDEV_FILE, Which, changes};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const RATIO: &str = "/sys/class/bdi/8:16/max_ratio";
@@ -58,15 +58,15 @@ fn a_changed_rule_of_ours_is_left_alone() {
 }
 
 #[test]
-fn after_a_reboot_the_limit_is_taken_back_from_the_disk_that_has_it() {
+fn after_a_reboot_the_limit_is_reverted_on_the_disk_that_has_it() {
     let disks = Disks::new();
     disks.0.fix(&[wants("a", RATIO, "1")], true).unwrap();
     disks.boot("2", "sda", "sdb");
-    // udev applied the rule to the slow disk; somebody has limited the other one in the same way.
+    // udev applied the rule to the slow disk; somebody has limited the other one in the same reversal.
     disks.0.set(OTHER_RATIO, "1\n");
     disks.0.set(RATIO, "1\n");
     let status = changes(&disks.0.kernel(), &disks.0.history());
-    assert_eq!(status.changes[0].state, State::InForce);
+    assert_eq!(status.changes[0].state, ChangeState::InForce);
     assert!(disks.0.undo_all().iter().all(Outcome::is_gone));
     assert_eq!(disks.0.get(OTHER_RATIO), "100\n", "the slow disk is 8:0 now");
     assert_eq!(disks.0.get(RATIO), "1\n", "another disk's setting");

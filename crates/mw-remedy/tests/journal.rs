@@ -157,7 +157,7 @@ fn a_damaged_line_is_named_and_the_others_are_shown() {
     assert!(said.contains("journal.jsonl, line 1: not text"), "{said}");
     assert!(said.contains("undo --force") && said.contains("mv "), "{said}");
     let error = tree.fix(&[wants("c", SWAPPINESS, "2")], false).unwrap_err();
-    assert!(matches!(error, ApplyError::NothingDone { .. }), "{error}");
+    assert!(matches!(error, ApplyError::NothingChanged { .. }), "{error}");
     assert_eq!(tree.get(SWAPPINESS), "1\n");
     assert!(tree.undo(&Which::All, true)[0].outcome.is_gone());
     assert_eq!(tree.get(SWAPPINESS), "60\n");
@@ -361,7 +361,7 @@ fn a_full_disk_changes_nothing() {
     let lock = || Journal::lock(disk.path(), PATIENCE).unwrap();
     let error = mw_remedy::apply(&tree.kernel(), &mut lock(), &plan, true, &mut nobody);
     let error = error.unwrap_err();
-    assert!(matches!(error, ApplyError::NothingDone { .. }), "{error}");
+    assert!(matches!(error, ApplyError::NothingChanged { .. }), "{error}");
     assert!(error.to_string().contains("no space left"), "{error}");
     assert_eq!(tree.everything(), before);
 
@@ -409,7 +409,7 @@ fn a_read_only_proc_sys_changes_nothing() {
     fs::write(&file, "7\n").unwrap();
     make_read_only(disk.path(), true);
     let kernel = mw_remedy::Kernel::at(disk.path());
-    let plan = mw_remedy::Plan::of(&kernel, &[wants("a", ZONE_RECLAIM, "0")]).unwrap();
+    let plan = mw_remedy::Plan::new(&kernel, &[wants("a", ZONE_RECLAIM, "0")]).unwrap();
     let mut journal = Journal::lock(state.path(), PATIENCE).unwrap();
     let error = mw_remedy::apply(&kernel, &mut journal, &plan, false, &mut nobody).unwrap_err();
     assert!(error.is_privilege(), "{error}");
@@ -446,7 +446,7 @@ fn a_journal_that_is_too_long_is_said_to_be() {
 }
 
 #[test]
-fn a_journal_at_its_limit_plans_nothing_more_but_takes_back() {
+fn a_journal_at_its_limit_only_reverts() {
     let tree = Tree::new();
     tree.fix(&[wants("a", ZONE_RECLAIM, "0")], false).unwrap();
     let mut journal = fs::read_to_string(tree.journal_file()).unwrap();

@@ -118,11 +118,11 @@ fn check(job: &str) {
 }
 
 #[test]
-fn a_kill_at_any_step_is_taken_back_byte_for_byte() {
+fn a_kill_at_any_step_is_reverted_byte_for_byte() {
     check("fix");
 }
 
 #[test]
-fn a_kill_at_any_step_of_a_roll_back_is_taken_back_byte_for_byte() {
+fn a_kill_at_any_step_of_a_rollback_is_reverted_byte_for_byte() {
     check("fail");
 }

@@ -70,7 +70,7 @@ fn check(test: &str, paths: &[&'static str], prepared: &[(&str, &str)], path: &s
         fs::write(path, value).unwrap();
     }
     let before = machine.now();
-    let plan = Plan::of(&kernel, &[wants("test", path, value)]).unwrap();
+    let plan = Plan::new(&kernel, &[wants("test", path, value)]).unwrap();
     let applied =
         mw_remedy::apply(&kernel, &mut lock(state.path()), &plan, false, &mut nobody).unwrap();
     assert_eq!(applied.changes.len(), 1);
@@ -112,7 +112,7 @@ fn a_value_that_the_kernel_refuses_changes_nothing() {
     fs::write(ZONE_RECLAIM, "7").unwrap();
     let before = machine.now();
     let findings = [wants("a", ZONE_RECLAIM, "0"), wants("b", SWAPPINESS, "9999")];
-    let plan = Plan::of(&kernel, &findings).unwrap();
+    let plan = Plan::new(&kernel, &findings).unwrap();
     let error = mw_remedy::apply(&kernel, &mut lock(state.path()), &plan, false, &mut nobody);
     let error = error.unwrap_err();
     assert!(matches!(error, ApplyError::RolledBack { .. }), "{error}");
@@ -122,7 +122,7 @@ fn a_value_that_the_kernel_refuses_changes_nothing() {
 }
 
 #[test]
-fn a_value_that_the_kernel_takes_in_part_is_taken_back() {
+fn a_partly_accepted_value_is_reverted() {
     // The kernel rounds it down to whole pages.
     let Some(path) = read_ahead() else {
         mw_test::skip("no block device");
@@ -131,7 +131,7 @@ fn a_value_that_the_kernel_takes_in_part_is_taken_back() {
     let Some(machine) = Machine::borrow("taken in part", &[path]) else { return };
     let (kernel, state) = (Kernel::live(), common::scratch());
     let before = machine.now();
-    let plan = Plan::of(&kernel, &[wants("a", path, "13")]).unwrap();
+    let plan = Plan::new(&kernel, &[wants("a", path, "13")]).unwrap();
     let error = mw_remedy::apply(&kernel, &mut lock(state.path()), &plan, false, &mut nobody);
     let error = error.unwrap_err();
     assert!(matches!(error, ApplyError::RolledBack { .. }), "{error}");
@@ -163,13 +163,13 @@ fn child() {
         left -= 1;
     };
     let findings = [wants("a", DIRTY_RATIO, "15"), wants("b", THP, "never")];
-    let plan = Plan::of(&kernel, &findings).unwrap();
+    let plan = Plan::new(&kernel, &findings).unwrap();
     mw_remedy::apply(&kernel, &mut journal, &plan, false, &mut observer).unwrap();
     mw_remedy::undo(&kernel, &mut journal, &Which::All, false, &mut observer).unwrap();
 }
 
 #[test]
-fn a_kill_at_any_step_is_taken_back_on_the_machine() {
+fn a_kill_at_any_step_is_reverted_on_the_machine() {
     let paths = [THP, MIN_FREE, DIRTY_RATIO, DIRTY_BYTES];
     let Some(machine) = Machine::borrow("kill", &paths) else { return };
     fs::write(THP, "madvise").unwrap();

@@ -18,11 +18,11 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let wish = (0..PATHS.len(), 0..4_u8);
+    let proposal = (0..PATHS.len(), 0..4_u8);
     prop_oneof![
-        (prop::collection::vec(wish.clone(), 1..4), any::<bool>())
+        (prop::collection::vec(proposal.clone(), 1..4), any::<bool>())
             .prop_map(|(wishes, persist)| Op::Fix { wishes, persist }),
-        wish.prop_map(|(path, value)| Op::Somebody { path, value }),
+        proposal.prop_map(|(path, value)| Op::Somebody { path, value }),
         (prop::option::of(1..8_u64), any::<bool>()).prop_map(|(id, force)| Op::Undo { id, force }),
     ]
 }

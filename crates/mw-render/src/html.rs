@@ -70,12 +70,12 @@ struct Drawn<'a> {
 /// # Errors
 /// [`HtmlError`] when the template cannot be filled, which no incident should bring about.
 pub fn incident(incident: &Incident) -> Result<String, HtmlError> {
-    let rows = Rows::of(incident, MOST_POINTS);
-    let heat_rows = Rows::of(incident, heat::MOST_COLUMNS);
-    let timeline = Timeline::of(incident, &rows);
-    let heat = Heat::of(&incident.table, &heat_rows, incident.host.page_bytes);
+    let rows = Rows::new(incident, MOST_POINTS);
+    let heat_rows = Rows::new(incident, heat::MOST_COLUMNS);
+    let timeline = Timeline::new(incident, &rows);
+    let heat = Heat::new(&incident.table, &heat_rows, incident.host.page_bytes);
     let profile = incident.profile.as_ref();
-    let flame = profile.and_then(|profile| Flame::of(profile, incident.baseline.as_ref()));
+    let flame = profile.and_then(|profile| Flame::new(profile, incident.baseline.as_ref()));
     let zero_unix_ms = incident.started_unix_ms;
     let drawn = Drawn {
         zero_unix_ms,
@@ -86,7 +86,7 @@ pub fn incident(incident: &Incident) -> Result<String, HtmlError> {
         heat: &heat,
         flame: flame.as_ref(),
     };
-    let page = Page::of(incident, &rows, &timeline, &heat, flame.as_ref());
+    let page = Page::new(incident, &rows, &timeline, &heat, flame.as_ref());
     fill(&page, &safe::json_in_script(&drawn)?)
 }
 

@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 
 /// A plugin's state; its number is the exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum PluginState {
     /// Nothing worse than a note.
     Ok = 0,
     /// A warning, or a request that is served slowly.
@@ -19,22 +19,22 @@ pub enum State {
 }
 
 /// The state of a report.
-pub fn state(report: &Report) -> State {
+pub fn state(report: &Report) -> PluginState {
     if report.is_unknown() {
-        return State::Unknown;
+        return PluginState::Unknown;
     }
     let findings = match report.worst {
-        None | Some(Severity::Note) => State::Ok,
-        Some(Severity::Warning) => State::Warning,
-        Some(Severity::Critical) => State::Critical,
+        None | Some(Severity::Note) => PluginState::Ok,
+        Some(Severity::Warning) => PluginState::Warning,
+        Some(Severity::Critical) => PluginState::Critical,
     };
     let preflight = match report.preflight.as_ref().map(|preflight| preflight.answer) {
-        None | Some(Answer::Yes) => State::Ok,
-        Some(Answer::Slowly) => State::Warning,
-        Some(Answer::No) => State::Critical,
+        None | Some(Answer::Yes) => PluginState::Ok,
+        Some(Answer::Slowly) => PluginState::Warning,
+        Some(Answer::No) => PluginState::Critical,
         // What is critical is so whatever a limit refuses.
-        Some(Answer::Unknown) if findings == State::Critical => findings,
-        Some(Answer::Unknown) => State::Unknown,
+        Some(Answer::Unknown) if findings == PluginState::Critical => findings,
+        Some(Answer::Unknown) => PluginState::Unknown,
     };
     findings.max(preflight)
 }
@@ -43,10 +43,10 @@ pub fn state(report: &Report) -> State {
 pub fn report(report: &Report) -> String {
     let state = state(report);
     let word = match state {
-        State::Ok => "OK",
-        State::Warning => "WARNING",
-        State::Critical => "CRITICAL",
-        State::Unknown => "UNKNOWN",
+        PluginState::Ok => "OK",
+        PluginState::Warning => "WARNING",
+        PluginState::Critical => "CRITICAL",
+        PluginState::Unknown => "UNKNOWN",
     };
     let preflight = report.preflight.as_ref().filter(|_| !report.is_unknown());
     let answer = preflight.map_or(&report.verdict, |preflight| &preflight.summary);

@@ -31,11 +31,11 @@ fn screen(fixture: &str) -> Screen {
     }
     samples.push((NOON_MS - 1000, first));
     samples.push((NOON_MS, window.now.sample.clone()));
-    let trail = Trail::of(samples.iter().map(|(at, sample)| (*at, sample)));
+    let trail = Trail::from_samples(samples.iter().map(|(at, sample)| (*at, sample)));
     let report = mw_rules::check(&window, None);
     let timeline =
         Timeline { first_ms: NOON_MS - 120_000, last_ms: NOON_MS, ..Timeline::default() };
-    Screen { moment: Moment::of(&window, report), trail, timeline, ..Screen::default() }
+    Screen { moment: Moment::new(&window, report), trail, timeline, ..Screen::default() }
 }
 
 fn top() -> Top {

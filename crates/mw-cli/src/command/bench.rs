@@ -45,7 +45,8 @@ pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
     let bytes = size(args, &pages, &window)?;
     preflight(&window, bytes)?;
     // A bench that is interrupted gives back what it holds, then ends by the signal.
-    let signals = SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let signals =
+        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let pools = reserve(args, config, &pages, bytes)?;
     let ways = ways(args, &pages);
     let measured = measure(args, bytes, ways, &signals);
@@ -104,13 +105,13 @@ fn size(args: &BenchArgs, pages: &[PageSize], window: &Window) -> Result<u64, Fa
 /// What this process can get.
 fn available(window: &Window) -> Result<u64, Failure> {
     let machine = derived::available_bytes(&window.now)
-        .map_err(|missing| Failure::new(Exit::CouldNotLook, missing))?;
+        .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))?;
     Ok(caller::available(&window.now, machine).bytes)
 }
 
 /// What `check --for` would refuse is not tried.
 fn preflight(window: &Window, bytes: u64) -> Result<(), Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let request: Request = format!("{bytes},lock").parse().map_err(|error| could_not(&error))?;
     let answer = mw_rules::preflight::answer(window, &request, None)
         .map_err(|missing| could_not(&missing))?;

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
 
 fn failed(output: &Path, error: &io::Error) -> Failure {
     let line = format!("{}: {error}; choose another file with --output", output.display());
-    Failure::new(Exit::CouldNotLook, line)
+    Failure::new(Exit::CouldNotCheck, line)
 }
 
 fn default_name() -> PathBuf {

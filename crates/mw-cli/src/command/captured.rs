@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// What a capture holds, unpacked for as long as it is read.
 pub(super) fn snapshot(bytes: &[u8]) -> Result<Snapshot, Failure> {
-    let could_not = |error| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error| Failure::new(Exit::CouldNotCheck, error);
     without_interruption(|| unpacked(bytes).map_err(could_not))
 }
 

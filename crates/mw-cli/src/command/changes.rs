@@ -4,7 +4,7 @@ use super::fix::journal_exit;
 use crate::args::ChangesArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, advice, terminal};
-use mw_remedy::{ChangeStatus, Changes, History, Kernel, State, changes};
+use mw_remedy::{ChangeState, ChangeStatus, Changes, History, Kernel, changes};
 use std::fmt::Write;
 
 pub(crate) fn run(args: &ChangesArgs, config: &Config) -> Result<Exit, Failure> {
@@ -21,11 +21,11 @@ pub(crate) fn run(args: &ChangesArgs, config: &Config) -> Result<Exit, Failure> 
     } else {
         terminal::print(&text(&all));
     }
-    Ok(if all.damage.is_empty() { Exit::Fine } else { Exit::CouldNotLook })
+    Ok(if all.damage.is_empty() { Exit::Fine } else { Exit::CouldNotCheck })
 }
 
-fn is_over(state: &State) -> bool {
-    matches!(state, State::Undone { .. } | State::RolledBack | State::Done)
+fn is_over(state: &ChangeState) -> bool {
+    matches!(state, ChangeState::Undone { .. } | ChangeState::RolledBack | ChangeState::Done)
 }
 
 fn text(all: &Changes) -> String {
@@ -41,8 +41,8 @@ fn text(all: &Changes) -> String {
 
 /// How many changes stand how, in one line.
 fn summary(all: &Changes) -> String {
-    let count = |is: fn(&State) -> bool| all.changes.iter().filter(|c| is(&c.state)).count();
-    let in_force = count(|state| matches!(state, State::InForce));
+    let count = |is: fn(&ChangeState) -> bool| all.changes.iter().filter(|c| is(&c.state)).count();
+    let in_force = count(|state| matches!(state, ChangeState::InForce));
     let over = count(is_over);
     let odd = all.changes.len() - in_force - over;
     let parts: Vec<String> =

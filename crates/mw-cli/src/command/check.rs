@@ -22,10 +22,10 @@ struct Opened {
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     match check(args, config) {
         Err(failure)
-            if failure.exit == Exit::CouldNotLook && args.format.chosen() == Format::Nagios =>
+            if failure.exit == Exit::CouldNotCheck && args.format.chosen() == Format::Nagios =>
         {
             terminal::print_page(&nagios::unknown(&failure));
-            Ok(Exit::Plugin(nagios::State::Unknown))
+            Ok(Exit::Plugin(nagios::PluginState::Unknown))
         }
         ended => ended,
     }
@@ -45,7 +45,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         Format::Text => text::report(&report, terminal::layout(args.verbose)),
         Format::Nagios => nagios::report(&report),
         Format::Json => json::report(&report)
-            .map_err(|error| Failure::new(Exit::CouldNotLook, format!("as JSON: {error}")))?,
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("as JSON: {error}")))?,
     };
     terminal::print_page(&text);
     if format == Format::Nagios {
@@ -94,21 +94,21 @@ fn answer(
         return match preflight::from_pool(request, &room) {
             Ok(preflight) => Ok(preflight),
             Err(obstacle) => {
-                let mut preflight = of_machine(window, request)?;
+                let mut preflight = machine_preflight(window, request)?;
                 preflight.obstacles.push(obstacle);
                 Ok(preflight)
             }
         };
     }
-    of_machine(window, request)
+    machine_preflight(window, request)
 }
 
 /// Answers the request. How long it takes is measured for a moment, unless it is refused or the
 /// machine is another one, of which there is a tree.
-fn of_machine(window: &Window, request: &Request) -> Result<Preflight, Failure> {
+fn machine_preflight(window: &Window, request: &Request) -> Result<Preflight, Failure> {
     let answer = |calibration: Option<&Calibration>| {
         preflight::answer(window, request, calibration)
-            .map_err(|missing| Failure::new(Exit::CouldNotLook, missing))
+            .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))
     };
     let mut preflight = answer(None)?;
     if preflight.answer == Answer::No || window.now.origin.kind == OriginKind::Tree {
@@ -131,7 +131,7 @@ fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
     if found || refused {
         Exit::Findings
     } else if report.is_unknown() || answers(Answer::Unknown) {
-        Exit::CouldNotLook
+        Exit::CouldNotCheck
     } else {
         Exit::Fine
     }
@@ -139,7 +139,7 @@ fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
 
 /// A tree, or a capture that is unpacked first.
 fn open(root: &Path) -> Result<Opened, Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     if root.is_dir() {
         let source = Source::tree(root).map_err(|error| could_not(&error))?;
         return Ok(Opened { source, _unpacked: None });

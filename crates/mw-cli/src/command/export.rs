@@ -55,13 +55,13 @@ fn rows(
         let line = "only an incident has a profile (use --incident ID)";
         return Err(Failure::new(Exit::Usage, line));
     };
-    let range = recording.range().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let range = recording.range().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let last_ms = range.map_or(0, |(_, last_ms)| last_ms);
     let since = args.since.map_or(0, |moment| moment.unix_ms(last_ms));
     let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms(last_ms));
     let mut out = BufWriter::new(file);
     let rows = export(recording, since, until, format, &mut out)
-        .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+        .map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     out.flush().map_err(|error| could_not_write(&args.to.path, &error))?;
     Ok(format!("{rows} rows"))
 }
@@ -72,7 +72,7 @@ fn one_incident(
     args: &ExportArgs,
     file: &mut Counted<'_>,
 ) -> Result<String, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let bytes = match args.to.form {
         Form::Rows(ExportFormat::Json) => {
             serde_json::to_vec_pretty(incident).map_err(|error| failed(&error))?
@@ -101,11 +101,11 @@ fn profile(incident: &Incident) -> Result<&Profile, Failure> {
     incident.profile.as_ref().ok_or_else(|| {
         let line =
             format!("incident {} has no kernel profile; its JSON has the reason", incident.id);
-        Failure::new(Exit::CouldNotLook, line)
+        Failure::new(Exit::CouldNotCheck, line)
     })
 }
 
 fn could_not_write(path: &Path, error: &std::io::Error) -> Failure {
     let line = format!("{}: {error}; choose another file with --to", path.display());
-    Failure::new(Exit::CouldNotLook, line)
+    Failure::new(Exit::CouldNotCheck, line)
 }

@@ -6,8 +6,8 @@ use crate::progress::Spinner;
 use crate::{Exit, Failure, advice, live, terminal};
 use mw_model::{Consent, Finding};
 use mw_remedy::{
-    Applied, AppliedChange, ApplyError, Cause, DONE_ONCE, Journal, JournalError, Kernel, LOCK_WAIT,
-    Plan, State, apply, changes, keep, nobody,
+    Applied, AppliedChange, ApplyError, Cause, ChangeState, DONE_ONCE, Journal, JournalError,
+    Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -57,9 +57,9 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     let named: BTreeSet<&str> = args.rules.iter().map(String::as_str).collect();
     let chosen = choose(&before.findings, &named);
     let kernel = Kernel::live();
-    let plan = Plan::of(&kernel, &chosen).map_err(|error| {
+    let plan = Plan::new(&kernel, &chosen).map_err(|error| {
         let denied = error.is_privilege();
-        let exit = if denied { Exit::PermissionDenied } else { Exit::CouldNotLook };
+        let exit = if denied { Exit::PermissionDenied } else { Exit::CouldNotCheck };
         Failure::new(exit, advice::with_sudo(&error, denied))
     })?;
     if let Some(verdict) = before.unknown
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
         && plan.is_empty()
         && !args.persist
     {
-        return Err(Failure::new(Exit::CouldNotLook, verdict));
+        return Err(Failure::new(Exit::CouldNotCheck, verdict));
     }
     let mut outcome = Outcome {
         dry_run: args.dry_run,
@@ -192,7 +192,7 @@ fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, outcome: &Outcome
     changes(kernel, journal.history())
         .changes
         .into_iter()
-        .filter(|change| change.state == State::InForce && change.kept_in.is_none())
+        .filter(|change| change.state == ChangeState::InForce && change.kept_in.is_none())
         .filter(|change| match of_this_run(change.id) {
             true => outcome.mended.contains(&change.rule),
             false => wanted(&change.rule),
@@ -207,14 +207,14 @@ pub(super) fn lock(state_dir: &Path) -> Result<Journal, JournalError> {
 }
 
 pub(super) fn journal_exit(error: &JournalError) -> Exit {
-    if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotLook }
+    if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotCheck }
 }
 
 fn apply_failure(state_dir: &Path, error: &ApplyError) -> Failure {
     let exit = match error {
         _ if error.is_privilege() => Exit::PermissionDenied,
-        ApplyError::NothingDone { .. } if matches!(error.cause(), Cause::Journal(_)) => {
-            Exit::CouldNotLook
+        ApplyError::NothingChanged { .. } if matches!(error.cause(), Cause::Journal(_)) => {
+            Exit::CouldNotCheck
         }
         _ => Exit::RolledBack,
     };
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_reverted_is_said_to_be() {
+    fn a_revert_is_offered_only_for_settings() {
         let action = said(vec![change(COMPACT, None)]);
         assert!(action.contains(&format!("  1: wrote 1 to {COMPACT} once\n")), "{action}");
         assert!(action.contains("not persisted: it is a one-time action"), "{action}");

@@ -8,7 +8,7 @@ use mw_render::text;
 
 pub(crate) fn run(args: &IncidentsArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
-    let rows = recording.incidents().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let rows = recording.incidents().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     if args.format.is_json() {
         super::print_json(&rows)?;
     } else {

@@ -99,6 +99,6 @@ fn failed(path: impl AsRef<Path>, error: &std::io::Error) -> Failure {
         ErrorKind::PermissionDenied => {
             Failure::new(Exit::PermissionDenied, format!("{path}: {error}; run it as root"))
         }
-        _ => Failure::new(Exit::CouldNotLook, format!("{path}: {error}")),
+        _ => Failure::new(Exit::CouldNotCheck, format!("{path}: {error}")),
     }
 }

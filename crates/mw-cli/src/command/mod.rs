@@ -63,7 +63,7 @@ fn recording(
 ) -> Result<mw_record::Recording, Failure> {
     let path = config.recording(named);
     let recording = mw_record::Recording::open(&path)
-        .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+        .map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     if let Some(damage) = recording.damage() {
         crate::terminal::tell(format_args!("memwright: {damage}"));
     }
@@ -73,7 +73,7 @@ fn recording(
 /// Prints a value as JSON.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("as JSON: {error}")))?;
+        .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("as JSON: {error}")))?;
     crate::terminal::print_page(&(mw_model::visible::json(&json) + "\n"));
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
         PoolCommand::Serve(args) => serve::run(args, socket, config),
         PoolCommand::Create(args) => create(&client, args),
         PoolCommand::List(args) => {
-            let report = Report::of(&client, args.name.as_ref())?;
+            let report = Report::fetch(&client, args.name.as_ref())?;
             if args.format.is_json() {
                 return super::print_json(&report).map(|()| Exit::Fine);
             }
@@ -75,7 +75,7 @@ pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
 }
 
 fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
-    let report = Report::of(client, args.name.as_ref())?;
+    let report = Report::fetch(client, args.name.as_ref())?;
     match args.format.chosen() {
         PoolFormat::Text => terminal::print(&report.stats()),
         PoolFormat::Json => super::print_json(&report)?,
@@ -207,7 +207,7 @@ pub(super) fn failure(error: Error) -> Failure {
         Error::Refused(Refusal::Denied, _) => Exit::PermissionDenied,
         Error::Refused(Refusal::TooLarge | Refusal::Full | Refusal::Limit, _) => Exit::Findings,
         Error::Refused(Refusal::NoSuchPool | Refusal::Exists | Refusal::Invalid, _) => Exit::Usage,
-        _ => Exit::CouldNotLook,
+        _ => Exit::CouldNotCheck,
     };
     Failure::new(exit, error)
 }

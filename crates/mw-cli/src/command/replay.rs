@@ -17,10 +17,10 @@ const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 
 /// What the recording says of a moment, or of its end.
 pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window, Failure> {
-    let could_not = |error| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error| Failure::new(Exit::CouldNotCheck, error);
     let range = recording.range().map_err(could_not)?;
     let empty = || format!("{}: no rows recorded yet", recording.path().display());
-    let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotLook, empty()))?;
+    let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotCheck, empty()))?;
     let at_unix_ms = at.map_or(last, |at| at.unix_ms(last));
     let (earlier, now) = ticks(recording, at_unix_ms)?.ok_or_else(|| {
         let (first, last) = (shown(first), shown(last));
@@ -29,7 +29,7 @@ pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window
             recording.path().display(),
             shown(at_unix_ms)
         );
-        Failure::new(Exit::CouldNotLook, line)
+        Failure::new(Exit::CouldNotCheck, line)
     })?;
     let mut snapshot = slow_parts(recording, now.unix_ms)?;
     snapshot.origin.taken_unix_ms = Some(now.unix_ms);
@@ -43,7 +43,7 @@ fn ticks(recording: &Recording, at_unix_ms: u64) -> Result<Option<(Option<Tick>,
         let since = at_unix_ms.saturating_sub(back_ms);
         let mut ticks = recording
             .ticks(since, at_unix_ms)
-            .map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
         let Some(now) = ticks.pop() else { continue };
         let before_ms = |tick: &Tick| now.unix_ms.saturating_sub(tick.unix_ms);
         let near = ticks.iter().position(|tick| SPAN_MS.contains(&before_ms(tick)));
@@ -59,7 +59,7 @@ fn ticks(recording: &Recording, at_unix_ms: u64) -> Result<Option<(Option<Tick>,
 
 /// What is read seldom, from the last capture before a time.
 fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let found = recording.capture_before(unix_ms).map_err(|error| could_not(&error))?;
     let Some((taken_unix_ms, bytes)) = found else {
         tell(format_args!("memwright: no settings captured before {}", shown(unix_ms)));

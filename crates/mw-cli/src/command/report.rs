@@ -15,7 +15,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
     let incident = find(&recording, args.id)?;
     let usual = if args.output.is_some() { ReportFormat::Html } else { ReportFormat::Text };
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let asked = if args.json { Some(ReportFormat::Json) } else { args.format };
     let page = match asked.unwrap_or(usual) {
         ReportFormat::Html => html::incident(&incident).map_err(|error| could_not(&error))?,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
 
 /// The incident that is meant.
 pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
-    let could_not = |error| Failure::new(Exit::CouldNotLook, error);
+    let could_not = |error| Failure::new(Exit::CouldNotCheck, error);
     let rows = recording.incidents().map_err(could_not)?;
     let ids = rows.iter().map(|row| row.id);
     let id = match id {

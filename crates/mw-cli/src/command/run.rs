@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
         crate::terminal::print(&explain::text(&args, &program, &library));
         return Ok(Exit::Fine);
     }
-    let library = library.map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let library = library.map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let socket = config.pool().socket();
     if let Some(pool) = args.pool.as_ref().filter(|_| args.pool_strict) {
         Client::new(&socket).pool(pool).map_err(super::pool::failure)?;
@@ -57,11 +57,11 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
         let disabled = rustix::thread::disable_transparent_huge_pages(true);
         disabled.map_err(|error| {
             let what = "prctl(PR_SET_THP_DISABLE)";
-            Failure::new(Exit::CouldNotLook, format!("{what}: {error}; leave out --huge never"))
+            Failure::new(Exit::CouldNotCheck, format!("{what}: {error}; leave out --huge never"))
         })?;
     }
     let error = command.exec();
-    Err(Failure::new(Exit::of_exec(&error), format!("{}: {error}", program.path.display())))
+    Err(Failure::new(Exit::from_exec_error(&error), format!("{}: {error}", program.path.display())))
 }
 
 /// Whether the library can be loaded into the program.

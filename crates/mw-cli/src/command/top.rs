@@ -50,7 +50,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
             (Top::replay(at_ms, interval_ms, zone), Box::new(replay))
         }
     };
-    let face = Face::of(|name| std::env::var(name).ok());
+    let face = Face::from_environment(|name| std::env::var(name).ok());
     let session = Session::enter().map_err(terminal_failed)?;
     let outcome = watch(&mut top, feed.as_mut(), face, &session);
     session.leave();
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
 }
 
 fn terminal_failed(error: io::Error) -> Failure {
-    Failure::new(Exit::CouldNotLook, format!("the terminal: {error}"))
+    Failure::new(Exit::CouldNotCheck, format!("the terminal: {error}"))
 }
 
 /// Looks, draws and listens until somebody wants to quit.
@@ -106,7 +106,7 @@ fn listen(top: &mut Top, screen: &Screen) -> io::Result<Effect> {
     loop {
         match event::read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
-                match top.press(Key::of(&key), screen) {
+                match top.press(Key::from_event(&key), screen) {
                     Effect::None => {}
                     Effect::Draw if change != Effect::None => {}
                     effect @ (Effect::Draw | Effect::Seek) => change = effect,

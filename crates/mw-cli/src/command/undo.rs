@@ -51,7 +51,7 @@ fn exit_of(error: &UndoError) -> Exit {
 
 fn text(undone: &[Undone]) -> String {
     // An action leaves nothing to revert, which its line says.
-    let settings = || undone.iter().filter(|c| !matches!(c.outcome, Outcome::NothingToTakeBack));
+    let settings = || undone.iter().filter(|c| !matches!(c.outcome, Outcome::NothingToRevert));
     let gone = settings().filter(|change| change.outcome.is_gone()).count();
     let all = settings().count();
     let mut out = match (all, all - gone) {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_action_is_not_counted_as_taken_back() {
+    fn an_action_is_not_counted_as_reverted() {
         let undone = |outcome| Undone {
             id: 1,
             rule: "rule".to_owned(),
@@ -82,7 +82,7 @@ mod tests {
             outcome,
             not_recorded: None,
         };
-        let action = || undone(Outcome::NothingToTakeBack);
+        let action = || undone(Outcome::NothingToRevert);
         assert!(text(&[action()]).starts_with("nothing to revert\n  1: "));
         let restored = undone(Outcome::Restored { to: "7".to_owned() });
         assert!(text(&[action(), restored]).starts_with("reverted: 1 change\n"));

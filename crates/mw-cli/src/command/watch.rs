@@ -33,7 +33,7 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     mw_sys::return_freed_memory_to_kernel();
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     listen(&end, &reload)
-        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("signals: {error}")))?;
+        .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
     let log = Log::to_stderr();
     let mut options = options(args, config)?;
     let mut service = Service::start(&options, log)?;
@@ -66,7 +66,7 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
         if signals.forever().next().is_some() {
             end.store(true, Ordering::Relaxed);
             std::thread::sleep(MAX_END + TURN);
-            signal_hook::low_level::exit(Exit::CouldNotLook.code().into());
+            signal_hook::low_level::exit(Exit::CouldNotCheck.code().into());
         }
     };
     std::thread::Builder::new().name("mw-end".to_owned()).spawn(wait)?;
@@ -209,7 +209,7 @@ fn failure(error: WatchError) -> Failure {
         let hint = "run as root, or choose a file with --recording";
         return Failure::new(Exit::PermissionDenied, format!("{error}; {hint}"));
     }
-    Failure::new(Exit::CouldNotLook, error)
+    Failure::new(Exit::CouldNotCheck, error)
 }
 
 /// Tells the service manager, where there is one.

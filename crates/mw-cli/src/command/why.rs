@@ -32,7 +32,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
     let began = Instant::now();
     let child = Command::new(name).args(rest).spawn().map_err(|error| {
         let name = name.to_string_lossy();
-        Failure::new(Exit::of_exec(&error), format!("{name}: {error}"))
+        Failure::new(Exit::from_exec_error(&error), format!("{name}: {error}"))
     })?;
     let pid = child.id();
     let usage = wait(child, tracer.as_mut().ok(), &signals)?;

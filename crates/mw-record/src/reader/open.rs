@@ -1,7 +1,7 @@
 //! Opening a recording for reading only.
 
 use super::log;
-use super::rest::Rest;
+use super::rest::QuietFile;
 use crate::RecordError;
 use crate::format::{self, damaged, failed, meta, size};
 use mw_model::Host;
@@ -26,7 +26,7 @@ pub(super) struct Opened {
     /// What is wrong with the file as a whole.
     pub(super) problem: Option<String>,
     /// The file at rest, where it is read without a look at what a writer does.
-    rest: Option<Rest>,
+    rest: Option<QuietFile>,
     /// Where the file was copied to because its log cannot be read in its place.
     _copy: Option<TempDir>,
 }
@@ -40,7 +40,7 @@ impl Opened {
 
 pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
     look_at(path)?;
-    let Some(rest) = Rest::of(path) else { return beside_a_writer(path) };
+    let Some(rest) = QuietFile::open(path) else { return beside_a_writer(path) };
     let opened = immutable(path)
         .map_err(|error| failed(path, error))
         .and_then(|connection| examine(path, connection));

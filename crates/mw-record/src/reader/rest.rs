@@ -7,15 +7,15 @@ use std::path::Path;
 
 /// A file without a log beside it: nobody writes it, and there is nothing that it lacks.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rest {
+pub(super) struct QuietFile {
     inode: u64,
     bytes: u64,
     changed: (i64, i64),
 }
 
-impl Rest {
+impl QuietFile {
     /// The file as it is, where it is at rest.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn open(path: &Path) -> Option<Self> {
         let found = std::fs::metadata(path).ok()?;
         let rest = Self {
             inode: found.ino(),
@@ -28,6 +28,6 @@ impl Rest {
 
     /// Whether it has been at rest since.
     pub(super) fn lasts(&self, path: &Path) -> bool {
-        Self::of(path).as_ref() == Some(self)
+        Self::open(path).as_ref() == Some(self)
     }
 }

@@ -138,7 +138,7 @@ impl Tree {
     }
 
     pub(crate) fn plan(&self, findings: &[Finding]) -> Plan {
-        Plan::of(&self.kernel(), findings).unwrap()
+        Plan::new(&self.kernel(), findings).unwrap()
     }
 
     /// Plans and applies.

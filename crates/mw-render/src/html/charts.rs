@@ -94,7 +94,7 @@ struct Plan {
 
 impl Timeline {
     /// The charts of an incident's table.
-    pub(super) fn of(incident: &Incident, rows: &Rows) -> Self {
+    pub(super) fn new(incident: &Incident, rows: &Rows) -> Self {
         let mut timeline = Self { charts: Vec::new(), quiet: Vec::new(), absent: Vec::new() };
         for plan in plans(incident) {
             timeline.draw(plan, rows);

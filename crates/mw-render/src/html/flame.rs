@@ -50,7 +50,7 @@ struct Scale {
 
 impl Flame {
     /// The tree of a profile; nothing where there is no sample.
-    pub(super) fn of(profile: &Profile, baseline: Option<&Profile>) -> Option<Self> {
+    pub(super) fn new(profile: &Profile, baseline: Option<&Profile>) -> Option<Self> {
         let mut tree = Tree::default();
         tree.grow(profile, |branch| &mut branch.during);
         if let Some(baseline) = baseline {
@@ -159,7 +159,7 @@ mod tests {
     fn branches_come_before_what_they_called_with_both_shares() {
         let during = profile(&[("pg", &[0, 1], 60), ("pg", &[0, 1, 2], 20), ("idle", &[], 20)]);
         let before = profile(&[("pg", &[0], 10), ("cron", &[0], 5)]);
-        let flame = Flame::of(&during, Some(&before)).unwrap();
+        let flame = Flame::new(&during, Some(&before)).unwrap();
         let seen: Vec<_> = flame
             .branches
             .iter()
@@ -186,16 +186,16 @@ mod tests {
         let tasks: Vec<String> = (0..9000).map(|at| format!("task{at}")).collect();
         let stacks: Vec<(&str, &[u32], u64)> =
             tasks.iter().enumerate().map(|(at, task)| (&**task, &[0][..], at as u64)).collect();
-        let flame = Flame::of(&profile(&stacks), None).unwrap();
+        let flame = Flame::new(&profile(&stacks), None).unwrap();
         assert!(flame.branches.len() <= MOST_BRANCHES && flame.cut > 10_000);
         assert!(!flame.compared);
     }
 
     #[test]
     fn nothing_sampled_is_no_tree() {
-        assert!(Flame::of(&profile(&[]), None).is_none());
+        assert!(Flame::new(&profile(&[]), None).is_none());
         let endless = vec![0; 100_000];
-        let flame = Flame::of(&profile(&[("deep", &endless, u64::MAX)]), None).unwrap();
+        let flame = Flame::new(&profile(&[("deep", &endless, u64::MAX)]), None).unwrap();
         assert_eq!(flame.branches.len(), MOST_FRAMES + 1);
     }
 }

@@ -49,7 +49,7 @@ type Seen = (u32, Vec<Option<f64>>);
 
 impl Heat {
     /// The maps of all zones that changed.
-    pub(super) fn of(table: &Table, rows: &Rows, page_bytes: u64) -> Self {
+    pub(super) fn new(table: &Table, rows: &Rows, page_bytes: u64) -> Self {
         let mut found: BTreeMap<(u32, ZoneName), Vec<Seen>> = BTreeMap::new();
         let columns = table.columns.iter().filter_map(|column| Some((column, place(column)?)));
         for (column, (node, zone, order)) in columns.take(MOST_READ) {
@@ -121,7 +121,7 @@ mod tests {
         table.push(0, &[3, 10, 7]);
         table.push(100, &[3, 0, 2000]);
         let incident = Incident { table, ..Incident::default() };
-        let heat = Heat::of(&incident.table, &Rows::of(&incident, MOST_POINTS), 4096);
+        let heat = Heat::new(&incident.table, &Rows::new(&incident, MOST_POINTS), 4096);
         assert_eq!(heat.unchanged, ["node 0 zone DMA"]);
         let names: Vec<&str> = heat.zones.iter().map(|zone| zone.name.as_str()).collect();
         assert_eq!(names, ["node 0 zone Normal", "node 1 zone Normal"]);

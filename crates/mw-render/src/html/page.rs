@@ -113,7 +113,7 @@ struct MissingView {
 }
 
 impl Page {
-    pub(super) fn of(
+    pub(super) fn new(
         incident: &Incident,
         rows: &Rows,
         timeline: &Timeline,

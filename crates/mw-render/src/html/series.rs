@@ -34,7 +34,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows of an incident's table, for at most so many points.
-    pub(super) fn of(incident: &'a Incident, most_points: usize) -> Self {
+    pub(super) fn new(incident: &'a Incident, most_points: usize) -> Self {
         let table = &incident.table;
         let ended = incident.ended_unix_ms.max(incident.started_unix_ms);
         let near = incident.started_unix_ms.saturating_sub(FURTHEST_MS)
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn rates_reach_over_rows_without_a_value() {
         let recorded = recorded(&[0, 100, 200, 1000, 1500], &[5, NO_VALUE, NO_VALUE, 25, 24]);
-        let rows = Rows::of(&recorded, MOST_POINTS);
+        let rows = Rows::new(&recorded, MOST_POINTS);
         let rates = rows.line("x", How::Rate, 1.0).unwrap();
         assert_eq!(rates, [None, None, None, Some(20.0), None], "the counter began anew at last");
     }
@@ -125,7 +125,7 @@ mod tests {
         let mut values = vec![3; at.len()];
         values[12_345] = 9000;
         let recorded = recorded(&at, &values);
-        let rows = Rows::of(&recorded, MOST_POINTS);
+        let rows = Rows::new(&recorded, MOST_POINTS);
         let line = rows.line("x", How::Highest, 0.001).unwrap();
         assert!(line.len() <= MOST_POINTS, "{}", line.len());
         assert_eq!(line.len(), rows.seconds_since(0).len());
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_does_not_turn_time_around() {
         let recorded = recorded(&[1000, 2000, 500, 1500, 2500, u64::MAX], &[1, 2, 3, 4, 5, 6]);
-        let rows = Rows::of(&recorded, MOST_POINTS);
+        let rows = Rows::new(&recorded, MOST_POINTS);
         assert_eq!(rows.seconds_since(1000), [0.0, 1.0, 1.5]);
         assert_eq!(rows.odd, 3);
     }
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_column_without_a_value_is_no_line() {
         let recorded = recorded(&[1, 2], &[NO_VALUE, NO_VALUE]);
-        let rows = Rows::of(&recorded, MOST_POINTS);
+        let rows = Rows::new(&recorded, MOST_POINTS);
         assert_eq!(rows.line("x", How::Highest, 1.0), None);
         assert_eq!(rows.line("y", How::Highest, 1.0), None);
     }

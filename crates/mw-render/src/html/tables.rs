@@ -32,13 +32,13 @@ pub(super) struct TableView {
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Head {
     name: &'static str,
-    kind: Kind,
+    kind: ColumnKind,
 }
 
 /// How a column is set.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum ColumnKind {
     Text,
     Number,
     /// What the kernel calls a task.
@@ -47,13 +47,13 @@ enum Kind {
     Path,
 }
 
-use Kind::{Name, Number, Path, Text};
+use ColumnKind::{Name, Number, Path, Text};
 
 impl TableView {
-    fn of<T>(
+    fn new<T>(
         title: &'static str,
         empty: &'static str,
-        heads: &[(&'static str, Kind)],
+        heads: &[(&'static str, ColumnKind)],
         items: &[T],
         row: impl Fn(&T) -> Vec<String>,
     ) -> Self {
@@ -106,7 +106,7 @@ pub(super) fn difference(shifts: &[Shift]) -> TableView {
         ]
     };
     let first = &shifts[..shifts.len().min(MOST_FUNCTIONS)];
-    let mut table = TableView::of(
+    let mut table = TableView::new(
         "What the kernel did more of",
         "No comparison: the profile or its baseline is missing.",
         &heads,
@@ -119,7 +119,7 @@ pub(super) fn difference(shifts: &[Shift]) -> TableView {
 
 fn roles(title: &'static str, empty: &'static str, roles: &[Role]) -> TableView {
     let heads = [("task", Name), ("pid", Number), ("evidence", Text)];
-    TableView::of(title, empty, &heads, roles, |role| {
+    TableView::new(title, empty, &heads, roles, |role| {
         vec![shown(&role.task), role.pid.to_string(), shown(&role.why)]
     })
 }
@@ -150,7 +150,7 @@ fn waits(waits: &[KernelWait]) -> TableView {
         ]
     };
     let told: Vec<_> = waits.iter().filter(|wait| wait.is_worth_telling()).cloned().collect();
-    TableView::of("Waits in the kernel", "No waits for memory in the kernel.", &heads, &told, row)
+    TableView::new("Waits in the kernel", "No waits for memory in the kernel.", &heads, &told, row)
 }
 
 fn blocked(tasks: &[BlockedTask]) -> TableView {
@@ -175,7 +175,7 @@ fn blocked(tasks: &[BlockedTask]) -> TableView {
         let seen = format!("{} of {} samples", task.seen, task.looks);
         vec![shown(&task.task), task.pid.to_string(), state, seen, stack]
     };
-    let mut table = TableView::of(
+    let mut table = TableView::new(
         "Blocked and stopped tasks",
         "No blocked or stopped tasks.",
         &heads,
@@ -219,7 +219,7 @@ fn tasks(tasks: &[TaskUse]) -> TableView {
         }
         row
     };
-    let mut table = TableView::of(
+    let mut table = TableView::new(
         "Resource use of tasks",
         "Resource use of tasks was not recorded.",
         &heads,
@@ -240,7 +240,7 @@ fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
             format_bytes(share.pages.saturating_mul(page_bytes)),
         ]
     };
-    TableView::of(
+    TableView::new(
         "Who filled the page cache",
         "No task added pages to the page cache.",
         &heads,

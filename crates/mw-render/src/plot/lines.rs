@@ -142,7 +142,7 @@ impl Frame {
         let zero = scale.at(0.0);
         canvas.line((self.left, zero), (self.right, zero), (MUTED, 1.0));
         for (number, series) in panel.series.iter().enumerate() {
-            self.series(canvas, series, &scale, Look::of(number));
+            self.series(canvas, series, &scale, LineStyle::new(number));
         }
         self.names(canvas, &panel.series, &scale, (top, bottom));
     }
@@ -168,7 +168,7 @@ impl Frame {
         }
     }
 
-    fn series(&self, canvas: &mut Canvas, series: &Series, scale: &Scale, look: Look) {
+    fn series(&self, canvas: &mut Canvas, series: &Series, scale: &Scale, look: LineStyle) {
         let mut points = series.points.clone();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         for run in points.split(|(_, value)| !value.is_finite()) {
@@ -176,10 +176,10 @@ impl Frame {
             let pixels = thinned(&pixels.collect::<Vec<_>>());
             match pixels.as_slice() {
                 [] => {}
-                [point] => canvas.dot(*point, look.colour),
+                [point] => canvas.dot(*point, style.colour),
                 points => {
-                    canvas.curve(points, (look.colour, PEN));
-                    look.finish(canvas);
+                    canvas.curve(points, (style.colour, PEN));
+                    style.finish(canvas);
                 }
             }
         }
@@ -198,9 +198,9 @@ impl Frame {
         apart(&mut heights, TEXT * 1.25, panel);
         for (y, (_, number)) in heights.into_iter().zip(order) {
             let Some(series) = series.get(number) else { continue };
-            let (look, start) = (Look::of(number), self.right + GAP);
-            canvas.line((start, y), (start + SWATCH, y), (look.colour, 2.0 * PEN));
-            look.finish(canvas);
+            let (style, start) = (LineStyle::new(number), self.right + GAP);
+            canvas.line((start, y), (start + SWATCH, y), (style.colour, 2.0 * PEN));
+            style.finish(canvas);
             let name = Font::PLAIN.fit(&label(series), WIDEST_NAME);
             canvas.text(&name, (start + SWATCH + GAP, y + 4.5), Anchor::Start, Font::PLAIN);
         }
@@ -215,13 +215,13 @@ fn label(series: &Series) -> String {
 
 /// How a series is drawn: when the colours are used up, with dashes.
 #[derive(Clone, Copy)]
-struct Look {
+struct LineStyle {
     colour: &'static str,
     dashes: bool,
 }
 
-impl Look {
-    fn of(number: usize) -> Self {
+impl LineStyle {
+    fn new(number: usize) -> Self {
         let colour = COLOURS.iter().cycle().nth(number).copied().unwrap_or(INK);
         Self { colour, dashes: number >= COLOURS.len() }
     }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_of_no_time_are_not_told_as_such() {
+    fn waits_without_time_are_left_out() {
         let wait = |kind, count, total_us| KernelWait {
             task: "db".to_owned(),
             kind,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_first_how_many_there_are() {
+    fn a_list_starts_with_the_count() {
         assert!(incidents(&[], Layout::default()).starts_with("no incidents:"));
         let row = IncidentRow { id: 3, verdict: "why".to_owned(), ..IncidentRow::default() };
         let list = incidents(&[row.clone(), row], Layout::default());

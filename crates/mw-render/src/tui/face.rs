@@ -99,7 +99,7 @@ pub(super) enum Role {
 
 impl Face {
     /// The face for an environment: NO_COLOR, TERM, and the locale (LC_ALL, LC_CTYPE, LANG).
-    pub fn of(environment: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn from_environment(environment: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| environment(name).filter(|value| !value.is_empty());
         let term = set("TERM").unwrap_or_else(|| "dumb".to_owned());
         let dumb = term == "dumb";
@@ -184,7 +184,7 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             };
             let face = Face { colour, attributes, glyphs };
-            assert_eq!(Face::of(value), face, "{environment:?}");
+            assert_eq!(Face::from_environment(value), face, "{environment:?}");
         }
     }
 

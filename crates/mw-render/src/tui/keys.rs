@@ -131,7 +131,7 @@ pub static BINDINGS: &[Binding] = &[
 
 impl Key {
     /// The key of a terminal's event.
-    pub fn of(event: &KeyEvent) -> Self {
+    pub fn from_event(event: &KeyEvent) -> Self {
         Self { code: event.code, ctrl: event.modifiers.contains(KeyModifiers::CONTROL) }
     }
 

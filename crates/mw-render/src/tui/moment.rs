@@ -221,7 +221,7 @@ impl IncidentMark {
 
 impl Moment {
     /// What a window and its report say.
-    pub fn of(window: &Window, report: Report) -> Self {
+    pub fn new(window: &Window, report: Report) -> Self {
         let now = &window.now;
         let sample = &now.sample;
         let page_bytes = now.origin.page_bytes.max(1);
@@ -236,7 +236,11 @@ impl Moment {
             findings: report.findings,
             quiet: report.quiet.len(),
             skipped: report.skipped,
-            memory: sample.meminfo.need().map(|meminfo| MemoryBar::of_machine(now, meminfo)).into(),
+            memory: sample
+                .meminfo
+                .need()
+                .map(|meminfo| MemoryBar::from_snapshot(now, meminfo))
+                .into(),
             pressure: pressure(sample),
             pressure_missing: sample.pressure.memory.missing().cloned(),
             dirty_limits: dirty_limits(sample, page_bytes),
@@ -268,16 +272,16 @@ impl Moment {
 }
 
 impl MemoryBar {
-    fn of_machine(now: &Snapshot, meminfo: &Meminfo) -> Self {
+    fn from_snapshot(now: &Snapshot, meminfo: &Meminfo) -> Self {
         let swap = meminfo
             .swap_total_bytes
             .filter(|total| *total > 0)
             .map(|total| (total.saturating_sub(meminfo.swap_free_bytes.unwrap_or(total)), total));
         let available = meminfo.mem_available_bytes.and(derived::available_bytes(now).ok());
-        Self { swap, available, ..Self::of(meminfo) }
+        Self { swap, available, ..Self::from_meminfo(meminfo) }
     }
 
-    fn of(meminfo: &Meminfo) -> Self {
+    fn from_meminfo(meminfo: &Meminfo) -> Self {
         let total = meminfo.mem_total_bytes.unwrap_or(0);
         let free = meminfo.mem_free_bytes.unwrap_or(0).min(total);
         let files = derived::file_cache_bytes(meminfo)
@@ -329,8 +333,11 @@ fn dirty_limits(sample: &Sample, page_bytes: u64) -> Option<(u64, u64)> {
 fn nodes(now: &Snapshot) -> Vec<NodeRow> {
     let known: &[Node] = now.nodes.seen().map_or(&[], Vec::as_slice);
     let cpus = |id: u32| known.iter().find(|node| node.id == id).map(|node| node.cpus.len());
-    let row =
-        |id: u32, meminfo: &Meminfo| NodeRow { id, memory: MemoryBar::of(meminfo), cpus: cpus(id) };
+    let row = |id: u32, meminfo: &Meminfo| NodeRow {
+        id,
+        memory: MemoryBar::from_meminfo(meminfo),
+        cpus: cpus(id),
+    };
     zones::node_meminfos(now).iter().map(|(id, meminfo)| row(*id, meminfo)).collect()
 }
 

@@ -21,7 +21,7 @@ struct Point {
 
 impl Trail {
     /// The trail of samples, oldest first; the last one is where it ends.
-    pub fn of<'a>(samples: impl IntoIterator<Item = (u64, &'a Sample)>) -> Self {
+    pub fn from_samples<'a>(samples: impl IntoIterator<Item = (u64, &'a Sample)>) -> Self {
         let mut before: Option<&Sample> = None;
         let mut trail = Self::default();
         for (unix_ms, sample) in samples {
@@ -81,7 +81,7 @@ mod tests {
             [(100, 0), (101, 5), (130, 5), (160, 5), (161, 8), (162, 8)]
                 .map(|(second, stalls)| sample(second, stalls))
                 .into();
-        let trail = Trail::of(samples.iter().map(|(at, sample)| (*at, sample)));
+        let trail = Trail::from_samples(samples.iter().map(|(at, sample)| (*at, sample)));
         let cells = trail.cells(Series::Allocstall, 4);
         assert_eq!(cells, [None, Some(5.0), Some(0.0), Some(3.0)]);
         assert_eq!(trail.last(Series::Allocstall), Some(0.0));

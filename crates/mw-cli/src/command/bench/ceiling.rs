@@ -37,11 +37,11 @@ impl Ceiling {
     }
 
     pub(crate) fn uncached(&self) -> Option<Spread> {
-        Spread::of(&self.uncached)
+        Spread::from_samples(&self.uncached)
     }
 
     pub(crate) fn spread(&self) -> Option<Spread> {
-        Spread::of(&self.samples)
+        Spread::from_samples(&self.samples)
     }
 }
 

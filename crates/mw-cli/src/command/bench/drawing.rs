@@ -27,7 +27,7 @@ pub(crate) fn write(report: &Report, path: &Path) -> Result<(), Failure> {
 }
 
 fn failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Exit::CouldNotLook, format!("{}: {error}", path.display()))
+    Failure::new(Exit::CouldNotCheck, format!("{}: {error}", path.display()))
 }
 
 fn bars(report: &Report) -> Bars {

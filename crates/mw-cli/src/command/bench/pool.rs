@@ -64,7 +64,7 @@ fn set(path: &str, value: String, state_dir: &Path) -> Result<Option<u64>, Failu
     };
     let kernel = Kernel::live();
     let step = Step::Write { path: path.to_owned(), value };
-    let plan = Plan::of_step(&kernel, "bench", &step).map_err(|error| refused(&error))?;
+    let plan = Plan::from_step(&kernel, "bench", &step).map_err(|error| refused(&error))?;
     if !plan.absent.is_empty() {
         return Err(refused(&format!("{path} not found: this kernel has no such pages")));
     }

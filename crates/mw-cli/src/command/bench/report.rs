@@ -21,7 +21,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
+    pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -50,7 +50,7 @@ impl Row {
     }
 
     fn spread(&self, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
-        Spread::of(&self.samples.iter().map(of).collect::<Vec<_>>())
+        Spread::from_samples(&self.samples.iter().map(of).collect::<Vec<_>>())
     }
 
     fn result(&self, before: Option<&Self>) -> Option<Measured> {

@@ -146,5 +146,5 @@ fn not_a(path: &Path, kind: &str) -> Failure {
 }
 
 fn refused(path: &Path, why: &str) -> Failure {
-    Failure::new(Exit::CouldNotLook, format!("{}: {why}", path.display()))
+    Failure::new(Exit::CouldNotCheck, format!("{}: {why}", path.display()))
 }

@@ -33,7 +33,7 @@ impl Table {
         let mut text = Vec::new();
         let read = file.take(TABLE_MAX_BYTES as u64 + 1).read_to_end(&mut text);
         if read.map_err(|error| failed(path, &error))? > TABLE_MAX_BYTES {
-            return Err(Failure::new(Exit::CouldNotLook, format!("{path}: longer than 16 KiB")));
+            return Err(Failure::new(Exit::CouldNotCheck, format!("{path}: longer than 16 KiB")));
         }
         let text = String::from_utf8_lossy(&text);
         Ok(Some(Self { lines: text.lines().map(str::to_owned).collect() }))

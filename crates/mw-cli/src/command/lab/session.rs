@@ -106,7 +106,10 @@ impl<'a> Session<'a> {
             look_on(&board);
         });
         if is_interrupted() {
-            return Err(Failure::new(Exit::CouldNotLook, "interrupted; everything was cleaned up"));
+            return Err(Failure::new(
+                Exit::CouldNotCheck,
+                "interrupted; everything was cleaned up",
+            ));
         }
         let mut done = board.done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_by_key(|(number, _)| *number);
@@ -206,7 +209,7 @@ fn settle_accel(lab: &mut Lab, wanted: Acceleration, kernel: &Kernel) -> Result<
     let accel = lab.try_kvm(kernel).map_err(could_not)?;
     if accel == Accel::Tcg && wanted == Acceleration::Kvm {
         return Err(Failure::new(
-            Exit::CouldNotLook,
+            Exit::CouldNotCheck,
             "no guest comes up on /dev/kvm here; --accel tcg plays in software",
         ));
     }

@@ -120,7 +120,7 @@ struct Pool {
 
 impl Report {
     /// A server with all pools and leases, or with those of one pool.
-    pub(crate) fn of(client: &Client, only: Option<&Name>) -> Result<Self, Failure> {
+    pub(crate) fn fetch(client: &Client, only: Option<&Name>) -> Result<Self, Failure> {
         let server = client.server().map_err(failure)?;
         let pools = match only {
             Some(name) => client.pool(name).map(|pool| vec![pool]),

@@ -52,13 +52,13 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
     let feed = &mut || drop(sd_notify::notify(&[NotifyState::Watchdog]));
     server
         .run(stop.as_fd(), feed)
-        .map_err(|error| Failure::new(Exit::CouldNotLook, format!("poll: {error}")))?;
+        .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("poll: {error}")))?;
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     Ok(Exit::Fine)
 }
 
 fn signals(error: std::io::Error) -> Failure {
-    Failure::new(Exit::CouldNotLook, format!("signals: {error}"))
+    Failure::new(Exit::CouldNotCheck, format!("signals: {error}"))
 }
 
 /// Makes the socket's folder where it is missing, and says so where others could put a socket of
@@ -72,7 +72,7 @@ fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
     }) {
         let exit = match error.kind() {
             ErrorKind::PermissionDenied => Exit::PermissionDenied,
-            _ => Exit::CouldNotLook,
+            _ => Exit::CouldNotCheck,
         };
         let line = format!("{}: {error}; choose --socket", folder.display());
         return Err(Failure::new(exit, line));
@@ -96,7 +96,7 @@ fn usual_budget() -> Result<u64, Failure> {
     let meminfo = text.and_then(|text| mw_proc::meminfo::Meminfo::parse(&text).ok());
     let total = meminfo.and_then(|info| info.mem_total_bytes);
     let missing =
-        || Failure::new(Exit::CouldNotLook, "/proc/meminfo has no MemTotal; set --budget");
+        || Failure::new(Exit::CouldNotCheck, "/proc/meminfo has no MemTotal; set --budget");
     total.map(|total| total / 2).ok_or_else(missing)
 }
 
@@ -128,5 +128,5 @@ fn failure(error: StartError) -> Failure {
         &error,
         StartError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied
     );
-    Failure::new(if refused { Exit::PermissionDenied } else { Exit::CouldNotLook }, error)
+    Failure::new(if refused { Exit::PermissionDenied } else { Exit::CouldNotCheck }, error)
 }

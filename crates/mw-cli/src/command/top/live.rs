@@ -41,7 +41,7 @@ impl Live {
     /// # Errors
     /// The machine cannot be looked at, or there is no thread to be had.
     pub(super) fn open() -> Result<Self, Failure> {
-        let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotLook, error);
+        let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
         let source = Source::live().map_err(|error| could_not(&error))?;
         let mut sampler = Sampler::open(&source, &mw_collect::nodes(&source));
         let now = mw_collect::snapshot(&source);
@@ -84,7 +84,7 @@ impl Live {
     /// The newest look, with everything.
     fn newest(&self) -> Moment {
         let report = mw_rules::check(&self.window, None);
-        let mut moment = Moment::of(&self.window, report);
+        let mut moment = Moment::new(&self.window, report);
         moment.slow_age_ms = u64::try_from(self.slow_at.elapsed().as_millis()).ok();
         if let Some((processes, seconds)) = &self.before {
             moment.grown_since(processes, *seconds);
@@ -105,7 +105,7 @@ impl Live {
         let earlier = last.checked_sub(1).and_then(sample).into_iter().collect();
         let window = Window { earlier, now };
         let report = mw_rules::check(&window, None);
-        Moment::of(&window, report)
+        Moment::new(&window, report)
     }
 }
 
@@ -136,7 +136,7 @@ impl Feed for Live {
         let trail = trail.skip_while(|(unix_ms, _)| unix_ms + TRAIL_MS < ends_ms);
         Screen {
             moment: if at_ms.is_none() { self.newest() } else { self.earlier(last) },
-            trail: Trail::of(trail.map(|(unix_ms, sample)| (*unix_ms, sample))),
+            trail: Trail::from_samples(trail.map(|(unix_ms, sample)| (*unix_ms, sample))),
             timeline: self.timeline.clone(),
             ..Screen::default()
         }

@@ -73,7 +73,7 @@ impl Replay {
         let reach_ms = TRAIL_MS.max(SPARSEST_MS);
         let mut ticks = self.recording.ticks(at_ms.saturating_sub(reach_ms), at_ms)?;
         ticks.sort_by_key(|tick| tick.unix_ms);
-        let trail = Trail::of(ticks.iter().map(|tick| (tick.unix_ms, &tick.sample)));
+        let trail = Trail::from_samples(ticks.iter().map(|tick| (tick.unix_ms, &tick.sample)));
         self.meet_incident(at_ms)?;
         let recent = |tick: &Tick| tick.unix_ms + SPARSEST_MS >= at_ms;
         let Some(last) = ticks.pop().filter(recent) else {
@@ -85,7 +85,7 @@ impl Replay {
         let earlier = ticks.pop().map(|tick| tick.sample).into_iter().collect();
         let window = Window { earlier, now: Snapshot { sample: last.sample, ..now } };
         let report = mw_rules::check(&window, None);
-        Ok((Moment::of(&window, report), trail))
+        Ok((Moment::new(&window, report), trail))
     }
 
     /// Loads the incident that lies over a time, where it is another than before.
@@ -167,5 +167,5 @@ fn said(unix_ms: u64, zone: &TimeZone) -> String {
 }
 
 fn could_not(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::CouldNotLook, error)
+    Failure::new(Exit::CouldNotCheck, error)
 }

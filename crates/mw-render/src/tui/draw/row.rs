@@ -17,7 +17,7 @@ impl Row {
     }
 
     /// A row of one piece.
-    pub(super) fn of(text: &str, role: Role) -> Self {
+    pub(super) fn new(text: &str, role: Role) -> Self {
         let mut row = Self::new();
         row.put(text, role);
         row
