@@ -201,6 +201,21 @@ fn a_limit_that_cannot_be_read_is_not_unlimited() {
     assert_eq!(caller::available(&window.now, MIB).unseen, []);
 }
 
+/// Dentries and inodes of a build fill a group and are freed when it needs the memory.
+#[test]
+fn kernel_memory_of_a_version_1_group_may_be_reclaimable() {
+    let mut window = healthy();
+    let mut found = |kernel_bytes| {
+        let full = Cgroup { kernel_bytes, ..group("/a", Some(100 * MIB), 99 * MIB) };
+        let version = CgroupVersion::V1;
+        window.now.cgroups =
+            Look::Seen(Cgroups { limited: vec![full], version, ..Cgroups::default() });
+        check(&window).findings.iter().any(|finding| finding.rule == "cgroup-limit")
+    };
+    assert!(found(Some(2 * MIB)));
+    assert!(!found(Some(60 * MIB)));
+}
+
 #[test]
 fn a_group_that_was_seen_is_a_finding_also_where_others_were_not_looked_at() {
     let mut window = healthy();

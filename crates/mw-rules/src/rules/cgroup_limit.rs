@@ -123,7 +123,9 @@ fn unnamed(subject: Subject) -> Finding {
 /// Charged memory that reclaim inside the group cannot free.
 fn hard_bytes(group: &Cgroup) -> Option<u64> {
     let stat = &group.stat;
-    let soft = [stat.inactive_file_bytes, stat.active_file_bytes, stat.slab_reclaimable_bytes];
+    // Version 1 does not tell which part of the kernel memory is reclaimable: at most all of it.
+    let slab = stat.slab_reclaimable_bytes.or(group.kernel_bytes);
+    let soft = [stat.inactive_file_bytes, stat.active_file_bytes, slab];
     Some(group.current_bytes?.saturating_sub(derived::total(soft.into_iter().flatten())))
 }
 
