@@ -8,15 +8,15 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything is fine, or was done.
     Fine,
-    /// Findings at or above `--fail-on`, a request that is refused, or something left unmended.
+    /// Findings at or above `--fail-on`, a request that would fail, or findings that `fix` left.
     Findings,
     /// The command line or the configuration is wrong.
     Usage,
-    /// The machine or the tree could not be looked at.
+    /// The machine or the tree could not be checked.
     CouldNotCheck,
     /// A privilege is missing.
     PermissionDenied,
-    /// A change failed part-way and what was done was taken back.
+    /// A change failed part-way and what was done was reverted.
     RolledBack,
     /// `run`: the command was found and could not be executed, as of env(1).
     CommandNotExecutable,
@@ -75,7 +75,7 @@ impl Failure {
         Self { exit, line: line.to_string() }
     }
 
-    /// A failure that nobody is there to be told of.
+    /// A failure without a message: its reader has gone.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { exit, line: String::new() }
     }

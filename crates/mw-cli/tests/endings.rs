@@ -122,7 +122,7 @@ fn library() -> &'static Path {
     LIBRARY.get_or_init(library::library)
 }
 
-/// A folder for one command, and what commands may look at.
+/// A directory for one command, and what commands may look at.
 struct Place {
     dir: TempDir,
     shared: PathBuf,
@@ -196,7 +196,7 @@ impl Place {
     }
 }
 
-/// A server that commands ask; its folder has a capture too.
+/// A server that commands ask; its directory has a capture too.
 struct Shared {
     dir: TempDir,
     server: Child,

@@ -22,7 +22,7 @@ struct Hazard {
     before: String,
     state: TempDir,
     _alone: MutexGuard<'static, ()>,
-    /// Tests of other crates change the machine too; all of them lock this folder.
+    /// Tests of other crates change the machine too; all of them lock this directory.
     _others: fs::File,
 }
 

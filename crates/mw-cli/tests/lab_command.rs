@@ -204,7 +204,7 @@ fn a_guest_that_floods_the_console_is_ended() {
     check_bad_guest(limits, flood, 1, "bad/only on 6.1 failed: ");
 }
 
-/// In a mount namespace of its own the folder for temporary files is a small one.
+/// In a mount namespace of its own the directory for temporary files is a small one.
 #[test]
 fn a_guest_that_fills_the_hosts_disk_is_ended() {
     let Some(place) = Place::new() else { return };

@@ -23,7 +23,7 @@ pub const MAX_TICKS: u64 = 10_000;
 /// A recording that is open for reading: beside its writer, after it was killed, as a copy, on
 /// read-only media. Every call sees the file as it is at that moment.
 ///
-/// A file that nobody writes is read as it lies there, and the folder is left as it is. When a
+/// A file that nobody writes is read as it lies there, and the directory is left as it is. When a
 /// writer begins, what was read meanwhile may be half old and half new: it is read again, beside the
 /// writer.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Recording {
     /// they were first recorded.
     ///
     /// # Errors
-    /// Part of what was asked for is damaged.
+    /// Part of what was requested is damaged.
     pub fn columns(
         &self,
         since_unix_ms: u64,
@@ -90,7 +90,7 @@ impl Recording {
     /// taken, a bounded number at a time; all are from one state of the file.
     ///
     /// # Errors
-    /// Part of what was asked for is damaged, or `each` failed.
+    /// Part of what was requested is damaged, or `each` failed.
     pub fn stream<E: From<RecordError>>(
         &self,
         since_unix_ms: u64,

@@ -1,16 +1,16 @@
-//! What is kept, how dense, and for how long.
+//! Retention: how densely and for how long rows are stored.
 
 use crate::RecordError;
 use crate::format::{AS_TAKEN, LOOSE};
 use crate::store::{Chunk, Store};
 use std::time::Duration;
 
-/// What is kept, how dense, and for how long. Ages are recorded time.
+/// How densely and for how long rows are stored. Ages are recorded time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Every row is kept for so long; then one in ten seconds.
+    /// Age up to which every row is stored; then one in ten seconds.
     pub every_row_for: Duration,
-    /// One row in ten seconds is kept for so long; then one a minute.
+    /// Age up to which one row in ten seconds is stored; then one a minute.
     pub ten_seconds_for: Duration,
     /// Rows are deleted at this age.
     pub max_age: Duration,
@@ -41,11 +41,11 @@ const INCIDENT_SHARE: u64 = 2;
 /// Captures take no more than one part in this many of the file.
 const CAPTURE_SHARE: u64 = 8;
 
-/// All of the newest captures are kept; of older ones, one a day.
+/// The newest captures are all stored; of older ones, one a day.
 const NEWEST_CAPTURES: u64 = 24;
 
 impl Retention {
-    /// The step at which rows of this age are kept.
+    /// The step at which rows of this age are stored.
     fn step_ms(&self, age: Duration) -> u64 {
         match age {
             age if age >= self.ten_seconds_for => MINUTE_MS,

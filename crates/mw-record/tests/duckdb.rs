@@ -1,4 +1,4 @@
-//! DuckDB reads what is exported. It comes from the Python package index, into the target folder.
+//! DuckDB reads what is exported. It comes from the Python package index, into the target directory.
 
 #![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

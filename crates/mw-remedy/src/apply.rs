@@ -19,7 +19,7 @@ use serde::Serialize;
 /// without the contents that it saves.
 const CHANGE_BYTES: u64 = 8 * 1024;
 
-/// Why an action is not kept over a reboot.
+/// Why an action is not persisted.
 pub const DONE_ONCE: &str = "it is a one-time action that leaves no setting";
 
 /// What was done.
@@ -27,7 +27,7 @@ pub const DONE_ONCE: &str = "it is a one-time action that leaves no setting";
 pub struct Applied {
     /// The changes, in order.
     pub changes: Vec<AppliedChange>,
-    /// Settings that got the wanted value from somebody else after the plan was made.
+    /// Settings that got the wanted value from another program after the plan was made.
     pub already: Vec<String>,
 }
 
@@ -46,13 +46,13 @@ pub struct AppliedChange {
     pub value: String,
     /// Whether it is an action that was done once, so that there is nothing to revert.
     pub once: bool,
-    /// How it is kept over a reboot, where that was asked for and can be done.
+    /// How it is persisted, where that was requested and is possible.
     pub kept: Option<PersistedChange>,
-    /// Why it is not kept over a reboot although that was asked for.
+    /// Why it is not persisted although that was requested.
     pub not_kept: Option<String>,
 }
 
-/// How a change is kept over a reboot.
+/// How a change is persisted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PersistedChange {
     /// Our file and the line in it.
@@ -61,10 +61,10 @@ pub struct PersistedChange {
     pub shadowed: Vec<Shadowed>,
 }
 
-/// Carries a plan out, all of it or nothing, and keeps it over a reboot where `persist` says so.
+/// Carries a plan out, all of it or nothing, and persists it where `persist` says so.
 ///
 /// # Errors
-/// What kept it from being carried out, and what became of the changes that had been made by then.
+/// Why it was not carried out, and what became of the changes that had been made by then.
 pub fn apply(
     kernel: &Kernel,
     journal: &mut Journal,
@@ -150,7 +150,7 @@ impl Run<'_> {
         CHANGE_BYTES + 2 * (saved + file) as u64
     }
 
-    /// Makes one change; `None` where somebody else has made it since it was planned.
+    /// Makes one change; `None` where another program has made it since it was planned.
     fn change(
         &mut self,
         planned: &PlannedChange,
@@ -299,7 +299,7 @@ impl Run<'_> {
     }
 
     /// Whether the directory of a file of ours is there for memwright alone: the last change to be
-    /// taken back removes it, whichever one made it.
+    /// reverted removes it, whichever one made it.
     fn made_dir(&self, file: &str) -> bool {
         let made = |kept: &PersistedLine| kept.file == file && kept.made_dir;
         persist::lacks_dir(self.kernel, file)

@@ -2,8 +2,8 @@
 //!
 //! The kernel names a device's settings by its number or name (`/sys/class/bdi/8:16`,
 //! `/sys/block/sdb`), and after a reboot both may be another disk's. So a change of such a setting
-//! is journalled with what identifies the disk itself, is kept over a reboot by a udev rule that
-//! matches that, and is taken back where the disk is by then.
+//! is journalled with what identifies the disk itself, is persisted by a udev rule that
+//! matches that, and is reverted where the disk is by then.
 
 use crate::kernel::Kernel;
 use serde::{Deserialize, Serialize};

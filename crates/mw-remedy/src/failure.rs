@@ -5,7 +5,7 @@ use crate::kernel::KernelError;
 use crate::persist::PersistError;
 use serde::Serialize;
 
-/// What kept a change from being made.
+/// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// The kernel's file.
@@ -17,7 +17,7 @@ pub enum Cause {
     /// Our file under /etc.
     #[error(transparent)]
     Persist(#[from] PersistError),
-    /// Somebody else wrote the setting after the plan was made.
+    /// Another program wrote the setting after the plan was made.
     #[error(
         "{path} was {planned} when the change was planned and is {now} now: another program is changing it; find out which, and run memwright again"
     )]
@@ -31,7 +31,7 @@ pub enum Cause {
     },
 }
 
-/// A change that could not be taken back after a failure.
+/// A change that could not be reverted after a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stuck {
     /// Its number, for `memwright undo`.
@@ -51,20 +51,20 @@ pub enum ApplyError {
         /// Why.
         cause: Box<Cause>,
     },
-    /// What had been changed was taken back.
+    /// What had been changed was reverted.
     #[error("{cause}; reverted {}", count(rolled_back))]
     RolledBack {
         /// Why.
         cause: Box<Cause>,
-        /// The changes that were taken back, newest first.
+        /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
     },
-    /// What had been changed could not all be taken back.
+    /// What had been changed could not all be reverted.
     #[error("{cause}; not every change could be reverted: {}", list(stuck))]
     Stuck {
         /// Why.
         cause: Box<Cause>,
-        /// The changes that were taken back, newest first.
+        /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
         /// Those that were not.
         stuck: Vec<Stuck>,

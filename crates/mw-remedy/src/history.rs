@@ -24,7 +24,7 @@ pub(crate) struct Change {
     pub(crate) rule: String,
     pub(crate) path: String,
     pub(crate) value: String,
-    /// Absent for an action that cannot be taken back.
+    /// Absent for an action that cannot be reverted.
     pub(crate) before: Option<Vec<u8>>,
     pub(crate) sides: Vec<Side>,
     /// The block device that the file belonged to.
@@ -58,12 +58,12 @@ pub(crate) struct PersistedLine {
 }
 
 impl Change {
-    /// Whether there may be something to take back.
+    /// Whether there may be something to revert.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.stage, Stage::Planned | Stage::Applied)
     }
 
-    /// Whether it was an action, of which nothing can be taken back.
+    /// Whether it was an action, of which nothing can be reverted.
     pub(crate) fn is_once(&self) -> bool {
         self.before.is_none()
     }
@@ -129,12 +129,12 @@ impl History {
         self.changes.iter().find(|change| change.id == id)
     }
 
-    /// Newer changes that have to be taken back before this one.
+    /// Newer changes that have to be reverted before this one.
     pub(crate) fn newer_than(&self, change: &Change) -> Vec<u64> {
         self.changes.iter().filter(|newer| newer.lies_on(change)).map(|newer| newer.id).collect()
     }
 
-    /// Whether a value is what a setting had before an older change that is not taken back either.
+    /// Whether a value is what a setting had before an older change that is not reverted either.
     pub(crate) fn is_below(&self, change: &Change, now: &str) -> bool {
         self.changes.iter().any(|older| {
             let before = older.before.as_deref().map(setting_of);

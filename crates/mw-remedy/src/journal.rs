@@ -1,4 +1,4 @@
-//! The journal: what was changed, so that it can be taken back.
+//! The journal: what was changed, so that it can be reverted.
 //!
 //! **Where.** `journal.jsonl` in the state directory (`/var/lib/memwright`, mode 0700), which only
 //! its owner may write: what stands there is written to the kernel as root. The directory is opened
@@ -19,7 +19,7 @@
 //! **Versions.** Every record carries the version of its format. A reader refuses records of a newer
 //! one, reads all older ones, and never rewrites any.
 //!
-//! **Bounds.** Planning stops at [`JOURNAL_BYTES_MAX`]; taking back goes on above it.
+//! **Bounds.** Planning stops at [`JOURNAL_BYTES_MAX`]; reverting goes on above it.
 
 use crate::history::History;
 use crate::record::{Event, FORMAT_VERSION, RECORD_BYTES_MAX, Record};
@@ -43,7 +43,7 @@ pub const JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How long to wait for another memwright by default.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Length at which the journal is not read any more: room to take everything back is below it.
+/// Length at which the journal is not read any more: room to revert everything is below it.
 const JOURNAL_READ_BYTES_MAX: u64 = 4 * JOURNAL_BYTES_MAX;
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
@@ -202,7 +202,7 @@ impl History {
     }
 }
 
-/// The journal, locked: nobody else plans, applies or takes back meanwhile.
+/// The journal, locked: nobody else plans, applies or reverts meanwhile.
 #[derive(Debug)]
 pub struct Journal {
     state_dir: PathBuf,

@@ -79,7 +79,7 @@ pub enum KernelError {
     /// The path is not one that memwright may write.
     #[error("{path} is not a setting: only paths below /proc/sys and /sys without '..' are")]
     NotASetting {
-        /// What was asked for.
+        /// The requested value.
         path: String,
     },
     /// The content is not one line of text, so that it could not be put back by writing it.

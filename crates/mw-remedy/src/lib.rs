@@ -1,17 +1,17 @@
-//! Changes to the kernel's settings: planned, shown, journalled, applied, read back, kept over a
-//! reboot, and taken back byte for byte.
+//! Changes to the kernel's settings: planned, journalled, applied, verified, persisted, and reverted to
+//! the exact former values.
 //!
 //! ```text
 //! findings ─ Plan::new ─→ Plan ─ apply ─→ journal: planned │ kernel's file │ journal: applied
 //!                                          undo ─────────→ kernel's file │ journal: undone
 //! ```
 //! The rule of the whole crate: a change stands in the journal, synced, *before* the kernel's file
-//! is touched, so that whatever kills memwright, [`undo`] finds what was there before. Who changes
+//! is touched, so that whatever kills memwright, [`undo`] finds what was there before. Whoever changes
 //! anything holds the journal's lock ([`Journal::lock`]); looking ([`History::read`], [`changes`])
 //! takes none.
 //!
 //! What is absent on purpose: no write to anybody else's file under /etc, no write outside
-//! `/proc/sys` and `/sys`, and no guess about a value that somebody else has set since.
+//! `/proc/sys` and `/sys`, and no guess about a value that another program has set since.
 
 mod apply;
 mod coupling;

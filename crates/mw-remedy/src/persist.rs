@@ -52,7 +52,7 @@ pub struct PersistTarget {
     pub line: String,
 }
 
-/// Why a setting could not be kept over a reboot, or not be taken out again.
+/// Why a setting could not be persisted, or not be taken out again.
 #[derive(Debug, thiserror::Error)]
 pub enum PersistError {
     /// The file is not ours.
@@ -102,7 +102,7 @@ impl PersistError {
     }
 }
 
-/// Where and as what a setting is kept over a reboot; `device` is the one that it belongs to.
+/// Where and as what a setting is persisted; `device` is the one that it belongs to.
 ///
 /// # Errors
 /// Why it cannot be.
@@ -340,7 +340,7 @@ pub(crate) fn tidy(kernel: &Kernel, file: &str, made_dir: bool) -> Result<(), Pe
     let path = kernel.resolve(file);
     remove(&path.with_extension(NEW_SUFFIX))?;
     if let Some(dir) = path.parent().filter(|_| made_dir) {
-        // Somebody else may use it by now; then it stays.
+        // Another program may use it by now; then it stays.
         let _ = std::fs::remove_dir(dir);
     }
     Ok(())

@@ -39,11 +39,11 @@ pub struct PlannedChange {
     pub before: Option<String>,
     /// What would be written.
     pub value: String,
-    /// Whether it is an action that is done once and cannot be taken back.
+    /// Whether it is an action that is done once and cannot be reverted.
     pub once: bool,
     /// Where `--persist` keeps it; absent for an action and where it cannot be kept.
     pub persist: Option<PersistTarget>,
-    /// Why it cannot be kept over a reboot.
+    /// Why it cannot be persisted.
     pub not_kept: Option<String>,
     /// Other files that set the same.
     pub shadowed: Vec<Shadowed>,
@@ -113,7 +113,7 @@ struct ProposedChange<'a> {
 }
 
 impl Plan {
-    /// What would be changed to mend these findings. The caller decides which ones to hand in (see
+    /// What would be changed to fix these findings. The caller decides which ones to hand in (see
     /// [`mw_model::Consent`]).
     ///
     /// # Errors

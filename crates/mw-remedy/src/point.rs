@@ -18,7 +18,7 @@ pub enum Moment {
     Planned,
     /// The kernel's file was written.
     Written,
-    /// It read back, and the journal says so.
+    /// It read back, and the journal has recorded it.
     Applied,
     /// The journal says that a file of ours is about to be written.
     Persisting,
@@ -26,7 +26,7 @@ pub enum Moment {
     FileWritten,
     /// The file of ours has its new content.
     FileInPlace,
-    /// The journal says so.
+    /// The journal has recorded it.
     Persisted,
     /// The journal says that the change failed.
     Failed,
@@ -36,7 +36,7 @@ pub enum Moment {
     Restored,
     /// Our line is gone from the file of ours.
     FileTakenBack,
-    /// The journal says that the change was taken back.
+    /// The journal has recorded the revert.
     Closed,
 }
 

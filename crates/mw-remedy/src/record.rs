@@ -61,7 +61,7 @@ pub(crate) struct Intent {
     pub(crate) rule: String,
     pub(crate) path: String,
     pub(crate) value: String,
-    /// Absent for an action that cannot be taken back.
+    /// Absent for an action that cannot be reverted.
     pub(crate) before: Option<Content>,
     /// Files that the kernel may change along with this one.
     pub(crate) sides: Vec<Saved>,
@@ -88,7 +88,7 @@ pub(crate) struct Persisting {
     pub(crate) made_dir: bool,
 }
 
-/// How a change was taken back.
+/// How a change was reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undoing {
@@ -96,9 +96,9 @@ pub enum Undoing {
     Restored,
     /// The former value was there already.
     AlreadyBefore,
-    /// The former value was written over one that somebody else had set.
+    /// The former value was written over one that another program had set.
     Forced,
-    /// There is nothing to take back: an action, or a file that this kernel does not have.
+    /// There is nothing to revert: an action, or a file that this kernel does not have.
     Nothing,
 }
 

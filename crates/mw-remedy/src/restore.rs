@@ -24,7 +24,7 @@ pub struct Drift {
 /// How the kernel's files stand with respect to a change.
 #[derive(Debug)]
 pub(crate) enum Standing {
-    /// Our value is in force; what the affected files are to hold once it is taken back.
+    /// Our value is in force; what the affected files are to hold once it is reverted.
     Ours(Vec<String>),
     /// The former value is in force.
     Before,
@@ -32,7 +32,7 @@ pub(crate) enum Standing {
     Drifted(Drift),
     /// This kernel has no such file.
     Missing,
-    /// It was an action; there is nothing to take back.
+    /// It was an action; there is nothing to revert.
     Action,
 }
 
@@ -41,7 +41,7 @@ enum SideStanding {
     Before,
     /// It is to hold this.
     ToBe(String),
-    /// Somebody else set it, and it is another setting than the change's own.
+    /// Another program set it, and it is another setting than the change's own.
     Foreign(String),
     Drifted(String),
 }
@@ -54,7 +54,7 @@ pub(crate) fn standing(
 ) -> Result<Standing, KernelError> {
     let alone = standing_alone(kernel, change)?;
     if let Standing::Drifted(drift) = &alone {
-        // The machine was started anew, or an undo of both could not be recorded.
+        // The machine was restarted, or an undo of both could not be recorded.
         if drift.path == change.path && history.is_below(change, &drift.now) {
             return Ok(Standing::Before);
         }

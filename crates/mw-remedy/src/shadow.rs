@@ -1,8 +1,8 @@
-//! Other people's files that set what one of ours sets.
+//! Other files that set what one of ours sets.
 //!
-//! Two orders are looked at: sysctl.d, where the last file by name wins and `/etc/sysctl.conf` comes
+//! Two orders are checked: sysctl.d, where the last file by name wins and `/etc/sysctl.conf` comes
 //! after all of them for procps, and tmpfiles.d, where the first one wins. A file hides those of the
-//! same name in later directories. Patterns are not looked at: an explicit key outdoes them.
+//! same name in later directories. Patterns are not checked: an explicit key overrides them.
 
 use crate::coupling::partner_of;
 use crate::kernel::{Kernel, same_setting};
@@ -26,7 +26,7 @@ const TMPFILES_DIRS: [&str; 4] =
 const FILES_MAX: usize = 2048;
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A line of somebody else that sets what one of ours sets.
+/// A line in another file that sets what one of ours sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shadowed {
     /// The file.
@@ -59,7 +59,7 @@ pub(crate) fn shadows(
     let found = match target.file.as_str() {
         SYSCTL_FILE => sysctl_lines(kernel, path),
         TMPFILES_FILE => tmpfiles_lines(kernel, path),
-        // Whether a udev rule of somebody else matches is known to udev alone.
+        // Whether a udev rule of another program matches is known to udev alone.
         _ => Vec::new(),
     };
     found

@@ -22,7 +22,7 @@ pub struct Changes {
 pub struct ChangeStatus {
     /// Its number, for `memwright undo`.
     pub id: u64,
-    /// When it was planned, in milliseconds since 1970.
+    /// When it was planned, in milliseconds since the epoch.
     pub time_ms: u64,
     /// The rule whose finding asked for it.
     pub rule: String,
@@ -35,7 +35,7 @@ pub struct ChangeStatus {
     /// How it stands.
     #[serde(flatten)]
     pub state: ChangeState,
-    /// The file of ours that keeps it over a reboot.
+    /// The file of ours that persists it.
     pub kept_in: Option<String>,
     /// How that file differs from what memwright wrote there.
     pub file_drift: Option<Drift>,
@@ -49,12 +49,12 @@ pub struct ChangeStatus {
 pub enum ChangeState {
     /// Its value is in force.
     InForce,
-    /// Neither its value nor the former one is in force: somebody else has set another.
+    /// Neither its value nor the former one is in force: another program has set another.
     Drifted {
         /// What.
         drift: Drift,
     },
-    /// The former value is in force: the machine was started anew, or somebody set it.
+    /// The former value is in force: the machine was rebooted, or a program set it.
     AlreadyBefore,
     /// A newer change of memwright lies on top of it.
     Covered {
@@ -68,9 +68,9 @@ pub enum ChangeState {
         /// The value now; absent for an action, which may have been done or not.
         now: Option<String>,
     },
-    /// It was taken back because the same run failed.
+    /// It was reverted because the same run failed.
     RolledBack,
-    /// It was taken back.
+    /// It was reverted.
     Undone {
         /// How.
         how: Undoing,

@@ -1,4 +1,4 @@
-//! Taking changes back: the former bytes, unless somebody else has set something since.
+//! Reverts changes, unless another program has changed the setting since.
 
 use crate::history::{Change, PersistedLine};
 use crate::journal::{Journal, JournalError};
@@ -12,10 +12,10 @@ use crate::restore::{
 use serde::Serialize;
 use std::fmt;
 
-/// Which changes to take back.
+/// Which changes to revert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// All that were not taken back yet.
+    /// All that were not reverted yet.
     All,
     /// Those with these numbers.
     Ids(Vec<u64>),
@@ -47,16 +47,16 @@ pub enum Outcome {
         to: String,
     },
     /// The former value was there already: memwright was killed before the write, the machine was
-    /// started anew, or somebody set it.
+    /// restarted, or a program set it.
     AlreadyBefore,
     /// It was an action, of which nothing remains.
     #[serde(rename = "nothing-to-take-back")]
     NothingToRevert,
-    /// It had been taken back before.
+    /// It had been reverted before.
     AlreadyUndone,
     /// This kernel has no such file; left as it is.
     Missing,
-    /// Somebody else has set something since; left as it is.
+    /// Another program has set something since; left as it is.
     Drifted {
         /// What, and to what.
         drift: Vec<Drift>,
@@ -66,7 +66,7 @@ pub enum Outcome {
         /// Their numbers.
         by: Vec<u64>,
     },
-    /// It could not be taken back.
+    /// It could not be reverted.
     Failed {
         /// Why.
         why: String,
@@ -137,13 +137,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why nothing was taken back.
+/// Why nothing was reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// There is no such change.
     #[error("no change {id}; {}", match newest { 0 => "the journal has no changes".to_owned(), newest => format!("the newest is {newest}; 'memwright changes' lists them") })]
     NoSuchChange {
-        /// What was asked for.
+        /// The requested value.
         id: u64,
         /// The newest change there is.
         newest: u64,
@@ -160,10 +160,10 @@ impl UndoError {
     }
 }
 
-/// On whose behalf a change is taken back.
+/// Who requested the revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RevertMode {
-    /// A person asked for it; `force` writes over what somebody else has set.
+    /// The user; `force` overwrites what another program has set.
     Asked { force: bool },
     /// Its own run failed. Whatever the change that failed holds now is our own doing and is
     /// written over.
@@ -176,7 +176,7 @@ impl RevertMode {
     }
 }
 
-/// Takes changes back, newest first. `force` writes over what somebody else has set since, and goes
+/// Reverts changes, newest first. `force` overwrites what another program has set since, and goes
 /// on despite damaged lines in the journal.
 ///
 /// # Errors
@@ -213,7 +213,7 @@ fn chosen(journal: &Journal, which: &Which) -> Result<Vec<Change>, UndoError> {
     }
 }
 
-/// Takes one change back and says so in the journal.
+/// Reverts one change and records it in the journal.
 pub(crate) fn revert(
     kernel: &Kernel,
     journal: &mut Journal,

@@ -1,4 +1,4 @@
-//! Changes on a tree of files: made, kept, looked at, taken back.
+//! Changes on a tree of files: made, kept, looked at, reverted.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it stands")]
 

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// A process that another test is just starting holds our lock and our files until it execs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A tree with changes that are in force, taken back, and drifted.
+/// A tree with changes that are in force, reverted, and drifted.
 fn lived_in() -> Tree {
     let tree = Tree::new();
     tree.fix(&all_kinds(), true).unwrap();
@@ -238,7 +238,7 @@ fn a_state_directory_that_others_may_write_is_refused() {
 
 const TREE: &str = "MW_REMEDY_JOURNAL_TREE";
 
-/// Fixes and takes back, over and over, in a process of its own.
+/// Fixes and reverts, over and over, in a process of its own.
 #[test]
 fn one_of_two() {
     let Some(tree) = std::env::var_os(TREE) else { return };
@@ -365,7 +365,7 @@ fn a_full_disk_changes_nothing() {
     assert!(error.to_string().contains("no space left"), "{error}");
     assert_eq!(tree.everything(), before);
 
-    // Room for the change, but none when it is to be taken back: the kernel's file comes first.
+    // Room for the change, but none when it is to be reverted: the kernel's file comes first.
     fs::remove_file(&filler).unwrap();
     let plan = tree.plan(&[wants("a", ZONE_RECLAIM, "1"), wants("b", SWAPPINESS, "1")]);
     mw_remedy::apply(&tree.kernel(), &mut lock(), &plan, false, &mut nobody).unwrap();

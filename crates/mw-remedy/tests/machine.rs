@@ -149,7 +149,7 @@ fn read_ahead() -> Option<&'static str> {
 const STATE: &str = "MW_REMEDY_MACHINE_STATE";
 const AT: &str = "MW_REMEDY_MACHINE_AT";
 
-/// Fixes or takes back in a process of its own, which it kills at the wanted step.
+/// Fixes or reverts in a process of its own, which it kills at the wanted step.
 #[test]
 fn child() {
     let (Some(state), Ok(at)) = (std::env::var_os(STATE), std::env::var(AT)) else { return };

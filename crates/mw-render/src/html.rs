@@ -35,7 +35,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("html/flame.js"),
     include_str!("html/report.js"),
 ];
-/// Whoever has a copy of uPlot has its licence with it.
+/// A copy of uPlot comes with its licence.
 const LICENCE: &str = include_str!("html/vendor/LICENSE");
 
 /// An incident that could not be written as HTML.
@@ -52,7 +52,7 @@ pub enum HtmlError {
 /// What the page's scripts draw.
 #[derive(Serialize)]
 struct Drawn<'a> {
-    /// The start of the stall in milliseconds since 1970: zero of all other times.
+    /// The start of the stall in milliseconds since the epoch: zero of all other times.
     zero_unix_ms: u64,
     /// How long it took, in seconds.
     stall_s: f64,

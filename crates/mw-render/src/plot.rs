@@ -226,7 +226,7 @@ pub enum Tone {
     Plain,
     /// Something is wrong.
     Bad,
-    /// It is mended.
+    /// It is fixed.
     Good,
 }
 

@@ -23,7 +23,7 @@ pub struct Layout {
     pub colour: bool,
     /// Columns of the terminal.
     pub width: usize,
-    /// Whether rules that found nothing are listed too.
+    /// Whether to list the rules that passed.
     pub verbose: bool,
 }
 
@@ -37,7 +37,7 @@ impl Default for Layout {
     }
 }
 
-/// A time in milliseconds since 1970 as people of a time zone write it, to the second; none where no
+/// A time in milliseconds since the epoch as people of a time zone write it, to the second; none where no
 /// calendar has it.
 pub fn time(unix_ms: u64, zone: &TimeZone) -> Option<String> {
     let timestamp = Timestamp::from_millisecond(i64::try_from(unix_ms).ok()?).ok()?;
@@ -250,7 +250,7 @@ fn colour(severity: Severity) -> AnsiColor {
     }
 }
 
-/// The command that mends a finding, and what it does.
+/// The command that fixes a finding, and what it does.
 fn command(finding: &Finding, remedy: &Remedy) -> String {
     if remedy.is_ours() {
         format!("memwright fix {}: {}", finding.rule, remedy.summary)

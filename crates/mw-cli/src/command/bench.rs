@@ -174,7 +174,7 @@ fn threads(args: &BenchArgs) -> Vec<usize> {
 }
 
 /// All ways in turn, in several rounds, each beginning with another, so that none always meets the
-/// memory that the host has taken back.
+/// memory that the host has reclaimed.
 fn measure(
     args: &BenchArgs,
     bytes: u64,

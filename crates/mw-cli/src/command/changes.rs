@@ -1,4 +1,4 @@
-//! `memwright changes`: what was changed, and what has become of it.
+//! `memwright changes`: lists the changes and their state.
 
 use super::fix::journal_exit;
 use crate::args::ChangesArgs;

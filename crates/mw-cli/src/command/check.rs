@@ -1,4 +1,4 @@
-//! `memwright check`: the verdict, what is wrong, and what mends it.
+//! `memwright check`: the verdict, what is wrong, and what fixes it.
 
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
@@ -13,7 +13,7 @@ use mw_rules::preflight;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A source, and the folder that a capture was unpacked to.
+/// A source, and the directory that a capture was unpacked to.
 struct Opened {
     source: Source,
     _unpacked: Option<TempDir>,

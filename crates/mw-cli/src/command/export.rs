@@ -66,7 +66,7 @@ fn rows(
     Ok(format!("{rows} rows"))
 }
 
-/// Writes what was asked for of an incident, and says what that was.
+/// Writes the requested part of an incident; returns its description.
 fn one_incident(
     incident: &Incident,
     args: &ExportArgs,

@@ -1,4 +1,4 @@
-//! `memwright fix`: plan, journal, apply, read back, look again, keep.
+//! `memwright fix`: plans, journals, applies and verifies changes, and persists them.
 
 use crate::args::FixArgs;
 use crate::config::Config;
@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What was found before or after.
+/// The findings before or after.
 struct Look {
     findings: Vec<Finding>,
     /// Why the machine could not be checked, where it could not.
     unknown: Option<String>,
-    /// Rules that could not look.
+    /// Rules that could not be checked.
     blind: BTreeSet<String>,
 }
 
@@ -29,17 +29,17 @@ struct Outcome {
     dry_run: bool,
     plan: Plan,
     applied: Applied,
-    /// Changes that are kept over a reboot.
+    /// Changes that are persisted.
     kept: Vec<AppliedChange>,
     /// Rules that found something before and find nothing now.
     mended: Vec<String>,
-    /// What the rules that were mended still find.
+    /// What the rules that were fixed still find.
     remaining: Vec<Finding>,
     /// Rules whose remedy is applied only when they are named.
     needs_name: Vec<String>,
     /// Rules that were named and find nothing.
     nothing_found: Vec<String>,
-    /// Rules that were named and could not look.
+    /// Rules that were named and could not be checked.
     not_looked: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ fn look() -> Result<Look, Failure> {
     Ok(Look { findings: report.findings, blind, unknown })
 }
 
-/// The findings to mend: of the named rules, or all whose remedy needs no name.
+/// The findings to fix: of the named rules, or all whose remedy needs no name.
 fn choose(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<Finding> {
     let wanted = |finding: &&Finding| match &finding.remedy {
         _ if !named.is_empty() => named.contains(finding.rule.as_str()),

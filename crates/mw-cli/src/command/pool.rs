@@ -1,4 +1,4 @@
-//! `memwright pool`: a reserve of warm memory, kept and looked at.
+//! `memwright pool`: pools of memory that a server keeps ready.
 
 mod report;
 mod serve;

@@ -20,7 +20,7 @@ const STANDSTILL: Duration = Duration::from_secs(60);
 
 /// Where screens come from.
 trait Feed {
-    /// Takes a look, where the machine is looked at.
+    /// Takes a sample of the running machine.
     fn look(&mut self);
 
     /// What there is to see at a time; the newest look where there is none.
@@ -61,7 +61,7 @@ fn terminal_failed(error: io::Error) -> Failure {
     Failure::new(Exit::CouldNotCheck, format!("the terminal: {error}"))
 }
 
-/// Looks, draws and listens until somebody wants to quit.
+/// Samples, draws and handles input until the user quits.
 fn watch(top: &mut Top, feed: &mut dyn Feed, face: Face, session: &Session) -> io::Result<()> {
     let mut screen = feed.screen(top.at_ms());
     let mut due = Instant::now() + Duration::from_millis(top.interval_ms());

@@ -110,7 +110,7 @@ fn connect(path: &Path) -> Result<(Connection, Option<TempDir>), RecordError> {
     }
 }
 
-/// Whether the log cannot be read in its place: read-only media, or a folder of somebody else.
+/// Whether the log cannot be read in its place: read-only media, or a directory of another user.
 fn needs_copy(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied))

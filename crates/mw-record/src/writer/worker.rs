@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Packed chunks between two rounds of thinning and deleting: an hour.
 const CHUNKS_PER_ROUND: u32 = 12;
 
-/// Incidents that could not be kept and are tried again; of more than that the oldest are given up.
+/// Incidents to write again after an error; beyond this limit the oldest are dropped.
 const MAX_WAITING: usize = 4;
 
 pub(super) struct Worker {
@@ -33,7 +33,7 @@ pub(super) struct Worker {
     layouts: Vec<Known>,
     /// Rows that were taken from the queue and are not written yet.
     pending: Vec<Row>,
-    /// Incidents that could not be kept yet.
+    /// Incidents that could not be written yet.
     waiting: VecDeque<Packed>,
     packed: u32,
 }
@@ -185,7 +185,7 @@ impl Worker {
         kept
     }
 
-    /// Tries those incidents again that could not be kept.
+    /// Retries the incidents that could not be written.
     fn keep_waiting(&mut self) -> Result<(), RecordError> {
         let Some((store, _)) = &mut self.open else { return Ok(()) };
         while let Some(incident) = self.waiting.front() {

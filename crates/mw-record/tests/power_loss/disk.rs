@@ -30,13 +30,13 @@ impl Random {
     }
 }
 
-/// The files of one folder.
+/// The files of one directory.
 #[derive(Default)]
 pub(crate) struct Disk {
     files: Vec<File>,
     /// The file that a name is of now.
     open: BTreeMap<PathBuf, usize>,
-    /// Names that the folder has for certain, and what changed since.
+    /// Names that the directory has for certain, and what changed since.
     names: BTreeMap<PathBuf, usize>,
     changes: Vec<(PathBuf, Option<usize>)>,
     writes: usize,
@@ -143,7 +143,7 @@ impl Disk {
         &mut self.files[self.open[path]]
     }
 
-    /// The folder, where so many of its changes were made.
+    /// The directory, where so many of its changes were made.
     fn names_after(&self, changes: usize) -> BTreeMap<PathBuf, usize> {
         let mut names = self.names.clone();
         for (path, file) in self.changes.iter().take(changes) {
@@ -155,7 +155,7 @@ impl Disk {
         names
     }
 
-    /// Lays down in a folder what a loss of power leaves.
+    /// Lays down in a directory what a loss of power leaves.
     pub(crate) fn lay(&self, folder: &Path, loss: Loss, random: &mut Random) {
         let changes = match loss {
             Loss::Everything => 0,

@@ -80,7 +80,7 @@ struct EvidenceView {
 #[derive(Debug, Serialize)]
 struct RemedyView {
     summary: String,
-    /// What to type, where memwright mends it.
+    /// What to type, where memwright fixes it.
     command: Option<String>,
     /// Whether it takes something that somebody may have wanted.
     is_named: bool,
@@ -275,7 +275,7 @@ fn missing(missing: &Missing) -> MissingView {
     MissingView { what: shown(&missing.what), why: shown(&missing.why), absence: missing.absence }
 }
 
-/// How well the recorder itself kept up.
+/// How well the recorder kept up.
 fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |name, text: String| facts.push(Fact { name, text });

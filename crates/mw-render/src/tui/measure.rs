@@ -41,7 +41,7 @@ pub enum Series {
     Dirty,
     /// Memory being written back.
     Writeback,
-    /// Memory that can be had without swapping.
+    /// Memory available without swapping.
     Available,
 }
 

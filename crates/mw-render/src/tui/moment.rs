@@ -12,7 +12,7 @@ use mw_proc::zoneinfo::Zone;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The most tasks and groups that are kept for the screen.
+/// Limit of tasks and groups on the screen.
 const MAX_ROWS: usize = 200;
 
 /// Everything that one screen shows.
@@ -26,14 +26,14 @@ pub struct Screen {
     pub timeline: Timeline,
     /// The incident that it lies in.
     pub incident: Option<Incident>,
-    /// What could not be looked at just now, in one line.
+    /// What could not be checked just now, in one line.
     pub trouble: Option<String>,
 }
 
 /// The time that can be moved through.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
-    /// The first look, in milliseconds since 1970.
+    /// The first look, in milliseconds since the epoch.
     pub first_ms: u64,
     /// The last look.
     pub last_ms: u64,
@@ -46,7 +46,7 @@ pub struct Timeline {
 pub struct IncidentMark {
     /// Its number in the recording.
     pub id: u64,
-    /// When it began, in milliseconds since 1970.
+    /// When it began, in milliseconds since the epoch.
     pub started_ms: u64,
     /// When it ended.
     pub ended_ms: u64,
@@ -57,9 +57,9 @@ pub struct IncidentMark {
 /// The machine at one instant.
 #[derive(Debug, Clone, Default)]
 pub struct Moment {
-    /// When it was looked at, in milliseconds since 1970.
+    /// When it was sampled, in milliseconds since the epoch.
     pub unix_ms: Option<u64>,
-    /// How long ago the slow parts (tasks, cgroups, settings) were looked at, in milliseconds.
+    /// How long ago the slow parts (tasks, cgroups, settings) were sampled, in milliseconds.
     pub slow_age_ms: Option<u64>,
     /// The kernel's release.
     pub kernel: Option<String>,
@@ -69,9 +69,9 @@ pub struct Moment {
     pub worst: Option<Severity>,
     /// What is wrong, worst first.
     pub findings: Vec<Finding>,
-    /// How many rules looked and found nothing.
+    /// How many rules passed.
     pub quiet: usize,
-    /// Rules that could not look.
+    /// Rules that could not be checked.
     pub skipped: Vec<SkippedRule>,
     /// What memory is used for.
     pub memory: Look<MemoryBar>,
@@ -95,7 +95,7 @@ pub struct Moment {
     pub groups: Look<Vec<GroupRow>>,
     /// Tasks: blocked ones first, then by size.
     pub tasks: Look<Vec<TaskRow>>,
-    /// How many tasks there were, and how many of them were not looked at.
+    /// How many tasks exist, and how many of them were not sampled.
     pub tasks_unseen: (usize, usize),
 }
 

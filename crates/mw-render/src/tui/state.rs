@@ -1,4 +1,4 @@
-//! What is being looked at: the view, the place in time, what is selected and opened. Keys in,
+//! What the screen shows: the view, the place in time, what is selected and open. Keys in,
 //! changes out; nothing is drawn here.
 
 use super::keys::{Action, Key};
@@ -42,7 +42,7 @@ pub enum Effect {
     Seek,
     /// Get the page of this rule, and give it to [`Top::show_page`].
     Explain(String),
-    /// Hand the terminal back until somebody says to go on.
+    /// Release the terminal until the program continues (SIGCONT).
     Suspend,
     /// Clear the terminal and draw.
     Clear,
@@ -88,7 +88,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// A view of the running machine, looked at so often.
+    /// A view of the running machine, sampled at this interval.
     pub fn live(interval_ms: u64, zone: TimeZone) -> Self {
         Self::new(Mode::Live, interval_ms, None, zone)
     }

@@ -7,7 +7,7 @@ const PROGRAM: &str = "/usr/bin/chromium";
 /// Seconds after which a browser is no longer waited for.
 const LONGEST_S: &str = "90";
 
-/// A page on disk, with a folder for what the browser makes of it.
+/// A page on disk, with a directory for what the browser makes of it.
 pub(crate) struct Page {
     dir: tempfile::TempDir,
 }

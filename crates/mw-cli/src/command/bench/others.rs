@@ -17,7 +17,7 @@ impl Others {
         Self { start: Instant::now(), busy: busy(), own: own() }
     }
 
-    /// Processors that others kept busy since, on average; none where the kernel does not say.
+    /// CPUs that other programs kept busy since, on average; none where the kernel does not say.
     pub(crate) fn processors(&self) -> Option<f64> {
         let busy = busy()?.checked_sub(self.busy?)?;
         let others = busy.saturating_sub(own().saturating_sub(self.own));

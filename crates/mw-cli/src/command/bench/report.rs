@@ -122,7 +122,7 @@ pub(crate) struct Report {
     pub(crate) nodes: usize,
     pub(crate) kernel: String,
     pub(crate) hypervisor: Option<bool>,
-    /// Processors that others kept busy meanwhile, on average.
+    /// CPUs that other programs kept busy meanwhile, on average.
     pub(crate) others_processors: Option<f64>,
     pub(crate) rows: Vec<Measured>,
     pub(crate) absent: Vec<Absent>,

@@ -1,4 +1,4 @@
-//! Plays what is planned, some of it at once where that is asked for.
+//! Runs the planned variants, several at once with --jobs.
 
 use super::{could_not, failure};
 use crate::args::{Acceleration, LabArgs};

@@ -11,14 +11,14 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TrySendError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How often the slow parts are looked at.
+/// Interval between samples of the slow parts.
 const SLOW_EVERY: Duration = Duration::from_secs(5);
 
 /// How many times as long as in `check` a look at the slow parts may take: half a percent of a
 /// processor at most, and only where there are thousands of processes.
 const PATIENCE: u32 = 3;
 
-/// How many looks are kept to go back to: ten minutes at a second each.
+/// Samples in the history: ten minutes at one a second.
 const MAX_PAST: usize = 600;
 
 /// What was seen of the running machine.
@@ -39,7 +39,7 @@ impl Live {
     /// Takes a first look.
     ///
     /// # Errors
-    /// The machine cannot be looked at, or there is no thread to be had.
+    /// The machine cannot be sampled, or no thread can be created.
     pub(super) fn open() -> Result<Self, Failure> {
         let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
         let source = Source::live().map_err(|error| could_not(&error))?;
@@ -92,7 +92,7 @@ impl Live {
         moment
     }
 
-    /// An earlier look; of the slow parts only the latest is kept.
+    /// An earlier sample; of the slow parts only the latest is stored.
     fn earlier(&self, last: usize) -> Moment {
         let sample = |at: usize| self.past.get(at).map(|(_, sample)| sample.clone());
         let mut now = self.window.now.clone();
@@ -151,7 +151,7 @@ impl Feed for Live {
     }
 }
 
-/// Looks at everything now and then until nobody wants it any more.
+/// Samples everything periodically until the receiver is dropped.
 fn look_slowly(
     source: &Source,
     looks: &std::sync::mpsc::SyncSender<Snapshot>,

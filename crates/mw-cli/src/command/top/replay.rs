@@ -14,7 +14,7 @@ use std::path::Path;
 /// Rows of a recording are at most so far apart: what is old is thinned to one a minute.
 const SPARSEST_MS: u64 = 65_000;
 
-/// A recording that is looked at.
+/// A recording that is shown.
 pub(super) struct Replay {
     recording: Recording,
     timeline: Timeline,

@@ -96,7 +96,7 @@ impl Pen<'_> {
         row
     }
 
-    /// What mends the selected finding, in one line.
+    /// What fixes the selected finding, in one line.
     pub(super) fn what_to_do(&self, width: usize) -> Option<Row> {
         let finding = self.moment().findings.get(self.top.selected)?;
         let text = command(finding, finding.remedy.as_ref()?);
@@ -129,7 +129,7 @@ impl Pen<'_> {
         rows
     }
 
-    /// Rules that could not look, and why.
+    /// Rules that could not be checked, and why.
     pub(super) fn not_seen(&self, width: usize) -> Vec<Row> {
         let skipped = self.moment().skipped.iter();
         skipped
@@ -214,7 +214,7 @@ fn remedy_rows(finding: &Finding, remedy: &Remedy, width: usize) -> Vec<Row> {
     rows
 }
 
-/// The command that mends a finding, and what it does.
+/// The command that fixes a finding, and what it does.
 fn command(finding: &Finding, remedy: &Remedy) -> String {
     match remedy.is_ours() {
         true => format!("memwright fix {}: {}", finding.rule, remedy.summary),
