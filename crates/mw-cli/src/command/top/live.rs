@@ -42,7 +42,7 @@ impl Live {
     /// The machine cannot be sampled, or no thread can be created.
     pub(super) fn open() -> Result<Self, Failure> {
         let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
-        let source = Source::live().map_err(|error| could_not(&error))?;
+        let source = crate::live::source()?;
         let mut sampler = Sampler::open(&source, &mw_collect::nodes(&source));
         let now = mw_collect::snapshot(&source);
         let source = source.patient(PATIENCE);
