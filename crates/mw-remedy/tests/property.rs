@@ -71,14 +71,20 @@ impl Model {
         let (covered, below) = (self.covered(index), self.below(index));
         let change = &mut self.changes[index];
         let now = &mut self.now[change.path];
-        let outcome = match () {
-            () if !change.active => "AlreadyUndone",
-            () if covered => "Blocked",
-            () if *now == change.before => "AlreadyBefore",
-            () if *now == change.value => "Restored",
-            () if below => "AlreadyBefore",
-            () if force => "Restored",
-            () => "Drifted",
+        let outcome = if !change.active {
+            "AlreadyUndone"
+        } else if covered {
+            "Blocked"
+        } else if *now == change.before {
+            "AlreadyBefore"
+        } else if *now == change.value {
+            "Restored"
+        } else if below {
+            "AlreadyBefore"
+        } else if force {
+            "Restored"
+        } else {
+            "Drifted"
         };
         if outcome == "Restored" {
             *now = change.before;
@@ -90,13 +96,18 @@ impl Model {
     fn state(&self, index: usize) -> &'static str {
         let change = &self.changes[index];
         let now = self.now[change.path];
-        match () {
-            () if !change.active => "Undone",
-            () if self.covered(index) => "Covered",
-            () if now == change.before => "AlreadyBefore",
-            () if now == change.value => "InForce",
-            () if self.below(index) => "AlreadyBefore",
-            () => "Drifted",
+        if !change.active {
+            "Undone"
+        } else if self.covered(index) {
+            "Covered"
+        } else if now == change.before {
+            "AlreadyBefore"
+        } else if now == change.value {
+            "InForce"
+        } else if self.below(index) {
+            "AlreadyBefore"
+        } else {
+            "Drifted"
         }
     }
 }

@@ -20,10 +20,12 @@ pub(super) fn count(value: f64) -> String {
 
 /// Percent: `0%`, `0.4%`, `51%`.
 pub(super) fn percent(value: f64) -> String {
-    match () {
-        () if value < 0.05 => "0%".to_owned(),
-        () if value < 9.95 => format!("{value:.1}%"),
-        () => format!("{value:.0}%"),
+    if value < 0.05 {
+        "0%".to_owned()
+    } else if value < 9.95 {
+        format!("{value:.1}%")
+    } else {
+        format!("{value:.0}%")
     }
 }
 
@@ -38,10 +40,12 @@ fn scaled(value: f64, base: f64, units: &[&str], zero: &str) -> String {
         at += 1;
     }
     let unit = units.get(at).copied().unwrap_or("");
-    match () {
-        () if at == 0 => format!("{value:.0}{unit}"),
-        () if value < 99.95 => format!("{value:.1}{unit}"),
-        () => format!("{value:.0}{unit}"),
+    if at == 0 {
+        format!("{value:.0}{unit}")
+    } else if value < 99.95 {
+        format!("{value:.1}{unit}")
+    } else {
+        format!("{value:.0}{unit}")
     }
 }
 

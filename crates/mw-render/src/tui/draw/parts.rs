@@ -168,10 +168,12 @@ fn written(series: Series, value: Option<f64>) -> (String, Role) {
 /// When a number catches the eye.
 fn eye(measure: &Measure, value: f64) -> Role {
     let (warn, bad) = measure.eye;
-    match () {
-        () if value >= bad => Role::Bad,
-        () if value >= warn => Role::Warn,
-        () => Role::Plain,
+    if value >= bad {
+        Role::Bad
+    } else if value >= warn {
+        Role::Warn
+    } else {
+        Role::Plain
     }
 }
 
@@ -182,10 +184,12 @@ pub(super) fn pressure(series: Series, percent: Option<f64>) -> (String, Role) {
 
 /// The colour of a zone's free memory: kswapd works below low, programs wait below min.
 pub(super) fn zone_role(zone: &ZoneRow) -> Role {
-    match () {
-        () if zone.free < zone.min => Role::Bad,
-        () if zone.free < zone.low => Role::Warn,
-        () => Role::Good,
+    if zone.free < zone.min {
+        Role::Bad
+    } else if zone.free < zone.low {
+        Role::Warn
+    } else {
+        Role::Good
     }
 }
 
