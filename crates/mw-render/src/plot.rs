@@ -21,7 +21,7 @@
 //!         },
 //!     }],
 //!     marks: vec![Mark { name: "upper bound: zeroing only".into(), at: 30.0 }],
-//!     footnote: vec!["2 processors, kernel 6.18, 5 rounds".into()],
+//!     footnote: vec!["2 CPUs, kernel 6.18, 5 rounds".into()],
 //! })?;
 //! assert!(svg.starts_with("<svg"));
 //! # Ok::<(), mw_render::plot::PlotError>(())

@@ -212,8 +212,8 @@ fn pressures() -> Vec<Plan> {
         average,
     ];
     let others = vec![
-        share("processor", Resource::Cpu, Stalled::Some),
-        share("input and output", Resource::Io, Stalled::Some),
+        share("CPU", Resource::Cpu, Stalled::Some),
+        share("I/O", Resource::Io, Stalled::Some),
     ];
     let plan = |title, about, wanted, columns| Plan {
         title,
@@ -226,7 +226,7 @@ fn pressures() -> Vec<Plan> {
     vec![
         plan("Memory pressure", "share of the time", memory, "pressure.memory.*"),
         plan(
-            "Processor and I/O pressure",
+            "CPU and I/O pressure",
             "share of the time in which some tasks wait",
             others,
             "pressure.cpu.*, pressure.io.*",

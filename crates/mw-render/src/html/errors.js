@@ -5,7 +5,7 @@
 const failed = (text) => {
   const place = document.getElementById("errors");
   place.hidden = false;
-  place.textContent += `This page could not show everything: ${text}. `;
+  place.textContent += `This page is incomplete: ${text}. `;
 };
 window.addEventListener("error", (event) => failed(event.message));
 window.addEventListener("unhandledrejection", (event) => failed(event.reason));

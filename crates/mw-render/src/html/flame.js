@@ -36,7 +36,7 @@ const flame = (() => {
   const percent = (value) => `${value < 10 ? value.toFixed(1) : value.toFixed(0)}%`;
 
   const describe = (branch, compared) => {
-    const during = `${percent(branch.during)} of all processor time during the stall`;
+    const during = `${percent(branch.during)} of total CPU time during the stall`;
     return compared
       ? `${branch.name}: ${during}, ${percent(branch.before)} before`
       : `${branch.name}: ${during}`;
@@ -107,7 +107,7 @@ const flame = (() => {
     const details = element("p", "details");
     const graph = element("div", "graph");
     graph.setAttribute("role", "group");
-    graph.setAttribute("aria-label", "Flame graph; arrow keys move, Enter looks closer, Escape goes back");
+    graph.setAttribute("aria-label", "Flame graph; arrow keys move, Enter zooms in, Escape zooms out");
     let shown = root;
     const say = (branch) => {
       details.textContent = describe(branch ?? shown, data.compared);

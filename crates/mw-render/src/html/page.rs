@@ -181,7 +181,7 @@ fn facts(incident: &Incident) -> Vec<Fact> {
         fact("Kernel", shown(&host.kernel));
     }
     if host.cpus > 0 {
-        fact("Machine", format!("{} processors, {}", host.cpus, format_bytes(host.memory_bytes)));
+        fact("Machine", format!("{} CPUs, {}", host.cpus, format_bytes(host.memory_bytes)));
     }
     facts
 }

@@ -38,7 +38,7 @@
 
   const local = (time) => {
     const at = new Date(time.dateTime);
-    if (at.getTimezoneOffset() !== 0) time.after(`, ${at.toLocaleTimeString()} where you are`);
+    if (at.getTimezoneOffset() !== 0) time.after(`, ${at.toLocaleTimeString()} local time`);
   };
 
   // On paper all is light, of the paper's width, and open.

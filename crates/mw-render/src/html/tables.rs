@@ -252,7 +252,7 @@ fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
 /// The delays that are not zero, the longest first.
 fn delays(delays: Delays) -> String {
     let mut named = [
-        ("processor", delays.cpu_us),
+        ("CPU", delays.cpu_us),
         ("block I/O", delays.block_io_us),
         ("swap", delays.swap_in_us),
         ("reclaim", delays.free_pages_us),
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn only_delays_that_were_are_named() {
         let some = Delays { compact_us: 2_100_000, cpu_us: 300_000, ..Delays::default() };
-        assert_eq!(delays(some), "compaction 2.1 s, processor 300 ms");
+        assert_eq!(delays(some), "compaction 2.1 s, CPU 300 ms");
         assert_eq!(delays(Delays::default()), "none");
     }
 }

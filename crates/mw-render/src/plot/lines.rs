@@ -168,7 +168,7 @@ impl Frame {
         }
     }
 
-    fn series(&self, canvas: &mut Canvas, series: &Series, scale: &Scale, look: LineStyle) {
+    fn series(&self, canvas: &mut Canvas, series: &Series, scale: &Scale, style: LineStyle) {
         let mut points = series.points.clone();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         for run in points.split(|(_, value)| !value.is_finite()) {

@@ -60,7 +60,7 @@ impl Pen<'_> {
         let moment = self.moment();
         let verdict =
             if moment.verdict.is_empty() { "nothing to show yet" } else { &moment.verdict };
-        Row::new(&self.cut(verdict, width), Face::severity(moment.worst))
+        Row::from_text(&self.cut(verdict, width), Face::severity(moment.worst))
     }
 
     fn tabs(&self, width: usize) -> Row {

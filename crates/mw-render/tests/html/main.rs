@@ -95,8 +95,8 @@ fn it_answers_to_mouse_and_keys() {
     check(&elements);
     assert_eq!(
         between(&elements, "<title>", "</title>"),
-        "<title>1 | 24% of the samples | swapper: 7.5% of all processor time during the stall, \
-         56% before | 100% | all: 73% of all processor time during the stall, 66% before | \
+        "<title>1 | 24% of the samples | swapper: 7.5% of total CPU time during the stall, \
+         56% before | 100% | all: 73% of total CPU time during the stall, 66% before | \
          10:19:05.0 UTC, 1.6 s into the stall | 1.6 s"
     );
 }

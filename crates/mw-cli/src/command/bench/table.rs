@@ -39,8 +39,8 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(others) = report.others_processors.filter(|others| *others > BUSY) {
         writeln!(
             out,
-            "\nOthers kept {others:.1} of the processors busy meanwhile: on a quiet machine it is \
-             faster, and more so with helpers."
+            "\nOther programs kept {others:.1} CPUs busy: on an idle machine the results are \
+             better, above all with several threads."
         )?;
     }
     writeln!(out, "\n{}; median (fastest to slowest)", machine(report))
@@ -50,7 +50,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 pub(crate) fn machine(report: &Report) -> String {
     let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
     format!(
-        "{} processors{hypervisor}, kernel {}, {} rounds of {}",
+        "{} CPUs{hypervisor}, kernel {}, {} rounds of {}",
         report.processors,
         report.kernel,
         report.rounds,

@@ -27,7 +27,7 @@ impl Pen<'_> {
     pub(super) fn hazards_heading(&self, width: usize) -> Row {
         let moment = self.moment();
         let count = |severity| moment.findings.iter().filter(|f| f.severity == severity).count();
-        let mut row = Row::new("hazards", Role::Strong);
+        let mut row = Row::from_text("hazards", Role::Strong);
         for (severity, name) in [
             (Severity::Critical, "critical"),
             (Severity::Warning, "warning"),
@@ -61,7 +61,7 @@ impl Pen<'_> {
                 Some(skipped) => format!("none; could not be checked: {}", skipped.missing),
                 None => "none".to_owned(),
             };
-            return vec![Row::new(&self.cut(&text, width), Role::Faint)]
+            return vec![Row::from_text(&self.cut(&text, width), Role::Faint)]
                 .into_iter()
                 .take(lines)
                 .collect();
@@ -79,7 +79,7 @@ impl Pen<'_> {
             Severity::Warning => " ! ",
             Severity::Note => " - ",
         };
-        let mut row = Row::new(if selected { ">" } else { " " }, Role::Accent);
+        let mut row = Row::from_text(if selected { ">" } else { " " }, Role::Accent);
         row.put(mark, role);
         if width >= 70 {
             row.left(&finding.rule, RULE_COLUMN, role);
@@ -100,7 +100,7 @@ impl Pen<'_> {
     pub(super) fn what_to_do(&self, width: usize) -> Option<Row> {
         let finding = self.moment().findings.get(self.top.selected)?;
         let text = command(finding, finding.remedy.as_ref()?);
-        let mut row = Row::new("    ", Role::Plain);
+        let mut row = Row::from_text("    ", Role::Plain);
         row.put(&self.cut(&text, width.saturating_sub(4)), Role::Good);
         Some(row)
     }
@@ -108,7 +108,7 @@ impl Pen<'_> {
     /// A finding in full: what it does, what to do, what was seen.
     pub(super) fn finding(&self, finding: &Finding, width: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        let mut title = Row::new(&finding.severity.to_string(), role_of(finding.severity));
+        let mut title = Row::from_text(&finding.severity.to_string(), role_of(finding.severity));
         title.put(&format!(" {}: {}", finding.rule, finding.subject), Role::Strong);
         rows.push(title);
         rows.extend(folded(&finding.headline, width, 2, Role::Plain));
@@ -141,7 +141,7 @@ impl Pen<'_> {
     pub(super) fn incidents(&self, width: usize, room: usize) -> Vec<Row> {
         let incidents = &self.screen.timeline.incidents;
         if incidents.is_empty() {
-            return vec![Row::new("no incident in this recording", Role::Faint)];
+            return vec![Row::from_text("no incident in this recording", Role::Faint)];
         }
         let mut heading = Row::new();
         heading.left("  id", 6, Role::Strong).left("began", 17, Role::Faint);
@@ -151,7 +151,7 @@ impl Pen<'_> {
         let from = (selected + 1).saturating_sub(lines.max(1));
         let mut rows = vec![heading];
         for (at, incident) in incidents.iter().enumerate().skip(from).take(lines) {
-            let mut row = Row::new(if at == selected { "> " } else { "  " }, Role::Accent);
+            let mut row = Row::from_text(if at == selected { "> " } else { "  " }, Role::Accent);
             row.left(&incident.id.to_string(), 4, Role::Strong);
             row.left(&self.formatted(incident.started_ms, "%d %b %H:%M:%S"), 17, Role::Plain);
             let lasted = incident.ended_ms.saturating_sub(incident.started_ms);
@@ -175,13 +175,13 @@ impl Pen<'_> {
             format_duration_ms(incident.trigger.limit_ms),
             format_duration_ms(incident.trigger.worst_ms)
         );
-        let mut rows = vec![Row::new(&self.cut(&title, width), Role::Bad)];
+        let mut rows = vec![Row::from_text(&self.cut(&title, width), Role::Bad)];
         rows.extend(folded(&incident.verdict, width, 2, Role::Strong));
         rows.push(Row::new());
         rows.extend(self.parts_in(incident, width, 8));
         for cause in &incident.causes {
             let sure = format!("cause, {}% sure", cause.confidence_percent);
-            rows.push(Row::new(&sure, Role::Faint));
+            rows.push(Row::from_text(&sure, Role::Faint));
             rows.extend(self.finding(&cause.finding, width));
             rows.push(Row::new());
         }

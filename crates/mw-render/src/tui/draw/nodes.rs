@@ -27,24 +27,24 @@ impl Pen<'_> {
             }
         }
         if rows.is_empty() {
-            rows.push(Row::new("no NUMA nodes found", Role::Faint));
+            rows.push(Row::from_text("no NUMA nodes found", Role::Faint));
         }
         self.scrolled(rows, room)
     }
 
     fn node(&self, node: &NodeRow, width: usize) -> Vec<Row> {
         let memory = &node.memory;
-        let mut title = Row::new(&format!("node {} ", node.id), Role::Strong);
+        let mut title = Row::from_text(&format!("node {} ", node.id), Role::Strong);
         let text = format!(" {}", short::bytes(memory.total));
         let room = width.saturating_sub(title.width() + text.len());
         title.append(self.memory_bar(memory, room)).put(&text, Role::Plain);
-        let mut legend = Row::new("       ", Role::Plain);
+        let mut legend = Row::from_text("       ", Role::Plain);
         legend.append(self.memory_legend(memory));
         if let Some(cpus) = node.cpus {
             legend.put(&format!("cpus {cpus}"), Role::Faint);
         }
         let mut rows = vec![title, legend];
-        let mut further = Row::new("       ", Role::Plain);
+        let mut further = Row::from_text("       ", Role::Plain);
         for (name, bytes) in memory.further.iter().filter(|(_, bytes)| *bytes > 0) {
             further.put(&format!("{name} {}  ", short::bytes(*bytes)), Role::Faint);
         }
@@ -73,8 +73,8 @@ impl Pen<'_> {
     /// Free blocks of every order, and what share of them serves no huge page.
     fn blocks(&self, zone: &ZoneRow, width: usize) -> Vec<Row> {
         let huge = self.moment().huge_order;
-        let mut sizes = Row::new("   blocks   ", Role::Faint);
-        let mut counts = Row::new("            ", Role::Faint);
+        let mut sizes = Row::from_text("   blocks   ", Role::Faint);
+        let mut counts = Row::from_text("            ", Role::Faint);
         counts.append(Row::new());
         for (order, blocks) in zone.blocks.iter().enumerate() {
             if sizes.width() + ORDER_COLUMN > width {
@@ -91,7 +91,7 @@ impl Pen<'_> {
             };
             counts.right(&short::count(*blocks as f64), ORDER_COLUMN, role);
         }
-        let mut heat = Row::new("   ", Role::Plain);
+        let mut heat = Row::from_text("   ", Role::Plain);
         heat.append(self.orders(zone));
         if let Some(milli) = zone.unusable_milli {
             let percent = short::percent(f64::from(milli) / 10.0);

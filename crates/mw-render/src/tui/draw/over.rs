@@ -64,7 +64,7 @@ impl Pen<'_> {
             rows.extend(self.finding(finding, width));
         }
         if rows.is_empty() {
-            rows.push(Row::new("nothing is selected", Role::Faint));
+            rows.push(Row::from_text("nothing is selected", Role::Faint));
         }
         self.scrolled(rows, room)
     }

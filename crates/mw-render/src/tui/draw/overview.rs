@@ -71,10 +71,10 @@ impl Pen<'_> {
                 format!(" {bytes} of {total} available")
             },
         );
-        let mut bar = Row::new("memory ", Role::Strong);
+        let mut bar = Row::from_text("memory ", Role::Strong);
         bar.append(self.memory_bar(memory, width.saturating_sub(7 + available.len())));
         bar.put(&available, Role::Plain);
-        let mut legend = Row::new("       ", Role::Plain);
+        let mut legend = Row::from_text("       ", Role::Plain);
         legend.append(self.memory_legend(memory));
         if let Some((used, total)) = memory.swap {
             let [used, total] = [used, total].map(short::bytes);
@@ -197,7 +197,7 @@ impl Pen<'_> {
     fn dense(&self, width: usize, room: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         if let Look::Seen(memory) = &self.moment().memory {
-            let mut bar = Row::new("mem ", Role::Strong);
+            let mut bar = Row::from_text("mem ", Role::Strong);
             let free = format!(" {}", short::maybe_bytes(memory.available.or(Some(memory.free))));
             bar.append(self.memory_bar(memory, width.saturating_sub(4 + free.len())));
             bar.put(&free, Role::Plain);
@@ -206,7 +206,7 @@ impl Pen<'_> {
                 rows.push(self.memory_legend(memory));
             }
         }
-        let mut line = Row::new("psi ", Role::Strong);
+        let mut line = Row::from_text("psi ", Role::Strong);
         let series = [Series::Cpu, Series::Memory, Series::Io];
         for (of, series) in self.moment().pressure.iter().zip(series) {
             let (some, role) = pressure(series, of.some);
@@ -217,7 +217,7 @@ impl Pen<'_> {
             line.put(" ", Role::Plain);
         }
         rows.push(line);
-        let mut line = Row::new("/s  ", Role::Strong);
+        let mut line = Row::from_text("/s  ", Role::Strong);
         for (name, series) in [
             ("scan", Series::ScanKswapd),
             ("direct", Series::ScanDirect),
@@ -240,12 +240,12 @@ impl Pen<'_> {
 
     /// Says why something is not there.
     pub(super) fn unseen(&self, what: &str, missing: &Missing, width: usize) -> Row {
-        Row::new(&self.cut(&format!("{what}: {missing}"), width), Role::Faint)
+        Row::from_text(&self.cut(&format!("{what}: {missing}"), width), Role::Faint)
     }
 }
 
 fn narrow_zone(zone: &ZoneRow) -> Row {
-    let mut row = Row::new(&format!("{} {} ", zone.node, zone.name), Role::Strong);
+    let mut row = Row::from_text(&format!("{} {} ", zone.node, zone.name), Role::Strong);
     row.put("free ", Role::Faint).put(&short::bytes(zone.free), zone_role(zone));
     row.put(&format!(" low {}", short::bytes(zone.low)), Role::Faint);
     if let Some(milli) = zone.unusable_milli {

@@ -101,7 +101,7 @@ impl Pen<'_> {
             }
         }
         let beyond = zone.free > scale;
-        let mut row = Row::new("[", Role::Faint);
+        let mut row = Row::from_text("[", Role::Faint);
         for (glyph, role) in cells {
             row.put(&glyph.to_string(), role);
         }

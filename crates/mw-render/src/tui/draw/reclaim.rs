@@ -63,7 +63,7 @@ impl Pen<'_> {
             ),
             None => "dirty limits: not reported by this kernel (nr_dirty_threshold)".to_owned(),
         };
-        Row::new(&text, Role::Faint)
+        Row::from_text(&text, Role::Faint)
     }
 }
 

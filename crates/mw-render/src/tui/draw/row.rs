@@ -17,7 +17,7 @@ impl Row {
     }
 
     /// A row of one piece.
-    pub(super) fn new(text: &str, role: Role) -> Self {
+    pub(super) fn from_text(text: &str, role: Role) -> Self {
         let mut row = Self::new();
         row.put(text, role);
         row

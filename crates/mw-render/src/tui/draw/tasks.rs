@@ -65,7 +65,7 @@ impl Pen<'_> {
         let mut rows = vec![heading];
         match &self.moment().groups {
             Look::Seen(groups) if groups.is_empty() => {
-                rows.push(Row::new("no group has a limit", Role::Faint));
+                rows.push(Row::from_text("no group has a limit", Role::Faint));
             }
             Look::Seen(groups) => {
                 let room = lines.saturating_sub(1);
