@@ -91,7 +91,7 @@ fn run(command: &mut Command) -> (i32, String, String) {
 }
 
 #[test]
-fn a_case_is_made_found_mended_and_taken_back() {
+fn a_case_is_created_found_fixed_and_reverted() {
     if !mw_test::is_full_run() {
         return;
     }

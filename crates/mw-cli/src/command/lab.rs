@@ -46,7 +46,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Does the lab's work on a thread of its own, so that it is interrupted wherever it waits; it removes
 /// its files, and then the program ends by the signal.
 fn interruptibly<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
-    let signals = SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotLook, error))?;
+    let signals =
+        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
@@ -63,7 +64,7 @@ fn exit(tally: Tally, strict: bool) -> Exit {
     if tally.failed > 0 || (strict && tally.passed > 0 && tally.skipped > 0) {
         Exit::Findings
     } else if tally.passed == 0 {
-        Exit::CouldNotLook
+        Exit::CouldNotCheck
     } else {
         Exit::Fine
     }
@@ -149,11 +150,11 @@ fn kind_of(kind: CaseKind) -> mw_lab::CaseKind {
 fn failure(error: LabError) -> Failure {
     let exit = match error {
         LabError::CaseUnknown { .. } | LabError::Case { .. } => Exit::Usage,
-        _ => Exit::CouldNotLook,
+        _ => Exit::CouldNotCheck,
     };
     Failure::new(exit, error)
 }
 
 fn could_not(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::CouldNotLook, error)
+    Failure::new(Exit::CouldNotCheck, error)
 }
