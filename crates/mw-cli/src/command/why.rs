@@ -57,7 +57,7 @@ impl Signals {
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register(number, Arc::clone(&flag))
                 .map(|_| flag)
-                .map_err(|error| Failure::new(Exit::CouldNotLook, format!("sigaction: {error}")))
+                .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("sigaction: {error}")))
         };
         catch(SIGINT)?;
         catch(SIGQUIT)?;
@@ -81,7 +81,7 @@ fn wait(
     signals: &Signals,
 ) -> Result<ResourceUsage, Failure> {
     let failed =
-        |error| Failure::new(Exit::CouldNotLook, format!("waiting for the command: {error}"));
+        |error| Failure::new(Exit::CouldNotCheck, format!("waiting for the command: {error}"));
     let pid = Pid::from_child(&child);
     let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
     loop {
@@ -119,7 +119,7 @@ fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
         Some(file) => {
             let json = mw_render::trace_event::json(trace, &path);
             let failed = |error: &std::io::Error| {
-                Failure::new(Exit::CouldNotLook, format!("{}: {error}", file.display()))
+                Failure::new(Exit::CouldNotCheck, format!("{}: {error}", file.display()))
             };
             output::write(file, Readers::Owner, &failed, |into| {
                 into.write_all(json.as_bytes()).map_err(|error| failed(&error))

@@ -211,10 +211,8 @@ fn pressures() -> Vec<Plan> {
         share("all wait", Resource::Memory, Stalled::Full),
         average,
     ];
-    let others = vec![
-        share("CPU", Resource::Cpu, Stalled::Some),
-        share("I/O", Resource::Io, Stalled::Some),
-    ];
+    let others =
+        vec![share("CPU", Resource::Cpu, Stalled::Some), share("I/O", Resource::Io, Stalled::Some)];
     let plan = |title, about, wanted, columns| Plan {
         title,
         about,
