@@ -5,7 +5,7 @@
 use crate::error::{ParseError, Problem};
 use crate::mounts;
 use crate::scan;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mount {
@@ -85,14 +85,14 @@ impl Mount {
 /// Which mount a path leads to.
 #[derive(Debug)]
 pub struct MountTree<'a> {
-    on: HashMap<(Option<u32>, &'a str), &'a Mount>,
+    on: BTreeMap<(Option<u32>, &'a str), &'a Mount>,
 }
 
 impl<'a> MountTree<'a> {
     /// Of all mounts that a process sees.
     #[must_use]
     pub fn new(mounts: &'a [Mount]) -> Self {
-        let ids: HashSet<u32> = mounts.iter().map(|mount| mount.id).collect();
+        let ids: BTreeSet<u32> = mounts.iter().map(|mount| mount.id).collect();
         let key = |mount: &'a Mount| {
             // The first lies on one that the process does not see.
             let parent = Some(mount.parent).filter(|parent| ids.contains(parent));
