@@ -67,6 +67,9 @@ _memwright() {
             memwright,watch)
                 cmd="memwright__subcmd__watch"
                 ;;
+            memwright,why)
+                cmd="memwright__subcmd__why"
+                ;;
             memwright__subcmd__help,bench)
                 cmd="memwright__subcmd__help__subcmd__bench"
                 ;;
@@ -117,6 +120,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,watch)
                 cmd="memwright__subcmd__help__subcmd__watch"
+                ;;
+            memwright__subcmd__help,why)
+                cmd="memwright__subcmd__help__subcmd__why"
                 ;;
             memwright__subcmd__help__subcmd__iotune,save)
                 cmd="memwright__subcmd__help__subcmd__iotune__subcmd__save"
@@ -245,7 +251,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check capture explain fix undo changes bench run iotune pool watch incidents report top export lab help"
+            opts="-h -V --config --help --version check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -497,7 +503,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check capture explain fix undo changes bench run iotune pool watch incidents report top export lab help"
+            opts="check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -903,6 +909,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__watch)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__why)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1716,6 +1736,32 @@ _memwright() {
                     return 0
                     ;;
                 --max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__why)
+            opts="-o -h -V --output --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
