@@ -53,7 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-watch",
         ],
     ),
-    ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-record", "mw-render", "mw-rules"]),
+    ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-record", "mw-render", "mw-rules", "mw-test"]),
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.

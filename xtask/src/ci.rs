@@ -10,6 +10,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
     ("busybox-static", "/bin/busybox"),
     ("bindfs", "/usr/bin/bindfs"),
+    ("bubblewrap", "/usr/bin/bwrap"),
     ("binutils", "/usr/bin/strip"),
     ("gcc", "/usr/bin/gcc"),
     ("libc6-dev", "/usr/include/stdio.h"),

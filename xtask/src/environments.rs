@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 /// What the first line must say.
 #[derive(Debug, Clone)]
 enum Expected {
-    /// The memory that can be had, of this whole, with no other finding than these rules'.
+    /// The available memory, of this total, with no other finding than those of these rules'.
     Checked {
         /// `23.5 GiB`, `this cgroup's 256 MiB`.
         of: String,

@@ -29,6 +29,7 @@ const ALONE: &[&str] = &[
     "mw-pool crowd",
     "mw-profile cost",
     "mw-watch crowd",
+    "mw-watch sampling",
 ];
 
 /// The longest test programs, which start first so that none runs on at the end by itself.

@@ -115,7 +115,7 @@ fn what_is_refused_says_why_with_the_exit_code_of_its_kind() {
     let mut second = Command::new(PROGRAM);
     let output = second.args(["pool", "serve", "--socket"]).arg(server.socket()).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("answers at"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("already listening at"));
     let output = Command::new(PROGRAM).args(["pool", "list", "--socket", "/nowhere"]).output();
     assert_eq!(output.unwrap().status.code(), Some(3));
 }
@@ -153,7 +153,7 @@ fn a_pool_that_cannot_be_populated_is_removed() {
     }
     let (code, error) = server.refused(&["create", "db", "--size", "8M", "--huge", "thp"]);
     assert_eq!(code, 5, "{error}");
-    assert!(error.contains("shmem_enabled says never"), "{error}");
+    assert!(error.contains("shmem_enabled is never"), "{error}");
     assert!(server.done(&["list"]).starts_with("no pool"));
 }
 

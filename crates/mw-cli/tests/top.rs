@@ -146,7 +146,7 @@ fn it_shows_this_machine_and_leaves_the_terminal_as_it_was() {
     session.press("2");
     session.wait_for_text("blocks");
     session.press("3");
-    session.wait_for_text("writers wait from");
+    session.wait_for_text("writers throttled from");
     session.press("4");
     session.wait_for_text("resident");
     session.press("\t");

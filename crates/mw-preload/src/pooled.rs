@@ -129,11 +129,11 @@ pub(crate) fn map(request: &Request) -> Pooled {
         Some(Err(why)) => why,
         None => Why::alone(),
     };
-    if may_be_had_otherwise(pool, &why) { Pooled::Plain } else { Pooled::Refused }
+    if may_use_kernel_memory(pool, &why) { Pooled::Plain } else { Pooled::Refused }
 }
 
-/// Whether what the pool does not serve is had the ordinary way, which is said.
-pub(crate) fn may_be_had_otherwise(pool: Pool, why: &Why) -> bool {
+/// Whether memory that the pool does not serve may come from the kernel, with one line of notice.
+pub(crate) fn may_use_kernel_memory(pool: Pool, why: &Why) -> bool {
     let strict = settings::is_pool_strict();
     // Who asks for huge pages asks again without.
     if strict || !matches!(why, Why::OtherPages) {

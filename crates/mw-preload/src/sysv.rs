@@ -84,7 +84,7 @@ pub(crate) fn create(key: key_t, bytes: usize, flags: c_int) -> Option<c_int> {
         Ok(id) => return Some(id),
         Err(why) => why,
     };
-    if pooled::may_be_had_otherwise(pool, &why) {
+    if pooled::may_use_kernel_memory(pool, &why) {
         return None;
     }
     drop(kept);

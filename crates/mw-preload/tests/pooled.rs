@@ -165,7 +165,7 @@ fn without_a_server_or_room_it_is_had_the_ordinary_way_with_one_line() {
         let program = Compiled::new(source);
         for (pool, socket, size, why) in [
             (POOL, &nowhere, SIZE, "no pool server answers"),
-            ("other", &server.socket, SIZE, "there is no pool 'other'"),
+            ("other", &server.socket, SIZE, "no pool 'other'"),
             (POOL, &server.socket, "90", "memwright: pool db: "),
             ("no/name", &server.socket, SIZE, "invalid name"),
         ] {

@@ -43,7 +43,7 @@ macro_rules! meminfo {
 meminfo! {
     mem_total_bytes Bytes "MemTotal" "memory that the kernel manages."
     mem_free_bytes Bytes "MemFree" "in the free lists."
-    mem_available_bytes Bytes "MemAvailable" "an estimate of what can be had without swapping (3.14 and later)."
+    mem_available_bytes Bytes "MemAvailable" "an estimate of what is available without swapping (3.14 and later)."
     mem_used_bytes Bytes "MemUsed" "`MemTotal` less `MemFree` (nodes only)."
     buffers_bytes Bytes "Buffers" "page cache of block devices."
     cached_bytes Bytes "Cached" "page cache of files, tmpfs and shared memory included."

@@ -53,7 +53,7 @@ fn other_files_are_not_recordings_and_stay_as_they_are() {
     assert!(refused(&database).contains("another program"));
     assert!(Writer::start(&database, &host(), Retention::default()).is_err());
     assert!(fs::read(&database).unwrap() == before);
-    assert!(refused(dir.path()).contains("no file"));
+    assert!(refused(dir.path()).contains("not a regular file"));
 }
 
 #[test]

@@ -392,7 +392,7 @@ fn lock_in(dir: &File, path: &Path, wait: Duration) -> Result<File, JournalError
 
 fn open_lock(dir: &File, state_dir: &Path) -> Result<File, JournalError> {
     let path = state_dir.join(LOCK_FILE);
-    open_lock_file(dir, Path::new(LOCK_FILE)).map_err(|error| match error {
+    open_lock_file(dir, Path::new(LOCK_FILE), OFlags::RDONLY).map_err(|error| match error {
         LockFileError::Io(error) => JournalError::new("lock", &path, error),
         LockFileError::NotAFile => {
             JournalError::new("lock", &path, std::io::Error::other(error.to_string()))

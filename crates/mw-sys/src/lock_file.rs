@@ -48,16 +48,17 @@ impl From<Errno> for LockFileError {
     }
 }
 
-/// Opens the lock file `name` in the directory `dir` for reading and writing, or creates it. Its mode becomes
-/// 0600, whatever it was. On a read-only file system it is opened for reading.
+/// Opens the lock file `name` in the directory `dir` for `access` (`RDONLY` or `RDWR`), or creates it. Its mode
+/// becomes 0600, whatever it was. On a read-only file system it is opened for reading. A file that is open for
+/// writing keeps its file system from being remounted read-only.
 ///
 /// # Errors
 /// It is a symbolic link, not a regular file, or another user's; or a system call fails.
-pub fn open_lock_file(dir: impl AsFd, name: &Path) -> Result<File, LockFileError> {
+pub fn open_lock_file(dir: impl AsFd, name: &Path, access: OFlags) -> Result<File, LockFileError> {
     // A FIFO in its place must not block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let writable = flags | OFlags::RDWR | OFlags::CREATE;
-    let file = match rustix::fs::openat(&dir, name, writable, PRIVATE) {
+    let created = flags | access | OFlags::CREATE;
+    let file = match rustix::fs::openat(&dir, name, created, PRIVATE) {
         Err(Errno::ROFS) => rustix::fs::openat(&dir, name, flags | OFlags::RDONLY, PRIVATE)?,
         opened => opened?,
     };
@@ -114,11 +115,11 @@ mod tests {
     #[test]
     fn a_lock_file_is_private_whatever_it_was() {
         let place = Place::new("private");
-        open_lock_file(CWD, &place.lock()).unwrap();
+        open_lock_file(CWD, &place.lock(), OFlags::RDWR).unwrap();
         assert_eq!(mode(&place.lock()), 0o600);
         std::fs::set_permissions(place.lock(), Permissions::from_mode(0o666)).unwrap();
         std::fs::write(place.lock(), "content").unwrap();
-        open_lock_file(CWD, &place.lock()).unwrap();
+        open_lock_file(CWD, &place.lock(), OFlags::RDWR).unwrap();
         assert_eq!(mode(&place.lock()), 0o600);
         assert_eq!(std::fs::read(place.lock()).unwrap(), b"content");
     }
@@ -128,14 +129,23 @@ mod tests {
         let place = Place::new("refused");
         let target = place.0.join("target");
         symlink(&target, place.lock()).unwrap();
-        assert!(matches!(open_lock_file(CWD, &place.lock()), Err(LockFileError::NotAFile)));
+        assert!(matches!(
+            open_lock_file(CWD, &place.lock(), OFlags::RDWR),
+            Err(LockFileError::NotAFile)
+        ));
         assert!(!target.exists());
         std::fs::remove_file(place.lock()).unwrap();
         rustix::fs::mkfifoat(CWD, place.lock(), PRIVATE).unwrap();
-        assert!(matches!(open_lock_file(CWD, &place.lock()), Err(LockFileError::NotAFile)));
+        assert!(matches!(
+            open_lock_file(CWD, &place.lock(), OFlags::RDWR),
+            Err(LockFileError::NotAFile)
+        ));
         std::fs::remove_file(place.lock()).unwrap();
         std::fs::create_dir(place.lock()).unwrap();
-        assert!(matches!(open_lock_file(CWD, &place.lock()), Err(LockFileError::Io(_))));
+        assert!(matches!(
+            open_lock_file(CWD, &place.lock(), OFlags::RDWR),
+            Err(LockFileError::Io(_))
+        ));
     }
 
     #[test]
@@ -146,7 +156,7 @@ mod tests {
         let place = Place::new("foreign");
         std::fs::write(place.lock(), "").unwrap();
         chown(place.lock(), Some(12_345), None).unwrap();
-        let refused = open_lock_file(CWD, &place.lock());
+        let refused = open_lock_file(CWD, &place.lock(), OFlags::RDWR);
         assert!(
             matches!(refused, Err(LockFileError::Foreign { owner: 12_345, .. })),
             "{refused:?}"

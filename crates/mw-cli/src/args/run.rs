@@ -17,14 +17,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "POLICY", value_enum)]
     pub huge: Option<HugePolicy>,
     /// Keep transfers of files that are at least this large, and sequential runs, out of the page
-    /// cache; a setting of 'memwright iotune' for the path goes before [default: cached]
+    /// cache; a setting of 'memwright iotune' for the path takes precedence [default: cached]
     #[arg(long, value_name = "SIZE", value_parser = direct_io)]
     pub direct_io: Option<u64>,
     /// The same for reads
     #[arg(long)]
     pub direct_io_reads: bool,
     /// Take large shared memory, System V segments too, from this pool (see pool), which has it ready;
-    /// what the pool cannot serve is had the ordinary way
+    /// what the pool cannot serve comes from the kernel
     #[arg(long, value_name = "NAME")]
     pub pool: Option<mw_pool::Name>,
     /// Refuse what the pool cannot serve: the command does not start without the pool, and its mmap

@@ -3,7 +3,7 @@
 use crate::RecordError;
 use crate::format::beside;
 use mw_sys::{LockFileError, open_lock_file};
-use rustix::fs::{CWD, FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ impl Lock {
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             std::fs::create_dir_all(dir).map_err(failed)?;
         }
-        let opened = open_lock_file(CWD, &name);
+        let opened = open_lock_file(CWD, &name, OFlags::RDWR);
         let mut file = opened.map_err(|error| match error {
             LockFileError::Io(error) => failed(error),
             error => failed(std::io::Error::other(error.to_string())),

@@ -91,7 +91,8 @@ impl Baseline {
                 };
                 let addresses = start..start + region.bytes();
                 let workers = Workers::new(&spawner);
-                workers.each_chunk(Phase::Create, addresses, CHUNK_BYTES, &work).map(drop)
+                let chunk = CHUNK_BYTES.max(self.granule());
+                workers.each_chunk(Phase::Create, addresses, chunk, &work).map(drop)
             }
             Split::EqualShare => std::thread::scope(|scope| {
                 let shares = shares(region.bytes(), self.granule(), self.threads);

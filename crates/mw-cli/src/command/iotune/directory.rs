@@ -93,7 +93,7 @@ impl Directory {
     pub(super) fn lock(&self, name: &str) -> Result<File, Failure> {
         let path = self.path.join(name);
         let fail = |errno: Errno| failed(&path, &errno.into());
-        let file = open_lock_file(&self.opened, Path::new(name))
+        let file = open_lock_file(&self.opened, Path::new(name), OFlags::RDONLY)
             .map_err(|error| refused(&path, &error.to_string()))?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(fail)?;
         Ok(file)
