@@ -113,8 +113,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l versi
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l huge -d 'Transparent huge pages [default: as the machine is set up]' -r -f -a "never\t'None, for the command and all that it starts'
 auto\t'For large memory that is populated at once, where they are free without compaction'
 always\t'For all large private memory'"
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io -d 'Keep transfers of files that are at least this large, and sequential runs, out of the page cache; a setting of \'memwright iotune\' for the path goes before [default: cached]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool -d 'Take large shared memory, System V segments too, from this pool (see pool), which has it ready; what the pool cannot serve is had the ordinary way' -r
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io -d 'Keep transfers of files that are at least this large, and sequential runs, out of the page cache; a setting of \'memwright iotune\' for the path takes precedence [default: cached]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool -d 'Take large shared memory, System V segments too, from this pool (see pool), which has it ready; what the pool cannot serve comes from the kernel' -r
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l threshold -d 'Do in parallel what is at least this large, 1M or more [default: 32M]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l library -d 'The library that the command is run with [default: libmemwright_preload.so beside this program or in ../lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
