@@ -28,6 +28,7 @@ const ALONE: &[&str] = &[
     "mw-cli watch",
     "mw-pool crowd",
     "mw-profile cost",
+    "mw-segment faults",
     "mw-watch crowd",
     "mw-watch sampling",
 ];

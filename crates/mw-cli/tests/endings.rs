@@ -204,6 +204,7 @@ struct Shared {
 
 impl Shared {
     fn new() -> Self {
+        mw_test::compact_memory();
         let dir = TempDir::new().unwrap();
         let memwright = || Command::new(env!("CARGO_BIN_EXE_memwright"));
         let capture = dir.path().join("capture.tar.zst");

@@ -195,6 +195,7 @@ fn shell(hazard: &Hazard, script: &str) -> (i32, String) {
 #[test]
 fn without_privilege_the_command_that_works_is_printed() {
     let Some(hazard) = Hazard::make() else { return };
+    mw_test::compact_memory();
     let nobody = "exec setpriv --reuid=65534 --regid=65534 --clear-groups $MEMWRIGHT";
     let (code, said) = shell(&hazard, &format!("{nobody} fix zone-reclaim"));
     assert_eq!(code, 4, "{said}");

@@ -11,6 +11,7 @@ const NOT_CHECKED: &str = "could not be checked: ";
 
 /// What `check` says once `script` has run in a mount namespace of its own; as in `sh -c`.
 fn check(script: &str, args: &[&str]) -> (i32, String) {
+    mw_test::compact_memory();
     let script = format!("set -e\n{script}\nexec $by \"$@\"");
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh", PROGRAM]);

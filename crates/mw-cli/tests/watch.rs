@@ -160,7 +160,8 @@ fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&text(&show(&["incidents", "--json"], &watch.recording))).unwrap();
     assert!(rows.iter().any(|row| row["verdict"].as_str() == last.lines().next()), "{last}");
-    let says = |row: &serde_json::Value| missing.contains(&format!("it has 1 to {}", row["id"]));
+    let says =
+        |row: &serde_json::Value| missing.contains(&format!("it has incidents 1 to {}", row["id"]));
     assert!(rows.iter().any(says), "{missing}");
     assert_eq!(watch.end(), Some(0));
 }

@@ -27,6 +27,13 @@ pub use skip::{SKIPPED_FILE, is_root, skip};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 
+/// Compacts free memory, which is fragmented after hours of builds and tests: `check` would report that of this
+/// machine. Nothing happens without root.
+pub fn compact_memory() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| drop(std::fs::write("/proc/sys/vm/compact_memory", "1")));
+}
+
 /// Whoever changes the machine, or looks at what all programs hold together, takes turns: with the tests
 /// of other crates too, for as long as this lives.
 ///

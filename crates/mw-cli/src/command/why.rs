@@ -8,8 +8,11 @@ use mw_model::Missing;
 use mw_profile::SchedTracer;
 use mw_sys::ResourceUsage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, setrlimit,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
@@ -41,10 +44,11 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
         Ok(tracer) => explain(args, pid, &tracer.finish())?,
         Err(missing) => untraced(&usage, wall, &missing),
     }
+    end_likewise(usage.status);
     Ok(Exit::Command(code(usage.status)))
 }
 
-/// Signals that end a command. Those of the terminal reach it without us; others are passed on.
+/// Signals that end a command. Those that a terminal sends reach it without us; others are passed on.
 struct Signals {
     passed_on: Vec<(Signal, Arc<AtomicBool>)>,
 }
@@ -59,19 +63,31 @@ impl Signals {
                 .map(|_| flag)
                 .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("sigaction: {error}")))
         };
-        catch(SIGINT)?;
-        catch(SIGQUIT)?;
-        Ok(Self { passed_on: vec![(Signal::TERM, catch(SIGTERM)?), (Signal::HUP, catch(SIGHUP)?)] })
+        Ok(Self {
+            passed_on: vec![
+                (Signal::INT, catch(SIGINT)?),
+                (Signal::QUIT, catch(SIGQUIT)?),
+                (Signal::TERM, catch(SIGTERM)?),
+                (Signal::HUP, catch(SIGHUP)?),
+            ],
+        })
     }
 
     fn pass_on(&self, pid: Pid) {
         for (signal, came) in &self.passed_on {
-            if came.swap(false, Ordering::Relaxed) {
+            let by_terminal = matches!(*signal, Signal::INT | Signal::QUIT) && is_in_foreground();
+            if came.swap(false, Ordering::Relaxed) && !by_terminal {
                 // Until it is waited for, the number is the command's.
                 let _ = kill_process(pid, *signal);
             }
         }
     }
+}
+
+/// Whether a key of the terminal sends signals to this process, and with it to the command.
+fn is_in_foreground() -> bool {
+    let group = File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 /// Waits for the command and reads the trace meanwhile.
@@ -140,6 +156,19 @@ fn untraced(usage: &ResourceUsage, wall: Duration, missing: &Missing) {
         usage.system.as_secs_f64(),
         wall.saturating_sub(ran).as_secs_f64(),
     ));
+}
+
+/// Ends this process by the signal that ended the command, where somebody sent one to stop both: shells and
+/// scripts look at it.
+fn end_likewise(status: ExitStatus) {
+    let Some(signal) = status.signal() else { return };
+    if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
+        // SIGQUIT would leave a core of this program.
+        let no_core = Rlimit { current: Some(0), maximum: Some(0) };
+        let _ = setrlimit(Resource::Core, no_core);
+        // Where it fails, the exit code says the same.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
 }
 
 /// As the shell has it.
