@@ -313,7 +313,8 @@ fn enable(events: &[PerfEvent]) {
     }
 }
 
-fn now_ns() -> u64 {
+/// Now, by `CLOCK_MONOTONIC`, which the kernel's records use.
+pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))

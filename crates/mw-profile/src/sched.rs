@@ -10,6 +10,7 @@
 use crate::blocked::functions;
 use crate::open::{cpus, raise_descriptors, refused, ring_bytes, tracefs, wake_bytes};
 use crate::process::{Stat, Text, numbers};
+use crate::profiler::now_ns;
 use crate::records::{Record, Sample, records};
 use crate::symbols::Symbols;
 use crate::tracepoint::{Field, Format};
@@ -441,10 +442,4 @@ fn context(flags: i64) -> WakeContext {
     } else {
         WakeContext::Task
     }
-}
-
-fn now_ns() -> Nanos {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
