@@ -1,4 +1,4 @@
-//! Names the interface's version in the shared library, as `libmemwright.so.0`.
+//! Sets the soname of the shared library, for example `libmemwright.so.0`.
 
 fn main() {
     let major = env!("CARGO_PKG_VERSION_MAJOR");

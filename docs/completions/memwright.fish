@@ -224,6 +224,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove a pool; programs keep the memory that they have leased until they end'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l probe -d 'Probe a service: [NAME=]URL, where URL is postgres://…, mysql://…, redis://HOST:PORT, http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l service -d 'Systemd unit or cgroup path of a probe\'s service, where its connection does not tell; may be repeated' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l limit -d 'Response time above which a service stalls [default: 500ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l interval -d 'Interval between probes of a service [default: 1s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'Time-out of a probe [default: 30s]' -r
@@ -238,10 +239,14 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-canary 
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile -d 'Do not profile the kernel'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l since -d 'Only incidents that lasted beyond this time' -r
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l cause -d 'Only incidents with this cause: a rule such as cgroup-limit, or unknown' -r
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l probe -d 'Only incidents of this probe' -r
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l all -d 'List every incident; without it, similar ones (same cause, subject and probe) are one entry'
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -s V -l version -d 'Print version'
@@ -292,7 +297,11 @@ complete -c memwright -n "__fish_memwright_using_subcommand lab" -l strict -d 'E
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand lab" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand why" -s o -l output -d 'Also write the path to this file, as JSON that Perfetto and chrome://tracing open' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand why" -l pid -d 'Trace this running process and its children instead of a command' -r
+complete -c memwright -n "__fish_memwright_using_subcommand why" -l unit -d 'Trace the processes of this systemd unit' -r
+complete -c memwright -n "__fish_memwright_using_subcommand why" -l cgroup -d 'Trace the processes of this cgroup and of those below it' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand why" -l for -d 'How long to trace running processes; Ctrl-C ends it early [default: 10s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand why" -s o -l output -d 'Also write what was traced to this file, as JSON that Perfetto and chrome://tracing open' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s V -l version -d 'Print version'

@@ -1,7 +1,7 @@
 //! Holds the workspace against the rules of docs/ARCHITECTURE.md: which crate may use which, and
 //! where unsafe code may be.
 
-use crate::{read, root};
+use crate::workspace::{read, root};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,19 +11,32 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-proc", &[]),
     ("mw-memory", &["mw-proc"]),
     ("mw-sys", &["mw-memory"]),
-    ("mw-model", &["mw-memory", "mw-proc"]),
+    ("mw-model", &["mw-critical-path", "mw-memory", "mw-proc"]),
     ("mw-collect", &["mw-memory", "mw-model", "mw-proc", "mw-sys"]),
     ("mw-probe", &["mw-model", "mw-sys"]),
-    ("mw-rules", &["mw-memory", "mw-model", "mw-proc"]),
+    ("mw-rules", &["mw-critical-path", "mw-memory", "mw-model", "mw-proc"]),
     ("mw-remedy", &["mw-model", "mw-sys"]),
     ("mw-critical-path", &[]),
     ("mw-profile", &["mw-critical-path", "mw-model", "mw-proc", "mw-sys"]),
     ("mw-record", &["mw-model", "mw-sys"]),
     (
         "mw-watch",
-        &["mw-collect", "mw-model", "mw-probe", "mw-profile", "mw-record", "mw-rules", "mw-sys"],
+        &[
+            "mw-collect",
+            "mw-critical-path",
+            "mw-model",
+            "mw-probe",
+            "mw-profile",
+            "mw-record",
+            "mw-rules",
+            "mw-sys",
+        ],
     ),
     ("mw-render", &["mw-critical-path", "mw-model", "mw-proc"]),
+    (
+        "mw-top",
+        &["mw-collect", "mw-model", "mw-proc", "mw-record", "mw-render", "mw-rules", "mw-sys"],
+    ),
     ("mw-segment", &["mw-memory", "mw-proc", "mw-sys"]),
     ("mw-pool", &["mw-memory", "mw-segment", "mw-sys"]),
     ("mw-capi", &["mw-memory", "mw-pool", "mw-segment"]),
@@ -50,10 +63,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-rules",
             "mw-segment",
             "mw-sys",
+            "mw-top",
             "mw-watch",
         ],
     ),
-    ("xtask", &["mw-cli", "mw-lab", "mw-model", "mw-record", "mw-render", "mw-rules", "mw-test"]),
+    (
+        "xtask",
+        &[
+            "mw-cli",
+            "mw-critical-path",
+            "mw-lab",
+            "mw-model",
+            "mw-record",
+            "mw-render",
+            "mw-rules",
+            "mw-sys",
+            "mw-test",
+        ],
+    ),
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.

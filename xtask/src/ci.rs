@@ -1,7 +1,8 @@
 //! Everything that has to pass, in one command.
 
 use crate::tests::{self, Built, Results, Target};
-use crate::{arch, cargo, docs, environments, lab, packages, promises, suites, units};
+use crate::workspace::cargo;
+use crate::{arch, circles, docs, environments, lab, packages, promises, suites, trials, units};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -31,9 +32,12 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fio", "/usr/bin/fio"),
     ("stress-ng", "/usr/bin/stress-ng"),
     ("default-jdk-headless", "/usr/bin/javac"),
+    ("nginx-light", "/usr/sbin/nginx"),
+    ("dmsetup", "/usr/sbin/dmsetup"),
+    ("iproute2", "/usr/sbin/tc"),
 ];
 
-type Chore = fn() -> anyhow::Result<()>;
+type Task = fn() -> anyhow::Result<()>;
 
 /// A step that has run.
 struct Step {
@@ -43,9 +47,9 @@ struct Step {
     result: anyhow::Result<String>,
 }
 
-/// What `--full` adds.
-const MORE_STEPS: &[(&str, Chore)] = &[
+const MORE_STEPS: &[(&str, Task)] = &[
     ("lab: every case", lab::full),
+    ("blind trials", trials::full),
     ("check in other environments", || environments::run(&[], None, false)),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
@@ -97,8 +101,10 @@ fn side_by_side(
                 simple("documentation", || docs::run(true)),
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
+                simple("circles between files", circles::run),
                 simple("systemd units", units::run),
                 simple("lab: field reports and decoys", lab::quick),
+                simple("blind trials: two plays", trials::quick),
             ]
         });
         let tests = test("tests", results, || tests::beside(targets, options));

@@ -1,6 +1,7 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
-use crate::{header, root};
+use crate::header;
+use crate::workspace::root;
 use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{Report, SCHEMA_VERSION};

@@ -4,7 +4,7 @@
 mod page;
 mod results;
 
-use crate::{cargo, root, target_dir};
+use crate::workspace::{cargo, root, target_dir};
 use anyhow::Context;
 use mw_lab::vm::guest::Role;
 use mw_lab::{Case, CaseKind, Kernel, Lab, Variant, catalogue};
@@ -93,7 +93,7 @@ fn path_of(name: &str, ending: &str) -> PathBuf {
 
 fn saved(name: &str) -> anyhow::Result<Results> {
     let path = path_of(name, "json");
-    let text = crate::read(&path)?;
+    let text = crate::workspace::read(&path)?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
@@ -109,7 +109,7 @@ fn write(case: &Case, results: &Results) -> anyhow::Result<()> {
 }
 
 fn page_of(case: &Case, results: &Results) -> anyhow::Result<String> {
-    let about = crate::read(&root().join("lab").join(&case.name).join("about.md"))?;
+    let about = crate::workspace::read(&root().join("lab").join(&case.name).join("about.md"))?;
     page::page(case, &about, results)
 }
 
@@ -122,7 +122,7 @@ mod tests {
     fn pages_are_those_of_their_results_and_claims_hold() {
         for case in evaluations(&[]).unwrap() {
             let results = saved(&case.name).unwrap();
-            let is = |ending: &str| crate::read(&path_of(&case.name, ending)).unwrap();
+            let is = |ending: &str| crate::workspace::read(&path_of(&case.name, ending)).unwrap();
             assert_eq!(is("md"), page_of(&case, &results).unwrap(), "{}: --redraw", case.name);
             assert_eq!(is("svg"), page::plot(&case, &results).unwrap(), "{}", case.name);
             assert_eq!(page::broken_claims(&case, &results), [""; 0], "{}", case.name);

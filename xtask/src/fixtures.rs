@@ -1,7 +1,7 @@
 //! Makes the fixtures again: each case's condition is made on a real kernel in a virtual machine,
 //! and captured there by memwright itself.
 
-use crate::{cargo, root, target_dir};
+use crate::workspace::{cargo, root, target_dir};
 
 pub(crate) fn run(names: &[String]) -> anyhow::Result<()> {
     cargo(&["build", "--locked", "--release", "--package", "mw-cli"])?;

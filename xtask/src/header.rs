@@ -1,6 +1,6 @@
 //! The C header of mw-capi, generated from its source.
 
-use crate::root;
+use crate::workspace::root;
 use anyhow::Context;
 use cbindgen::{Config, DocumentationStyle, Language, Style};
 
@@ -35,7 +35,6 @@ const HEAD: &str = "\
  * After fork(2) a child may call all of them.
  */";
 
-/// The header's text.
 pub(crate) fn text() -> anyhow::Result<Vec<u8>> {
     let source = root().join("crates/mw-capi/src");
     let builder = FILES.iter().fold(cbindgen::Builder::new(), |builder, file| {

@@ -6,7 +6,7 @@ mod quick;
 
 pub(crate) use page::redraw;
 
-use crate::{cargo, root, target_dir};
+use crate::workspace::{cargo, root, target_dir};
 use anyhow::Context;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

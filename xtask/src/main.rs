@@ -1,7 +1,8 @@
-//! The project's own chores: `cargo xtask --help`.
+//! Development tasks: `cargo xtask --help`.
 
 mod arch;
 mod ci;
+mod circles;
 mod docs;
 mod environments;
 mod evaluate;
@@ -15,25 +16,25 @@ mod promises;
 mod recorders;
 mod suites;
 mod tests;
+mod trials;
 mod units;
+mod workspace;
 
-use anyhow::Context;
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own chores")]
+#[command(name = "cargo xtask", about = "Development tasks")]
 struct Args {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
-    /// Install what the tests need, then run everything that has to pass
+enum Task {
+    /// Install the packages that the tests need, then run everything that must pass
     Ci {
-        /// Also run long campaigns, every case of the lab and other people's test suites, which takes hours
+        /// Also run long campaigns, every case of the lab and the test suites of other projects (hours)
         #[arg(long)]
         full: bool,
     },
@@ -44,11 +45,11 @@ enum Chore {
         /// Run long campaigns too
         #[arg(long)]
         full: bool,
-        /// List so many of the slowest
+        /// How many of the slowest tests to list
         #[arg(long, default_value_t = 30)]
         slowest: usize,
     },
-    /// Run other people's test suites without the library and under `memwright run`, and compare
+    /// Run the test suites of other projects without the library and under `memwright run`, and compare
     Suites {
         /// ltp, postgresql or cpython (all of them, or those named)
         names: Vec<String>,
@@ -71,7 +72,7 @@ enum Chore {
     },
     /// Create the skeleton of a rule, a probe, a collector or a lab case
     New {
-        kind: new::Kind,
+        part: new::Part,
         /// Its name in kebab-case
         name: String,
     },
@@ -81,7 +82,7 @@ enum Chore {
         /// Its id in kebab-case
         name: String,
     },
-    /// Make the fixtures again in virtual machines (all of them, or those named)
+    /// Regenerate the fixtures in virtual machines (all of them, or those named)
     Fixtures {
         /// Cases under lab/
         names: Vec<String>,
@@ -110,7 +111,7 @@ enum Chore {
         #[arg(long, conflicts_with_all = ["watch", "rounds", "write"])]
         redraw: bool,
     },
-    /// Draw docs/lab/ from the logs that `memwright lab --keep-logs` has kept
+    /// Draw docs/lab/ from the logs of `memwright lab --keep-logs`
     LabPlots {
         /// The folder
         logs: PathBuf,
@@ -125,12 +126,12 @@ enum Chore {
         /// How many options are measured at once
         #[arg(long, default_value_t = 1)]
         jobs: usize,
-        /// Measure nothing; write the pages from what was measured before
+        /// Measure nothing; regenerate the pages from the committed results
         #[arg(long, conflicts_with = "rounds")]
         redraw: bool,
     },
-    /// Run `check` in containers, under masks, in control groups and on other kernels, and judge each
-    /// first line and exit code (all environments, or those whose names begin so)
+    /// Run `check` in containers, under masked files, in cgroups and on other kernels, and check each
+    /// first line and exit code (all environments, or those whose names begin with NAMES)
     Environments {
         /// The beginnings of names
         names: Vec<String>,
@@ -141,9 +142,35 @@ enum Chore {
         #[arg(long)]
         write: bool,
     },
-    /// Measure what the recorder costs beside atop, sar, pcp and pt-stalk, all at once
+    /// Play stalls that are drawn from a seed, and judge what the recorder says of them
+    Trials {
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Plays 0 to N - 1 of the seed
+        #[arg(long, default_value_t = 10)]
+        count: u32,
+        /// Only this play, as SEED:INDEX
+        #[arg(long, value_parser = trials::parse_play)]
+        play: Option<(u64, u32)>,
+        /// At native speed in cgroups of this machine, and not in guests
+        #[arg(long)]
+        host: bool,
+        /// Play nothing; write docs/truth.md from the results in docs/truth
+        #[arg(long, conflicts_with_all = ["play", "results"])]
+        report: bool,
+        /// The file that results are appended to [default: target/trials/results.jsonl]
+        #[arg(long)]
+        results: Option<PathBuf>,
+        /// The `memwright` to judge [default: as `cargo build` makes it]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Guests at once
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
+    /// Measure the cost of the recorder beside atop, sar, pcp and pt-stalk, all at once
     Recorders {
-        /// How long; a recording's own size needs 360 and more
+        /// How long to measure; the size of a recording needs at least 360
         #[arg(long, default_value_t = 360)]
         seconds: u64,
         /// Write the table into docs/benchmarks.md
@@ -153,49 +180,38 @@ enum Chore {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Args::parse().chore {
-        Chore::Ci { full } => ci::run(full),
-        Chore::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
-        Chore::Suites { names, options, ltp, write } => {
+    match Args::parse().task {
+        Task::Ci { full } => ci::run(full),
+        Task::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
+        Task::Suites { names, options, ltp, write } => {
             suites::run(&suites::Choice { names, options, ltp, write })
         }
-        Chore::Docs { check } => docs::run(check),
-        Chore::New { kind, name } => new::run(kind, &name),
-        Chore::NewRule { name } => new::run(new::Kind::Rule, &name),
-        Chore::Fixtures { names } => fixtures::run(&names),
-        Chore::Lab { redraw: true, .. } => lab::redraw(),
-        Chore::Lab { names, all_kernels, watch, rounds, jobs, write, redraw: false } => {
+        Task::Docs { check } => docs::run(check),
+        Task::New { part, name } => new::run(part, &name),
+        Task::NewRule { name } => new::run(new::Part::Rule, &name),
+        Task::Fixtures { names } => fixtures::run(&names),
+        Task::Lab { redraw: true, .. } => lab::redraw(),
+        Task::Lab { names, all_kernels, watch, rounds, jobs, write, redraw: false } => {
             let selection = lab::Selection { names, all_kernels, rounds, jobs };
             if watch { lab::watch(&selection, write) } else { lab::run(&selection, write) }
         }
-        Chore::LabPlots { logs } => plots::run(&logs).map(drop),
-        Chore::Evaluate { names, rounds, jobs, redraw } => {
+        Task::LabPlots { logs } => plots::run(&logs).map(drop),
+        Task::Evaluate { names, rounds, jobs, redraw } => {
             evaluate::run(&names, rounds, jobs, redraw)
         }
-        Chore::Environments { names, program, write } => environments::run(&names, program, write),
-        Chore::Recorders { seconds, write } => recorders::run(seconds, write),
+        Task::Environments { names, program, write } => environments::run(&names, program, write),
+        Task::Trials { report: true, .. } => trials::report(),
+        Task::Trials { report: false, seed, count, play, results, program, jobs, host } => {
+            trials::run(&trials::Choice {
+                seed,
+                count,
+                only: play,
+                results,
+                program,
+                jobs,
+                on_host: host,
+            })
+        }
+        Task::Recorders { seconds, write } => recorders::run(seconds, write),
     }
-}
-
-/// The repository's root.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Where cargo puts what it builds.
-fn target_dir() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
-}
-
-/// Runs cargo in the repository and fails when it fails.
-fn cargo(args: &[&str]) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(args).current_dir(root()).status()?;
-    anyhow::ensure!(status.success(), "cargo {} failed", args.join(" "));
-    Ok(())
-}
-
-/// Reads a text file of the repository.
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| path.display().to_string())
 }

@@ -1,14 +1,13 @@
 //! Skeletons of a rule, a probe, a collector or a lab case. docs/CONTRIBUTING.md says what to fill in;
 //! tests of the catalogue, of the probes and of the cases fail until that is done.
 
-use crate::{read, root};
+use crate::workspace::{read, root};
 use anyhow::Context;
 use std::fs;
 use std::path::Path;
 
-/// What to create.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum Part {
     /// A hazard or a cause of stalls
     Rule,
     /// A request to a kind of service
@@ -22,7 +21,7 @@ pub(crate) enum Kind {
 const RULES: &str = "crates/mw-rules/src";
 const PROBES: &str = "crates/mw-probe";
 
-pub(crate) fn run(kind: Kind, name: &str) -> anyhow::Result<()> {
+pub(crate) fn run(part: Part, name: &str) -> anyhow::Result<()> {
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
@@ -31,7 +30,7 @@ pub(crate) fn run(kind: Kind, name: &str) -> anyhow::Result<()> {
         well_named && name.starts_with(|c: char| c.is_ascii_lowercase()),
         "invalid name '{name}' (use kebab-case, for example swap-thrash)"
     );
-    let by_hand = create_under(&root(), kind, name)?;
+    let by_hand = create_under(&root(), part, name)?;
     println!("created {name}; fill in:");
     by_hand.iter().for_each(|file| println!("  {file}"));
     println!("docs/CONTRIBUTING.md has the next steps");
@@ -39,12 +38,12 @@ pub(crate) fn run(kind: Kind, name: &str) -> anyhow::Result<()> {
 }
 
 /// Creates the skeleton; the files that are left to fill in.
-fn create_under(root: &Path, kind: Kind, name: &str) -> anyhow::Result<Vec<String>> {
-    match kind {
-        Kind::Rule => rule(root, name),
-        Kind::Probe => probe(root, name),
-        Kind::Collector => collector(root, name),
-        Kind::Case => {
+fn create_under(root: &Path, part: Part, name: &str) -> anyhow::Result<Vec<String>> {
+    match part {
+        Part::Rule => rule(root, name),
+        Part::Probe => probe(root, name),
+        Part::Collector => collector(root, name),
+        Part::Case => {
             let by_hand = case_files(root, name)?;
             let case = "description = \"TODO\"\n\n[machine]\nkernel = \"6.12\"\nmemory = \"1G\"\n\n\
                         [expect]\nabsent = []\n\n[variant.firing]\nhow = \"TODO\"\n";
@@ -100,11 +99,12 @@ fn collector(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
     insert(&root.join("crates/mw-proc/src/lib.rs"), "pub mod ", &format!("pub mod {module};"))?;
     let snapshot = "crates/mw-model/src/snapshot.rs";
     let field =
-        format!("    /// /proc/{name}.\n    pub {module}: Look<mw_proc::{module}::{kind}>,");
-    insert_after(&root.join(snapshot), "    pub inodes: Look<", &field)?;
+        format!("    /// /proc/{name}.\n    pub {module}: Reading<mw_proc::{module}::{kind}>,");
+    insert_after(&root.join(snapshot), "    pub inodes: Reading<", &field)?;
     let path = format!("\"/proc/{name}\"");
-    let look =
-        format!("    snapshot.{module} = source.look({path}, mw_proc::{module}::{kind}::parse);");
+    let look = format!(
+        "    snapshot.{module} = source.reading({path}, mw_proc::{module}::{kind}::parse);"
+    );
     insert_after(&root.join("crates/mw-collect/src/lib.rs"), "    snapshot.inodes = ", &look)?;
     let captured = root.join("crates/mw-collect/src/capture.rs");
     insert_after(&captured, "    \"/proc/sys/fs/inode-state\",", &format!("    {path},"))?;
@@ -177,7 +177,7 @@ fn rule_source(name: &str) -> String {
 use mw_model::{{Finding, Missing, Window}};
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {{
-    window.now.sample.meminfo.need()?;
+    window.now.sample.meminfo.required()?;
     Ok(Vec::new())
 }}
 "#
@@ -250,10 +250,8 @@ fn parser_source(name: &str, kind: &str) -> String {
 use crate::error::{{ParseError, Problem}};
 use crate::scan;
 
-/// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct {kind} {{
-    /// The first number.
     pub first: u64,
 }}
 
@@ -322,7 +320,7 @@ mod tests {
         write(&rules.join("rules/mod.rs"), "pub(crate) mod aa;\npub(crate) mod zz;\n").unwrap();
         let registry = "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa: hazard),\n];\n";
         write(&rules.join("registry.rs"), registry).unwrap();
-        create_under(dir.path(), Kind::Rule, "mm-nn").unwrap();
+        create_under(dir.path(), Part::Rule, "mm-nn").unwrap();
         assert_eq!(
             read(&rules.join("rules/mod.rs")).unwrap(),
             "pub(crate) mod aa;\npub(crate) mod mm_nn;\npub(crate) mod zz;\n"
@@ -339,7 +337,7 @@ mod tests {
         ] {
             assert!(dir.path().join(part).is_file(), "{part}");
         }
-        assert!(create_under(dir.path(), Kind::Rule, "mm-nn").is_err());
+        assert!(create_under(dir.path(), Part::Rule, "mm-nn").is_err());
     }
 
     /// Every anchor of a skeleton is in the files as they are.
@@ -360,10 +358,10 @@ mod tests {
             write(&dir.path().join(file), &read(&root().join(file)).unwrap()).unwrap();
         }
         for (kind, name) in [
-            (Kind::Rule, "new-rule"),
-            (Kind::Probe, "memcached"),
-            (Kind::Collector, "new-file"),
-            (Kind::Case, "new-case"),
+            (Part::Rule, "new-rule"),
+            (Part::Probe, "memcached"),
+            (Part::Collector, "new-file"),
+            (Part::Case, "new-case"),
         ] {
             let by_hand = create_under(dir.path(), kind, name).unwrap();
             assert!((1..=3).contains(&by_hand.len()), "{kind:?}: {by_hand:?}");

@@ -15,7 +15,7 @@ use mw_lab::{Variant, catalogue};
 use mw_render::plot::{self, Lines, Panel, Series, Span, Tone};
 use std::path::Path;
 
-use crate::root;
+use crate::workspace::root;
 
 const TIME: &str = "t_s";
 const PHASE: &str = "phase";

@@ -1,6 +1,6 @@
 //! Every promise of docs/PROMISES.md names a test that exists, or says "pending".
 
-use crate::{read, root};
+use crate::workspace::{read, root};
 use std::path::Path;
 
 pub(crate) fn run() -> anyhow::Result<()> {

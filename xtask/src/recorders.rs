@@ -6,14 +6,15 @@ mod measure;
 mod page;
 mod pcp;
 mod peers;
+mod programs;
 mod recording;
 
-use crate::target_dir;
+use crate::workspace::target_dir;
 use anyhow::Context;
 use group::Workplace;
 use measure::Measured;
-use peers::{PEERS, Peer, Programs, Recorder};
-use std::path::Path;
+use peers::{PEERS, Peer};
+use programs::{Programs, Recorder};
 use std::time::Duration;
 
 /// How long may be measured: a second is what they take to look once.
@@ -54,8 +55,8 @@ fn start(peer: &Peer, programs: &Programs, workplace: &Workplace) -> anyhow::Res
 fn still_run(recorders: &mut [Recorder], workplace: &Workplace) -> anyhow::Result<()> {
     for (peer, recorder) in PEERS.iter().zip(recorders) {
         if !recorder.runs()? {
-            let log = peers::log(&workplace.folder.join(peer.key));
-            anyhow::bail!("{} has ended: {}", peer.name, crate::read(&log)?.trim());
+            let log = programs::log(&workplace.folder.join(peer.key));
+            anyhow::bail!("{} has ended: {}", peer.name, crate::workspace::read(&log)?.trim());
         }
     }
     Ok(())
@@ -71,21 +72,10 @@ fn finish(
         recorder.end()?;
         let path = peers::recording(&recorder.output);
         if path.exists() {
-            measured.recording = Some(recording::look(&path, &measured.window_ms)?);
+            measured.recording = Some(recording::read(&path, &measured.window_ms)?);
         }
     }
     let table = page::table(&measured, seconds);
     println!("{table}");
     if write { page::write(&table) } else { Ok(()) }
-}
-
-/// Bytes of all files below a folder.
-fn bytes_below(folder: &Path) -> anyhow::Result<u64> {
-    let mut bytes = 0;
-    for entry in folder.read_dir().with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
-    }
-    Ok(bytes)
 }

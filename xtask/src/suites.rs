@@ -1,6 +1,7 @@
 //! Other people's test suites, each without the library and under `memwright run`: the outcome of
 //! every test must be the same.
 
+mod compared;
 mod cpython;
 mod known;
 mod ltp;
@@ -8,47 +9,25 @@ mod outcome;
 mod page;
 mod postgres;
 mod results;
+mod runner;
 
-use crate::{cargo, target_dir};
+use crate::workspace::cargo;
 use anyhow::Context;
+use compared::{Compared, Difference};
 use known::Known;
-use outcome::{Outcome, Outcomes};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
+use outcome::{Outcomes, TestOutcome};
+use runner::{Directories, Launcher, OPTION_SETS, OpenedSuite, OptionSet, Runner};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// How often a test whose outcome differs is run again, both ways, before the difference counts.
 const RETRIES: usize = 2;
 
-/// Options of `memwright run` that a suite is run with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct OptionSet {
-    name: &'static str,
-    options: &'static [&'static str],
-}
-
-/// The suites map little at once: only the first set keeps the default threshold.
-const OPTION_SETS: &[OptionSet] = &[
-    OptionSet { name: "default", options: &[] },
-    OptionSet { name: "prefault", options: &["--threshold", "1M", "--prefault"] },
-    OptionSet { name: "lock", options: &["--threshold", "1M", "--lock"] },
-    OptionSet { name: "huge", options: &["--threshold", "1M", "--prefault", "--huge", "auto"] },
-    OptionSet {
-        name: "direct-io",
-        options: &["--threshold", "1M", "--direct-io", "64k", "--direct-io-reads"],
-    },
-];
-
-/// What to run.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     /// Suites; none: all.
     pub(crate) names: Vec<String>,
     /// Option sets; none: all.
     pub(crate) options: Vec<String>,
-    /// Where LTP is installed.
     pub(crate) ltp: Option<PathBuf>,
     /// Write docs/suites.md from the latest result of every suite.
     pub(crate) write: bool,
@@ -58,7 +37,7 @@ pub(crate) struct Choice {
 struct Suite {
     name: &'static str,
     sets: &'static [&'static str],
-    open: fn(&Place) -> anyhow::Result<Opened>,
+    open: fn(&Directories) -> anyhow::Result<OpenedSuite>,
 }
 
 const SUITES: &[Suite] = &[
@@ -80,67 +59,6 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Where suites are kept and run.
-struct Place {
-    /// Kept from run to run.
-    cache: PathBuf,
-    /// Removed at the end; any user may enter it. Not below /tmp, which may be a tmpfs, where direct
-    /// I/O means nothing.
-    work: TempDir,
-    ltp: PathBuf,
-}
-
-/// A suite, or why this machine cannot run it.
-enum Opened {
-    Ready { version: String, runner: Box<dyn Runner> },
-    Missing(String),
-}
-
-/// Runs a suite's tests.
-trait Runner {
-    /// The outcome of every test, or at least of those in `only`; each command is started by what
-    /// `launcher` says.
-    fn run(&self, launcher: &Launcher, only: Option<&BTreeSet<String>>)
-    -> anyhow::Result<Outcomes>;
-}
-
-/// What a command is started by: nothing, or `memwright run` and its options.
-#[derive(Debug, Default)]
-struct Launcher(Vec<String>);
-
-impl Launcher {
-    fn new(program: &Path, set: OptionSet) -> Self {
-        let run = [program.display().to_string(), "run".to_owned()];
-        let options = set.options.iter().map(|option| (*option).to_owned());
-        Self(run.into_iter().chain(options).chain(["--".to_owned()]).collect())
-    }
-
-    /// A command line with the launcher in front.
-    fn words(&self, command: &[&str]) -> Vec<String> {
-        self.0.iter().cloned().chain(command.iter().map(|word| (*word).to_owned())).collect()
-    }
-}
-
-/// What came of one suite with one option set.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Compared {
-    suite: String,
-    version: String,
-    set: String,
-    same: usize,
-    skipped: usize,
-    differences: Vec<Difference>,
-}
-
-/// A test that came out differently, with the reason where that is known.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Difference {
-    test: String,
-    plain: Outcome,
-    with: Outcome,
-    known: Option<String>,
-}
-
 /// Runs the suites, and fails on a difference that is not known.
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let suites = chosen(SUITES, |suite| suite.name, &choice.names, "suite")?;
@@ -148,17 +66,17 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let known = Known::load()?;
     cargo(&["build", "--locked", "--package", "mw-preload"])?;
     cargo(&["build", "--locked", "--package", "mw-cli", "--features", "full"])?;
-    let place = Place::new(choice.ltp.as_deref())?;
-    let program = place.program()?;
+    let directories = Directories::new(ltp::root(choice.ltp.as_deref()))?;
+    let program = directories.program()?;
     let mut compared = Vec::new();
     let mut missing = 0;
     for suite in suites {
-        match (suite.open)(&place).with_context(|| suite.name)? {
-            Opened::Missing(why) => {
+        match (suite.open)(&directories).with_context(|| suite.name)? {
+            OpenedSuite::Missing(why) => {
                 println!("== {}: skipped: {why}", suite.name);
                 missing += 1;
             }
-            Opened::Ready { version, runner } => {
+            OpenedSuite::Ready { version, runner } => {
                 let sets = sets.iter().filter(|set| suite.sets.contains(&set.name));
                 let sets: Vec<OptionSet> = sets.map(|set| **set).collect();
                 compared.extend(compare(suite, &version, &*runner, &program, &sets, &known)?);
@@ -166,10 +84,13 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
         }
     }
     for one in &compared {
-        results::keep(&place.cache, one)?;
+        results::keep(&directories.cache, one)?;
     }
     if choice.write {
-        page::write(&results::all(&place.cache)?)?;
+        page::write(&results::all(
+            &directories.cache,
+            SUITES.iter().map(|suite| (suite.name, suite.sets)),
+        )?)?;
     }
     finish(&compared, missing)
 }
@@ -188,25 +109,6 @@ fn chosen<'a, T>(
     }
     let is_chosen = |item: &&T| names.is_empty() || names.iter().any(|asked| asked == name(item));
     Ok(all.iter().filter(is_chosen).collect())
-}
-
-impl Place {
-    fn new(ltp: Option<&Path>) -> anyhow::Result<Self> {
-        let work = tempfile::Builder::new().prefix("memwright-suites-").tempdir_in("/var/tmp")?;
-        std::fs::set_permissions(work.path(), std::fs::Permissions::from_mode(0o755))?;
-        Ok(Self { cache: target_dir().join("suites"), work, ltp: ltp::root(ltp) })
-    }
-
-    /// The program and its library, where every user can start them.
-    fn program(&self) -> anyhow::Result<PathBuf> {
-        let built = target_dir().join("debug");
-        for name in ["memwright", "libmemwright_preload.so"] {
-            let from = built.join(name);
-            std::fs::copy(&from, self.work.path().join(name))
-                .with_context(|| from.display().to_string())?;
-        }
-        Ok(self.work.path().join("memwright"))
-    }
 }
 
 /// Runs a suite without the library, then with each option set.
@@ -241,7 +143,7 @@ fn compare(
         }
         let differs = |test: &String| differences.iter().any(|difference| difference.test == *test);
         let alike = || plain.iter().filter(|(test, _)| !differs(test));
-        let skipped = alike().filter(|(_, outcome)| **outcome == Outcome::Skipped).count();
+        let skipped = alike().filter(|(_, outcome)| **outcome == TestOutcome::Skipped).count();
         let same = alike().count() - skipped;
         let (suite, version, set) = (suite.name.into(), version.into(), set.name.into());
         compared.push(Compared { suite, version, set, same, skipped, differences });
@@ -256,7 +158,7 @@ fn settle(
     launcher: &Launcher,
     plain: &Outcomes,
     with: &Outcomes,
-) -> anyhow::Result<Vec<(String, Outcome, Outcome)>> {
+) -> anyhow::Result<Vec<(String, TestOutcome, TestOutcome)>> {
     let mut plain_seen = outcome::seen(plain);
     let mut with_seen = outcome::seen(with);
     for _ in 0..RETRIES {
@@ -274,7 +176,10 @@ fn settle(
         .into_iter()
         .map(|test| {
             let first = |outcomes: &Outcomes| {
-                outcomes.get(&test).cloned().unwrap_or_else(|| Outcome::Failed("not run".into()))
+                outcomes
+                    .get(&test)
+                    .cloned()
+                    .unwrap_or_else(|| TestOutcome::Failed("not run".into()))
             };
             (test.clone(), first(plain), first(with))
         })

@@ -9,7 +9,7 @@ pub(crate) use targets::{Built, Target, build};
 
 use anyhow::Context;
 pub(crate) use run::bench;
-use run::{Outcome, Settings, run};
+use run::{RunOutcome, Settings, run};
 use skips::Skip;
 use std::path::Path;
 use std::sync::Mutex;
@@ -26,6 +26,7 @@ const ALONE: &[&str] = &[
     "mw-cli fix",
     "mw-cli masked",
     "mw-cli watch",
+    "mw-cli why",
     "mw-pool crowd",
     "mw-profile cost",
     "mw-segment faults",
@@ -47,7 +48,6 @@ const FIRST: &[&str] = &[
     "mw-remedy journal",
 ];
 
-/// How the tests went.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     passed: usize,
@@ -87,7 +87,6 @@ impl Results {
         times.iter().take(count).map(|(s, name)| format!("| {name} | {s:.1} |\n")).collect()
     }
 
-    /// Counts others in.
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.skipped.extend(other.skipped);
@@ -223,7 +222,7 @@ pub(crate) fn again(results: &mut Results, options: Options) -> anyhow::Result<(
     Ok(())
 }
 
-fn report(target: &Target, outcome: &Outcome) {
+fn report(target: &Target, outcome: &RunOutcome) {
     let seconds = outcome.took.as_secs_f64();
     if outcome.success {
         println!("passed: {}: {} tests in {seconds:.1} s", target.name, outcome.passed);

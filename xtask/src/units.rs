@@ -1,6 +1,6 @@
 //! The shipped systemd units: systemd itself has nothing to say against them.
 
-use crate::root;
+use crate::workspace::root;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
     for path in shipped()? {
         let name = path.file_name().context("no name")?;
-        let text = crate::read(&path)?;
+        let text = crate::workspace::read(&path)?;
         let copy = work.path().join(name);
         std::fs::write(&copy, text.replace(INSTALLED, STAND_IN))?;
         match path.extension().and_then(|ending| ending.to_str()) {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_recorders_unit_can_be_reloaded() {
-        let text = crate::read(&root().join(FOLDER).join("memwright.service")).unwrap();
+        let text = crate::workspace::read(&root().join(FOLDER).join("memwright.service")).unwrap();
         assert!(text.contains("\nType=notify\n"), "{text}");
         assert!(text.contains("\nExecReload=/bin/kill -HUP $MAINPID\n"), "{text}");
     }

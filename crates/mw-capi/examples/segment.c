@@ -1,5 +1,5 @@
 /*
- * Makes a segment, uses it, and gives it back:
+ * Creates a segment, uses it and destroys it:
  *
  *     cc segment.c $(pkg-config --cflags --libs memwright) -o segment
  *     ./segment 4G memfd
@@ -14,7 +14,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* A number with K, M or G behind it; 0 if it is none. */
+/* Parses a number with an optional suffix K, M or G; returns 0 if it is invalid. */
 static size_t parse_size(const char *text)
 {
     char *end = NULL;
@@ -32,7 +32,7 @@ static size_t parse_size(const char *text)
     return (size_t)number << shift;
 }
 
-/* The number of a kind; MW_KIND_NONE if there is none of that name. */
+/* Returns the kind of this name, or MW_KIND_NONE. */
 static int parse_kind(const char *text)
 {
     for (int kind = MW_KIND_ISM; mw_kind_name(kind) != NULL; kind++) {
@@ -72,7 +72,7 @@ static void show_error(const mw_error *error)
     }
 }
 
-/* Writes a number to every MiB and reads them back. */
+/* Writes a number to every MiB and verifies them. */
 static int use(const mw_segment *segment)
 {
     unsigned char *memory = mw_segment_address(segment);
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    /* What is refused here makes mw_segment_create() say so. */
+    /* mw_segment_create() reports an invalid option. */
     options = mw_options_new(bytes);
     mw_options_set_kind(options, kind);
     if (kind == MW_KIND_POSIX)
@@ -117,12 +117,12 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
 
-    printf("%zu MiB of kind %s in pages %s at %p, made by %zu threads in %" PRIu64 " ms\n",
+    printf("%zu MiB of kind %s in pages %s at %p, populated by %zu threads in %" PRIu64 " ms\n",
            mw_segment_bytes(segment) / MIB, mw_kind_name(mw_segment_kind(segment)),
            mw_page_name(mw_segment_page(segment)), mw_segment_address(segment),
-           mw_segment_times(segment)->helpers, mw_segment_times(segment)->populate_ns / 1000000);
+           mw_segment_times(segment)->workers, mw_segment_times(segment)->populate_ns / 1000000);
     used = use(segment);
-    printf("%s\n", used ? "written and read" : "not what was written");
+    printf("%s\n", used ? "written and verified" : "wrong data");
     printf("freed in %" PRIu64 " ms\n",
            mw_segment_destroy_with(segment, show_progress, NULL) / 1000000);
     return used ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -353,9 +353,13 @@ typedef struct mw_times {
    */
   uint64_t confirm_ns;
   /**
-   * Threads that populated it, the caller's included.
+   * An older name of workers.
    */
   size_t helpers;
+  /**
+   * Worker threads that populated it, the caller included.
+   */
+  size_t workers;
 } mw_times;
 
 #ifdef __cplusplus
@@ -529,13 +533,20 @@ enum mw_status mw_options_set_lenient(struct mw_options *options, int lenient);
 enum mw_status mw_options_set_locked(struct mw_options *options, int locked);
 
 /**
- * Sets the maximum number of threads that work on the segment, the caller's included. Default: 16.
- * The CPUs that the caller may use limit it as well.
+ * Sets the maximum number of worker threads, the caller included. Default: 16. The CPUs that the
+ * caller may use limit it as well.
  *
  * options: the options to change.
- * helpers: a number of threads; 0 counts as 1.
+ * workers: a number of threads; 0 counts as 1.
  * Returns: MW_OK; MW_INVALID for NULL.
  * Threads: as mw_options_set_kind().
+ */
+enum mw_status mw_options_set_workers(struct mw_options *options, size_t workers);
+
+/**
+ * Deprecated: the older name of mw_options_set_workers().
+ *
+ * options, helpers, Returns, Threads: as mw_options_set_workers().
  */
 enum mw_status mw_options_set_helpers(struct mw_options *options, size_t helpers);
 
@@ -640,17 +651,16 @@ enum mw_status mw_options_place_range(struct mw_options *options,
                                       size_t count);
 
 /**
- * Why these options make no segment: what the first value that was refused was, and which would
- * not have been.
+ * The first invalid value that was set, and the valid ones: why creating a segment fails.
  *
  * options: options, or NULL.
- * Returns: a text that belongs to the options and goes with them; NULL if nothing was refused.
- * Threads: may be called from any, while no other call changes these options.
+ * Returns: a text owned by the options and valid as long as they are; NULL if all values are valid.
+ * Threads: may be called from any thread while no other call changes these options.
  */
 const char *mw_options_refusal(const struct mw_options *options);
 
 /**
- * Frees options. Segments that were made with them stay.
+ * Frees options. Segments that were created with them are not affected.
  *
  * options: options, which must not be used afterwards; NULL is ignored.
  * Threads: may be called from any thread while no other call uses these options.
@@ -669,7 +679,7 @@ void mw_options_free(struct mw_options *options);
  * error: receives the error, to be freed with mw_error_free(); NULL on success. May be NULL.
  * Returns: MW_OK; MW_INVALID also if options or segment is NULL; else the status of the error.
  * Threads: may be called from any thread, also concurrently with the same options; concurrent
- * calls share the CPUs. No other call may change these options meanwhile.
+ * calls share the CPUs. No other call may change these options during the call.
  */
 enum mw_status mw_segment_create(const struct mw_options *options,
                                  mw_progress_fn progress,

@@ -14,7 +14,7 @@ pub struct mw_cancel {
 /// Returns: a token, to be freed with mw_cancel_free(); NULL only after an internal error.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_cancel_new() -> Option<Box<mw_cancel>> {
     guard(None, || Some(Box::new(mw_cancel { token: Cancel::new() })))
 }
@@ -26,7 +26,7 @@ pub extern "C" fn mw_cancel_new() -> Option<Box<mw_cancel>> {
 /// cancel: a token; NULL is ignored.
 /// Threads: may be called from any thread, at any time, and from a signal handler.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_cancel_set(cancel: Option<&mw_cancel>) {
     if let Some(cancel) = cancel {
         cancel.token.cancel();
@@ -38,7 +38,7 @@ pub extern "C" fn mw_cancel_set(cancel: Option<&mw_cancel>) {
 /// cancel: a token; NULL is not cancelled.
 /// Threads: as mw_cancel_set().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_cancel_is_set(cancel: Option<&mw_cancel>) -> bool {
     cancel.is_some_and(|cancel| cancel.token.is_cancelled())
 }
@@ -48,7 +48,7 @@ pub extern "C" fn mw_cancel_is_set(cancel: Option<&mw_cancel>) -> bool {
 /// cancel: a token, which must not be used afterwards. NULL is ignored.
 /// Threads: may be called from any thread while no other call uses this token.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_cancel_free(cancel: Option<Box<mw_cancel>>) {
     guard((), || drop(cancel));
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_cancelled_once_and_null_never() {
+    fn null_is_never_cancelled() {
         let cancel = mw_cancel_new();
         assert!(!mw_cancel_is_set(cancel.as_deref()));
         mw_cancel_set(cancel.as_deref());

@@ -82,7 +82,7 @@ pub struct mw_error {
     status: mw_status,
     text: CString,
     errno: c_int,
-    /// Its texts are the two that follow.
+    /// Points to the two texts that follow.
     shortage: Option<mw_shortage>,
     cgroup: Option<CString>,
     remedy: CString,
@@ -113,8 +113,8 @@ impl mw_error {
         self.status
     }
 
-    /// Done in the box, in which the texts stay where they are.
-    fn fill(&mut self, short: &Shortage) {
+    /// Sets the shortage. It points to texts of this box, which do not move.
+    fn set_shortage(&mut self, short: &Shortage) {
         self.cgroup = match &short.limit {
             Limit::Cgroup(path) => Some(c_string(path)),
             _ => None,
@@ -149,14 +149,14 @@ impl From<Error> for Box<mw_error> {
             Error::System { .. } => mw_status::MW_SYSTEM,
             _ => mw_status::MW_INTERNAL,
         };
-        let mut made = mw_error::new(status, &error.to_string());
+        let mut created = mw_error::new(status, &error.to_string());
         if let Error::System { source, .. } = &error {
-            made.errno = source.raw_os_error().unwrap_or(0);
+            created.errno = source.raw_os_error().unwrap_or(0);
         }
         if let Some(short) = error.shortage() {
-            made.fill(short);
+            created.set_shortage(short);
         }
-        made
+        created
     }
 }
 
@@ -176,9 +176,9 @@ impl From<mw_pool::Error> for Box<mw_error> {
             Error::System { source, .. } => (mw_status::MW_SYSTEM, Some(source)),
             _ => (mw_status::MW_INTERNAL, None),
         };
-        let mut made = mw_error::new(status, &error.to_string());
-        made.errno = source.and_then(io::Error::raw_os_error).unwrap_or(0);
-        made
+        let mut created = mw_error::new(status, &error.to_string());
+        created.errno = source.and_then(io::Error::raw_os_error).unwrap_or(0);
+        created
     }
 }
 
@@ -187,7 +187,7 @@ impl From<mw_pool::Error> for Box<mw_error> {
 /// error: an error; NULL is MW_OK.
 /// Threads: may be called from any thread, since an error does not change.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_error_status(error: Option<&mw_error>) -> mw_status {
     error.map_or(mw_status::MW_OK, |error| error.status)
 }
@@ -198,7 +198,7 @@ pub extern "C" fn mw_error_status(error: Option<&mw_error>) -> mw_status {
 /// Returns: a text owned by the error and valid as long as it is.
 /// Threads: as mw_error_status().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_error_text(error: Option<&mw_error>) -> *const c_char {
     error.map_or(c"".as_ptr(), |error| error.text.as_ptr())
 }
@@ -209,7 +209,7 @@ pub extern "C" fn mw_error_text(error: Option<&mw_error>) -> *const c_char {
 /// Returns: the number; 0 for all other errors.
 /// Threads: as mw_error_status().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_error_errno(error: Option<&mw_error>) -> c_int {
     error.map_or(0, |error| error.errno)
 }
@@ -220,7 +220,7 @@ pub extern "C" fn mw_error_errno(error: Option<&mw_error>) -> c_int {
 /// Returns: a shortage owned by the error and valid as long as it is; NULL for all other errors.
 /// Threads: as mw_error_status().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_error_shortage(error: Option<&mw_error>) -> Option<&mw_shortage> {
     error.and_then(|error| error.shortage.as_ref())
 }
@@ -230,7 +230,7 @@ pub extern "C" fn mw_error_shortage(error: Option<&mw_error>) -> Option<&mw_shor
 /// error: an error, which must not be used afterwards. NULL is ignored.
 /// Threads: may be called from any thread while no other call uses this error.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_error_free(error: Option<Box<mw_error>>) {
     guard((), || drop(error));
 }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_says_what_is_missing() {
+    fn a_shortage_reports_the_missing_bytes() {
         for (limit, number, page_bytes, cgroup) in [
             (Limit::Memlock, mw_limit::MW_LIMIT_MEMLOCK, 0, None),
             (Limit::HugePages(2 << 20), mw_limit::MW_LIMIT_HUGE_PAGES, 2 << 20, None),
@@ -260,12 +260,15 @@ mod tests {
             let short = Shortage { limit, requested_bytes: 70, available_bytes: 30, remedy };
             let error: Box<mw_error> = Error::from(short).into();
             assert_eq!(mw_error_status(Some(&error)), mw_status::MW_SHORT);
-            let seen = mw_error_shortage(Some(&error)).unwrap();
-            assert_eq!((seen.limit, seen.page_bytes), (number, page_bytes));
-            assert_eq!((seen.requested_bytes, seen.available_bytes), (70, 30));
-            assert_eq!((seen.asked_bytes, seen.had_bytes, seen.missing_bytes), (70, 30, 40));
-            assert_eq!(read(seen.remedy), "raise it");
-            assert_eq!((!seen.cgroup.is_null()).then(|| read(seen.cgroup)), cgroup);
+            let shortage = mw_error_shortage(Some(&error)).unwrap();
+            assert_eq!((shortage.limit, shortage.page_bytes), (number, page_bytes));
+            assert_eq!((shortage.requested_bytes, shortage.available_bytes), (70, 30));
+            assert_eq!(
+                (shortage.asked_bytes, shortage.had_bytes, shortage.missing_bytes),
+                (70, 30, 40)
+            );
+            assert_eq!(read(shortage.remedy), "raise it");
+            assert_eq!((!shortage.cgroup.is_null()).then(|| read(shortage.cgroup)), cgroup);
             assert!(read(mw_error_text(Some(&error))).contains("40 missing"));
         }
     }

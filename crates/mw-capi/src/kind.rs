@@ -1,4 +1,4 @@
-//! What a segment is made of.
+//! Kinds of segments and sizes of pages.
 
 use crate::raw::guard;
 use mw_segment::{Kind, PageSize};
@@ -65,13 +65,13 @@ const PAGES: [(mw_page, Option<PageSize>, &CStr); 5] = [
     (MW_PAGE_1G, Some(PageSize::HUGE_1G), c"1G"),
 ];
 
-pub(crate) fn kind_of(number: c_int) -> Result<Kind, String> {
+pub(crate) fn parse_kind(number: c_int) -> Result<Kind, String> {
     let found = KINDS.iter().find(|(kind, ..)| *kind as c_int == number);
     let none = || format!("invalid mw_kind {number} (use 1, MW_KIND_ISM, to 6, MW_KIND_POSIX)");
     found.map(|(_, kind, _)| *kind).ok_or_else(none)
 }
 
-pub(crate) fn page_of(number: c_int) -> Result<Option<PageSize>, String> {
+pub(crate) fn parse_page(number: c_int) -> Result<Option<PageSize>, String> {
     let found = PAGES.iter().find(|(page, ..)| *page as c_int == number);
     let none = || format!("invalid mw_page {number} (use 0, MW_PAGE_AUTO, to 4, MW_PAGE_1G)");
     found.map(|(_, page, _)| *page).ok_or_else(none)
@@ -97,7 +97,7 @@ impl From<Option<PageSize>> for mw_page {
 /// Returns: a static text; NULL for an invalid kind.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_kind_name(kind: c_int) -> *const c_char {
     let found = || KINDS.iter().find(|(known, ..)| *known as c_int == kind);
     guard(ptr::null(), || found().map_or(ptr::null(), |(.., name)| name.as_ptr()))
@@ -109,7 +109,7 @@ pub extern "C" fn mw_kind_name(kind: c_int) -> *const c_char {
 /// Returns: a static text; NULL for an invalid page size.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_page_name(page: c_int) -> *const c_char {
     let found = || PAGES.iter().find(|(known, ..)| *known as c_int == page);
     guard(ptr::null(), || found().map_or(ptr::null(), |(.., name)| name.as_ptr()))
@@ -120,27 +120,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_and_page_size_has_its_number_and_name() {
+    fn kinds_and_page_sizes_have_numbers_and_names() {
         for kind in Kind::ALL {
             let number = mw_kind::from(kind);
-            assert_eq!(kind_of(number as c_int), Ok(kind));
+            assert_eq!(parse_kind(number as c_int), Ok(kind));
             assert!(KINDS.iter().any(|(.., name)| name.to_str() == Ok(kind.name())));
         }
         for page in PageSize::ALL.map(Some).into_iter().chain([None]) {
-            assert_eq!(page_of(mw_page::from(page) as c_int), Ok(page));
+            assert_eq!(parse_page(mw_page::from(page) as c_int), Ok(page));
             let text = page.map_or("auto".to_owned(), PageSize::name);
             assert!(PAGES.iter().any(|(.., name)| name.to_str() == Ok(&text)));
         }
     }
 
     #[test]
-    fn other_numbers_have_none() {
+    fn undefined_numbers_have_no_name() {
         for number in [-1, 0, 7, c_int::MIN, c_int::MAX] {
-            assert!(kind_of(number).is_err());
+            assert!(parse_kind(number).is_err());
             assert!(mw_kind_name(number).is_null());
         }
         for number in [-1, 5, c_int::MIN, c_int::MAX] {
-            assert!(page_of(number).is_err());
+            assert!(parse_page(number).is_err());
             assert!(mw_page_name(number).is_null());
         }
     }

@@ -1,4 +1,5 @@
-//! The C interface of `mw-segment` and of `mw-pool`'s client: `libmemwright.so`, `libmemwright.a` and `memwright.h`.
+//! The C interface of `mw-segment` and of `mw-pool`'s client: `libmemwright.so`, `libmemwright.a` and
+//! `memwright.h`.
 //!
 //! The header is generated from the doc comments of this crate (`cargo xtask docs`), which are
 //! therefore written for C programmers. `examples/segment.c` is a complete program; `Makefile`
@@ -12,13 +13,13 @@
 //! - **Stable numbers.** The meaning of an enumerator, a structure's member or a function does not
 //!   change within one soname; new ones are added at the end. Only the library creates structures, so
 //!   that they can grow.
-//! - **No global state**: no last error, no handler to set, nothing to initialize.
+//! - **No global state**: no last error, no handlers, no initialization.
 //!
 //! Handles are boxes: a parameter `Option<&T>` is a pointer that may be NULL, `Option<Box<T>>` one
 //! that passes ownership. Unsafe code remains for unmangled names, and for strings and arrays
 //! (`raw`).
 
-#![allow(non_camel_case_types, reason = "the names of C")]
+#![allow(non_camel_case_types, reason = "names in C")]
 
 pub mod cancel;
 pub mod error;

@@ -1,7 +1,7 @@
 //! Options of a segment.
 
 use crate::cancel::mw_cancel;
-use crate::kind::{kind_of, page_of};
+use crate::kind::{parse_kind, parse_page};
 use crate::raw::{self, c_string, guard};
 use crate::status::mw_status;
 use mw_segment::{Cancel, NumaPolicy, Options, Placement};
@@ -27,7 +27,7 @@ pub struct mw_options {
 }
 
 /// The options of one call and its token.
-pub(crate) struct Definite {
+pub(crate) struct CallOptions {
     pub(crate) options: Options,
     pub(crate) cancel: Cancel,
 }
@@ -43,13 +43,13 @@ impl mw_options {
     }
 
     /// The options of a call, or why a value was rejected.
-    pub(crate) fn definite(&self) -> Result<Definite, String> {
+    pub(crate) fn for_call(&self) -> Result<CallOptions, String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.to_string_lossy().into_owned());
         }
         let cancel = self.cancel.clone().unwrap_or_default();
         let options = self.options.clone().placement(self.placement.clone()).cancel(&cancel);
-        Ok(Definite { options, cancel })
+        Ok(CallOptions { options, cancel })
     }
 
     fn place_range(&mut self, range: Option<Range<usize>>, nodes: &[u32]) -> Result<(), String> {
@@ -97,7 +97,7 @@ fn set(
 /// Returns: options, to be freed with mw_options_free(); NULL only after an internal error.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_new(bytes: usize) -> Option<Box<mw_options>> {
     guard(None, || Some(Box::new(mw_options::new(bytes))))
 }
@@ -109,9 +109,9 @@ pub extern "C" fn mw_options_new(bytes: usize) -> Option<Box<mw_options>> {
 /// Returns: MW_OK; MW_INVALID for NULL or an invalid kind.
 /// Threads: may be called from any thread while no other call uses these options.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_kind(options: Option<&mut mw_options>, kind: c_int) -> mw_status {
-    set(options, |options| Ok(options.kind(kind_of(kind)?)))
+    set(options, |options| Ok(options.kind(parse_kind(kind)?)))
 }
 
 /// Sets the page size. A size that is not available is an error when the segment is created, unless
@@ -122,9 +122,9 @@ pub extern "C" fn mw_options_set_kind(options: Option<&mut mw_options>, kind: c_
 /// Returns: MW_OK; MW_INVALID for NULL or an invalid page size.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_page(options: Option<&mut mw_options>, page: c_int) -> mw_status {
-    set(options, |options| Ok(options.page_size(page_of(page)?)))
+    set(options, |options| Ok(options.page_size(parse_page(page)?)))
 }
 
 /// Sets whether smaller pages are acceptable where the requested size is not available;
@@ -135,7 +135,7 @@ pub extern "C" fn mw_options_set_page(options: Option<&mut mw_options>, page: c_
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_lenient(
     options: Option<&mut mw_options>,
     lenient: c_int,
@@ -151,7 +151,7 @@ pub extern "C" fn mw_options_set_lenient(
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_locked(
     options: Option<&mut mw_options>,
     locked: c_int,
@@ -159,20 +159,32 @@ pub extern "C" fn mw_options_set_locked(
     set(options, |options| Ok(options.locked(locked != 0)))
 }
 
-/// Sets the maximum number of threads that work on the segment, the caller's included. Default: 16.
-/// The CPUs that the caller may use limit it as well.
+/// Sets the maximum number of worker threads, the caller included. Default: 16. The CPUs that the
+/// caller may use limit it as well.
 ///
 /// options: the options to change.
-/// helpers: a number of threads; 0 counts as 1.
+/// workers: a number of threads; 0 counts as 1.
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
+pub extern "C" fn mw_options_set_workers(
+    options: Option<&mut mw_options>,
+    workers: usize,
+) -> mw_status {
+    set(options, |options| Ok(options.workers(workers)))
+}
+
+/// Deprecated: the older name of mw_options_set_workers().
+///
+/// options, helpers, Returns, Threads: as mw_options_set_workers().
+#[unsafe(no_mangle)]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_helpers(
     options: Option<&mut mw_options>,
     helpers: usize,
 ) -> mw_status {
-    set(options, |options| Ok(options.workers(helpers)))
+    mw_options_set_workers(options, helpers)
 }
 
 /// Sets the name of a segment of kind MW_KIND_POSIX (shm_open(3)); it must not exist when the
@@ -183,14 +195,14 @@ pub extern "C" fn mw_options_set_helpers(
 /// Returns: MW_OK; MW_INVALID for NULL or a name that is not UTF-8.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C, and a string from C")]
-#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+#[allow(unsafe_code, reason = "an exported C function with a string")]
+#[allow(clippy::missing_safety_doc, reason = "documented for C")]
 pub unsafe extern "C" fn mw_options_set_name(
     options: Option<&mut mw_options>,
     name: *const c_char,
 ) -> mw_status {
     set(options, |options| {
-        // SAFETY: the caller gives NULL or a string.
+        // SAFETY: the caller passes NULL or a string.
         let name = unsafe { raw::text(name) };
         Ok(options.name(name.map_err(|why| format!("name: {why}"))?))
     })
@@ -204,7 +216,7 @@ pub unsafe extern "C" fn mw_options_set_name(
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_key(options: Option<&mut mw_options>, key: i32) -> mw_status {
     set(options, |options| Ok(options.key(key)))
 }
@@ -217,7 +229,7 @@ pub extern "C" fn mw_options_set_key(options: Option<&mut mw_options>, key: i32)
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_kept(options: Option<&mut mw_options>, kept: c_int) -> mw_status {
     set(options, |options| Ok(options.kept(kept != 0)))
 }
@@ -229,7 +241,7 @@ pub extern "C" fn mw_options_set_kept(options: Option<&mut mw_options>, kept: c_
 /// Returns: MW_OK; MW_INVALID if options is NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_set_cancel(
     options: Option<&mut mw_options>,
     cancel: Option<&mw_cancel>,
@@ -248,7 +260,7 @@ pub extern "C" fn mw_options_set_cancel(
 /// Returns: MW_OK; MW_INVALID for NULL.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_place_local(options: Option<&mut mw_options>) -> mw_status {
     change(options, |options| {
         options.placement = Placement::default();
@@ -266,15 +278,15 @@ pub extern "C" fn mw_options_place_local(options: Option<&mut mw_options>) -> mw
 /// when the segment is created.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C, and an array from C")]
-#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+#[allow(unsafe_code, reason = "an exported C function with an array")]
+#[allow(clippy::missing_safety_doc, reason = "documented for C")]
 pub unsafe extern "C" fn mw_options_place_bind(
     options: Option<&mut mw_options>,
     nodes: *const u32,
     count: usize,
 ) -> mw_status {
     change(options, |options| {
-        // SAFETY: the caller gives NULL or an array of this length.
+        // SAFETY: the caller passes NULL or an array of this length.
         let nodes = unsafe { raw::nodes(nodes, count) }?;
         options.placement = NumaPolicy::Bind(nodes.to_vec()).into();
         Ok(())
@@ -286,15 +298,15 @@ pub unsafe extern "C" fn mw_options_place_bind(
 ///
 /// options, nodes, count, Returns, Threads: as mw_options_place_bind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C, and an array from C")]
-#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+#[allow(unsafe_code, reason = "an exported C function with an array")]
+#[allow(clippy::missing_safety_doc, reason = "documented for C")]
 pub unsafe extern "C" fn mw_options_place_interleave(
     options: Option<&mut mw_options>,
     nodes: *const u32,
     count: usize,
 ) -> mw_status {
     change(options, |options| {
-        // SAFETY: the caller gives NULL or an array of this length.
+        // SAFETY: the caller passes NULL or an array of this length.
         let nodes = unsafe { raw::nodes(nodes, count) }?;
         options.placement = NumaPolicy::Interleave(nodes.to_vec()).into();
         Ok(())
@@ -315,8 +327,8 @@ pub unsafe extern "C" fn mw_options_place_interleave(
 /// another, or a node that does not exist, is an error when the segment is created.
 /// Threads: as mw_options_set_kind().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C, and an array from C")]
-#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+#[allow(unsafe_code, reason = "an exported C function with an array")]
+#[allow(clippy::missing_safety_doc, reason = "documented for C")]
 pub unsafe extern "C" fn mw_options_place_range(
     options: Option<&mut mw_options>,
     offset: usize,
@@ -325,31 +337,30 @@ pub unsafe extern "C" fn mw_options_place_range(
     count: usize,
 ) -> mw_status {
     change(options, |options| {
-        // SAFETY: the caller gives NULL or an array of this length.
+        // SAFETY: the caller passes NULL or an array of this length.
         let nodes = unsafe { raw::nodes(nodes, count) }?;
         options.place_range(offset.checked_add(bytes).map(|end| offset..end), nodes)
     })
 }
 
-/// Why these options make no segment: what the first value that was refused was, and which would
-/// not have been.
+/// The first invalid value that was set, and the valid ones: why creating a segment fails.
 ///
 /// options: options, or NULL.
-/// Returns: a text that belongs to the options and goes with them; NULL if nothing was refused.
-/// Threads: may be called from any, while no other call changes these options.
+/// Returns: a text owned by the options and valid as long as they are; NULL if all values are valid.
+/// Threads: may be called from any thread while no other call changes these options.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_refusal(options: Option<&mw_options>) -> *const c_char {
     let refusal = options.and_then(|options| options.refusal.as_ref());
     refusal.map_or(ptr::null(), |refusal| refusal.as_ptr())
 }
 
-/// Frees options. Segments that were made with them stay.
+/// Frees options. Segments that were created with them are not affected.
 ///
 /// options: options, which must not be used afterwards; NULL is ignored.
 /// Threads: may be called from any thread while no other call uses these options.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_options_free(options: Option<Box<mw_options>>) {
     guard((), || drop(options));
 }
@@ -359,18 +370,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_refusal_stays() {
+    fn the_first_error_is_kept() {
         let mut options = mw_options::new(1 << 20);
         assert!(mw_options_refusal(Some(&options)).is_null());
         assert_eq!(mw_options_set_kind(Some(&mut options), 42), mw_status::MW_INVALID);
         assert_eq!(mw_options_set_page(Some(&mut options), -1), mw_status::MW_INVALID);
         assert_eq!(mw_options_set_kind(Some(&mut options), 3), mw_status::MW_OK);
-        assert!(options.definite().is_err_and(|why| why.starts_with("invalid mw_kind 42")));
+        assert!(options.for_call().is_err_and(|why| why.starts_with("invalid mw_kind 42")));
         assert!(!mw_options_refusal(Some(&options)).is_null());
     }
 
     #[test]
-    fn ranges_add_up_to_a_limit_and_replace_other_placements() {
+    fn ranges_are_limited_and_replace_other_placements() {
         let mut options = mw_options::new(1 << 20);
         options.placement = NumaPolicy::Bind(vec![3]).into();
         for range in 0..MAX_RANGES {
@@ -385,13 +396,13 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_taken_and_given_back() {
+    fn options_hold_a_reference_to_a_token() {
         let mut options = mw_options::new(1 << 20);
         let cancel = mw_cancel { token: Cancel::new() };
         mw_options_set_cancel(Some(&mut options), Some(&cancel));
         cancel.token.cancel();
-        assert!(options.definite().is_ok_and(|call| call.cancel.is_cancelled()));
+        assert!(options.for_call().is_ok_and(|call| call.cancel.is_cancelled()));
         mw_options_set_cancel(Some(&mut options), None);
-        assert!(options.definite().is_ok_and(|call| !call.cancel.is_cancelled()));
+        assert!(options.for_call().is_ok_and(|call| !call.cancel.is_cancelled()));
     }
 }

@@ -31,8 +31,8 @@ pub struct mw_pool_memory(Attachment);
 /// or MW_SYSTEM.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C, and strings from C")]
-#[allow(clippy::missing_safety_doc, reason = "said in the words of C")]
+#[allow(unsafe_code, reason = "an exported C function with strings")]
+#[allow(clippy::missing_safety_doc, reason = "documented for C")]
 pub unsafe extern "C" fn mw_pool_attach(
     socket: *const c_char,
     pool: *const c_char,
@@ -42,23 +42,24 @@ pub unsafe extern "C" fn mw_pool_attach(
     memory: Option<&mut MaybeUninit<Option<Box<mw_pool_memory>>>>,
     error: Option<&mut MaybeUninit<Option<Box<mw_error>>>>,
 ) -> mw_status {
-    // SAFETY: the caller answers for the texts.
+    // SAFETY: the caller passes NULL or strings.
     let socket = if socket.is_null() { Ok(SOCKET) } else { unsafe { raw::text(socket) } };
     // SAFETY: as above.
     let pool = unsafe { raw::text(pool) };
     // SAFETY: as above.
     let keep = if keep.is_null() { Ok(None) } else { unsafe { raw::text(keep) }.map(Some) };
-    let made = match &memory {
+    let attached = match &memory {
         None => Err(mw_error::invalid("memory is NULL (pass a pointer that receives the memory)")),
         Some(_) => guard(Err(mw_error::internal()), || {
-            let wanted = wanted(pool?, bytes, keep?)?.wait(Duration::from_nanos(wait_ns));
-            Ok(Box::new(mw_pool_memory(Client::new(socket?).attach(&wanted)?)))
+            let request = attach_request(pool?, bytes, keep?)?.wait(Duration::from_nanos(wait_ns));
+            Ok(Box::new(mw_pool_memory(Client::new(socket?).attach(&request)?)))
         }),
     };
-    let status = made.as_ref().map_or_else(|error| error.status(), |_| mw_status::MW_OK);
-    let (made, why) = made.map_or_else(|error| (None, Some(error)), |made| (Some(made), None));
+    let status = attached.as_ref().map_or_else(|error| error.status(), |_| mw_status::MW_OK);
+    let (attached, why) =
+        attached.map_or_else(|error| (None, Some(error)), |memory| (Some(memory), None));
     if let Some(memory) = memory {
-        memory.write(made);
+        memory.write(attached);
     }
     if let Some(error) = error {
         error.write(why);
@@ -66,12 +67,12 @@ pub unsafe extern "C" fn mw_pool_attach(
     status
 }
 
-fn wanted(pool: &str, bytes: u64, keep: Option<&str>) -> Result<Attach, String> {
+fn attach_request(pool: &str, bytes: u64, keep: Option<&str>) -> Result<Attach, String> {
     let name = |name: &str| name.parse().map_err(|error: mw_pool::BadName| error.to_string());
-    let wanted = Attach::new(name(pool)?, bytes);
+    let request = Attach::new(name(pool)?, bytes);
     Ok(match keep {
-        Some(keep) => wanted.keep(name(keep)?),
-        None => wanted,
+        Some(keep) => request.keep(name(keep)?),
+        None => request,
     })
 }
 
@@ -81,7 +82,7 @@ fn wanted(pool: &str, bytes: u64, keep: Option<&str>) -> Result<Attach, String> 
 /// Returns: an address aligned to a huge page, valid until the memory is detached; NULL for NULL.
 /// Threads: may be called from any thread while no other call detaches it.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_pool_address(memory: Option<&mw_pool_memory>) -> *mut c_void {
     memory.map_or(ptr::null_mut(), |memory| memory.0.as_ptr().as_ptr().cast())
 }
@@ -91,7 +92,7 @@ pub extern "C" fn mw_pool_address(memory: Option<&mw_pool_memory>) -> *mut c_voi
 /// memory: leased memory; 0 for NULL.
 /// Threads: as mw_pool_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_pool_bytes(memory: Option<&mw_pool_memory>) -> usize {
     memory.map_or(0, |memory| memory.0.bytes())
 }
@@ -105,19 +106,19 @@ pub extern "C" fn mw_pool_bytes(memory: Option<&mw_pool_memory>) -> usize {
 /// none were kept. May be NULL.
 /// Threads: as mw_pool_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_pool_is_kept(
     memory: Option<&mw_pool_memory>,
     generation: Option<&mut MaybeUninit<u64>>,
     dirty: Option<&mut MaybeUninit<bool>>,
 ) -> bool {
-    let Some(Contents::Kept { generation: handed_out, dirty: is_dirty }) =
+    let Some(Contents::Kept { generation: leased_before, dirty: is_dirty }) =
         memory.map(|memory| memory.0.contents())
     else {
         return false;
     };
     if let Some(generation) = generation {
-        generation.write(handed_out);
+        generation.write(leased_before);
     }
     if let Some(dirty) = dirty {
         dirty.write(is_dirty);
@@ -132,7 +133,7 @@ pub extern "C" fn mw_pool_is_kept(
 /// Returns: MW_OK; MW_INVALID for NULL; MW_SYSTEM if the server of this lease no longer exists.
 /// Threads: as mw_pool_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_pool_mark_consistent(memory: Option<&mw_pool_memory>) -> mw_status {
     let Some(memory) = memory else { return mw_status::MW_INVALID };
     guard(mw_status::MW_INTERNAL, || match memory.0.mark_consistent() {
@@ -147,7 +148,7 @@ pub extern "C" fn mw_pool_mark_consistent(memory: Option<&mw_pool_memory>) -> mw
 /// memory: leased memory, which must not be used afterwards. NULL is ignored.
 /// Threads: may be called from any thread while no other call uses this memory.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_pool_detach(memory: Option<Box<mw_pool_memory>>) {
     guard((), || drop(memory));
 }
@@ -157,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_go_from_thread_to_thread() {
-        fn shared<T: Send + Sync>() {}
-        shared::<mw_pool_memory>();
+    fn handles_are_send_and_sync() {
+        fn check<T: Send + Sync>() {}
+        check::<mw_pool_memory>();
     }
 }

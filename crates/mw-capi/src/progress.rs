@@ -71,27 +71,27 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The caller's callback, until it asks to cancel.
-pub(crate) struct Listener {
+/// The program's progress function, called until it cancels.
+pub(crate) struct Callback {
     function: mw_progress_fn,
     user: *mut c_void,
-    /// How far it was when the function wanted the end.
-    pub(crate) stopped: Option<Progress>,
+    /// The progress at which the function cancelled.
+    pub(crate) cancelled_at: Option<Progress>,
 }
 
-impl Listener {
+impl Callback {
     pub(crate) fn new(function: mw_progress_fn, user: *mut c_void) -> Self {
-        Self { function, user, stopped: None }
+        Self { function, user, cancelled_at: None }
     }
 
-    /// Tells the function, and returns whether the operation is to end.
-    pub(crate) fn tell(&mut self, now: &Progress) -> bool {
-        if let (Some(function), None) = (self.function, self.stopped)
+    /// Calls the function; returns whether the operation is to be cancelled.
+    pub(crate) fn call(&mut self, now: &Progress) -> bool {
+        if let (Some(function), None) = (self.function, self.cancelled_at)
             && function(&now.into(), self.user) != 0
         {
-            self.stopped = Some(*now);
+            self.cancelled_at = Some(*now);
         }
-        self.stopped.is_some()
+        self.cancelled_at.is_some()
     }
 }
 
@@ -99,26 +99,26 @@ impl Listener {
 mod tests {
     use super::*;
 
-    extern "C" fn stop_from_two(progress: &mw_progress, user: *mut c_void) -> c_int {
+    extern "C" fn cancel_from_two(progress: &mw_progress, user: *mut c_void) -> c_int {
         assert!(user.is_null());
         c_int::from(progress.done_bytes > 1)
     }
 
     #[test]
-    fn a_function_is_told_until_it_wants_the_end() {
+    fn a_progress_function_is_called_until_it_cancels() {
         let now = |done_bytes| Progress {
             phase: Phase::Create,
             done_bytes,
             total_bytes: 4,
             elapsed: Duration::from_millis(2),
         };
-        let mut listener = Listener::new(Some(stop_from_two), std::ptr::null_mut());
-        assert!(!listener.tell(&now(1)));
-        assert!(listener.tell(&now(2)));
-        assert!(listener.tell(&now(1)), "it is not asked again");
-        assert_eq!(listener.stopped, Some(now(2)));
-        assert!(!Listener::new(None, std::ptr::null_mut()).tell(&now(2)));
-        let told = mw_progress::from(&now(2));
-        assert_eq!((told.phase, told.bytes_per_s), (mw_phase::MW_PHASE_CREATE, 1000.0));
+        let mut callback = Callback::new(Some(cancel_from_two), std::ptr::null_mut());
+        assert!(!callback.call(&now(1)));
+        assert!(callback.call(&now(2)));
+        assert!(callback.call(&now(1)), "it is not called again");
+        assert_eq!(callback.cancelled_at, Some(now(2)));
+        assert!(!Callback::new(None, std::ptr::null_mut()).call(&now(2)));
+        let progress = mw_progress::from(&now(2));
+        assert_eq!((progress.phase, progress.bytes_per_s), (mw_phase::MW_PHASE_CREATE, 1000.0));
     }
 }

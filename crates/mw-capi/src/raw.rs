@@ -12,23 +12,23 @@ pub(crate) fn guard<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
-/// A text for C, without zero bytes inside.
+/// A string for C; zero bytes in it become spaces.
 pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// A text from C.
+/// A string from C.
 ///
 /// # Safety
 /// `text` is NULL, or ends with a zero byte and is not written to while the result is used.
 #[allow(unsafe_code, reason = "a string from C")]
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, String> {
     if text.is_null() {
-        return Err("the text is NULL; give one, or do not call this function".to_owned());
+        return Err("it is NULL (pass a string)".to_owned());
     }
-    // SAFETY: not NULL, and the caller answers for the rest.
+    // SAFETY: not NULL; the caller guarantees the rest.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| format!("{text:?} is not UTF-8; give a text in UTF-8"))
+    text.to_str().map_err(|_| format!("{text:?} is not UTF-8"))
 }
 
 /// Node numbers from C.
@@ -39,35 +39,35 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, String> {
 #[allow(unsafe_code, reason = "an array from C")]
 pub(crate) unsafe fn nodes<'a>(nodes: *const u32, count: usize) -> Result<&'a [u32], String> {
     if nodes.is_null() || count == 0 {
-        return Err("no nodes are given; /sys/devices/system/node/online names those there".into());
+        return Err("no nodes (/sys/devices/system/node/online lists them)".into());
     }
     if count > MAX_NODES {
-        return Err(format!("{count} nodes are given; give at most {MAX_NODES}"));
+        return Err(format!("too many nodes: {count} (at most {MAX_NODES})"));
     }
-    // SAFETY: not NULL, small, and the caller answers for the rest.
+    // SAFETY: not NULL and bounded; the caller guarantees the rest.
     Ok(unsafe { std::slice::from_raw_parts(nodes, count) })
 }
 
 #[cfg(test)]
-#[allow(unsafe_code, reason = "calls what is tested")]
+#[allow(unsafe_code, reason = "calls unsafe functions")]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_ends_at_the_border() {
+    fn a_panic_does_not_cross_the_interface() {
         assert_eq!(guard(7, || panic!("expected by this test")), 7);
         assert_eq!(guard(7, || 8), 8);
     }
 
     #[test]
-    fn null_and_nonsense_are_refused() {
+    fn null_and_invalid_utf8_are_errors() {
         // SAFETY: NULL, and texts that end with a zero byte.
         let texts = [std::ptr::null(), c"\xff".as_ptr(), c"name".as_ptr()]
             .map(|pointer| unsafe { text(pointer) });
         assert!(texts[0].is_err() && texts[1].is_err());
         assert_eq!(texts[2], Ok("name"));
         let numbers = [3, 5];
-        // SAFETY: NULL, or two numbers; more than MAX_NODES are refused unread.
+        // SAFETY: NULL, or two numbers; more than MAX_NODES are an error and not read.
         let lists = [(std::ptr::null(), 2), (numbers.as_ptr(), 0), (numbers.as_ptr(), 1 << 40)]
             .map(|(pointer, count)| unsafe { nodes(pointer, count) });
         assert!(lists.iter().all(Result::is_err), "{lists:?}");

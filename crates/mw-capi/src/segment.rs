@@ -3,7 +3,7 @@
 use crate::error::mw_error;
 use crate::kind::{mw_kind, mw_page};
 use crate::options::mw_options;
-use crate::progress::{Listener, mw_progress_fn, nanoseconds};
+use crate::progress::{Callback, mw_progress_fn, nanoseconds};
 use crate::raw::guard;
 use crate::status::mw_status;
 use ::mw_segment::{Error, Segment};
@@ -31,8 +31,10 @@ pub struct mw_times {
     /// Nanoseconds: verifying that every page is populated and locked; 0 where the mapping is not
     /// locked.
     pub confirm_ns: u64,
-    /// Threads that populated it, the caller's included.
+    /// An older name of workers.
     pub helpers: usize,
+    /// Worker threads that populated it, the caller included.
+    pub workers: usize,
 }
 
 impl From<Segment> for Box<mw_segment> {
@@ -43,6 +45,7 @@ impl From<Segment> for Box<mw_segment> {
             populate_ns: nanoseconds(times.populate),
             confirm_ns: nanoseconds(times.confirm),
             helpers: times.workers,
+            workers: times.workers,
         };
         Box::new(mw_segment { segment, times })
     }
@@ -59,9 +62,9 @@ impl From<Segment> for Box<mw_segment> {
 /// error: receives the error, to be freed with mw_error_free(); NULL on success. May be NULL.
 /// Returns: MW_OK; MW_INVALID also if options or segment is NULL; else the status of the error.
 /// Threads: may be called from any thread, also concurrently with the same options; concurrent
-/// calls share the CPUs. No other call may change these options meanwhile.
+/// calls share the CPUs. No other call may change these options during the call.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_create(
     options: Option<&mw_options>,
     progress: mw_progress_fn,
@@ -69,19 +72,20 @@ pub extern "C" fn mw_segment_create(
     segment: Option<&mut MaybeUninit<Option<Box<mw_segment>>>>,
     error: Option<&mut MaybeUninit<Option<Box<mw_error>>>>,
 ) -> mw_status {
-    let made = match (options, &segment) {
+    let created = match (options, &segment) {
         (None, _) => Err(mw_error::invalid("options is NULL (create them with mw_options_new())")),
         (_, None) => {
             Err(mw_error::invalid("segment is NULL (pass a pointer that receives the segment)"))
         }
         (Some(options), Some(_)) => guard(Err(mw_error::internal()), || {
-            create(options, Listener::new(progress, user)).map(Box::from)
+            create(options, Callback::new(progress, user)).map(Box::from)
         }),
     };
-    let status = made.as_ref().map_or_else(|error| error.status(), |_| mw_status::MW_OK);
-    let (made, why) = made.map_or_else(|error| (None, Some(error)), |made| (Some(made), None));
+    let status = created.as_ref().map_or_else(|error| error.status(), |_| mw_status::MW_OK);
+    let (created, why) =
+        created.map_or_else(|error| (None, Some(error)), |created| (Some(created), None));
     if let Some(segment) = segment {
-        segment.write(made);
+        segment.write(created);
     }
     if let Some(error) = error {
         error.write(why);
@@ -89,15 +93,15 @@ pub extern "C" fn mw_segment_create(
     status
 }
 
-fn create(options: &mw_options, mut listener: Listener) -> Result<Segment, Box<mw_error>> {
-    let call = options.definite().map_err(|why| mw_error::invalid(&why))?;
+fn create(options: &mw_options, mut callback: Callback) -> Result<Segment, Box<mw_error>> {
+    let call = options.for_call().map_err(|why| mw_error::invalid(&why))?;
     let segment = call.options.create_with(&mut |now| {
-        if listener.tell(now) {
+        if callback.call(now) {
             call.cancel.cancel();
         }
     })?;
-    // All chunks were taken when the callback asked to cancel.
-    if let Some(now) = listener.stopped {
+    // The callback cancelled when all chunks were taken.
+    if let Some(now) = callback.cancelled_at {
         segment.destroy();
         return Err(Error::Cancelled { phase: now.phase, done_bytes: now.done_bytes }.into());
     }
@@ -111,7 +115,7 @@ fn create(options: &mw_options, mut listener: Listener) -> Result<Segment, Box<m
 /// Threads: may be called from any thread while no other call destroys the segment. The program
 /// synchronizes its own accesses to the memory.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_address(segment: Option<&mw_segment>) -> *mut c_void {
     segment.map_or(ptr::null_mut(), |segment| segment.segment.as_ptr().as_ptr().cast())
 }
@@ -121,7 +125,7 @@ pub extern "C" fn mw_segment_address(segment: Option<&mw_segment>) -> *mut c_voi
 /// segment: a segment; NULL has 0.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_bytes(segment: Option<&mw_segment>) -> usize {
     segment.map_or(0, |segment| segment.segment.bytes())
 }
@@ -131,7 +135,7 @@ pub extern "C" fn mw_segment_bytes(segment: Option<&mw_segment>) -> usize {
 /// segment: a segment; NULL has MW_KIND_NONE.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_kind(segment: Option<&mw_segment>) -> mw_kind {
     segment.map_or(mw_kind::MW_KIND_NONE, |segment| segment.segment.kind().into())
 }
@@ -141,7 +145,7 @@ pub extern "C" fn mw_segment_kind(segment: Option<&mw_segment>) -> mw_kind {
 /// segment: a segment; NULL returns MW_PAGE_AUTO, which no segment has.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_page(segment: Option<&mw_segment>) -> mw_page {
     segment.map_or(mw_page::MW_PAGE_AUTO, |segment| Some(segment.segment.page_size()).into())
 }
@@ -151,7 +155,7 @@ pub extern "C" fn mw_segment_page(segment: Option<&mw_segment>) -> mw_page {
 /// segment: a segment; NULL is not locked.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_is_locked(segment: Option<&mw_segment>) -> bool {
     segment.is_some_and(|segment| segment.segment.is_locked())
 }
@@ -163,15 +167,15 @@ pub extern "C" fn mw_segment_is_locked(segment: Option<&mw_segment>) -> bool {
 /// Returns: whether the number is known: from kernel 6.7 on.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_huge_bytes(
     segment: Option<&mw_segment>,
     bytes: Option<&mut MaybeUninit<usize>>,
 ) -> bool {
-    let seen = || segment.and_then(|segment| segment.segment.huge_bytes());
-    match (bytes, guard(None, seen)) {
-        (Some(bytes), Some(seen)) => {
-            bytes.write(seen);
+    let huge_bytes = || segment.and_then(|segment| segment.segment.huge_bytes());
+    match (bytes, guard(None, huge_bytes)) {
+        (Some(bytes), Some(huge_bytes)) => {
+            bytes.write(huge_bytes);
             true
         }
         _ => false,
@@ -184,7 +188,7 @@ pub extern "C" fn mw_segment_huge_bytes(
 /// Returns: the id; -1 for other kinds and NULL.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_sysv_id(segment: Option<&mw_segment>) -> c_int {
     segment.and_then(|segment| segment.segment.sysv_id()).unwrap_or(-1)
 }
@@ -196,7 +200,7 @@ pub extern "C" fn mw_segment_sysv_id(segment: Option<&mw_segment>) -> c_int {
 /// Returns: the number; 0 for kinds without files and NULL.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_stripes(segment: Option<&mw_segment>) -> usize {
     guard(0, || segment.map_or(0, |segment| segment.segment.stripes().count()))
 }
@@ -210,7 +214,7 @@ pub extern "C" fn mw_segment_stripes(segment: Option<&mw_segment>) -> usize {
 /// there is no such file.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_stripe_fd(segment: Option<&mw_segment>, index: usize) -> c_int {
     let found = || Some(segment?.segment.stripes().nth(index)?.0.as_raw_fd());
     guard(None, found).unwrap_or(-1)
@@ -223,7 +227,7 @@ pub extern "C" fn mw_segment_stripe_fd(segment: Option<&mw_segment>, index: usiz
 /// Returns: a number of bytes; 0 if there is no such file.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_stripe_bytes(segment: Option<&mw_segment>, index: usize) -> usize {
     let found = || Some(segment?.segment.stripes().nth(index)?.1);
     guard(None, found).unwrap_or(0)
@@ -235,7 +239,7 @@ pub extern "C" fn mw_segment_stripe_bytes(segment: Option<&mw_segment>, index: u
 /// Returns: times owned by the segment and valid as long as it is; NULL for NULL.
 /// Threads: as mw_segment_address().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_times(segment: Option<&mw_segment>) -> Option<&mw_times> {
     segment.map(|segment| &segment.times)
 }
@@ -246,7 +250,7 @@ pub extern "C" fn mw_segment_times(segment: Option<&mw_segment>) -> Option<&mw_t
 /// segment: a segment; neither it nor its memory may be used afterwards. NULL is ignored.
 /// Threads: may be called from any thread while no other call uses this segment.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_destroy(segment: Option<Box<mw_segment>>) {
     guard((), || drop(segment));
 }
@@ -259,7 +263,7 @@ pub extern "C" fn mw_segment_destroy(segment: Option<Box<mw_segment>>) {
 /// Returns: nanoseconds; 0 for NULL.
 /// Threads: as mw_segment_destroy().
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_segment_destroy_with(
     segment: Option<Box<mw_segment>>,
     progress: mw_progress_fn,
@@ -281,10 +285,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_go_from_thread_to_thread() {
-        fn shared<T: Send + Sync>() {}
-        shared::<mw_segment>();
-        shared::<mw_options>();
-        shared::<crate::cancel::mw_cancel>();
+    fn handles_are_send_and_sync() {
+        fn check<T: Send + Sync>() {}
+        check::<mw_segment>();
+        check::<mw_options>();
+        check::<crate::cancel::mw_cancel>();
     }
 }

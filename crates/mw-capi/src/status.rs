@@ -39,18 +39,18 @@ use mw_status::{
 };
 
 const TEXTS: [(mw_status, &CStr); 12] = [
-    (MW_OK, c"done"),
-    (MW_INVALID, c"an argument is not valid"),
-    (MW_SHORT, c"a limit is below what was asked for"),
+    (MW_OK, c"success"),
+    (MW_INVALID, c"invalid argument"),
+    (MW_SHORT, c"a limit is below the requested amount"),
     (MW_CANCELLED, c"cancelled"),
-    (MW_NO_SUCH_PAGES, c"no such pages"),
+    (MW_NO_SUCH_PAGES, c"page size not available"),
     (MW_FRAGMENTED, c"memory is fragmented"),
-    (MW_POISONED, c"memory is broken"),
-    (MW_SYSTEM, c"a system call failed"),
-    (MW_INTERNAL, c"an error within the library"),
-    (MW_NO_SERVER, c"no pool server answers"),
-    (MW_REFUSED, c"the pool server refused"),
-    (MW_NOT_READY, c"the pool's memory was not ready in time"),
+    (MW_POISONED, c"hardware memory error"),
+    (MW_SYSTEM, c"system call failed"),
+    (MW_INTERNAL, c"internal error"),
+    (MW_NO_SERVER, c"no pool server responds"),
+    (MW_REFUSED, c"rejected by the pool server"),
+    (MW_NOT_READY, c"timed out waiting for memory of the pool"),
 ];
 
 /// A short text for a status. mw_error_text() has the details.
@@ -59,8 +59,8 @@ const TEXTS: [(mw_status, &CStr); 12] = [
 /// Returns: a static text, for any number.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_status_text(status: c_int) -> *const c_char {
     let found = TEXTS.iter().find(|(known, _)| *known as c_int == status);
-    found.map_or(c"no status of this version", |(_, text)| text).as_ptr()
+    found.map_or(c"unknown status", |(_, text)| text).as_ptr()
 }

@@ -1,8 +1,8 @@
-//! Which library this is.
+//! The version of the library.
 
 use std::ffi::{CStr, c_char};
 
-/// With the zero byte that C wants.
+/// Ends with a zero byte.
 const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
         Ok(version) => version,
@@ -15,7 +15,7 @@ const VERSION: &CStr =
 /// Returns: a static text.
 /// Threads: may be called from any thread.
 #[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a name for C")]
+#[allow(unsafe_code, reason = "an exported C function")]
 pub extern "C" fn mw_version() -> *const c_char {
     VERSION.as_ptr()
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::VERSION;
 
     #[test]
-    fn it_is_the_crates() {
+    fn version_is_that_of_the_crate() {
         assert_eq!(VERSION.to_str(), Ok(env!("CARGO_PKG_VERSION")));
     }
 }

@@ -1,4 +1,4 @@
-//! Programs in C, compiled and linked against the installed libraries as their users do it.
+//! C programs, compiled and linked against the installed libraries.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -31,12 +31,12 @@ fn text(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The folder of the libraries.
+/// The directory of the libraries.
 fn built() -> PathBuf {
     mw_test::built("mw-capi", "memwright", "libmemwright.so").parent().unwrap().to_owned()
 }
 
-/// What `make install` leaves in a folder of its own, of one library or the other.
+/// A directory with the result of `make install`, with only one of the libraries.
 fn installed(link: Link) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut make = Command::new("make");
@@ -64,7 +64,7 @@ fn flags(prefix: &Path, link: Link) -> Vec<String> {
     text(run(&mut command)).split_whitespace().map(str::to_owned).collect()
 }
 
-/// A program from a source of this crate, ready to be run.
+/// Compiles a program of this crate.
 fn program(source: &str, prefix: &Path, link: Link) -> Command {
     let binary = prefix.join("program");
     let mut cc = Command::new("cc");
@@ -86,7 +86,7 @@ fn the_example_runs_with_either_library() {
         let output = text(run(example().args(["64M", "anon"])));
         let lines: Vec<&str> = output.lines().collect();
         assert!(lines[0].starts_with("64 MiB of kind anon in pages "), "{output}");
-        assert_eq!(lines[1], "written and read");
+        assert_eq!(lines[1], "written and verified");
         assert!(lines[2].starts_with("freed in "), "{output}");
         let failed = example().arg("1000000G").output().unwrap();
         let error = String::from_utf8(failed.stderr).unwrap();
@@ -102,12 +102,12 @@ fn the_example_runs_with_either_library() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_and_leaves_nothing() {
+fn errors_are_reported_and_leave_nothing() {
     for link in [Link::Shared, Link::Static] {
         let prefix = installed(link);
         let _alone = alone();
         let output = text(run(&mut program("tests/c/errors.c", prefix.path(), link)));
-        assert_eq!(output, "all errors told, nothing left\n");
+        assert_eq!(output, "all errors reported, nothing left\n");
     }
 }
 
@@ -159,7 +159,7 @@ fn the_library_exports_what_the_header_declares_and_has_a_soname() {
     });
     let called: BTreeSet<String> = calls.into_iter().flatten().collect();
     let untested: Vec<_> = declared.difference(&called).collect();
-    assert!(untested.is_empty(), "tests/c calls them all but {untested:?}");
+    assert!(untested.is_empty(), "tests/c does not call {untested:?}");
     let dynamic = text(run(Command::new("readelf").arg("-d").arg(&library)));
     let soname = format!("soname: [libmemwright.so.{}]", env!("CARGO_PKG_VERSION_MAJOR"));
     assert!(dynamic.contains(&soname), "{dynamic}");
@@ -182,8 +182,8 @@ fn a_package_is_staged_below_destdir() {
     assert!(file.ends_with(format!("libmemwright.so.{}", env!("CARGO_PKG_VERSION"))), "{file:?}");
 }
 
-/// A server with a pool of 8 MiB, which ends with this process.
-fn served(socket: &Path) {
+/// Starts a server with a pool of 8 MiB, which ends with this process.
+fn start_server(socket: &Path) {
     let socket = socket.to_owned();
     let spec = mw_pool::Spec {
         name: "db".parse().unwrap(),
@@ -211,11 +211,11 @@ fn served(socket: &Path) {
 }
 
 #[test]
-fn memory_of_a_pool_is_taken_given_back_kept_and_refused() {
+fn memory_of_a_pool_is_attached_detached_kept_and_refused() {
     let prefix = installed(Link::Shared);
     let _alone = alone();
     let socket = prefix.path().join("pool.sock");
-    served(&socket);
+    start_server(&socket);
     let mut program = program("tests/c/pool.c", prefix.path(), Link::Shared);
-    assert_eq!(text(run(program.arg(&socket))), "taken, given back, kept and refused\n");
+    assert_eq!(text(run(program.arg(&socket))), "attached, detached, kept and refused\n");
 }

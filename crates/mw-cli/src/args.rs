@@ -60,7 +60,10 @@ pub use top::TopArgs;
 #[cfg(feature = "watch")]
 pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
-pub use watch::{IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, WatchArgs};
+pub use watch::{
+    IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
+    WatchArgs,
+};
 #[cfg(feature = "why")]
 pub use why::WhyArgs;
 
@@ -72,7 +75,6 @@ pub struct Args {
     /// Configuration file [default: /etc/memwright/memwright.toml if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -86,7 +88,6 @@ const EXIT_CODES: &str = "Exit codes:
   5  a change failed and was rolled back
   126, 127  run: the command cannot be executed, or was not found";
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check whether large allocations will succeed without stalls, and list what is wrong
@@ -135,7 +136,6 @@ pub enum Command {
     Why(WhyArgs),
 }
 
-/// Arguments of `check`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct CheckArgs {
     /// Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,node=N]
@@ -157,7 +157,6 @@ pub struct CheckArgs {
     /// Exit with 1 at this severity or above [default: critical]
     #[arg(long, value_name = "SEVERITY")]
     pub fail_on: Option<FailOn>,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<Format>,
     /// Also list the rules that passed
@@ -165,7 +164,6 @@ pub struct CheckArgs {
     pub verbose: bool,
 }
 
-/// Output formats of `check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people
@@ -207,7 +205,6 @@ impl FailOn {
     }
 }
 
-/// Arguments of `capture`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct CaptureArgs {
     /// The file to write; - is standard output [default: memwright-TIME.tar.zst]
@@ -218,7 +215,6 @@ pub struct CaptureArgs {
     pub redact: bool,
 }
 
-/// Arguments of `explain`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ExplainArgs {
     /// The rule; all rules are listed if omitted
@@ -226,7 +222,6 @@ pub struct ExplainArgs {
     pub rule: Option<String>,
 }
 
-/// Arguments of `fix`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct FixArgs {
     /// Fix the findings of these rules only; some remedies are applied only when named
@@ -239,7 +234,6 @@ pub struct FixArgs {
     /// udev's rules.d)
     #[arg(long)]
     pub persist: bool,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
     /// Directory of the journal [default: /var/lib/memwright]
@@ -247,7 +241,6 @@ pub struct FixArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// Arguments of `undo`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct UndoArgs {
     /// The changes to revert, as numbered by changes; all if omitted
@@ -256,7 +249,6 @@ pub struct UndoArgs {
     /// Restore the former value even if another program has changed it since
     #[arg(long)]
     pub force: bool,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
     /// Directory of the journal [default: /var/lib/memwright]
@@ -264,13 +256,11 @@ pub struct UndoArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// Arguments of `changes`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ChangesArgs {
     /// Also list reverted changes
     #[arg(long)]
     pub all: bool,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
     /// Directory of the journal [default: /var/lib/memwright]
@@ -278,7 +268,6 @@ pub struct ChangesArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// Arguments of `bench`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct BenchArgs {
     /// Size of the segment [default: 4G, or less if memory is short]
@@ -310,7 +299,6 @@ pub struct BenchArgs {
     /// Directory of the journal, for --reserve [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
 }

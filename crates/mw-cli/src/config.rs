@@ -32,36 +32,18 @@
 mod pool;
 #[cfg(feature = "run")]
 mod run;
+#[cfg(any(feature = "pool", feature = "watch"))]
+mod value;
 #[cfg(feature = "watch")]
 mod watch;
 
 use crate::args::FailOn;
 use crate::{Exit, Failure};
 use serde::Deserialize;
-#[cfg(any(feature = "pool", feature = "watch"))]
-use serde::{Deserializer, de};
-#[cfg(any(feature = "pool", feature = "watch"))]
-use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
-
-/// Reads a value that is written as on the command line, by what reads it there.
-#[cfg(any(feature = "pool", feature = "watch"))]
-fn as_argument<'de, D: Deserializer<'de>, T, E: Display>(
-    from: D,
-    read: impl Fn(&str) -> Result<T, E>,
-) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from)?;
-    read(&text).map(Some).map_err(de::Error::custom)
-}
-
-/// Reads a size.
-#[cfg(any(feature = "pool", feature = "watch"))]
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    as_argument(from, mw_model::parse_size)
-}
 
 /// What the file may say.
 #[derive(Debug, Default, Deserialize)]
@@ -113,7 +95,6 @@ impl Config {
         }
     }
 
-    /// Where the journal is.
     pub(crate) fn state_dir(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.state_dir.clone());
         configured.unwrap_or_else(|| PathBuf::from(mw_remedy::STATE_DIR))
@@ -137,7 +118,6 @@ impl Config {
         &self.watch
     }
 
-    /// The recording.
     #[cfg(feature = "watch")]
     pub(crate) fn recording(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.watch.recording.clone());

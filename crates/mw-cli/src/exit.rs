@@ -14,7 +14,6 @@ pub enum Exit {
     Usage,
     /// The machine or the tree could not be checked.
     CouldNotCheck,
-    /// A privilege is missing.
     PermissionDenied,
     /// A change failed part-way and what was done was reverted.
     RolledBack,
@@ -29,7 +28,6 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number.
     pub fn code(self) -> u8 {
         match self {
             Self::Fine => 0,
@@ -64,7 +62,6 @@ impl From<Exit> for ExitCode {
 /// A failure: one line for people, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    /// The exit code.
     pub exit: Exit,
     line: String,
 }

@@ -3,7 +3,6 @@
 
 use crate::terminal::tell;
 
-/// Where lines go.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
     journal: bool,
@@ -16,18 +15,18 @@ impl Log {
     }
 
     pub(crate) fn error(self, line: &str) {
-        self.say(3, line);
+        self.write(3, line);
     }
 
     pub(crate) fn warning(self, line: &str) {
-        self.say(4, line);
+        self.write(4, line);
     }
 
     pub(crate) fn notice(self, line: &str) {
-        self.say(5, line);
+        self.write(5, line);
     }
 
-    fn say(self, priority: u8, line: &str) {
+    fn write(self, priority: u8, line: &str) {
         if self.journal {
             tell(format_args!("<{priority}>{line}"));
         } else {

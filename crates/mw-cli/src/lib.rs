@@ -69,7 +69,6 @@ pub fn main() -> Exit {
     }
 }
 
-/// Runs one command.
 fn run(args: Args) -> Result<Exit, Failure> {
     let config = Config::load(args.config.as_deref())?;
     match args.command {

@@ -19,9 +19,9 @@ impl Spinner {
         Self(bar)
     }
 
-    /// Says what is going on now.
+    /// Replaces the text.
     #[cfg(any(feature = "lab", feature = "pool"))]
-    pub(crate) fn say(&self, what: &str) {
+    pub(crate) fn update(&self, what: &str) {
         if self.0.message() != what {
             self.0.set_message(what.to_owned());
         }

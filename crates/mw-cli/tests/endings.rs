@@ -214,18 +214,10 @@ impl Shared {
         let mut serve = memwright();
         serve.args(["pool", "serve", "--socket"]).arg(&socket).stderr(Stdio::null());
         let server = serve.env_remove("NOTIFY_SOCKET").spawn().unwrap();
-        let start = Instant::now();
-        while !memwright()
-            .args(["pool", "list", "--socket"])
-            .arg(&socket)
-            .output()
-            .unwrap()
-            .status
-            .success()
-        {
-            assert!(start.elapsed() < RUN_LIMIT, "the server does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        mw_test::wait_until("an answer of the server", RUN_LIMIT, || {
+            let list = memwright().args(["pool", "list", "--socket"]).arg(&socket).output();
+            list.unwrap().status.success()
+        });
         Self { dir, server }
     }
 }
@@ -240,18 +232,12 @@ impl Drop for Shared {
 /// Waits for a command; one that goes on for too long is killed and fails the test.
 #[track_caller]
 fn end(child: &mut Child, limit: Duration, line: &str) -> ExitStatus {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if start.elapsed() > limit {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{line}: still there after {limit:?}");
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    if let Some(status) = mw_test::exit_within(child, limit).unwrap() {
+        return status;
     }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("{line}: still there after {limit:?}");
 }
 
 fn no_reader() -> Stdio {
@@ -425,11 +411,7 @@ fn a_signal_that_is_ignored_ends_nothing() {
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
         u64::from_str_radix(blocked.trim(), 16).unwrap() & 1 != 0
     };
-    let start = Instant::now();
-    while !ignores() {
-        assert!(start.elapsed() < RUN_LIMIT, "it never begins");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    mw_test::wait_until("the begin of capture", RUN_LIMIT, ignores);
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     assert!(end(&mut child, RUN_LIMIT, "nohup memwright capture").success());
     assert!(file.is_file());

@@ -27,14 +27,7 @@ struct Killed(Child);
 impl Killed {
     /// Waits for its end; whether it came in time.
     fn ends_within(&mut self, at_most: Duration) -> bool {
-        let until = Instant::now() + at_most;
-        while Instant::now() < until {
-            if self.0.try_wait().unwrap().is_some() {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        false
+        mw_test::exit_within(&mut self.0, at_most).unwrap().is_some()
     }
 }
 
@@ -177,7 +170,7 @@ fn await_line(lines: &Receiver<String>, part: &str) -> String {
 struct Flood(Arc<AtomicBool>);
 
 impl Flood {
-    fn of(path: PathBuf) -> Self {
+    fn start(path: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         std::thread::spawn(move || {
@@ -229,7 +222,7 @@ fn a_recorder_continues_beside_a_hung_file_system() {
     let lines = lines(&mut recorder.0);
     await_line(&lines, "recording to ");
     let mut hanging = Hanging::new(machine);
-    let flood = Flood::of(hanging.machine.path("flood"));
+    let flood = Flood::start(hanging.machine.path("flood"));
     std::thread::sleep(Duration::from_secs(3));
     File::create(&slow).unwrap();
     await_line(&lines, "stall: ");

@@ -83,7 +83,7 @@ fn a_running_program_sees_what_is_set_and_says_what_it_did() {
     let text = out(&output);
     assert!(text.starts_with("No path has a setting.\n"), "{text}");
     assert!(text.contains("/d: discovered_direct_iosz=64k, until the next reboot"), "{text}");
-    assert!(text.contains("1 running program was told"), "{text}");
+    assert!(text.contains("1 running program was notified"), "{text}");
     assert!(text.contains("/d/file goes uncached from 64 KiB on"), "{text}");
     assert_eq!(moved_mib(&text), Some(16.0), "{text}");
     let json = &text[text.find('{').unwrap()..];
@@ -394,7 +394,7 @@ fn a_program_that_never_responds_delays_nobody_for_long() {
     };
     let text = out(&output);
     assert!(text.contains("could not be examined"), "{text}");
-    assert!(text.contains("1 could not be told"), "{text}");
+    assert!(text.contains("1 could not be notified"), "{text}");
 }
 
 #[test]

@@ -351,12 +351,8 @@ fn start_endless(place: &Place) -> std::process::Child {
     child
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(120), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    mw_test::wait_until(what, Duration::from_secs(120), condition);
 }
 
 fn signal(child: &std::process::Child, name: &str) {

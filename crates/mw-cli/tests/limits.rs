@@ -151,7 +151,7 @@ fn a_limit_that_is_hidden_is_not_unlimited() {
 
 #[test]
 fn a_mount_that_is_covered_does_not_hide_the_limits_of_the_one_above() {
-    let Ok(group) = Cgroup::of("memory") else {
+    let Ok(group) = Cgroup::new("memory") else {
         return mw_test::skip("no memory cgroup of version 1");
     };
     std::fs::write(group.path().join("memory.limit_in_bytes"), (512 * MIB).to_string()).unwrap();

@@ -8,7 +8,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// Far longer than anything takes.
+const LIMIT: Duration = Duration::from_secs(30);
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_memwright");
@@ -33,11 +36,9 @@ impl Server {
             .spawn()
             .unwrap();
         let server = Self { dir, child };
-        let start = Instant::now();
-        while !server.ask(&["list"]).status.success() {
-            assert!(start.elapsed() < Duration::from_secs(30), "it does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        mw_test::wait_until("an answer of the server", LIMIT, || {
+            server.ask(&["list"]).status.success()
+        });
         server
     }
 
@@ -161,11 +162,8 @@ fn a_pool_that_cannot_be_populated_is_removed() {
 fn configured_pools_are_there_and_mistakes_are_named() {
     let server =
         Server::start("[[pool.create]]\nname = \"db\"\nsize = \"16M\"\nowner = [\"root\"]\n");
-    let start = Instant::now();
-    while !server.done(&["list"]).starts_with("16 MiB of 16 MiB ready") {
-        assert!(start.elapsed() < Duration::from_secs(30));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let is_ready = || server.done(&["list"]).starts_with("16 MiB of 16 MiB ready");
+    mw_test::wait_until("the configured pool", LIMIT, is_ready);
     for (config, named) in [
         ("[pool]\nbudget = \"much\"\n", "line 2"),
         ("[[pool.create]]\nname = \"a b\"\nsize = \"1G\"\n", "'a b'"),

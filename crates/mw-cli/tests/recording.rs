@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
-use mw_model::{Host, Incident};
+use mw_model::{
+    Cause, FailureKind, Finding, Host, Incident, IncidentState, Severity, Subject, Trigger,
+};
 use mw_record::{Retention, Writer};
 use recording::{START_MS, record, recording};
 use std::fs;
@@ -96,21 +98,86 @@ fn exported(ending: &str, args: &[&str]) -> Vec<u8> {
     fs::read(to).unwrap()
 }
 
+/// Incidents of two probes: slow answers, an outage of failures that were fast, and one that is open.
+fn stalls(path: &Path) -> Writer {
+    let writer = Writer::start(path, &Host::default(), Retention::default()).unwrap();
+    let stall = |verdict: &str, probe: &str, at_ms: u64, lasted_ms: u64, worst_ms: f64| {
+        let trigger = Trigger { name: probe.to_owned(), worst_ms, ..Trigger::default() };
+        let (verdict, started_unix_ms) = (verdict.to_owned(), START_MS + at_ms);
+        let ended_unix_ms = started_unix_ms + lasted_ms;
+        Incident { verdict, trigger, started_unix_ms, ended_unix_ms, ..Incident::default() }
+    };
+    let mut finding = Finding::new(Severity::Warning, Subject::Cgroup(Some("/db".into())), "");
+    finding.rule = "cgroup-limit".to_owned();
+    let causes = vec![Cause::new(finding, 90)];
+    let slow = Incident { causes: causes.clone(), ..stall("slow", "db", 0, 900, 900.0) };
+    let slower = Incident { causes, ..stall("slower", "db", 60_000, 5_100, 5_100.0) };
+    let mut outage = stall("refused", "web", 120_000, 70_000, 3.0);
+    outage.trigger.failure_kind = Some(FailureKind::Refused);
+    let long = stall("many slow answers", "db", 200_000, 600_000, 2_000.0);
+    let open = Incident { state: IncidentState::Open, ..stall("late", "web", 900_000, 500, 500.0) };
+    for incident in [slow, slower, outage, long, open] {
+        writer.keep_incident(incident).unwrap();
+    }
+    writer
+}
+
 #[test]
-fn the_latest_and_the_longest_stall_are_found_by_word() {
+fn the_latest_and_the_slowest_stall_are_found_by_word() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
-    let writer = Writer::start(&path, &Host::default(), Retention::default()).unwrap();
-    for (verdict, lasted_ms) in [("short", 5), ("long", 70_000), ("late", 900)] {
-        let (verdict, ended_unix_ms) = (verdict.to_owned(), START_MS + lasted_ms);
-        let times = Incident { started_unix_ms: START_MS, ended_unix_ms, ..Incident::default() };
-        writer.keep_incident(Incident { verdict, ..times }).unwrap();
+    drop(stalls(&path));
+    let path = path.to_str().unwrap();
+    for (id, verdict) in [("last", "late"), ("worst", "refused"), ("2", "slower")] {
+        for command in ["report", "incidents"] {
+            let said = run(&[command, id, "--recording", path]);
+            assert_eq!(said.out.lines().next(), Some(verdict), "{command} {id}");
+        }
     }
+    let json = run(&["incidents", "2", "--json", "--recording", path]).out;
+    let incident: Incident = serde_json::from_str(&json).unwrap();
+    assert_eq!((incident.id, incident.verdict.as_str()), (2, "slower"));
+}
+
+#[test]
+fn incidents_are_grouped_and_selected() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let writer = stalls(&path);
+    let list = |args: &[&str]| {
+        let said = run(&[&["incidents", "--recording", path.to_str().unwrap()], args].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.out
+    };
+    let all = list(&[]);
+    let lines: Vec<&str> = all.lines().collect();
+    assert!(lines[0].starts_with("5 incidents, 1 open;"), "{all}");
+    assert!(lines[1].starts_with("   5  open for ") && all.contains("late, provisional"), "{all}");
+    assert!(all.contains("cgroup-limit on /db, probe db: 2 times since 2023-11-1"), "{all}");
+    assert!(all.contains("worst 5.1 s (2), last 2023-11-1"), "{all}");
+    let each = list(&["--all"]);
+    assert!(each.contains("\n   1  2023") && each.contains("\n   2  2023"), "{each}");
+
+    let ids = |args: &[&str]| -> Vec<u64> {
+        let rows: serde_json::Value =
+            serde_json::from_str(&list(&[args, &["--json"]].concat())).unwrap();
+        rows.as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(ids(&[]), [1, 2, 3, 4, 5]);
+    assert_eq!(ids(&["--cause", "cgroup-limit"]), [1, 2]);
+    assert_eq!(ids(&["--cause", "unknown"]), [3, 4, 5]);
+    assert_eq!(ids(&["--probe", "web"]), [3, 5]);
+    // The end of the outage.
+    assert_eq!(ids(&["--since", "2023-11-14T22:17:10Z"]), [3, 4, 5]);
+    assert_eq!(ids(&["--since", "2023-11-14T22:17:11Z", "--probe", "db"]), [4]);
+    assert_eq!(list(&["--probe", "other"]), "no such incidents (5 others)\n");
+    let wrong =
+        run(&["incidents", "--recording", path.to_str().unwrap(), "--cause", "cgroup-limits"]);
+    assert!(wrong.code == 2 && wrong.err.contains("did you mean 'cgroup-limit'?"), "{}", wrong.err);
+
     drop(writer);
-    for (id, verdict) in [("last", "late"), ("worst", "long"), ("1", "short")] {
-        let said = run(&["report", id, "--recording", path.to_str().unwrap()]);
-        assert_eq!(said.out.lines().next(), Some(verdict), "{id}");
-    }
+    let stopped = list(&["--all"]);
+    assert!(stopped.contains("500 ms, then the recorder ended: late"), "{stopped}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use assert_cmd::Command;
 use mw_collect::{Sampler, Source};
-use mw_model::{Host, Incident, Layout, Look, Role, Tick};
+use mw_model::{Host, Incident, Layout, Reading, Role, Tick};
 use mw_proc::vmstat::Counter;
 use mw_record::{Retention, Writer};
 use pty_process::Size;
@@ -230,20 +230,17 @@ fn recording(dir: &Path) -> PathBuf {
     let source = Source::live().unwrap();
     let mut tick = Tick::default();
     Sampler::open(&source, &mw_collect::nodes(&source)).sample(&mut tick.sample);
-    let Look::Seen(mut vmstat) = tick.sample.vmstat.clone() else { panic!("no /proc/vmstat") };
+    let Reading::Value(mut vmstat) = tick.sample.vmstat.clone() else { panic!("no /proc/vmstat") };
     vmstat.set(Counter::PgscanDirect, Some(0));
     let layout = Layout::from_tick(&tick);
     writer.layout(layout.names());
     let mut row = Vec::new();
     for second in 0..600_u64 {
         vmstat.set(Counter::PgscanDirect, Some(second.saturating_sub(300) * 54_321));
-        tick.sample.vmstat = Look::Seen(vmstat.clone());
+        tick.sample.vmstat = Reading::Value(vmstat.clone());
         layout.write(&tick, &mut row);
-        let started = Instant::now();
-        while !writer.offer(START_MS + second * 1000, &row) {
-            assert!(started.elapsed() < PATIENCE, "the writer takes nothing");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let is_taken = || writer.offer(START_MS + second * 1000, &row);
+        mw_test::wait_until("the writer", PATIENCE, is_taken);
     }
     let incident = Incident {
         started_unix_ms: START_MS + 300_000,

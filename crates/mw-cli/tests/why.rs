@@ -3,8 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 
 use rustix::mount::MountFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
@@ -134,4 +139,171 @@ fn the_path_is_written_for_a_trace_viewer() {
         assert!((end(pair[0]) - pair[1]["ts"].as_f64().unwrap()).abs() < 1e-3, "{pair:?}");
     }
     assert!(end(parts.last().unwrap()) >= 200_000.0, "the whole command");
+}
+
+/// A process that is killed at the end.
+struct Killed(Child);
+
+impl Killed {
+    fn new(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The report of a running process.
+fn of_pid(pid: &str, time: &str) -> String {
+    let output = why(&["--pid", pid, "--for", time]);
+    assert_eq!(output.status.code(), Some(0), "{}", report(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Where the server listens.
+const SOCKET: &str = "MW_WHY_SOCKET";
+
+/// Answers each request after 300 ms.
+#[test]
+#[ignore = "run by another test"]
+fn server() {
+    let listener = UnixListener::bind(std::env::var_os(SOCKET).unwrap()).unwrap();
+    for connection in listener.incoming() {
+        let (mut connection, mut byte) = (connection.unwrap(), [0]);
+        while connection.read(&mut byte).unwrap() == 1 {
+            std::thread::sleep(Duration::from_millis(300));
+            connection.write_all(&byte).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_slowest_request_of_a_server_is_explained_and_its_idle_time_is_not() {
+    if !can_trace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let server = Killed::new(
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "server"])
+            .env(SOCKET, &socket),
+    );
+    let mut client = connected(&socket);
+    let is_over = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut byte = [0];
+            while !is_over.load(Ordering::Relaxed) {
+                client.write_all(&byte).unwrap();
+                client.read_exact(&mut byte).unwrap();
+                std::thread::sleep(Duration::from_millis(400));
+            }
+        });
+        let report = of_pid(&server.pid(), "3s");
+        is_over.store(true, Ordering::Relaxed);
+        report
+    });
+    let first = report.lines().next().unwrap();
+    assert!(first.starts_with("slowest request of "), "{report}");
+    assert!(report.contains("slept by its own timer"), "{report}");
+    assert!(report.contains(" requests, idle ") && report.contains("slow request 2"), "{report}");
+}
+
+fn connected(socket: &Path) -> UnixStream {
+    let begun = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_program_that_only_waits_is_idle() {
+    if !can_trace() {
+        return;
+    }
+    let sleep = Killed::new(Command::new("sleep").arg("100"));
+    let report = of_pid(&sleep.pid(), "500ms");
+    let expected = format!("sleep ({}) was idle for ", sleep.pid());
+    assert!(report.starts_with(&expected), "{report}");
+}
+
+#[test]
+fn a_program_that_ends_ends_the_trace() {
+    if !can_trace() {
+        return;
+    }
+    let mut shell = Killed::new(Command::new("sh").args(["-c", "sleep 1; exit 0"]));
+    let pid = shell.pid();
+    let waiting = std::thread::spawn(move || shell.0.wait().unwrap());
+    let report = of_pid(&pid, "60s");
+    waiting.join().unwrap();
+    assert!(report.contains("; it ended: "), "{report}");
+}
+
+#[test]
+fn an_interrupt_ends_the_trace_early_with_a_report() {
+    if !can_trace() {
+        return;
+    }
+    let sleep = Killed::new(Command::new("sleep").arg("100"));
+    let memwright = assert_cmd::cargo::cargo_bin!("memwright");
+    let tracing = Command::new(memwright)
+        .args(["why", "--pid", &sleep.pid(), "--for", "90s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", tracing.id());
+    // The mask of signals that it catches: SIGINT is bit 1.
+    let catches = || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap() & 2 != 0
+    };
+    let begun = Instant::now();
+    while !catches() {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&tracing), Signal::INT).unwrap();
+    let output = tracing.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("was idle for"));
+}
+
+#[test]
+fn what_cannot_be_traced_is_said_in_one_line() {
+    for (arguments, why_not) in [
+        (&["--pid", "4194999"][..], "no process 4194999"),
+        (&["--unit", "no-such"], "no process in a unit 'no-such.service'"),
+        (&["--cgroup", "/no/such"], "no cgroup '/no/such'"),
+        (&["--pid", "1", "--", "true"], "cannot be used with"),
+    ] {
+        let output = why(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(report(&output).contains(why_not), "{}", report(&output));
+    }
+    if !mw_test::is_root() {
+        return;
+    }
+    let memwright = assert_cmd::cargo::cargo_bin!("memwright");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(memwright)
+        .args(["why", "--pid", &std::process::id().to_string()])
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), report(&output).lines().count()), (Some(3), 1));
 }

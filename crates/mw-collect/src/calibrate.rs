@@ -7,12 +7,12 @@
 //! machine, node or cgroup that is short.
 //!
 //! In a virtual machine, memory that the host has not backed yet costs up to ten times as much to
-//! touch, so chunks are told apart: what was discarded and populated again is certainly backed, and
+//! touch, so chunks are classified: what was discarded and populated again is certainly backed, and
 //! chunks that took far longer than that were not. Base pages come from the small free blocks
 //! first, which are always backed, and large requests from the large ones: those are sampled
 //! separately, with huge pages.
 //!
-//! Speeds are of processor time; how much of the processor a thread gets is told separately, from
+//! Speeds are of processor time; how much of the processor a thread gets is reported separately, from
 //! the whole measurement, for it goes by turns of several milliseconds.
 
 use mw_memory::NumaPolicy;
@@ -53,7 +53,7 @@ const MOST_TOGETHER: usize = 64 * MIB;
 /// Too little memory would be left, or the kernel refuses to give any.
 pub fn calibrate(request: &Request, snapshot: &Snapshot) -> Result<Calibration, Missing> {
     let (start, used) = (Instant::now(), mw_sys::thread_time());
-    let allowance = Allowance::of(request, snapshot)?;
+    let allowance = Allowance::new(request, snapshot)?;
     let run = Run { start, request, allowance };
     let mut calibration = Calibration { spread: 1.0, crowding: 1.0, ..Calibration::default() };
     calibration.backing = Backing {

@@ -4,7 +4,7 @@
 //! A zstd-compressed tar of one tree: the files under their own paths (`proc/meminfo`), and below
 //! `memwright/` what is no file on the machine: `statfs` (usage of memory filesystems),
 //! `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms`
-//! milliseconds before, so that rates can be told. Only the files named here are captured; no
+//! milliseconds before, so that rates can be computed. Only the files named here are captured; no
 //! process's environment or command line is ever read, and of the boot line only what concerns
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
@@ -12,7 +12,7 @@
 use crate::collector::{cgroup, mounts, sysctl};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source};
-use mw_model::{Absence, Look, Missing, OriginKind, Sample, Sysctl};
+use mw_model::{Absence, Missing, OriginKind, Reading, Sample, Sysctl};
 use mw_proc::vmstat::Vmstat;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -355,13 +355,14 @@ pub fn unpack_from(reader: impl Read, capture: &Path, into: &Path) -> Result<(),
 pub(crate) fn earlier_sample(source: &Source, now: &Sample) -> Option<Sample> {
     debug_assert_eq!(source.kind(), OriginKind::Tree);
     let interval_ms = source.number(INTERVAL_MS).ok()? as f64;
-    let vmstat = source.look(&format!("{EARLIER}/proc/vmstat"), |bytes| {
+    let vmstat = source.reading(&format!("{EARLIER}/proc/vmstat"), |bytes| {
         let mut vmstat = Vmstat::default();
         vmstat.parse_into(bytes)?;
         Ok(vmstat)
     });
-    let meminfo = source.look(&format!("{EARLIER}/proc/meminfo"), mw_proc::meminfo::Meminfo::parse);
-    if let Look::Missing(_) = vmstat {
+    let meminfo =
+        source.reading(&format!("{EARLIER}/proc/meminfo"), mw_proc::meminfo::Meminfo::parse);
+    if let Reading::Missing(_) = vmstat {
         return None;
     }
     Some(Sample { at_ms: now.at_ms - interval_ms, vmstat, meminfo, ..Sample::default() })

@@ -1,9 +1,9 @@
 //! What block devices have done: /proc/diskstats, through a descriptor that stays open.
 
 use crate::collector::block;
-use crate::sampler::Held;
+use crate::sampler::OpenFile;
 use crate::source::Source;
-use mw_model::{DiskTick, Look, OriginKind};
+use mw_model::{DiskTick, OriginKind, Reading};
 use mw_proc::diskstats::{self, SECTOR_BYTES};
 
 /// The most devices that are followed: a recording has columns for each.
@@ -13,7 +13,7 @@ pub const MAX_FOLLOWED_DISKS: usize = 32;
 #[derive(Debug)]
 pub struct DiskSampler {
     kind: OriginKind,
-    held: Held,
+    diskstats: OpenFile,
     buffer: Vec<u8>,
     disks: Vec<DiskTick>,
 }
@@ -26,25 +26,25 @@ impl DiskSampler {
         let disk = |name| DiskTick { name, ..DiskTick::default() };
         Self {
             kind: source.kind(),
-            held: Held::open(source, "/proc/diskstats"),
+            diskstats: OpenFile::open(source, "/proc/diskstats"),
             buffer: Vec::new(),
             disks: names.into_iter().take(MAX_FOLLOWED_DISKS).map(disk).collect(),
         }
     }
 
-    /// The devices that are followed, as they were when they were last looked at.
+    /// The devices that are followed, as of the last sample.
     pub fn disks(&self) -> &[DiskTick] {
         &self.disks
     }
 
-    /// Looks into `ticks`, which has an entry for each device from the first look on. Allocates
-    /// nothing after that.
+    /// Fills `ticks`, which has an entry for each device after the first sample. Later samples
+    /// allocate nothing.
     pub fn sample(&mut self, ticks: &mut Vec<DiskTick>) {
         if ticks.len() != self.disks.len() {
             ticks.clone_from(&self.disks);
         }
-        let mut look = Look::Seen(());
-        self.held.refresh(self.kind, &mut self.buffer, &mut look, |(), text| {
+        let mut reading = Reading::Value(());
+        self.diskstats.refresh(self.kind, &mut self.buffer, &mut reading, |(), text| {
             diskstats::each(text, |disk| {
                 if let Some(tick) = ticks.iter_mut().find(|tick| tick.name == disk.name) {
                     tick.read_bytes = disk.sectors_read.saturating_mul(SECTOR_BYTES);

@@ -2,21 +2,24 @@
 //!
 //! Everything enters here, from a running machine or a captured tree, and leaves as a
 //! [`mw_model::Snapshot`]. [`Sampler`] reads the fast counters through descriptors that stay open;
-//! [`snapshot`] adds the slower parts; [`window`] takes two looks, so that rates can be told.
+//! [`snapshot`] adds the slower parts; [`window`] takes two samples, so that rates can be computed.
 //! Nothing here writes to the kernel.
 
 pub mod calibrate;
 pub mod capture;
 mod collector;
 mod disks;
+mod group_use;
 mod hints;
 mod masked;
 mod own;
 mod redact;
 mod sampler;
+pub mod service;
 mod source;
 
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
+pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
 pub use own::OwnMemory;
 pub use sampler::Sampler;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
@@ -31,19 +34,18 @@ use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
 use std::time::Duration;
 
-/// The shortest time between the two looks of a window of the running machine: long enough for the
+/// The shortest time between the two samples of a window of the running machine: long enough for the
 /// scan rates of a reclaim storm to show, short enough for `check` to stay below 30 ms.
 pub const MIN_WINDOW: Duration = Duration::from_millis(10);
 
-/// Looks at everything once.
 pub fn snapshot(source: &Source) -> Snapshot {
-    look(source).1
+    collect(source).1
 }
 
-/// Looks at everything, and at the fast counters twice: at least [`MIN_WINDOW`] apart on the
-/// running machine, as far apart as the capture was in a tree.
+/// Collects a snapshot with two samples of the fast counters: at least [`MIN_WINDOW`] apart on the
+/// running machine, as far apart as in the capture for a tree.
 pub fn window(source: &Source) -> Window {
-    let (mut sampler, mut snapshot) = look(source);
+    let (mut sampler, mut snapshot) = collect(source);
     let earlier = match source.kind() {
         OriginKind::Live => {
             let first = snapshot.sample.clone();
@@ -57,13 +59,13 @@ pub fn window(source: &Source) -> Window {
     Window { earlier: earlier.into_iter().collect(), now: snapshot }
 }
 
-/// The numbers of the NUMA nodes; none where they cannot be told.
+/// The NUMA nodes; none if the kernel does not report them.
 pub fn nodes(source: &Source) -> Vec<u32> {
     node::collect(source).iter().flatten().map(|node| node.id).collect()
 }
 
-/// A whole look, and the sampler for another look at the fast counters.
-fn look(source: &Source) -> (Sampler, Snapshot) {
+/// A snapshot, and the sampler for a second sample of the fast counters.
+fn collect(source: &Source) -> (Sampler, Snapshot) {
     let nodes = node::collect(source);
     let ids: Vec<u32> = nodes.iter().flatten().map(|node| node.id).collect();
     let mut snapshot =
@@ -80,21 +82,22 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.hugepages = hugepages::collect(source).into();
     let page_bytes = derived::default_pool_page_bytes(snapshot);
     snapshot.hugepages_wanted = hugepages::wanted(source, page_bytes).into();
-    snapshot.swaps = source.look("/proc/swaps", mw_proc::swaps::parse);
+    snapshot.swaps = source.reading("/proc/swaps", mw_proc::swaps::parse);
     snapshot.filesystems = mounts::collect(source).into();
-    snapshot.shm = source.look("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
-    snapshot.limits = source.look("/proc/self/limits", Limits::parse);
+    snapshot.shm = source.reading("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
+    snapshot.limits = source.reading("/proc/self/limits", Limits::parse);
     snapshot.processes = processes::collect(source).into();
-    snapshot.slabs = source.look("/proc/slabinfo", mw_proc::slabinfo::parse);
-    snapshot.dentries = source.look("/proc/sys/fs/dentry-state", DentryState::parse);
-    snapshot.inodes = source.look("/proc/sys/fs/inode-state", InodeState::parse);
+    snapshot.slabs = source.reading("/proc/slabinfo", mw_proc::slabinfo::parse);
+    snapshot.dentries = source.reading("/proc/sys/fs/dentry-state", DentryState::parse);
+    snapshot.inodes = source.reading("/proc/sys/fs/inode-state", InodeState::parse);
     snapshot.cgroups = cgroup::collect(source).into();
     snapshot.disks = block::collect(source).into();
-    snapshot.extfrag_unusable = source.look("/sys/kernel/debug/extfrag/unusable_index", |bytes| {
-        let mut extfrag = Extfrag::default();
-        extfrag.parse_into(bytes)?;
-        Ok(extfrag)
-    });
+    snapshot.extfrag_unusable =
+        source.reading("/sys/kernel/debug/extfrag/unusable_index", |bytes| {
+            let mut extfrag = Extfrag::default();
+            extfrag.parse_into(bytes)?;
+            Ok(extfrag)
+        });
 }
 
 /// Page size of x86 and of most arm64, for trees that do not say.

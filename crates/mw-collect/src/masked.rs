@@ -1,5 +1,5 @@
 //! What hides the kernel's files: another file system mounted over /proc or /sys or over part of
-//! them, as containers and sandboxes do it. It is told from a kernel without the file by the type of
+//! them, as containers and sandboxes do it. It is distinguished from a kernel without the file by the type of
 //! the file system on the way there; mountinfo may be hidden as well.
 
 use mw_model::Missing;

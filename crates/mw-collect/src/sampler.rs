@@ -2,7 +2,7 @@
 //! sample nothing is allocated.
 
 use crate::source::{Source, malformed, read_all};
-use mw_model::{Look, Missing, NodeSample, OriginKind, Sample};
+use mw_model::{Missing, NodeSample, OriginKind, Reading, Sample};
 use mw_proc::error::ParseError;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -13,54 +13,54 @@ pub struct Sampler {
     kind: OriginKind,
     started: Instant,
     buffer: Vec<u8>,
-    meminfo: Held,
-    vmstat: Held,
-    zoneinfo: Held,
-    buddyinfo: Held,
-    pressure_cpu: Held,
-    pressure_memory: Held,
-    pressure_io: Held,
-    nodes: Vec<(u32, Held)>,
+    meminfo: OpenFile,
+    vmstat: OpenFile,
+    zoneinfo: OpenFile,
+    buddyinfo: OpenFile,
+    pressure_cpu: OpenFile,
+    pressure_memory: OpenFile,
+    pressure_io: OpenFile,
+    nodes: Vec<(u32, OpenFile)>,
 }
 
 /// A kernel file that stays open, or why it could not be opened.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct OpenFile {
     path: String,
     file: Result<OwnedFd, Missing>,
 }
 
-impl Held {
+impl OpenFile {
     pub(crate) fn open(source: &Source, path: impl Into<String>) -> Self {
         let path = path.into();
         let file = source.open(&path);
         Self { path, file }
     }
 
-    /// Reads the file into `buffer` and lets `parse` fill `look` in place.
+    /// Reads the file into `buffer` and lets `parse` fill `reading` in place.
     pub(crate) fn refresh<T: Default>(
         &self,
         kind: OriginKind,
         buffer: &mut Vec<u8>,
-        look: &mut Look<T>,
+        reading: &mut Reading<T>,
         parse: impl FnOnce(&mut T, &[u8]) -> Result<(), ParseError>,
     ) {
         let outcome = match &self.file {
             Ok(file) => read_all(file, buffer).map_err(|error| error.at(&self.path, kind)),
-            Err(missing) if look.missing() == Some(missing) => return,
+            Err(missing) if reading.missing() == Some(missing) => return,
             Err(missing) => Err(missing.clone()),
         };
         if let Err(missing) = outcome {
-            *look = Look::Missing(missing);
+            *reading = Reading::Missing(missing);
             return;
         }
-        if look.seen().is_none() {
-            *look = Look::Seen(T::default());
+        if reading.value().is_none() {
+            *reading = Reading::Value(T::default());
         }
-        if let Look::Seen(value) = look
+        if let Reading::Value(value) = reading
             && let Err(error) = parse(value, buffer)
         {
-            *look = Look::Missing(malformed(&self.path, &error, kind));
+            *reading = Reading::Missing(malformed(&self.path, &error, kind));
         }
     }
 }
@@ -68,21 +68,21 @@ impl Held {
 impl Sampler {
     /// Opens the files of the fast counters.
     pub fn open(source: &Source, nodes: &[u32]) -> Self {
-        let held = |path: &str| Held::open(source, path);
+        let open_file = |path: &str| OpenFile::open(source, path);
         let node = |id: &u32| {
-            (*id, Held::open(source, format!("/sys/devices/system/node/node{id}/meminfo")))
+            (*id, OpenFile::open(source, format!("/sys/devices/system/node/node{id}/meminfo")))
         };
         Self {
             kind: source.kind(),
             started: Instant::now(),
             buffer: Vec::new(),
-            meminfo: held("/proc/meminfo"),
-            vmstat: held("/proc/vmstat"),
-            zoneinfo: held("/proc/zoneinfo"),
-            buddyinfo: held("/proc/buddyinfo"),
-            pressure_cpu: held("/proc/pressure/cpu"),
-            pressure_memory: held("/proc/pressure/memory"),
-            pressure_io: held("/proc/pressure/io"),
+            meminfo: open_file("/proc/meminfo"),
+            vmstat: open_file("/proc/vmstat"),
+            zoneinfo: open_file("/proc/zoneinfo"),
+            buddyinfo: open_file("/proc/buddyinfo"),
+            pressure_cpu: open_file("/proc/pressure/cpu"),
+            pressure_memory: open_file("/proc/pressure/memory"),
+            pressure_io: open_file("/proc/pressure/io"),
             nodes: nodes.iter().map(node).collect(),
         }
     }
@@ -103,9 +103,9 @@ impl Sampler {
         self.meminfo.refresh(kind, buffer, &mut sample.meminfo, set);
         self.zoneinfo.refresh(kind, buffer, &mut sample.zoneinfo, |v, b| v.parse_into(b));
         sample.nodes.resize_with(self.nodes.len(), NodeSample::default);
-        for ((id, held), node) in self.nodes.iter().zip(&mut sample.nodes) {
+        for ((id, open_file), node) in self.nodes.iter().zip(&mut sample.nodes) {
             node.node = *id;
-            held.refresh(kind, buffer, &mut node.meminfo, set);
+            open_file.refresh(kind, buffer, &mut node.meminfo, set);
         }
     }
 
@@ -116,12 +116,12 @@ impl Sampler {
         sample.at_ms = self.started.elapsed().as_secs_f64() * 1000.0;
         self.vmstat.refresh(kind, buffer, &mut sample.vmstat, |v, b| v.parse_into(b));
         self.buddyinfo.refresh(kind, buffer, &mut sample.buddyinfo, |v, b| v.parse_into(b));
-        for (held, look) in [
+        for (open_file, reading) in [
             (&self.pressure_cpu, &mut sample.pressure.cpu),
             (&self.pressure_memory, &mut sample.pressure.memory),
             (&self.pressure_io, &mut sample.pressure.io),
         ] {
-            held.refresh(kind, buffer, look, |value, bytes| {
+            open_file.refresh(kind, buffer, reading, |value, bytes| {
                 *value = mw_proc::pressure::Pressure::parse(bytes)?;
                 Ok(())
             });

@@ -6,7 +6,7 @@
 //! bounded.
 
 use crate::hints;
-use mw_model::{Look, Missing, OriginKind};
+use mw_model::{Missing, OriginKind, Reading};
 use mw_proc::error::ParseError;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
@@ -83,7 +83,7 @@ impl Source {
         self.kind
     }
 
-    /// Lets looks at many processes and groups take so many times as long: for threads that nobody
+    /// Multiplies the time limits for reading many processes and groups: for threads that nobody
     /// waits for.
     #[must_use]
     pub fn patient(self, times: u32) -> Self {
@@ -178,12 +178,12 @@ impl Source {
         parser(&bytes).map_err(|error| malformed(path, &error, self.kind))
     }
 
-    /// [`Source::parse`] as a look.
-    pub fn look<T>(
+    /// [`Source::parse`] as a [`Reading`].
+    pub fn reading<T>(
         &self,
         path: &str,
         parser: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Look<T> {
+    ) -> Reading<T> {
         self.parse(path, parser).into()
     }
 

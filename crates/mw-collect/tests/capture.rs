@@ -104,6 +104,6 @@ fn a_capture_says_which_kernel_objects_are_in_use() {
     capture::write(&Source::live().unwrap(), false, fs::File::create(&file).unwrap()).unwrap();
     unpack(&file, &into).unwrap();
     let snapshot = mw_collect::snapshot(&Source::tree(&into).unwrap());
-    assert!(snapshot.dentries.need().unwrap().dentries > 0);
-    assert!(snapshot.inodes.need().unwrap().inodes > 0);
+    assert!(snapshot.dentries.required().unwrap().dentries > 0);
+    assert!(snapshot.inodes.required().unwrap().inodes > 0);
 }

@@ -18,7 +18,7 @@ fn compare(
     own: &Extfrag,
     ours: impl Fn(usize, usize) -> i32,
 ) -> (usize, usize) {
-    let buddyinfo = snapshot.sample.buddyinfo.seen().unwrap();
+    let buddyinfo = snapshot.sample.buddyinfo.value().unwrap();
     let (mut compared, mut different) = (0, 0);
     for (at, zone) in buddyinfo.zones.iter().enumerate() {
         let Some(own) = own.zones.iter().find(|o| o.node == zone.node && o.name == zone.name)
@@ -43,7 +43,7 @@ fn extfrag(source: &Source, file: &str) -> Option<Extfrag> {
 /// Both indices of one source; how many indices were compared, how many differ.
 fn compare_both(source: &Source, debugfs: &str) -> (usize, usize) {
     let snapshot = mw_collect::snapshot(source);
-    let zones = &snapshot.sample.buddyinfo.seen().unwrap().zones;
+    let zones = &snapshot.sample.buddyinfo.value().unwrap().zones;
     let mut sum = (0, 0);
     if let Some(own) = extfrag(source, &format!("{debugfs}/extfrag/unusable_index")) {
         let ours = |at: usize, order: usize| {

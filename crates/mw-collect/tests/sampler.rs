@@ -17,7 +17,7 @@ fn a_sample_allocates_nothing_after_the_first() {
     let mut disks = DiskSampler::open(&source);
     let mut ticks = Vec::new();
     disks.sample(&mut ticks);
-    assert!(sample.vmstat.seen().is_some() && sample.zoneinfo.seen().is_some());
+    assert!(sample.vmstat.value().is_some() && sample.zoneinfo.value().is_some());
     // The counts are those of the whole process, other threads included: the least of several rounds
     // is the sampler's own.
     let rounds = (0..10).map(|_| {

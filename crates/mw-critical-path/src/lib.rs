@@ -13,20 +13,35 @@
 //!   What the trace does not show is a part of its own.
 //! - **No names are compared.** The walk follows wake-ups, so that it needs to know neither the service's
 //!   processes nor its threads, and leaves out whatever else the machine was doing.
+//! - **Polled states serve as well** ([`Readings`]) where scheduler events may not be traced; then it is not known
+//!   who sent a wake-up.
 //! - **Pure.** A trace is data ([`Trace`] is serializable): recorded ones are fixtures.
 //!
-//! Kernel functions are recognized by the tables in [`wait`](Wait), matched by prefix because their suffixes
-//! (`_noprof`, `.constprop`, `.part`) differ between kernels.
+//! Kernel functions are recognized by the tables in `functions`, matched by prefix.
 
+mod functions;
+mod kinds;
 mod path;
+mod polled;
+mod program;
+mod request;
+mod servers;
+mod summary;
+#[cfg(test)]
+mod test_trace;
 mod timeline;
 mod trace;
 mod userspace_scheduler;
 mod wait;
 mod walk;
 
-pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, Unseen};
-pub use trace::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext};
-pub use userspace_scheduler::{SiblingWait, sibling_wait};
+pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, SiblingWait, Unseen};
+pub use polled::{Reading, Readings};
+pub use program::{Cycle, Program, ProgramTime};
+pub use request::Request;
+pub use summary::{Link, PathPart, PathSummary, PathTask, Sibling};
+pub use trace::{
+    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext,
+};
 pub use wait::{KernelWork, Wait};
-pub use walk::{Request, critical_path};
+pub use walk::critical_path;

@@ -1,9 +1,19 @@
 //! The critical path of a request: parts in the order of time, and their sums.
 
 use crate::trace::{Nanos, StackId, Tid};
+
 use crate::wait::{KernelWork, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// A wait of another thread of the process in which the path ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiblingWait {
+    pub task: Tid,
+    pub wait: Wait,
+    /// How much of the request it covers.
+    pub total: Nanos,
+}
 
 /// The critical path of a request. Its parts follow each other without gap or overlap from `from` to `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +23,9 @@ pub struct Path {
     pub parts: Vec<Part>,
     /// Which task waited for which. The first is the request's own task.
     pub hops: Vec<Hop>,
+    /// What likely held the request, where the path ends in threads of a run-time that were idle.
+    #[serde(default)]
+    pub sibling: Option<SiblingWait>,
 }
 
 /// A task on the path.
@@ -21,6 +34,9 @@ pub struct Hop {
     pub task: Tid,
     /// Index of the hop whose task waited for this one, and in what.
     pub waited_for_by: Option<(usize, Wait)>,
+    /// No wake-up says that this task was waited for: it was stuck while the other waited. Likely, not certain.
+    #[serde(default)]
+    pub inferred: bool,
 }
 
 /// A piece of the request's time that one task spent in one way.
@@ -49,6 +65,9 @@ pub enum Kind {
     Waiting(Wait),
     /// A wait with a time limit, which passed.
     TimedOut(Wait),
+    /// A task that likely held the request waited as it does for work: it was idle, or waited for what is not
+    /// known to the trace.
+    Idle(Wait),
     /// Stopped by a signal or a debugger.
     Stopped,
     Unseen(Unseen),
@@ -71,6 +90,8 @@ pub enum RunMode {
 #[serde(rename_all = "snake_case")]
 pub enum CpuHolder {
     Task(Tid),
+    /// A task that freed memory: kswapd, kcompactd, or another in reclaim.
+    Reclaimer(Tid),
     /// The CPU was idle: the task was throttled by a quota, or its wake-up was late.
     Idle,
     Unknown,
@@ -84,6 +105,8 @@ pub enum Unseen {
     NeverRan,
     /// The task did not exist.
     NotThere,
+    /// It was before the trace began.
+    Untraced,
     /// It waited for another task and was not woken before the trace ended.
     NotWoken(Wait),
     /// The chain of waits is longer than the walk follows.
@@ -152,6 +175,7 @@ impl Kind {
     fn without_holder(self) -> Self {
         match self {
             Self::Runnable(CpuHolder::Task(_)) => Self::Runnable(CpuHolder::Task(0)),
+            Self::Runnable(CpuHolder::Reclaimer(_)) => Self::Runnable(CpuHolder::Reclaimer(0)),
             other => other,
         }
     }

@@ -1,8 +1,11 @@
 //! What each task did when: running, runnable or blocked, without gaps from its first event on.
 
 use crate::trace::{Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, WakeContext};
-use crate::wait::{self, Source};
-use std::collections::BTreeMap;
+use crate::wait::{self, Class, Source, Wait};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Intervals between two waits of a task that are looked through.
+const MAX_STEPS_TO_WAIT: usize = 64;
 
 /// One stretch of a task's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub(crate) struct Wakeup {
 pub(crate) enum Waker {
     Task(Tid),
     Timer,
+    TimerSignal,
     Disk,
     Network,
     Interrupt,
@@ -51,13 +55,17 @@ pub(crate) struct Timelines {
     /// Which task was on a CPU from when on.
     occupancy: BTreeMap<u16, Vec<(Nanos, Tid)>>,
     samples: BTreeMap<Tid, Vec<(Nanos, StackId)>>,
+    /// Tasks that mostly free memory where they run.
+    reclaimers: BTreeSet<Tid>,
+    classes: Vec<Class>,
 }
 
 impl Timelines {
     pub(crate) fn new(trace: &Trace) -> Self {
         let mut events: Vec<&Event> = trace.events.iter().collect();
         events.sort_by_key(|event| event.at);
-        let mut builder = Builder { trace, built: Self::default(), open: BTreeMap::new() };
+        let built = Self { classes: wait::classes(&trace.stacks), ..Self::default() };
+        let mut builder = Builder { trace, built, open: BTreeMap::new() };
         for event in events {
             builder.take(event);
         }
@@ -84,9 +92,51 @@ impl Timelines {
         clipped.into_iter()
     }
 
+    /// What a task with this stack waits for; `None` where no function is known.
+    pub(crate) fn wait(&self, stack: StackId) -> Option<Wait> {
+        self.class(stack).wait
+    }
+
+    /// The task that was current when a wake-up was sent is the one that sent it.
+    pub(crate) fn is_sent_by_task(&self, context: WakeContext, stack: StackId) -> bool {
+        match context {
+            WakeContext::Task => true,
+            WakeContext::SoftIrq => self.class(stack).is_sender,
+            WakeContext::HardIrq => false,
+        }
+    }
+
+    fn class(&self, stack: StackId) -> Class {
+        let at = usize::try_from(stack.0).ok();
+        at.and_then(|at| self.classes.get(at)).copied().unwrap_or_default()
+    }
+
+    /// The next time that a task blocks from `at` on.
+    pub(crate) fn next_wait(&self, task: Tid, at: Nanos) -> Option<(Nanos, Activity)> {
+        let all = self.tasks.get(&task).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|interval| interval.from < at);
+        let waits = all.get(first..).unwrap_or_default().iter();
+        waits
+            .take(MAX_STEPS_TO_WAIT)
+            .find(|interval| matches!(interval.activity, Activity::Blocked { .. }))
+            .map(|interval| (interval.to, interval.activity))
+    }
+
+    /// Most of the samples of a task are of freeing memory.
+    pub(crate) fn reclaims(&self, task: Tid) -> bool {
+        self.reclaimers.contains(&task)
+    }
+
     /// Who created `task`, and when.
     pub(crate) fn birth(&self, task: Tid) -> Option<(Nanos, Tid)> {
         self.births.get(&task).copied()
+    }
+
+    /// Who was created by whom, in the order of time.
+    pub(crate) fn births(&self) -> Vec<(Tid, Tid)> {
+        let mut births: Vec<_> = self.births.iter().collect();
+        births.sort_by_key(|(_, (at, _))| *at);
+        births.into_iter().map(|(child, (_, parent))| (*child, *parent)).collect()
     }
 
     /// The task was seen at all.
@@ -139,6 +189,14 @@ impl Timelines {
 struct Open {
     since: Nanos,
     now: Now,
+    /// Read from /proc, maybe a little after the trace began.
+    found: bool,
+}
+
+impl Open {
+    fn new(since: Nanos, now: Now) -> Self {
+        Self { since, now, found: false }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -169,21 +227,28 @@ impl Builder<'_> {
             }
             EventKind::Fork { parent, child } => {
                 self.built.births.insert(child, (at, parent));
-                self.open.insert(child, Open { since: at, now: Now::Runnable });
+                self.open.insert(child, Open::new(at, Now::Runnable));
             }
             EventKind::Sample { task, stack } => {
                 self.built.samples.entry(task).or_default().push((at, stack));
+                let open = self.open(task, Now::Running);
+                if open.found && matches!(open.now, Now::Runnable) {
+                    self.open.insert(task, Open::new(self.trace.from, Now::Running));
+                }
             }
             EventKind::Found { task, state, stack } => {
                 let now = Now::from_state(state, stack);
-                self.open.entry(task).or_insert(Open { since: at, now });
+                // Who is found in a wait has likely been in it since the request began.
+                let is_blocked = matches!(now, Now::Blocked { .. });
+                let since = if is_blocked { 0 } else { self.trace.from };
+                self.open.entry(task).or_insert(Open { since, now, found: true });
             }
         }
     }
 
     /// What `task` is doing; where nothing is known of it yet, `now` since the trace began.
     fn open(&mut self, task: Tid, now: Now) -> Open {
-        *self.open.entry(task).or_insert(Open { since: self.trace.from, now })
+        *self.open.entry(task).or_insert(Open::new(self.trace.from, now))
     }
 
     fn enters(&mut self, task: Tid, at: Nanos, cpu: u16) {
@@ -205,16 +270,20 @@ impl Builder<'_> {
             }
             Now::Gone => {}
         }
-        self.open.insert(task, Open { since: at, now: Now::Running });
+        self.open.insert(task, Open::new(at, Now::Running));
     }
 
     fn leaves(&mut self, task: Tid, at: Nanos, state: TaskState, stack: StackId) {
         if task == 0 {
             return;
         }
-        let open = self.open(task, Now::Running);
+        let mut open = self.open(task, Now::Running);
+        if open.found && !matches!(open.now, Now::Blocked { woken: Some(_), .. }) {
+            // It was found on the CPU, or in the wait that begins here.
+            open = Open::new(self.trace.from, Now::Running);
+        }
         self.close(task, open, at);
-        self.open.insert(task, Open { since: at, now: Now::from_state(state, stack) });
+        self.open.insert(task, Open::new(at, Now::from_state(state, stack)));
     }
 
     fn wakes(&mut self, task: Tid, at: Nanos, wakeup: Wakeup) {
@@ -227,16 +296,11 @@ impl Builder<'_> {
     }
 
     fn wakeup(&self, by: Tid, context: WakeContext, stack: StackId) -> Wakeup {
-        let functions = self.trace.stack(stack);
-        let by_task = match context {
-            WakeContext::Task => true,
-            WakeContext::SoftIrq => wait::is_sender(functions),
-            WakeContext::HardIrq => false,
-        };
-        let source = if by_task && by != 0 { Source::Task } else { wait::interrupt(functions) };
-        let waker = match source {
-            Source::Task => Waker::Task(by),
+        let class = self.built.class(stack);
+        let waker = match class.interrupt {
+            _ if by != 0 && self.built.is_sent_by_task(context, stack) => Waker::Task(by),
             Source::Timer => Waker::Timer,
+            Source::TimerSignal => Waker::TimerSignal,
             Source::Disk => Waker::Disk,
             Source::Network => Waker::Network,
             Source::Interrupt => Waker::Interrupt,
@@ -246,7 +310,7 @@ impl Builder<'_> {
 
     /// Ends what a task has been doing at `at`.
     fn close(&mut self, task: Tid, open: Open, at: Nanos) {
-        let Open { since, now } = open;
+        let Open { since, now, .. } = open;
         match now {
             Now::Running => self.push(task, since, at, Activity::Running),
             Now::Runnable => self.push(task, since, at, Activity::Runnable { cpu: None }),
@@ -272,7 +336,25 @@ impl Builder<'_> {
                 self.close(task, open, self.trace.to);
             }
         }
+        self.built.reclaimers = self.reclaimers();
         self.built
+    }
+
+    /// Tasks whose samples are mostly of freeing memory, and the memory manager's own threads.
+    fn reclaimers(&self) -> BTreeSet<Tid> {
+        let by_samples = self.built.samples.iter().filter(|(_, samples)| {
+            let is_reclaim = |(_, stack): &&(Nanos, StackId)| self.built.class(*stack).is_reclaim();
+            samples.iter().filter(is_reclaim).count() * 2 > samples.len()
+        });
+        let by_switch = self.trace.events.iter().filter_map(|event| match event.kind {
+            EventKind::SwitchOut { task, stack, .. }
+                if self.built.class(stack).is_reclaim_thread =>
+            {
+                Some(task)
+            }
+            _ => None,
+        });
+        by_samples.map(|(task, _)| *task).chain(by_switch).collect()
     }
 }
 

@@ -30,6 +30,19 @@ pub struct Trace {
     pub tasks: BTreeMap<Tid, Task>,
     /// Records that the kernel or the reader dropped.
     pub lost: u64,
+    #[serde(default)]
+    pub basis: Basis,
+}
+
+/// What a trace was made from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Scheduler events.
+    #[default]
+    Trace,
+    /// States and stacks of tasks in /proc, read many times a second: which task sent a wake-up is not known.
+    Polling,
 }
 
 /// A thread that occurs in the trace.

@@ -3,24 +3,19 @@
 //! They hand a request from thread to thread without a wake-up, so that the walk ends in a thread that idled in
 //! poll or on a futex until a timer woke it, while a sibling of the same process held the request in the kernel.
 
-use crate::path::{Kind, Path};
+use crate::path::{Kind, Path, SiblingWait};
 use crate::timeline::{Activity, Timelines};
 use crate::trace::{Nanos, Tid, Trace};
-use crate::wait::{self, Wait};
+use crate::wait::Wait;
 use std::collections::BTreeMap;
-
-/// A wait of another thread of the process in which the path ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SiblingWait {
-    pub task: Tid,
-    pub wait: Wait,
-    /// How much of the request it covers.
-    pub total: Nanos,
-}
 
 /// The longest wait for a resource of a sibling thread, where the path mostly ends in idling threads and the
 /// sibling waited for at least half of the request. It is likely, not certain, that the request was in it.
-pub fn sibling_wait(trace: &Trace, path: &Path) -> Option<SiblingWait> {
+pub(crate) fn sibling_wait(
+    trace: &Trace,
+    timelines: &Timelines,
+    path: &Path,
+) -> Option<SiblingWait> {
     let idle: Nanos =
         path.parts.iter().filter(|part| is_idle(part.kind)).map(crate::Part::duration).sum();
     if idle.saturating_mul(3) < path.duration() {
@@ -30,7 +25,6 @@ pub fn sibling_wait(trace: &Trace, path: &Path) -> Option<SiblingWait> {
         path.parts.iter().filter(|part| is_idle(part.kind)).max_by_key(|part| part.duration())?;
     let idler = path.hops.get(last.hop)?.task;
     let process = trace.process(idler);
-    let timelines = Timelines::new(trace);
     let mut sums: BTreeMap<(Tid, Wait), Nanos> = BTreeMap::new();
     let siblings =
         timelines.tasks().filter(|task| *task != idler && trace.process(*task) == process);
@@ -39,8 +33,8 @@ pub fn sibling_wait(trace: &Trace, path: &Path) -> Option<SiblingWait> {
             let Activity::Blocked { stopped: false, stack, .. } = interval.activity else {
                 continue;
             };
-            let resource = wait::wait(trace.stack(stack))
-                .filter(|wait| wait.is_for_resource() && *wait != Wait::Sleep);
+            let resource =
+                timelines.wait(stack).filter(|wait| wait.is_for_resource() && *wait != Wait::Sleep);
             if let Some(wait) = resource {
                 *sums.entry((task, wait)).or_default() += interval.to - interval.from;
             }
@@ -53,6 +47,8 @@ pub fn sibling_wait(trace: &Trace, path: &Path) -> Option<SiblingWait> {
 fn is_idle(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::TimedOut(Wait::Poll | Wait::Futex) | Kind::Waiting(Wait::Poll | Wait::Futex)
+        Kind::TimedOut(Wait::Poll | Wait::Futex | Wait::AsyncIo)
+            | Kind::Waiting(Wait::Poll | Wait::Futex | Wait::AsyncIo)
+            | Kind::Idle(_)
     )
 }

@@ -4,351 +4,23 @@
 //! Entries that cause others come first: a task that waits for the disk while it swaps pages out in direct
 //! reclaim waits in direct reclaim.
 
-use serde::{Deserialize, Serialize};
-
-/// What a blocked task waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wait {
-    CgroupFrozen,
-    CpuQuota,
-    MemoryHigh,
-    CgroupReclaim,
-    SwapIn,
-    Compaction,
-    DirectReclaim,
-    BackgroundReclaim,
-    DirtyThrottling,
-    Migration,
-    Journal,
-    Writeback,
-    FileRead,
-    FileWrite,
-    Fuse,
-    Nfs,
-    Disk,
-    Semaphore,
-    Mutex,
-    Sleep,
-    Futex,
-    Poll,
-    Socket,
-    Pipe,
-    Child,
-    Signal,
-    Worker,
-    Network,
-    Unknown,
-}
-
-/// What a running task does in the kernel, where that is no [`Wait`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KernelWork {
-    Fork,
-    Unmap,
-    Populate,
-    PageFault,
-    FileIo,
-    Network,
-    Other,
-}
-
-/// Entries of the table of waits.
-const WAITS: &[(Wait, &[&str])] = &[
-    (Wait::CgroupFrozen, &["do_freezer_trap", "cgroup_enter_frozen", "__refrigerator"]),
-    (Wait::CpuQuota, &["throttle_cfs_rq_work"]),
-    (Wait::MemoryHigh, &["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"]),
-    (Wait::CgroupReclaim, &["try_to_free_mem_cgroup_pages", "mem_cgroup_out_of_memory"]),
-    (
-        Wait::SwapIn,
-        &["swap_readpage", "swap_read_folio", "swapin_readahead", "do_swap_page", "shmem_swapin"],
-    ),
-    (
-        Wait::Compaction,
-        &["compact_zone", "try_to_compact_pages", "__alloc_pages_direct_compact", "kcompactd"],
-    ),
-    (
-        Wait::DirectReclaim,
-        &[
-            "try_to_free_pages",
-            "throttle_direct_reclaim",
-            "__alloc_pages_direct_reclaim",
-            "node_reclaim",
-        ],
-    ),
-    (Wait::BackgroundReclaim, &["balance_pgdat", "shrink_node", "shrink_lruvec"]),
-    (Wait::DirtyThrottling, &["balance_dirty_pages"]),
-    (Wait::Migration, &["migrate_pages", "do_numa_page", "migration_entry_wait"]),
-    (Wait::Fuse, &["request_wait_answer", "fuse_simple_request", "__fuse_simple_request"]),
-    (Wait::Nfs, &["rpc_wait_bit_killable", "nfs_wait_", "nfs4_", "__rpc_wait_for_completion_task"]),
-    (
-        Wait::Journal,
-        &[
-            "jbd2_log_wait_commit",
-            "jbd2_journal_commit_transaction",
-            "wait_transaction_locked",
-            "start_this_handle",
-            "add_transaction_credits",
-            "xlog_",
-            "xfs_log_force",
-        ],
-    ),
-    (
-        Wait::Semaphore,
-        &["rwsem_down_read_slowpath", "rwsem_down_write_slowpath", "down_read", "down_write"],
-    ),
-    (Wait::Mutex, &["__mutex_lock", "mutex_lock"]),
-    (Wait::Writeback, &["folio_wait_writeback", "wait_on_page_writeback", "folio_wait_stable"]),
-    (
-        Wait::FileRead,
-        &[
-            "filemap_get_pages",
-            "filemap_read",
-            "filemap_fault",
-            "generic_file_read",
-            "folio_wait_bit",
-        ],
-    ),
-    (
-        Wait::FileWrite,
-        &[
-            "submit_bio_wait",
-            "blkdev_issue_flush",
-            "__filemap_fdatawait_range",
-            "file_write_and_wait",
-        ],
-    ),
-    (
-        Wait::Disk,
-        &[
-            "rq_qos_wait",
-            "wbt_wait",
-            "blk_mq_get_tag",
-            "io_schedule",
-            "bit_wait_io",
-            "wait_on_buffer",
-            "__wait_on_buffer",
-            "iomap_dio",
-            "__blkdev_direct_IO",
-        ],
-    ),
-    (Wait::Sleep, &["hrtimer_nanosleep", "do_nanosleep", "msleep"]),
-    (Wait::Futex, &["futex_wait", "__futex_wait", "do_futex"]),
-    (
-        Wait::Poll,
-        &["ep_poll", "do_epoll_wait", "do_poll", "do_sys_poll", "do_select", "io_cqring_wait"],
-    ),
-    (
-        Wait::Pipe,
-        &[
-            "pipe_read",
-            "pipe_write",
-            "anon_pipe_read",
-            "anon_pipe_write",
-            "fifo_open",
-            "wait_for_partner",
-        ],
-    ),
-    (
-        Wait::Socket,
-        &[
-            "unix_stream",
-            "unix_wait_for_peer",
-            "unix_dgram",
-            "__unix_dgram",
-            "sk_wait_data",
-            "sk_stream_wait",
-            "wait_woken",
-            "tcp_recvmsg",
-            "inet_csk_accept",
-            "inet_stream_connect",
-            "__skb_wait_for_more_packets",
-            "inet_wait_for_connect",
-        ],
-    ),
-    (Wait::Child, &["do_wait", "vfork", "kernel_clone", "wait_for_vfork_done"]),
-    (
-        Wait::Signal,
-        &["sigtimedwait", "do_sigtimedwait", "rt_sigsuspend", "sigsuspend", "signalfd", "do_pause"],
-    ),
-    (
-        Wait::Worker,
-        &[
-            "worker_thread",
-            "kthread_worker_fn",
-            "flush_work",
-            "__flush_work",
-            "wait_for_completion",
-            "smpboot_thread_fn",
-            "rcu_",
-            "synchronize_rcu",
-            "eventfd_read",
-            "do_semtimedop",
-            "kthread",
-        ],
-    ),
-];
-
-/// Entries of the table of kernel work.
-const WORKS: &[(KernelWork, &[&str])] = &[
-    (KernelWork::Fork, &["copy_page_range", "dup_mm", "copy_process"]),
-    (KernelWork::Unmap, &["exit_mmap", "unmap_vmas", "zap_", "__vm_munmap", "do_munmap"]),
-    (
-        KernelWork::Populate,
-        &["populate_vma_page_range", "__mm_populate", "faultin_page_range", "madvise_populate"],
-    ),
-    (
-        KernelWork::PageFault,
-        &["handle_mm_fault", "do_user_addr_fault", "exc_page_fault", "do_page_fault"],
-    ),
-    (
-        KernelWork::FileIo,
-        &["vfs_read", "vfs_write", "vfs_fsync", "ksys_read", "ksys_write", "do_writev", "do_readv"],
-    ),
-    (KernelWork::Network, &["__sys_send", "__sys_recv", "net_rx_action", "tcp_", "sock_"]),
-];
-
-/// Functions beneath which a task sends to another, although the wake-up comes from a softirq.
-const SENDERS: &[&str] = &[
-    "tcp_sendmsg",
-    "udp_sendmsg",
-    "sock_sendmsg",
-    "__sock_sendmsg",
-    "sock_write_iter",
-    "__sys_send",
-    "__x64_sys_send",
-    "unix_stream",
-    "inet_shutdown",
-    "tcp_close",
-    "__sock_release",
-    "__sys_connect",
-    "inet_stream_connect",
-];
-
-/// Functions of an interrupt that completes disk I/O.
-const DISK_COMPLETIONS: &[&str] = &[
-    "blk_mq_",
-    "blk_done",
-    "blk_complete",
-    "nvme_",
-    "bio_endio",
-    "end_page_writeback",
-    "folio_end_writeback",
-    "virtblk_",
-    "scsi_",
-    "ata_",
-];
-
-/// Functions of an interrupt of a timer.
-const TIMERS: &[&str] = &[
-    "hrtimer_wakeup",
-    "process_timeout",
-    "call_timer_fn",
-    "it_real_fn",
-    "posix_timer_fn",
-    "timerfd_",
-    "alarm_",
-];
-
-/// Functions of an interrupt that delivers a packet.
-const PACKETS: &[&str] =
-    &["net_rx_action", "__netif_receive_skb", "tcp_v4_rcv", "tcp_v6_rcv", "udp_queue_rcv"];
+use crate::functions::{
+    DISK_COMPLETIONS, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS, TIMER_SIGNALS,
+    TIMERS, WAITS, WORKS,
+};
+pub use crate::kinds::{KernelWork, Wait};
+use std::collections::HashMap;
 
 /// What sent a wake-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The current task itself.
-    Task,
     Timer,
+    /// A signal of an interval timer, which interrupts a wait and does not end it.
+    TimerSignal,
     Disk,
     Network,
+    #[default]
     Interrupt,
-}
-
-impl Wait {
-    /// The wait is for a resource, which ends the path; other waits are for another task.
-    pub fn is_for_resource(self) -> bool {
-        !self.is_for_task()
-    }
-
-    fn is_for_task(self) -> bool {
-        matches!(
-            self,
-            Self::Journal
-                | Self::Fuse
-                | Self::Semaphore
-                | Self::Mutex
-                | Self::Futex
-                | Self::Poll
-                | Self::Socket
-                | Self::Pipe
-                | Self::Child
-                | Self::Signal
-                | Self::Worker
-                | Self::Unknown
-        )
-    }
-
-    /// The wait may have a time limit of the program's own.
-    pub(crate) fn may_time_out(self) -> bool {
-        matches!(self, Self::Futex | Self::Poll | Self::Socket | Self::Signal | Self::Unknown)
-    }
-
-    /// In words, to follow "waiting for" or "waiting in".
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::CgroupFrozen => "frozen by its cgroup",
-            Self::CpuQuota => "throttled by the cgroup's CPU quota",
-            Self::MemoryHigh => "throttled over the cgroup's memory.high",
-            Self::CgroupReclaim => "reclaim within the cgroup",
-            Self::SwapIn => "swap-in",
-            Self::Compaction => "compaction",
-            Self::DirectReclaim => "direct reclaim",
-            Self::BackgroundReclaim => "background reclaim",
-            Self::DirtyThrottling => "dirty throttling",
-            Self::Migration => "page migration",
-            Self::Journal => "the file system's journal",
-            Self::Writeback => "writeback of a page",
-            Self::FileRead => "file read from disk",
-            Self::FileWrite => "file write to disk",
-            Self::Fuse => "a FUSE daemon",
-            Self::Nfs => "the NFS server",
-            Self::Disk => "the disk",
-            Self::Semaphore => "mmap_lock or another semaphore",
-            Self::Mutex => "a kernel mutex",
-            Self::Sleep => "sleep (its own timer)",
-            Self::Futex => "a lock (futex)",
-            Self::Poll => "poll",
-            Self::Socket => "a socket",
-            Self::Pipe => "a pipe",
-            Self::Child => "a child process",
-            Self::Signal => "a signal",
-            Self::Worker => "a kernel worker",
-            Self::Network => "the network",
-            Self::Unknown => "an unknown event",
-        }
-    }
-}
-
-impl KernelWork {
-    /// In words, to follow "running in the kernel:".
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Fork => "fork (copying page tables)",
-            Self::Unmap => "unmapping memory",
-            Self::Populate => "populating memory",
-            Self::PageFault => "page faults",
-            Self::FileIo => "file I/O",
-            Self::Network => "network",
-            Self::Other => "other work",
-        }
-    }
-}
-
-/// What a task with this stack waits for; `None` where no function is known.
-pub(crate) fn wait(stack: &[String]) -> Option<Wait> {
-    first(WAITS, stack)
 }
 
 /// What a running task with this stack does.
@@ -356,21 +28,108 @@ pub(crate) fn work(stack: &[String]) -> KernelWork {
     first(WORKS, stack).unwrap_or(KernelWork::Other)
 }
 
-/// The current task sent the wake-up although it comes from a softirq: loopback delivers on the sender's stack.
-pub(crate) fn is_sender(stack: &[String]) -> bool {
-    has_any(stack, SENDERS)
+/// The wake-up came by a signal that a task sent.
+pub(crate) fn is_kill(stack: &[String]) -> bool {
+    has_any(stack, KILLS)
 }
 
-/// Which interrupt sent a wake-up.
-pub(crate) fn interrupt(stack: &[String]) -> Source {
-    if has_any(stack, DISK_COMPLETIONS) {
-        Source::Disk
-    } else if has_any(stack, TIMERS) {
-        Source::Timer
-    } else if has_any(stack, PACKETS) {
-        Source::Network
-    } else {
-        Source::Interrupt
+/// The file system over which a wait for a file went, by the wake-up that ended it.
+pub(crate) fn served_by(wait: Wait, waker_stack: &[String]) -> Wait {
+    let is_for_file =
+        matches!(wait, Wait::FileRead | Wait::FileWrite | Wait::Writeback | Wait::Disk);
+    let remote = || first(REMOTE_COMPLETIONS, waker_stack);
+    is_for_file.then(remote).flatten().unwrap_or(wait)
+}
+
+/// The function that a workqueue's thread was called for, by its stack.
+pub(crate) fn work_function(stack: &[String]) -> Option<&str> {
+    let called = stack.iter().position(|function| function.starts_with("process_one_work"))?;
+    stack.get(called.checked_sub(1)?).map(String::as_str)
+}
+
+/// What a stack says, without who else is on the CPU.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Class {
+    pub(crate) wait: Option<Wait>,
+    /// The current task sent the wake-up although it comes from a softirq: loopback delivers on the sender's stack.
+    pub(crate) is_sender: bool,
+    /// Which interrupt sent the wake-up, where no task did.
+    pub(crate) interrupt: Source,
+    pub(crate) is_reclaim_thread: bool,
+}
+
+impl Class {
+    /// The stack is of a thread that frees memory, or of any other task while it does.
+    pub(crate) fn is_reclaim(self) -> bool {
+        let frees = |wait| {
+            matches!(
+                wait,
+                Wait::CgroupReclaim
+                    | Wait::Compaction
+                    | Wait::DirectReclaim
+                    | Wait::BackgroundReclaim
+            )
+        };
+        self.is_reclaim_thread || self.wait.is_some_and(frees)
+    }
+}
+
+/// Sources of an interrupt; the first that a stack has counts.
+const INTERRUPTS: &[(Source, &[&str])] = &[
+    (Source::Disk, DISK_COMPLETIONS),
+    (Source::TimerSignal, TIMER_SIGNALS),
+    (Source::Timer, TIMERS),
+    (Source::Network, PACKETS),
+];
+
+/// What one function says: indices of the first entry that has it.
+#[derive(Clone, Copy)]
+struct Says {
+    wait: usize,
+    interrupt: usize,
+    is_sender: bool,
+    is_reclaim_thread: bool,
+}
+
+/// Classes of stacks. Each function is looked up in the tables once: a trace has many stacks of few functions.
+pub(crate) fn classes(stacks: &[Vec<String>]) -> Vec<Class> {
+    let mut known = HashMap::new();
+    stacks.iter().map(|stack| class(stack, &mut known)).collect()
+}
+
+fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
+    let mut all = Says {
+        wait: WAITS.len(),
+        interrupt: INTERRUPTS.len(),
+        is_sender: false,
+        is_reclaim_thread: false,
+    };
+    for function in stack {
+        let says = *known.entry(function).or_insert_with(|| Says::new(function));
+        all.wait = all.wait.min(says.wait);
+        all.interrupt = all.interrupt.min(says.interrupt);
+        all.is_sender |= says.is_sender;
+        all.is_reclaim_thread |= says.is_reclaim_thread;
+    }
+    Class {
+        wait: WAITS.get(all.wait).map(|(wait, _)| *wait),
+        is_sender: all.is_sender,
+        interrupt: INTERRUPTS.get(all.interrupt).map_or(Source::Interrupt, |(from, _)| *from),
+        is_reclaim_thread: all.is_reclaim_thread,
+    }
+}
+
+impl Says {
+    fn new(function: &str) -> Self {
+        let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| function.starts_with(prefix));
+        let wait = WAITS.iter().position(|(_, functions)| has(functions));
+        let interrupt = INTERRUPTS.iter().position(|(_, functions)| has(functions));
+        Self {
+            wait: wait.unwrap_or(WAITS.len()),
+            interrupt: interrupt.unwrap_or(INTERRUPTS.len()),
+            is_sender: has(SENDERS),
+            is_reclaim_thread: RECLAIM_THREADS.contains(&function),
+        }
     }
 }
 
@@ -385,6 +144,15 @@ fn has_any(stack: &[String], prefixes: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    fn class(stack: &[String]) -> Class {
+        super::class(stack, &mut HashMap::new())
+    }
+
+    fn wait(stack: &[String]) -> Option<Wait> {
+        class(stack).wait
+    }
 
     fn stack(functions: &str) -> Vec<String> {
         functions.split(" < ").map(str::to_owned).collect()
@@ -400,6 +168,126 @@ mod tests {
         assert_eq!(wait(&stack(&limited)), Some(Wait::CgroupReclaim));
     }
 
+    /// Stacks as the kernels 6.1, 6.12 and 6.18 have them, each for what is waited for.
+    #[test]
+    fn waits_are_recognized_on_each_kernel() {
+        for (expected, functions) in [
+            (Wait::CgroupFrozen, "schedule < do_freezer_trap < get_signal < do_syscall_64"),
+            (Wait::CgroupFrozen, "__schedule < schedule < get_signal < arch_do_signal_or_restart"),
+            (Wait::CpuQuota, "schedule < throttle_cfs_rq_work < task_work_run"),
+            (
+                Wait::MemoryHigh,
+                "schedule_timeout < __mem_cgroup_handle_over_high < try_charge_memcg",
+            ),
+            (
+                Wait::CgroupReclaim,
+                "io_schedule < __swap_writepage < shrink_folio_list < shrink_lruvec < \
+                 try_to_free_mem_cgroup_pages < try_charge_memcg < do_swap_page",
+            ),
+            (
+                Wait::DirectReclaim,
+                "schedule_timeout < reclaim_throttle < shrink_node < do_try_to_free_pages < \
+                 try_to_free_pages < __alloc_pages_slowpath.constprop.0 < do_swap_page",
+            ),
+            (Wait::SwapIn, "io_schedule < swap_read_folio < swapin_readahead < do_swap_page"),
+            (Wait::SwapIn, "io_schedule < folio_wait_bit_common < do_swap_page < handle_mm_fault"),
+            (
+                Wait::DirtyThrottling,
+                "io_schedule_timeout < balance_dirty_pages < iomap_file_buffered_write",
+            ),
+            (
+                Wait::Writeback,
+                "io_schedule < folio_wait_bit < folio_wait_writeback < ext4_page_mkwrite",
+            ),
+            (Wait::FileRead, "io_schedule < folio_wait_bit_common < filemap_fault < __do_fault"),
+            (
+                Wait::FileRead,
+                "io_schedule < blk_mq_get_tag < blk_mq_submit_bio < page_cache_ra_unbounded",
+            ),
+            (
+                Wait::FileWrite,
+                "io_schedule_timeout < wait_for_completion_io < submit_bio_wait < blkdev_issue_flush",
+            ),
+            (Wait::Disk, "io_schedule < rq_qos_wait < wbt_wait < blk_mq_submit_bio"),
+            (Wait::Disk, "io_schedule < blk_mq_get_tag < __blk_mq_alloc_requests"),
+            (Wait::Disk, "io_schedule < bit_wait_io < __wait_on_buffer < __ext4_sb_bread_gfp"),
+            (
+                Wait::Disk,
+                "schedule_timeout < wait_for_completion < xfs_buf_iowait < xfs_buf_read_map",
+            ),
+            (Wait::Disk, "io_schedule < __iomap_dio_rw < iomap_dio_rw < ext4_file_read_iter"),
+            (
+                Wait::IoLimit,
+                "io_schedule < ioc_rqos_throttle < __rq_qos_throttle < blk_mq_submit_bio",
+            ),
+            (Wait::Journal, "schedule < jbd2_log_wait_commit < ext4_sync_file"),
+            (Wait::Journal, "schedule < xlog_wait_on_iclog < xfs_log_force_seq < xfs_file_fsync"),
+            (Wait::Journal, "schedule < wait_current_trans < start_transaction < btrfs_create"),
+            (
+                Wait::Semaphore,
+                "schedule < rwsem_down_read_slowpath < down_read_killable < lock_mm_and_find_vma",
+            ),
+            (
+                Wait::Semaphore,
+                "schedule < percpu_rwsem_wait < __percpu_down_read < ext4_file_write_iter",
+            ),
+            (Wait::Mutex, "schedule_preempt_disabled < __mutex_lock.constprop.0 < ep_send_events"),
+            (
+                Wait::Fuse,
+                "schedule < request_wait_answer < __fuse_simple_request < fuse_lookup_name",
+            ),
+            (Wait::Nfs, "rpc_wait_bit_killable < __wait_on_bit < nfs4_call_sync_sequence"),
+            (
+                Wait::RemoteFs,
+                "schedule_timeout < wait_for_response < compound_send_recv < cifs_send_recv",
+            ),
+            (Wait::AsyncIo, "schedule < io_cqring_wait < __do_sys_io_uring_enter < do_syscall_64"),
+            (Wait::AsyncIo, "schedule < __do_sys_io_uring_enter < do_syscall_64"),
+            (Wait::AsyncIo, "schedule < read_events < do_io_getevents < __x64_sys_io_getevents"),
+            (Wait::Userfault, "schedule < handle_userfault < do_anonymous_page < handle_mm_fault"),
+            (Wait::FileLock, "schedule < locks_lock_inode_wait < __do_sys_flock"),
+            (Wait::Sleep, "do_nanosleep < hrtimer_nanosleep < common_nsleep"),
+            (Wait::Futex, "futex_wait_queue < futex_wait < do_futex < __x64_sys_futex"),
+            (Wait::Futex, "schedule < __do_semtimedop < do_semtimedop"),
+            (Wait::Poll, "schedule_hrtimeout_range < ep_poll < do_epoll_wait"),
+            (Wait::Poll, "schedule_hrtimeout_range_clock < do_sys_poll < __x64_sys_poll"),
+            (Wait::Pipe, "schedule < pipe_read < vfs_read"),
+            (Wait::Pipe, "schedule < anon_pipe_read < vfs_read"),
+            (Wait::Terminal, "schedule_timeout < wait_woken < n_tty_read < tty_read"),
+            (Wait::Socket, "schedule_timeout < wait_woken < sk_wait_data < tcp_recvmsg_locked"),
+            (Wait::Socket, "schedule_timeout < inet_csk_accept < inet_accept < do_accept"),
+            (Wait::Child, "schedule < do_wait < kernel_wait4"),
+            (Wait::Child, "wait_for_completion_state < kernel_clone < __x64_sys_vfork"),
+            (Wait::Rcu, "schedule_timeout < wait_for_completion < __wait_rcu_gp < synchronize_rcu"),
+            (
+                Wait::Worker,
+                "schedule_timeout < wait_for_completion < __flush_work < __lru_add_drain_all",
+            ),
+            (Wait::Exit, "schedule < do_exit < do_group_exit < get_signal"),
+        ] {
+            assert_eq!(wait(&stack(functions)), Some(expected), "{functions}");
+        }
+    }
+
+    #[test]
+    fn the_wake_up_tells_the_file_system() {
+        let read = stack("io_schedule < folio_wait_bit_common < filemap_get_pages");
+        let read = wait(&read).unwrap();
+        assert_eq!(served_by(read, &stack("folio_end_read < fuse_dev_do_write")), Wait::Fuse);
+        assert_eq!(served_by(read, &stack("nfs_read_completion < rpc_free_task")), Wait::Nfs);
+        assert_eq!(served_by(read, &stack("bio_endio < blk_mq_end_request")), Wait::FileRead);
+        assert_eq!(served_by(Wait::SwapIn, &stack("nfs_read_completion")), Wait::SwapIn);
+    }
+
+    #[test]
+    fn the_work_of_a_kernel_worker_has_a_name() {
+        let flusher =
+            stack("schedule < rq_qos_wait < wb_workfn < process_one_work < worker_thread");
+        assert_eq!(work_function(&flusher), Some("wb_workfn"));
+        assert_eq!(work_function(&stack("schedule < worker_thread < kthread")), None);
+        assert_eq!(work_function(&stack("process_one_work < worker_thread")), None);
+    }
+
     #[test]
     fn suffixes_of_a_kernel_build_do_not_matter() {
         assert_eq!(wait(&stack("schedule < shmem_swapin_folio.constprop.0")), Some(Wait::SwapIn));
@@ -413,17 +301,17 @@ mod tests {
     fn loopback_is_sent_by_a_task() {
         let reply = "try_to_wake_up < sock_def_readable < tcp_rcv_established < tcp_v4_rcv < \
                      net_rx_action < do_softirq < tcp_sendmsg < __sys_sendto";
-        assert!(is_sender(&stack(reply)));
+        assert!(class(&stack(reply)).is_sender);
         let remote =
             "try_to_wake_up < sock_def_readable < tcp_v4_rcv < net_rx_action < common_interrupt";
-        assert!(!is_sender(&stack(remote)));
-        assert_eq!(interrupt(&stack(remote)), Source::Network);
+        assert!(!class(&stack(remote)).is_sender);
+        assert_eq!(class(&stack(remote)).interrupt, Source::Network);
     }
 
     #[test]
     fn every_wait_has_a_label_of_its_own() {
-        let labels: std::collections::BTreeSet<_> =
-            WAITS.iter().map(|(wait, _)| wait.label()).collect();
-        assert_eq!(labels.len(), WAITS.len());
+        let waits: BTreeSet<Wait> = WAITS.iter().map(|(wait, _)| *wait).collect();
+        let labels: BTreeSet<&str> = waits.iter().map(|wait| wait.label()).collect();
+        assert_eq!(labels.len(), waits.len());
     }
 }

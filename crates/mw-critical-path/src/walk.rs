@@ -1,39 +1,70 @@
 //! The walk from a request's end back to what its time was spent on.
 
 use crate::path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Unseen};
+use crate::request::Request;
+use crate::servers::{Servers, most_stuck};
 use crate::timeline::{Activity, Interval, Timelines, Waker, Wakeup};
-use crate::trace::{Nanos, StackId, Tid, Trace};
+use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
+use crate::userspace_scheduler::sibling_wait;
 use crate::wait::{self, Wait};
 
 /// Longest chain of tasks that wait for each other.
 const MAX_HOPS: usize = 12;
+/// Signals of interval timers in one wait that are looked beyond.
+const MAX_TIMER_SIGNALS: usize = 256;
 /// Most parts of a path; neighbours of one kind are joined first.
 const MAX_PARTS: usize = 200_000;
 
-/// What is explained: the time of one task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    /// The task that waited for the answer.
-    pub task: Tid,
-    /// When it asked.
-    pub from: Nanos,
-    /// When the answer woke it.
-    pub to: Nanos,
-}
-
 /// Finds where the time of a request went.
 pub fn critical_path(trace: &Trace, request: Request) -> Path {
-    let Request { task, from, to } = request;
-    let hops = vec![Hop { task, waited_for_by: None }];
     let timelines = Timelines::new(trace);
-    let mut walk = Walk { trace, timelines: &timelines, hops, parts: Vec::new() };
+    let servers = Servers::new(trace, &timelines, &request);
+    let Request { task, from, to, .. } = request;
+    let hops = vec![Hop { task, waited_for_by: None, inferred: false }];
+    let client = trace.process(task);
+    let mut walk = Walk {
+        trace,
+        timelines: &timelines,
+        servers,
+        client,
+        follows: true,
+        hops,
+        parts: Vec::new(),
+    };
     walk.explain(0, from, to, 0);
-    Path { from, to: to.max(from), parts: walk.parts, hops: walk.hops }
+    let Walk { parts, hops, .. } = walk;
+    let mut path = Path { from, to: to.max(from), parts, hops, sibling: None };
+    path.sibling = sibling_wait(trace, &timelines, &path);
+    path
+}
+
+/// What tasks did themselves within spans of their time, whatever it was that they waited for.
+pub(crate) fn own_time(
+    trace: &Trace,
+    timelines: &Timelines,
+    spans: &[(Tid, Nanos, Nanos)],
+) -> (Vec<Part>, Vec<Hop>) {
+    let (servers, client) = (Servers::default(), 0);
+    let (hops, parts) = (Vec::new(), Vec::new());
+    let mut walk = Walk { trace, timelines, servers, client, follows: false, hops, parts };
+    for (task, from, to) in spans {
+        let hop = Hop { task: *task, waited_for_by: None, inferred: false };
+        if walk.hops.last() != Some(&hop) {
+            walk.hops.push(hop);
+        }
+        walk.explain(walk.hops.len() - 1, *from, *to, 0);
+    }
+    (walk.parts, walk.hops)
 }
 
 struct Walk<'a> {
     trace: &'a Trace,
     timelines: &'a Timelines,
+    servers: Servers,
+    /// The process of the request's task.
+    client: Tid,
+    /// Whether a task that was waited for is explained instead.
+    follows: bool,
     hops: Vec<Hop>,
     parts: Vec<Part>,
 }
@@ -70,16 +101,18 @@ impl Walk<'_> {
         if depth >= MAX_HOPS {
             return self.push(hop, from, born, Kind::Unseen(Unseen::TooDeep));
         }
-        let parent = self.hop(parent, hop, Wait::Child);
+        let parent = self.hop(parent, (hop, Wait::Child), false);
         self.explain(parent, from, born, depth + 1);
     }
 
     /// Time of a task that no event covers.
     fn gap(&mut self, hop: usize, task: Tid, from: Nanos, to: Nanos) {
-        if from < to {
-            let why = if self.timelines.has(task) { Unseen::NotThere } else { Unseen::NeverRan };
-            self.push(hop, from, to, Kind::Unseen(why));
+        if !self.timelines.has(task) {
+            return self.push(hop, from, to, Kind::Unseen(Unseen::NeverRan));
         }
+        let began = self.trace.from.clamp(from, to.max(from));
+        self.push(hop, from, began, Kind::Unseen(Unseen::Untraced));
+        self.push(hop, began, to, Kind::Unseen(Unseen::NotThere));
     }
 
     fn interval(&mut self, hop: usize, task: Tid, interval: Interval, depth: usize) {
@@ -91,7 +124,7 @@ impl Walk<'_> {
                 self.push_at(hop, from, to, Kind::Stopped, (stack, StackId::default()));
             }
             Activity::Blocked { stopped: false, stack, wakeup } => {
-                self.blocked(hop, task, (from, to), (stack, wakeup), depth);
+                self.blocked(hop, (from, to), (stack, wakeup), depth);
             }
         }
     }
@@ -110,7 +143,7 @@ impl Walk<'_> {
         };
         for (index, (_, stack)) in samples.iter().enumerate() {
             let functions = self.trace.stack(*stack);
-            let mode = match wait::wait(functions).filter(|wait| wait.is_for_resource()) {
+            let mode = match timelines.wait(*stack).filter(|wait| wait.is_memory_work()) {
                 _ if functions.is_empty() => RunMode::User,
                 Some(wait) => RunMode::In(wait),
                 None => RunMode::Kernel(wait::work(functions)),
@@ -125,13 +158,15 @@ impl Walk<'_> {
 
     /// Each piece is given to who had the CPU.
     fn runnable(&mut self, hop: usize, cpu: Option<u16>, from: Nanos, to: Nanos) {
-        let Some(cpu) = cpu else {
+        let is_polled = self.trace.basis == Basis::Polling;
+        let Some(cpu) = cpu.filter(|_| !is_polled) else {
             return self.push(hop, from, to, Kind::Runnable(CpuHolder::Unknown));
         };
         for (from, to, holder) in self.timelines.on_cpu(cpu, from, to) {
             let holder = match holder {
                 None => CpuHolder::Unknown,
                 Some(0) => CpuHolder::Idle,
+                Some(task) if self.timelines.reclaims(task) => CpuHolder::Reclaimer(task),
                 Some(task) => CpuHolder::Task(task),
             };
             self.push(hop, from, to, Kind::Runnable(holder));
@@ -141,32 +176,111 @@ impl Walk<'_> {
     fn blocked(
         &mut self,
         hop: usize,
-        task: Tid,
         (from, to): (Nanos, Nanos),
         (stack, wakeup): (StackId, Option<Wakeup>),
         depth: usize,
     ) {
-        let wait = wait::wait(self.trace.stack(stack)).unwrap_or(Wait::Unknown);
+        let wait = self.timelines.wait(stack).unwrap_or(Wait::Unknown);
+        let wakeup = self.beyond_timer_signals(hop, to, (wait, wakeup));
         let waker_stack = wakeup.map_or_else(StackId::default, |wakeup| wakeup.stack);
-        let kind = match wakeup.map(|wakeup| wakeup.waker) {
-            _ if wait.is_for_resource() => Kind::Waiting(wait),
-            None => Kind::Unseen(Unseen::NotWoken(wait)),
-            Some(Waker::Task(waker)) if waker != task && depth < MAX_HOPS => {
-                let next = self.hop(waker, hop, wait);
+        let wait = wait::served_by(wait, self.trace.stack(waker_stack));
+        let is_for_task = self.follows && !wait.is_for_resource();
+        let next = is_for_task.then(|| self.next(hop, (wait, wakeup), (from, to))).flatten();
+        let kind = match next {
+            Some(_) if depth >= MAX_HOPS => Kind::Unseen(Unseen::TooDeep),
+            Some((next, inferred)) => {
+                let next = self.hop(next, (hop, wait), inferred);
                 return self.explain(next, from, to, depth + 1);
             }
-            Some(Waker::Task(waker)) if waker != task => Kind::Unseen(Unseen::TooDeep),
-            Some(Waker::Timer) if wait.may_time_out() => Kind::TimedOut(wait),
-            Some(Waker::Disk) => Kind::Waiting(Wait::Disk),
-            Some(Waker::Network) => Kind::Waiting(Wait::Network),
-            Some(_) => Kind::Waiting(wait),
+            None if self.is_inferred(hop) && wait.is_for_work() => Kind::Idle(wait),
+            None => ended_by(wait, wakeup.map(|wakeup| wakeup.waker)),
         };
         self.push_at(hop, from, to, kind, (stack, waker_stack));
     }
 
+    /// What ended a wait. A signal of an interval timer only interrupts it: what counts is what ended the next
+    /// wait, where that is of the same kind.
+    fn beyond_timer_signals(
+        &self,
+        hop: usize,
+        to: Nanos,
+        (wait, wakeup): (Wait, Option<Wakeup>),
+    ) -> Option<Wakeup> {
+        let task = self.hops.get(hop)?.task;
+        let (mut at, mut ended_by) = (to, wakeup);
+        for _ in 0..MAX_TIMER_SIGNALS {
+            if !ended_by.is_some_and(|wakeup| wakeup.waker == Waker::TimerSignal) {
+                return ended_by;
+            }
+            let Some((ended, Activity::Blocked { stopped: false, stack, wakeup: next })) =
+                self.timelines.next_wait(task, at)
+            else {
+                break;
+            };
+            if self.timelines.wait(stack).unwrap_or(Wait::Unknown) != wait {
+                break;
+            }
+            (at, ended_by) = (ended, next);
+        }
+        wakeup
+    }
+
+    /// The task that was waited for, and whether that is inferred.
+    fn next(
+        &self,
+        hop: usize,
+        (wait, wakeup): (Wait, Option<Wakeup>),
+        span: (Nanos, Nanos),
+    ) -> Option<(Tid, bool)> {
+        let task = self.hops.get(hop)?.task;
+        let waker = wakeup.and_then(|Wakeup { waker, stack }| match waker {
+            Waker::Task(waker) if waker != task => Some((waker, stack)),
+            _ => None,
+        });
+        if self.is_inferred(hop) && wait.is_for_work() {
+            // What wakes an idle server is other clients, unless it is another of the servers.
+            let waker = waker.map(|(waker, _)| waker).filter(|waker| self.servers.has(*waker));
+            return waker.map(|waker| (waker, false));
+        }
+        let gave_up = waker.is_none_or(|(_, stack)| wait::is_kill(self.trace.stack(stack)));
+        let holder = gave_up.then(|| self.holder(hop, task, wait, span)).flatten();
+        let inferred = holder.map(|holder| (holder, true));
+        inferred.or_else(|| waker.map(|(waker, _)| (waker, false)))
+    }
+
+    /// The thread that likely held an answer or a lock that did not come.
+    fn holder(&self, hop: usize, task: Tid, wait: Wait, span: (Nanos, Nanos)) -> Option<Tid> {
+        let (trace, timelines) = (self.trace, self.timelines);
+        let process = trace.process(task);
+        let is_waiting = |other: Tid| self.chain(hop).any(|task| task == other);
+        if process == self.client && (wait.is_for_work() || wait == Wait::Unknown) {
+            let holder = self.servers.holder(trace, timelines, span);
+            if let Some(holder) = holder.filter(|holder| !is_waiting(*holder)) {
+                return Some(holder);
+            }
+        }
+        if !wait.is_lock() {
+            return None;
+        }
+        let siblings = timelines.tasks().filter(|other| trace.process(*other) == process);
+        let others: Vec<Tid> = siblings.filter(|other| !is_waiting(*other)).collect();
+        most_stuck(trace, timelines, (&others, None), span)
+    }
+
+    /// The tasks from that of `hop` back to the request's own.
+    fn chain(&self, hop: usize) -> impl Iterator<Item = Tid> {
+        // A hop refers to an earlier one, so that this ends.
+        let parent = |hop: &&Hop| hop.waited_for_by.and_then(|(parent, _)| self.hops.get(parent));
+        std::iter::successors(self.hops.get(hop), parent).map(|hop| hop.task)
+    }
+
+    fn is_inferred(&self, hop: usize) -> bool {
+        self.hops.get(hop).is_some_and(|hop| hop.inferred)
+    }
+
     /// The hop of `task` for which that of `parent` waits in `wait`.
-    fn hop(&mut self, task: Tid, parent: usize, wait: Wait) -> usize {
-        let hop = Hop { task, waited_for_by: Some((parent, wait)) };
+    fn hop(&mut self, task: Tid, (parent, wait): (usize, Wait), inferred: bool) -> usize {
+        let hop = Hop { task, waited_for_by: Some((parent, wait)), inferred };
         // Requests go back and forth between the same few tasks: the last hops are the likely ones.
         let known = self.hops.iter().enumerate().rev().take(64).find(|(_, known)| **known == hop);
         if let Some((at, _)) = known {
@@ -200,6 +314,18 @@ impl Walk<'_> {
             }
         }
         self.parts.push(Part { from, to, kind, hop, stack, waker_stack, samples: 0 });
+    }
+}
+
+/// A wait that ended without a task that could be explained instead.
+fn ended_by(wait: Wait, waker: Option<Waker>) -> Kind {
+    match waker {
+        _ if wait.is_for_resource() => Kind::Waiting(wait),
+        None => Kind::Unseen(Unseen::NotWoken(wait)),
+        Some(Waker::Timer | Waker::TimerSignal) if wait.may_time_out() => Kind::TimedOut(wait),
+        Some(Waker::Disk) => Kind::Waiting(Wait::Disk),
+        Some(Waker::Network) => Kind::Waiting(Wait::Network),
+        Some(_) => Kind::Waiting(wait),
     }
 }
 

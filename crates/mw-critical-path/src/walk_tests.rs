@@ -1,88 +1,8 @@
 use super::*;
-use crate::path::Share;
+use crate::test_trace::{CLIENT, OTHER, SERVER, Traced, assert_partition};
 use crate::trace::{Event, EventKind, Task, TaskState, WakeContext};
 use crate::wait::KernelWork;
 use proptest::prelude::*;
-
-const CLIENT: Tid = 10;
-const SERVER: Tid = 20;
-const OTHER: Tid = 30;
-
-/// Builds a trace from events at times, with stacks written as `a < b < c`.
-struct Traced {
-    trace: Trace,
-}
-
-impl Traced {
-    fn new(to: Nanos) -> Self {
-        let task = |name: &str| Task { name: name.to_owned(), process: 0 };
-        let tasks = [(CLIENT, task("client")), (SERVER, task("server")), (OTHER, task("other"))];
-        let trace = Trace {
-            from: 0,
-            to,
-            stacks: vec![Vec::new()],
-            tasks: tasks.into(),
-            ..Trace::default()
-        };
-        Self { trace }
-    }
-
-    fn stack(&mut self, functions: &str) -> StackId {
-        self.trace.stacks.push(functions.split(" < ").map(str::to_owned).collect());
-        StackId(u32::try_from(self.trace.stacks.len() - 1).unwrap())
-    }
-
-    fn event(&mut self, at: Nanos, cpu: u16, kind: EventKind) -> &mut Self {
-        self.trace.events.push(Event { at, cpu, kind });
-        self
-    }
-
-    fn blocks(&mut self, at: Nanos, cpu: u16, task: Tid, functions: &str) -> &mut Self {
-        let stack = self.stack(functions);
-        self.event(
-            at,
-            cpu,
-            EventKind::SwitchOut { task, state: TaskState::Waiting, stack, next: 0 },
-        )
-    }
-
-    fn runs(&mut self, at: Nanos, cpu: u16, task: Tid) -> &mut Self {
-        self.event(at, cpu, EventKind::SwitchIn { task })
-    }
-
-    fn wakes(&mut self, at: Nanos, by: Tid, task: Tid) -> &mut Self {
-        let stack = StackId::default();
-        self.event(at, 0, EventKind::Waking { task, by, context: WakeContext::Task, stack })
-    }
-
-    fn interrupt(&mut self, at: Nanos, task: Tid, functions: &str) -> &mut Self {
-        let stack = self.stack(functions);
-        self.event(at, 0, EventKind::Waking { task, by: 0, context: WakeContext::HardIrq, stack })
-    }
-
-    fn path(&self, from: Nanos, to: Nanos) -> Path {
-        let path = critical_path(&self.trace, Request { task: CLIENT, from, to });
-        assert_partition(&path);
-        path
-    }
-
-    fn shares(&self, from: Nanos, to: Nanos) -> Vec<(Kind, Nanos)> {
-        let path = self.path(from, to);
-        path.shares().into_iter().map(|Share { kind, total, .. }| (kind, total)).collect()
-    }
-}
-
-fn assert_partition(path: &Path) {
-    let mut at = path.from;
-    for part in &path.parts {
-        assert_eq!(part.from, at, "no gap and no overlap: {path:?}");
-        assert!(part.to > part.from && part.hop < path.hops.len(), "{part:?}");
-        at = part.to;
-    }
-    assert_eq!(at, path.to.max(path.from), "the parts add up to the request");
-    let sum: Nanos = path.shares().iter().map(|share| share.total).sum();
-    assert_eq!(sum, path.duration());
-}
 
 /// The client asks at 100, the server has the answer at 1100.
 fn asks_and_is_answered(traced: &mut Traced) {
@@ -227,6 +147,83 @@ fn waits_for_a_cpu_are_one_share_and_name_who_had_it_longest() {
 }
 
 #[test]
+fn a_cpu_that_frees_memory_is_not_contention() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    traced.runs(60, 1, OTHER);
+    let stack = traced.stack("shrink_node < balance_pgdat < kswapd < kthread");
+    let preempted =
+        EventKind::SwitchOut { task: OTHER, state: TaskState::Runnable, stack, next: 31 };
+    traced.event(800, 1, preempted).runs(1000, 1, SERVER);
+    let shares = traced.shares(100, 1100);
+    assert_eq!(shares[0], (Kind::Runnable(CpuHolder::Reclaimer(OTHER)), 700));
+    assert_eq!(shares[1], (Kind::Runnable(CpuHolder::Task(31)), 200));
+}
+
+#[test]
+fn who_mostly_reclaims_when_sampled_frees_memory() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    let reclaim = traced.stack("shrink_folio_list < shrink_node < try_to_free_pages");
+    traced.runs(60, 1, OTHER);
+    for (at, stack) in [(200, reclaim), (300, StackId::default()), (400, reclaim)] {
+        traced.event(at, 1, EventKind::Sample { task: OTHER, stack });
+    }
+    traced.runs(1000, 1, SERVER);
+    let kind = Kind::Runnable(CpuHolder::Reclaimer(OTHER));
+    assert_eq!(traced.shares(100, 1100)[0], (kind, 900));
+}
+
+#[test]
+fn a_signal_of_an_interval_timer_is_no_cause() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < ep_poll");
+    let signal = "try_to_wake_up < complete_signal < it_real_fn < __hrtimer_run_queues";
+    traced.interrupt(500, CLIENT, signal).runs(500, 0, CLIENT);
+    traced.blocks(520, 0, CLIENT, "schedule < ep_poll").wakes(1100, SERVER, CLIENT);
+    traced.runs(0, 1, SERVER).blocks(110, 1, SERVER, "io_schedule < submit_bio_wait");
+    traced.interrupt(1090, SERVER, "bio_endio").runs(1090, 1, SERVER);
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::FileWrite), 390 + 570));
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < ep_poll");
+    traced.interrupt(1100, CLIENT, signal).runs(1100, 0, CLIENT);
+    assert_eq!(traced.shares(100, 1100), [(Kind::TimedOut(Wait::Poll), 1000)]);
+}
+
+#[test]
+fn a_file_read_over_fuse_is_what_the_daemon_did() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT);
+    traced.blocks(100, 0, CLIENT, "io_schedule < folio_wait_bit_common < filemap_get_pages");
+    let stack = traced.stack("folio_end_read < fuse_dev_do_write < fuse_dev_write");
+    let context = WakeContext::Task;
+    traced.event(1100, 1, EventKind::Waking { task: CLIENT, by: SERVER, context, stack });
+    traced.runs(0, 1, SERVER).blocks(110, 1, SERVER, "do_nanosleep < hrtimer_nanosleep");
+    traced.interrupt(1090, SERVER, "hrtimer_wakeup").runs(1090, 1, SERVER);
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::Sleep), 980));
+}
+
+#[test]
+fn what_io_uring_has_to_do_is_explained_by_its_worker() {
+    let mut traced = Traced::new(2000);
+    for task in [CLIENT, OTHER] {
+        traced.trace.tasks.insert(task, Task { name: "db".to_owned(), process: CLIENT });
+    }
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < io_cqring_wait");
+    traced.found(
+        OTHER,
+        TaskState::Waiting,
+        "io_schedule < balance_dirty_pages < io_wq_submit_work",
+    );
+    let path = traced.path(100, 1100);
+    let shares = path.shares();
+    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::DirtyThrottling), 1000));
+    assert!(path.hops[shares[0].hop].inferred);
+}
+
+#[test]
 fn what_the_trace_does_not_show_is_said() {
     let traced = Traced::new(2000);
     assert_eq!(traced.shares(100, 1100), [(Kind::Unseen(Unseen::NeverRan), 1000)]);
@@ -276,11 +273,10 @@ fn a_sibling_that_holds_the_request_is_likely_the_reason() {
         "io_schedule < submit_bio_wait < blkdev_issue_flush",
     );
     traced.interrupt(1080, OTHER, "bio_endio").runs(1080, 2, OTHER);
-    let path = traced.path(100, 1100);
-    let sibling = crate::sibling_wait(&traced.trace, &path).unwrap();
+    let sibling = traced.path(100, 1100).sibling.unwrap();
     assert_eq!((sibling.task, sibling.wait, sibling.total), (OTHER, Wait::FileWrite, 960));
     traced.trace.tasks.get_mut(&OTHER).unwrap().process = OTHER;
-    assert_eq!(crate::sibling_wait(&traced.trace, &path), None, "another process is no sibling");
+    assert_eq!(traced.path(100, 1100).sibling, None, "another process is no sibling");
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -316,12 +312,15 @@ proptest! {
     fn parts_exclude_each_other_and_add_up(
         events in proptest::collection::vec(event(), 0..200),
         from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
+        servers in proptest::collection::vec(0_u32..6, 0..3), began in 0_u64..600,
     ) {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
-        let trace = Trace { from: 0, to: 1200, events, stacks, ..Trace::default() };
-        let path = critical_path(&trace, Request { task, from, to: from + length });
+        let trace = Trace { from: began, to: 1200, events, stacks, ..Trace::default() };
+        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone() });
         assert_partition(&path);
-        let _ = crate::sibling_wait(&trace, &path);
+        let summary = path.summary(&trace);
+        let sum: Nanos = summary.parts.iter().map(|part| part.total_ns).sum();
+        assert_eq!(sum + summary.rest_ns, summary.total_ns);
     }
 }

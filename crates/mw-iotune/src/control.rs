@@ -1,7 +1,7 @@
 //! A page of every program that has the library loaded. `memwright iotune` finds it by its first
 //! bytes, at the beginning of a page of the library's data, and reads it as another process's memory
 //! (proc_pid_mem(5)); to have the table read again it writes one number there.
-//! So a call of write(2) looks at memory of its own alone, which nobody can take away or truncate.
+//! A call of write(2) therefore reads only private memory, which nobody can unmap or truncate.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// What it begins with; the last letter is the version.
 pub const MAGIC: [u8; 16] = *b"memwright-iotuna";
 
-/// How many paths are counted apart; more share the last place.
+/// How many paths are counted separately; more share the last entry.
 pub const SLOTS: usize = 64;
 
 /// `floor` of a program in which nothing goes uncached.
@@ -29,13 +29,13 @@ pub const READING: u64 = 1;
 #[derive(Debug)]
 pub struct Control {
     magic: [u8; 16],
-    /// The process that counts, by the number that it knows itself by: a fork(2) begins anew.
+    /// The process that counts, by its own process number: after fork(2) the child starts at zero.
     pub process: AtomicU64,
     /// The smallest size from which on anything goes uncached, `OFF`, `READ_AGAIN` or `READING`.
     pub floor: AtomicU64,
     /// What was done, by path.
     pub slots: [Slot; SLOTS],
-    /// By path: bytes that were asked to leave the page cache and of which it is not known whether
+    /// By path: bytes that were dropped from the page cache and of which it is not known whether
     /// they have. Programs with an older library have zeros there.
     pub unverified: [AtomicU64; SLOTS],
 }
@@ -51,7 +51,7 @@ pub struct Slot {
     pub key: AtomicU64,
     /// The size in force; 0: none.
     pub size: AtomicU64,
-    /// Bytes that went the usual way, of files that were looked at.
+    /// Bytes that were transferred as usual, of files that were examined.
     pub cached: AtomicU64,
     /// Bytes that were seen to have left the page cache.
     pub uncached: AtomicU64,
@@ -95,7 +95,7 @@ impl Control {
         self.slots.iter().position(taken).unwrap_or(SLOTS - 1)
     }
 
-    /// Begins to count anew, for that process.
+    /// Resets the counters, for that process.
     pub fn begin(&self, process: u64) {
         for slot in &self.slots {
             slot.cached.store(0, Ordering::Relaxed);
@@ -130,7 +130,7 @@ pub struct SeenSlot {
     pub cached: u64,
     /// Bytes that were seen to have left the page cache.
     pub uncached: u64,
-    /// Bytes that were asked to leave it and of which that is not known.
+    /// Bytes that were dropped from it and of which that is not verified.
     pub unverified: u64,
 }
 

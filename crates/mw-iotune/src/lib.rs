@@ -1,5 +1,5 @@
 //! Discovered direct I/O, as `memwright iotune` sets it and libmemwright_preload.so obeys it: the
-//! table of settings per path, and the page by which a running program is told of a change and says
+//! table of settings per path, and the page by which a running program is notified of a change and reports
 //! what it did.
 //!
 //! The two are different programs, of different versions perhaps, and share nothing but these two

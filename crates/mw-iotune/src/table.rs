@@ -15,7 +15,7 @@ use std::fmt::{self, Write};
 /// The longest table that is read.
 pub const TABLE_MAX_BYTES: usize = 16 << 10;
 
-/// A file's pages cannot be told apart below it.
+/// The pages of a file cannot be distinguished below it.
 pub const SIZE_MIN_BYTES: u64 = 4096;
 
 /// What a line says; what it does not say stays as it is for the programs' other files.
@@ -77,7 +77,7 @@ fn parse(line: &[u8]) -> Result<Line<'_>, &'static str> {
     Ok(Line { path, setting: setting(rest.trim_ascii())? })
 }
 
-/// What is asked for by `KEY=VALUE,KEY=VALUE`.
+/// Parses `KEY=VALUE,KEY=VALUE`.
 ///
 /// # Errors
 /// What is wrong with it, and what to write.

@@ -61,13 +61,28 @@ impl CaseRun {
     }
 
     /// A case that cannot run here.
-    pub fn skipped(variant: &Variant, kernel: &str, why: String) -> CaseRun {
-        CaseRun {
-            case: variant.case.clone(),
-            variant: variant.name.clone(),
-            kind: variant.kind,
+    pub fn skipped(variant: &Variant, kernel: &str, why: String) -> Self {
+        Self::from_variant(variant, kernel, Outcome::Skipped(why))
+    }
+
+    fn from_variant(variant: &Variant, kernel: &str, outcome: Outcome) -> Self {
+        Self::new(&variant.case, &variant.name, variant.kind, kernel, outcome)
+    }
+
+    /// A result without measurements.
+    pub(crate) fn new(
+        case: &str,
+        variant: &str,
+        kind: CaseKind,
+        kernel: &str,
+        outcome: Outcome,
+    ) -> Self {
+        Self {
+            case: case.to_owned(),
+            variant: variant.to_owned(),
+            kind,
             kernel: kernel.to_owned(),
-            outcome: Outcome::Skipped(why),
+            outcome,
             tries: 1,
             console_tail: None,
             measured: Vec::new(),
@@ -131,7 +146,7 @@ impl Lab {
             },
             Err(error @ LabError::Protocol(_)) => {
                 let outcome = Outcome::Failed(error.to_string());
-                (CaseRun { outcome, ..CaseRun::skipped(variant, kernel_name, String::new()) }, None)
+                (CaseRun::from_variant(variant, kernel_name, outcome), None)
             }
             Err(error) => skipped(error.to_string()),
         }
@@ -178,13 +193,12 @@ fn common_result(
     };
     let failed = matches!(outcome, Outcome::Failed(_));
     CaseRun {
-        outcome,
         console_tail: failed.then(|| run_outcome::console_tail(run)),
         troubles: run.troubles.clone(),
         first_step_s: run.steps.first().map(|step| seconds(step.at)),
         steps: run.steps.clone(),
         wall_s: seconds(run.wall),
-        ..CaseRun::skipped(variant, kernel_name, String::new())
+        ..CaseRun::from_variant(variant, kernel_name, outcome)
     }
 }
 

@@ -93,7 +93,7 @@ impl Commit {
 
 /// What nodes have available, roughly: free memory above the high watermark and the lowmem reserve,
 /// page cache, and deferred memory. None where one of the nodes does not exist. A process that is
-/// bound to nodes and asks them for more is killed, not refused.
+/// bound to nodes and requests more of them is killed, not refused.
 #[must_use]
 pub fn nodes_available_bytes(
     nodes: &[u32],

@@ -24,7 +24,7 @@ const INODE_BYTES: u64 = 616;
 /// No inode of any file system is as small; what has the word in its name and is, is none.
 const LEAST_INODE_BYTES: u64 = 400;
 
-/// For so many unused dentries there is one directory that only they keep in use.
+/// The number of unused dentries for one directory that only they keep in use.
 const UNUSED_PER_DIRECTORY: u64 = 8;
 
 /// Bytes of index (XArray nodes of 576 bytes for 64 pages) for a page of a file.
@@ -117,7 +117,7 @@ impl KernelObjects<'_> {
         inodes.inodes.saturating_sub(others)
     }
 
-    /// The part of the cache of dentries that so many of them keep: in a cache with gaps, the gaps
+    /// The part of the dentry cache that this many of them keep: in a cache with gaps, the gaps
     /// too.
     fn dentry_bytes(&self, count: u64) -> u64 {
         let size = count.saturating_mul(DENTRY_BYTES);

@@ -105,7 +105,7 @@ pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
             Err(missing) => unseen.extend(undetermined(snapshot, missing)),
         }
     }
-    let groups = snapshot.cgroups.seen().into_iter();
+    let groups = snapshot.cgroups.value().into_iter();
     unseen.extend(
         groups.flat_map(|groups| groups.unseen.iter().chain(&groups.above_unseen).cloned()),
     );
@@ -141,7 +141,7 @@ pub fn may_lock_all(snapshot: &Snapshot) -> Option<bool> {
 fn nodes(snapshot: &Snapshot, machine_bytes: u64) -> Option<CallerLimit> {
     let allowed = snapshot.origin.memory_nodes.as_ref()?;
     let seen: Vec<(u32, &Meminfo)> = (snapshot.sample.nodes.iter())
-        .filter_map(|node| Some((node.node, node.meminfo.seen()?)))
+        .filter_map(|node| Some((node.node, node.meminfo.value()?)))
         .filter(|(_, meminfo)| meminfo.mem_total_bytes.is_some_and(|bytes| bytes > 0))
         .collect();
     let (reached, out_of_reach): (Vec<_>, Vec<_>) =
@@ -180,7 +180,7 @@ pub fn commit(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
     if sysctl.number("vm.overcommit_memory")? != STRICT {
         return Ok(None);
     }
-    let meminfo = snapshot.sample.meminfo.need()?;
+    let meminfo = snapshot.sample.meminfo.required()?;
     for (value, name) in
         [(meminfo.commit_limit_bytes, "CommitLimit"), (meminfo.committed_as_bytes, "Committed_AS")]
     {
@@ -209,7 +209,7 @@ pub fn commit(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
 /// # Errors
 /// No cgroup was seen.
 fn cgroups(snapshot: &Snapshot) -> Result<Vec<CallerLimit>, Missing> {
-    let cgroups = snapshot.cgroups.need()?;
+    let cgroups = snapshot.cgroups.required()?;
     let limit = |path: Option<&str>, own: bool, limit: GroupLimit| CallerLimit {
         kind: LimitKind::Cgroup { path: path.map(str::to_owned), own, file: limit.file.to_owned() },
         limit_bytes: limit.limit_bytes,
@@ -306,7 +306,7 @@ pub fn limit_above(cgroups: &Cgroups) -> Option<GroupLimit> {
 /// # Errors
 /// The limits were not seen.
 pub fn address_space(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
-    let limit = snapshot.limits.need()?.address_space.and_then(|limit| limit.soft);
+    let limit = snapshot.limits.required()?.address_space.and_then(|limit| limit.soft);
     Ok(resource(LimitKind::AddressSpace, limit, snapshot.origin.mapped_bytes))
 }
 
@@ -320,7 +320,7 @@ pub fn data(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
     if snapshot.origin.kernel.is_some_and(|kernel| kernel < COUNTS_MAPPINGS) {
         return Ok(None);
     }
-    let limit = snapshot.limits.need()?.data_size.and_then(enforced_data);
+    let limit = snapshot.limits.required()?.data_size.and_then(enforced_data);
     Ok(resource(LimitKind::Data, limit, snapshot.origin.data_bytes))
 }
 

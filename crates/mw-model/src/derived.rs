@@ -10,15 +10,15 @@ pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// A page of the default hugetlb pool, in bytes; what `vm.nr_hugepages` counts.
 pub fn default_pool_page_bytes(snapshot: &Snapshot) -> u64 {
-    let meminfo = snapshot.sample.meminfo.seen();
+    let meminfo = snapshot.sample.meminfo.value();
     meminfo.and_then(|m| m.hugepagesize_bytes).unwrap_or(USUAL_HUGE_PAGE_BYTES)
 }
 
 /// A transparent huge page of the PMD's size, in bytes. Where the kernel does not say, it is the
 /// smallest huge page of the pools.
 pub fn huge_page_bytes(snapshot: &Snapshot) -> u64 {
-    let thp = snapshot.thp.seen().and_then(|thp| thp.pmd_bytes);
-    let pools = snapshot.hugepages.seen();
+    let thp = snapshot.thp.value().and_then(|thp| thp.pmd_bytes);
+    let pools = snapshot.hugepages.value();
     let least = pools.and_then(|pools| pools.iter().map(|pool| pool.page_bytes).min());
     thp.or(least).unwrap_or(USUAL_HUGE_PAGE_BYTES)
 }
@@ -34,7 +34,7 @@ pub fn order_of(bytes: u64, page_bytes: u64) -> usize {
 /// # Errors
 /// meminfo was not seen or has no MemTotal.
 pub fn memory_bytes(sample: &Sample) -> Result<u64, Missing> {
-    sample.meminfo.need()?.mem_total_bytes.ok_or_else(|| no_line("MemTotal"))
+    sample.meminfo.required()?.mem_total_bytes.ok_or_else(|| no_line("MemTotal"))
 }
 
 /// Memory available without writeback or swap ([`MachineMemory::ready_bytes`]). Preflight, the verdict
@@ -56,8 +56,8 @@ pub fn available_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
 
 fn machine(snapshot: &Snapshot) -> Result<MachineMemory<'_>, Missing> {
     Ok(MachineMemory {
-        meminfo: snapshot.sample.meminfo.need()?,
-        zones: snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice()),
+        meminfo: snapshot.sample.meminfo.required()?,
+        zones: snapshot.sample.zoneinfo.value().map_or(&[][..], |info| info.zones.as_slice()),
         slab: unreclaimable_slab(snapshot),
         page_bytes: snapshot.origin.page_bytes,
     })
@@ -67,17 +67,17 @@ fn machine(snapshot: &Snapshot) -> Result<MachineMemory<'_>, Missing> {
 /// where the kernel's counts of dentries were not seen.
 pub fn unreclaimable_slab(snapshot: &Snapshot) -> UnreclaimableSlab {
     let (Some(meminfo), Some(dentries)) =
-        (snapshot.sample.meminfo.seen(), snapshot.dentries.seen())
+        (snapshot.sample.meminfo.value(), snapshot.dentries.value())
     else {
         return UnreclaimableSlab::default();
     };
-    let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
+    let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
     let tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs" || f.fstype == "devtmpfs");
     UnreclaimableSlab::new(&KernelObjects {
         meminfo,
         dentries: *dentries,
-        inodes: snapshot.inodes.seen().copied(),
-        slabs: snapshot.slabs.seen().map(Vec::as_slice),
+        inodes: snapshot.inodes.value().copied(),
+        slabs: snapshot.slabs.value().map(Vec::as_slice),
         tmpfs_inodes: total(tmpfs.filter_map(|f| f.inodes_used)),
         page_bytes: snapshot.origin.page_bytes,
     })

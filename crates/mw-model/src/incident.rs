@@ -1,11 +1,14 @@
 //! A stall with its evidence, as it is kept, shown and explained.
 
-use crate::{Finding, Missing, Profile, Shift, Table};
+use crate::{
+    Finding, GroupUse, Missing, Outage, Profile, Service, ServiceView, Shift, Subject, Table,
+};
+use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Version of the form in which incidents are kept; a reader refuses a newer one.
-pub const INCIDENT_SCHEMA: u32 = 1;
+pub const INCIDENT_SCHEMA: u32 = 2;
 
 /// A stall with what was seen before, during and after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -15,6 +18,7 @@ pub struct Incident {
     pub schema: u32,
     /// Its number in the recording, from 1.
     pub id: u64,
+    pub state: IncidentState,
     pub host: Host,
     /// What showed the stall.
     pub trigger: Trigger,
@@ -26,8 +30,23 @@ pub struct Incident {
     pub ended_unix_ms: u64,
     /// The answer in one line.
     pub verdict: String,
-    /// What explains it, the most likely first; `not-memory` where memory is not to blame.
+    /// What explains it, the most likely first; `not-memory` where memory is not to blame. Empty where the
+    /// cause is unknown.
     pub causes: Vec<Cause>,
+    /// What explains less than half of the stall.
+    pub contributed: Vec<Cause>,
+    /// What did not cause it, and why not; told where the cause is unknown.
+    pub ruled_out: Vec<RuledOut>,
+    /// The critical path of the slowest request.
+    pub path: Option<PathSummary>,
+    /// The service that was probed.
+    pub service: Option<Service>,
+    /// What became of the service, where its probe failed.
+    pub outage: Option<Outage>,
+    /// What the service said of its sessions during the stall.
+    pub service_view: Option<ServiceView>,
+    /// What cgroups used and waited for during the stall.
+    pub groups: Vec<GroupUse>,
     /// Fast counters, probes and canary, ten rows a second, from before the stall to after it.
     pub table: Table,
     /// The rolling baseline that the stall is compared with.
@@ -55,14 +74,39 @@ pub struct Incident {
     pub unseen: Vec<Missing>,
 }
 
+/// Whether an incident is complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IncidentState {
+    /// The stall is over.
+    #[default]
+    Closed,
+    /// The stall lasts; the cause is provisional.
+    Open,
+    /// The recorder ended during the stall.
+    Interrupted,
+}
+
+/// What did not cause a stall.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuledOut {
+    /// A kind of cause: `reclaim`, `CPU contention`.
+    pub what: String,
+    /// What was measured: `no task of the service waited in it`.
+    pub why: String,
+}
+
 /// What is listed of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentRow {
     /// Its number in the recording, from 1.
     pub id: u64,
+    pub state: IncidentState,
     /// When the look that passed its limit began, in milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// Of an open incident, when it was updated last.
     pub ended_unix_ms: u64,
     /// What kind of look showed it.
     pub trigger_kind: TriggerKind,
@@ -74,8 +118,12 @@ pub struct IncidentRow {
     pub verdict: String,
     /// The rule of the first cause.
     pub cause: Option<String>,
+    /// What that cause is about: `cgroup /db`, `node 0 zone Normal`.
+    pub subject: Option<Subject>,
     /// How sure that cause is, 0 to 100.
     pub confidence_percent: Option<u8>,
+    /// How the probe failed, where it did.
+    pub failure_kind: Option<FailureKind>,
 }
 
 /// The machine that an incident is from.
@@ -108,10 +156,12 @@ pub struct Trigger {
     pub worst_ms: f64,
     /// How it failed, where it did: refused, timed out, a wrong answer.
     pub failure: Option<String>,
+    /// The kind of that failure.
+    pub failure_kind: Option<FailureKind>,
 }
 
 /// What kind of look showed a stall.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TriggerKind {
     /// A probe of a service.
@@ -125,14 +175,46 @@ pub enum TriggerKind {
     Heartbeat,
 }
 
+/// How a probe failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// Nothing listens at the address.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// The peer closed the connection without an answer.
+    Closed,
+    /// No route, or the network is down.
+    Unreachable,
+    /// The name of the host could not be resolved.
+    NameResolution,
+    /// The service refused the login.
+    Authentication,
+    Tls,
+    /// The service answered with an HTTP status that is an error.
+    HttpStatus,
+    /// The command of an `exec:` probe ended with an error.
+    ExitCode,
+    /// The service answered with an error.
+    ServiceError,
+    /// The answer was not one of this protocol.
+    Malformed,
+    TimedOut,
+    Other,
+}
+
 /// What explains a stall.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// What was found, with evidence, impact and remedy; its rule names the cause.
     #[serde(flatten)]
     pub finding: Finding,
-    /// How sure it is, 0 to 100.
+    /// How sure it is, 0 to 100: of causes with this confidence, so many are right.
     pub confidence_percent: u8,
+    /// How much of the request's time it explains, in percent, where the critical path says.
+    #[serde(default)]
+    pub explains_percent: Option<u8>,
 }
 
 /// What a task waited for inside the kernel.
@@ -294,10 +376,49 @@ pub struct Role {
     pub why: String,
 }
 
+impl Cause {
+    /// A cause of which the share of the request is not known.
+    pub fn new(finding: Finding, confidence_percent: u8) -> Self {
+        Self { finding, confidence_percent, explains_percent: None }
+    }
+
+    /// It explains so much of the request's time, in percent.
+    #[must_use]
+    pub fn explaining(self, percent: f64) -> Self {
+        Self { explains_percent: Some(percent.clamp(0.0, 100.0).round() as u8), ..self }
+    }
+}
+
 impl IncidentRow {
     /// How long it lasted, in milliseconds.
     pub fn duration_ms(&self) -> u64 {
         self.ended_unix_ms.saturating_sub(self.started_unix_ms)
+    }
+
+    /// The slowest answer, in milliseconds: while a probe failed there was none.
+    pub fn slowest_ms(&self) -> f64 {
+        let outage_ms = self.failure_kind.map_or(0.0, |_| self.duration_ms() as f64);
+        self.worst_ms.max(outage_ms)
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Refused => "connection refused",
+            Self::Reset => "connection reset",
+            Self::Closed => "connection closed",
+            Self::Unreachable => "host unreachable",
+            Self::NameResolution => "name resolution failed",
+            Self::Authentication => "login refused",
+            Self::Tls => "TLS error",
+            Self::HttpStatus => "HTTP error",
+            Self::ExitCode => "command failed",
+            Self::ServiceError => "service error",
+            Self::Malformed => "malformed reply",
+            Self::TimedOut => "timed out",
+            Self::Other => "failed",
+        })
     }
 }
 

@@ -11,12 +11,14 @@ pub mod derived;
 mod finding;
 pub mod fragmentation;
 mod incident;
-mod look;
 mod machine;
 mod metric;
 mod preflight;
 mod profile;
+mod reading;
 mod report;
+mod service;
+mod service_view;
 mod snapshot;
 mod subject;
 mod table;
@@ -29,10 +31,10 @@ pub mod zones;
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{
-    BlockedTask, Cause, Delays, FloodShare, Host, INCIDENT_SCHEMA, Incident, IncidentRow,
-    KernelWait, Role, TaskUse, Trigger, TriggerKind, WaitKind,
+    BlockedTask, Cause, Delays, FailureKind, FloodShare, Host, INCIDENT_SCHEMA, Incident,
+    IncidentRow, IncidentState, KernelWait, Role, RuledOut, TaskUse, Trigger, TriggerKind,
+    WaitKind,
 };
-pub use look::{Absence, Look, Missing};
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
     Process, Processes, Sysctl, Thp, ThpSize,
@@ -41,13 +43,20 @@ pub use metric::{
     Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,
     ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,
 };
+pub use mw_critical_path::PathSummary;
 pub use mw_memory::PageSize;
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PoolRoom, Preflight, Request,
     RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
+pub use reading::{Absence, Missing, Reading};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
+pub use service::{
+    Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, Service,
+    ServiceProcess,
+};
+pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
 pub use subject::{Area, Subject};
 pub use table::{Column, NO_VALUE, Table};

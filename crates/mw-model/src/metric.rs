@@ -17,11 +17,13 @@
 mod fields;
 mod layout;
 mod of_tick;
+mod unit;
 
 pub use fields::{CanaryMetric, DiskMetric, ProbeMetric, RecorderMetric, ZoneMetric};
 pub use layout::Layout;
+pub use unit::{Aggregation, Unit};
 
-use crate::{Look, Sample, Tick};
+use crate::{Reading, Sample, Tick};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
 use mw_proc::vmstat::Counter;
@@ -46,35 +48,6 @@ pub enum Metric {
     Recorder(RecorderMetric),
     /// A metric of another version, by its name.
     Unknown(Box<str>),
-}
-
-/// What a metric's values count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    Bytes,
-    /// Base pages; lines `HugePages_*` of meminfo count huge pages.
-    Pages,
-    /// Free blocks of an order.
-    Blocks,
-    /// Events, or pages that an event concerned.
-    Events,
-    Microseconds,
-    Milliseconds,
-    /// Hundredths of a percent.
-    Centipercent,
-    /// A number without a unit, or the unit of another version's metric.
-    Count,
-}
-
-/// How values of several rows become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aggregation {
-    /// The last one: counters since boot, and amounts.
-    Last,
-    /// The largest: the worst since the row before.
-    Max,
-    /// Their sum: events since the row before.
-    Sum,
 }
 
 /// A line of meminfo.
@@ -127,7 +100,7 @@ impl Resource {
 
     /// Its pressure in a sample.
     #[must_use]
-    pub fn of(self, sample: &Sample) -> &Look<Pressure> {
+    pub fn of(self, sample: &Sample) -> &Reading<Pressure> {
         match self {
             Self::Cpu => &sample.pressure.cpu,
             Self::Memory => &sample.pressure.memory,
@@ -332,9 +305,9 @@ fn of(tick: &Tick) -> Vec<Metric> {
 
 fn of_sample(sample: &Sample, metrics: &mut Vec<Metric>) {
     metrics.extend(lines(&sample.meminfo).map(Metric::Meminfo));
-    let counters = sample.vmstat.seen().into_iter().flat_map(|vmstat| vmstat.iter());
+    let counters = sample.vmstat.value().into_iter().flat_map(|vmstat| vmstat.iter());
     metrics.extend(counters.map(|(counter, _)| Metric::Vmstat(counter)));
-    for zone in sample.zoneinfo.seen().into_iter().flat_map(|info| &info.zones) {
+    for zone in sample.zoneinfo.value().into_iter().flat_map(|info| &info.zones) {
         if !zone.is_populated() {
             continue;
         }
@@ -343,12 +316,12 @@ fn of_sample(sample: &Sample, metrics: &mut Vec<Metric>) {
         metrics.extend(present.map(|metric| Metric::Zone(id, *metric)));
         metrics.extend((0..zone.protection().len()).map(|at| Metric::ZoneProtection(id, at)));
     }
-    for zone in sample.buddyinfo.seen().into_iter().flat_map(|info| &info.zones) {
+    for zone in sample.buddyinfo.value().into_iter().flat_map(|info| &info.zones) {
         let id = ZoneId { node: zone.node, zone: zone.name };
         metrics.extend((0..zone.values().len()).map(|order| Metric::FreeBlocks(id, order)));
     }
     for resource in Resource::ALL {
-        let Some(pressure) = resource.of(sample).seen() else { continue };
+        let Some(pressure) = resource.of(sample).value() else { continue };
         let has = |stalled: &Stalled| *stalled == Stalled::Some || pressure.full.is_some();
         for stalled in Stalled::ALL.into_iter().filter(has) {
             let all = PressureMetric::ALL.into_iter();
@@ -360,10 +333,10 @@ fn of_sample(sample: &Sample, metrics: &mut Vec<Metric>) {
     }
 }
 
-fn lines(look: &Look<Meminfo>) -> impl Iterator<Item = MeminfoLine> {
+fn lines(look: &Reading<Meminfo>) -> impl Iterator<Item = MeminfoLine> {
     let present = |meminfo: &Meminfo| {
         let meminfo = *meminfo;
         (0..Meminfo::NAMES.len()).filter(move |at| meminfo.get(*at).is_some()).map(MeminfoLine)
     };
-    look.seen().into_iter().flat_map(present)
+    look.value().into_iter().flat_map(present)
 }

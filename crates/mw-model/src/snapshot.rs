@@ -1,7 +1,7 @@
 //! The kernel's memory state at one instant.
 
 use crate::{
-    Cgroups, Disk, HugePool, HugepagesWanted, Look, MemoryFilesystem, Missing, Node, Processes,
+    Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Missing, Node, Processes, Reading,
     Sysctl, Thp,
 };
 use mw_proc::buddyinfo::Buddyinfo;
@@ -26,33 +26,33 @@ pub struct Snapshot {
     /// The fast counters.
     pub sample: Sample,
     /// NUMA nodes, at least one.
-    pub nodes: Look<Vec<Node>>,
+    pub nodes: Reading<Vec<Node>>,
     /// Settings below /proc/sys/vm and the kernel.shm* ones.
     pub sysctl: Sysctl,
-    pub thp: Look<Thp>,
+    pub thp: Reading<Thp>,
     /// Huge page pools, one a size.
-    pub hugepages: Look<Vec<HugePool>>,
+    pub hugepages: Reading<Vec<HugePool>>,
     /// Huge pages configured at boot or in sysctl files.
-    pub hugepages_wanted: Look<Vec<HugepagesWanted>>,
-    pub swaps: Look<Vec<Swap>>,
+    pub hugepages_wanted: Reading<Vec<HugepagesWanted>>,
+    pub swaps: Reading<Vec<Swap>>,
     /// Filesystems whose files are memory.
-    pub filesystems: Look<Vec<MemoryFilesystem>>,
+    pub filesystems: Reading<Vec<MemoryFilesystem>>,
     /// SysV shared memory segments.
-    pub shm: Look<Vec<ShmSegment>>,
+    pub shm: Reading<Vec<ShmSegment>>,
     /// The limits of the calling process.
-    pub limits: Look<Limits>,
+    pub limits: Reading<Limits>,
     /// A bounded number of processes.
-    pub processes: Look<Processes>,
+    pub processes: Reading<Processes>,
     /// The kernel's object caches; readable by root.
-    pub slabs: Look<Vec<Slab>>,
+    pub slabs: Reading<Vec<Slab>>,
     /// Cached dentries.
-    pub dentries: Look<DentryState>,
+    pub dentries: Reading<DentryState>,
     /// Cached inodes.
-    pub inodes: Look<InodeState>,
-    pub cgroups: Look<Cgroups>,
-    pub disks: Look<Vec<Disk>>,
+    pub inodes: Reading<InodeState>,
+    pub cgroups: Reading<Cgroups>,
+    pub disks: Reading<Vec<Disk>>,
     /// The kernel's own unusable free space index, where debugfs is mounted.
-    pub extfrag_unusable: Look<Extfrag>,
+    pub extfrag_unusable: Reading<Extfrag>,
 }
 
 /// Where a snapshot comes from.
@@ -101,13 +101,13 @@ pub struct Sample {
     /// mean anything.
     pub at_ms: f64,
     /// /proc/meminfo.
-    pub meminfo: Look<Meminfo>,
+    pub meminfo: Reading<Meminfo>,
     /// /proc/vmstat.
-    pub vmstat: Look<Vmstat>,
+    pub vmstat: Reading<Vmstat>,
     /// /proc/zoneinfo.
-    pub zoneinfo: Look<Zoneinfo>,
+    pub zoneinfo: Reading<Zoneinfo>,
     /// /proc/buddyinfo.
-    pub buddyinfo: Look<Buddyinfo>,
+    pub buddyinfo: Reading<Buddyinfo>,
     /// /proc/pressure.
     pub pressure: Pressures,
     /// meminfo of every node.
@@ -118,11 +118,11 @@ pub struct Sample {
 #[derive(Debug, Clone, Default)]
 pub struct Pressures {
     /// /proc/pressure/cpu.
-    pub cpu: Look<Pressure>,
+    pub cpu: Reading<Pressure>,
     /// /proc/pressure/memory.
-    pub memory: Look<Pressure>,
+    pub memory: Reading<Pressure>,
     /// /proc/pressure/io.
-    pub io: Look<Pressure>,
+    pub io: Reading<Pressure>,
 }
 
 /// The fast counters of one node.
@@ -130,5 +130,5 @@ pub struct Pressures {
 pub struct NodeSample {
     pub node: u32,
     /// /sys/devices/system/node/nodeN/meminfo.
-    pub meminfo: Look<Meminfo>,
+    pub meminfo: Reading<Meminfo>,
 }

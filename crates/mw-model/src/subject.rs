@@ -62,12 +62,18 @@ areas! {
     Cpus "CPUs" or "processors";
     DirtyPages "dirty pages";
     Disk "disk";
+    FrozenCgroup "frozen cgroup";
+    FuseServer "FUSE server";
     HugePools "pools of huge pages";
+    IoLimit "I/O limit";
     Khugepaged "khugepaged";
+    Network "network";
     NetworkOrService "network or service";
     OomKiller "OOM killer";
     PageCache "page cache";
+    NfsServer "NFS server";
     Reclaim "reclaim";
+    Service "service";
     Slab "slab";
     StoppedProcess "stopped process";
     Swap "swap";
@@ -75,13 +81,24 @@ areas! {
 }
 
 impl Subject {
-    /// Whether a stall with this subject is one of memory, and not of CPUs, disks, the network or a
-    /// stopped process.
+    /// Whether a stall with this subject is one of memory, and not of CPUs, disks, the network, a stopped
+    /// process or the service itself.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         !matches!(
             self,
-            Self::Area(Area::Cpus | Area::Disk | Area::NetworkOrService | Area::StoppedProcess)
+            Self::Area(
+                Area::Cpus
+                    | Area::Disk
+                    | Area::FrozenCgroup
+                    | Area::FuseServer
+                    | Area::IoLimit
+                    | Area::Network
+                    | Area::NetworkOrService
+                    | Area::NfsServer
+                    | Area::Service
+                    | Area::StoppedProcess
+            )
         )
     }
 

@@ -35,7 +35,7 @@ impl Column {
 
 impl Table {
     /// An empty table of these columns.
-    pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let column = |name: S| Column { name: name.into(), values: Vec::new() };
         Self { at_unix_ms: Vec::new(), columns: names.into_iter().map(column).collect() }
     }

@@ -13,7 +13,7 @@ pub struct Window {
 
 impl Window {
     /// A window without earlier samples.
-    pub fn of(now: Snapshot) -> Self {
+    pub fn new(now: Snapshot) -> Self {
         Self { earlier: Vec::new(), now }
     }
 
@@ -35,8 +35,8 @@ impl Window {
             )
         };
         let span_ms = self.span_ms().ok_or_else(no_rate)?;
-        let before = self.earlier.first().ok_or_else(no_rate)?.vmstat.need()?;
-        let after = self.now.sample.vmstat.need()?;
+        let before = self.earlier.first().ok_or_else(no_rate)?.vmstat.required()?;
+        let after = self.now.sample.vmstat.required()?;
         let (Some(before), Some(after)) = (before.get(counter), after.get(counter)) else {
             return Err(Missing::absent(
                 format!("/proc/vmstat {}", counter.name()),

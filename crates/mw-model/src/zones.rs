@@ -23,7 +23,7 @@ pub const DIRTYABLE: [Counter; 3] =
 
 /// The memory that no zone manages yet, where both files were seen.
 pub fn deferred(sample: &Sample, page_bytes: u64) -> Option<DeferredInit<'_>> {
-    Some(DeferredInit::new(sample.meminfo.seen()?, sample.zoneinfo.seen()?, page_bytes))
+    Some(DeferredInit::new(sample.meminfo.value()?, sample.zoneinfo.value()?, page_bytes))
 }
 
 /// The memory of the machine that no zone manages yet, in bytes.
@@ -38,7 +38,7 @@ pub fn node_deferred_bytes(snapshot: &Snapshot, node: u32) -> u64 {
 
 /// The free memory of a node that nobody has touched yet, in bytes: deferred and unaccepted.
 pub fn node_untouched_bytes(snapshot: &Snapshot, node: u32) -> u64 {
-    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice());
+    let zones = snapshot.sample.zoneinfo.value().map_or(&[][..], |info| info.zones.as_slice());
     let zones = zones.iter().filter(|zone| zone.node == node);
     let pages = derived::total(zones.filter_map(|zone| zone.unaccepted_pages));
     let unaccepted = pages.saturating_mul(snapshot.origin.page_bytes);
@@ -54,7 +54,7 @@ pub fn unlisted_bytes(sample: &Sample, page_bytes: u64, zone: &BuddyZone) -> u64
 }
 
 fn zone_of<'a>(sample: &'a Sample, zone: &BuddyZone) -> Option<&'a Zone> {
-    let zones = &sample.zoneinfo.seen()?.zones;
+    let zones = &sample.zoneinfo.value()?.zones;
     zones.iter().find(|known| known.node == zone.node && known.name == zone.name)
 }
 
@@ -72,7 +72,7 @@ pub fn is_growing(window: &Window, zone: &BuddyZone) -> bool {
         Some(before) => before.managed_pages < known.managed_pages,
         // A capture has no earlier zoneinfo.
         None => {
-            let total = |sample: &Sample| sample.meminfo.seen()?.mem_total_bytes;
+            let total = |sample: &Sample| sample.meminfo.value()?.mem_total_bytes;
             total(before).is_some_and(|before| Some(before) < total(now))
         }
     }
@@ -102,7 +102,7 @@ pub fn free_in_blocks_bytes(
     wanted: impl Fn(u32) -> bool,
 ) -> Result<u64, Missing> {
     let page_bytes = snapshot.origin.page_bytes;
-    let zones = snapshot.sample.buddyinfo.need()?.zones.iter();
+    let zones = snapshot.sample.buddyinfo.required()?.zones.iter();
     let of_zone = |zone: &BuddyZone| {
         let listed = fragmentation::free_pages_from_order(zone, order).saturating_mul(page_bytes);
         listed.saturating_add(unlisted_bytes(&snapshot.sample, page_bytes, zone))
@@ -117,7 +117,7 @@ pub fn free_in_blocks_bytes(
 /// vmstat lacks the counters, and meminfo was not seen or lacks the lines.
 pub fn dirtyable_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     let sample = &snapshot.sample;
-    let vmstat = sample.vmstat.seen();
+    let vmstat = sample.vmstat.value();
     let pages: Option<Vec<u64>> =
         DIRTYABLE.iter().map(|counter| vmstat.and_then(|v| v.get(*counter))).collect();
     let page_bytes = snapshot.origin.page_bytes;
@@ -125,7 +125,7 @@ pub fn dirtyable_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
         let counted = derived::total(pages).saturating_mul(page_bytes);
         return Ok(counted.saturating_add(deferred_bytes(sample, page_bytes)));
     }
-    let meminfo = sample.meminfo.need()?;
+    let meminfo = sample.meminfo.required()?;
     let free = derived::free_bytes(meminfo)?;
     Ok(free.saturating_add(derived::file_cache_bytes(meminfo)))
 }
@@ -141,7 +141,7 @@ const TAKEN_SHARE: u64 = 4;
 /// # Errors
 /// meminfo was not seen or has no MemTotal.
 pub fn present_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
-    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |info| info.zones.as_slice());
+    let zones = snapshot.sample.zoneinfo.value().map_or(&[][..], |info| info.zones.as_slice());
     let pages = derived::total(zones.iter().map(|zone| zone.present_pages));
     let present = pages.saturating_mul(snapshot.origin.page_bytes);
     let total = derived::memory_bytes(&snapshot.sample)?;
@@ -153,7 +153,7 @@ pub fn present_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
 /// machine, as node 0, where no node says.
 pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
     let sample = &snapshot.sample;
-    let nodes = sample.nodes.iter().filter_map(|of| Some((of.node, *of.meminfo.seen()?)));
+    let nodes = sample.nodes.iter().filter_map(|of| Some((of.node, *of.meminfo.value()?)));
     let completed: Vec<_> = nodes
         .map(|(node, mut meminfo)| {
             let deferred = node_deferred_bytes(snapshot, node);
@@ -164,7 +164,7 @@ pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
         })
         .collect();
     if completed.is_empty() {
-        return sample.meminfo.seen().map(|meminfo| (0, *meminfo)).into_iter().collect();
+        return sample.meminfo.value().map(|meminfo| (0, *meminfo)).into_iter().collect();
     }
     completed
 }
@@ -172,7 +172,7 @@ pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Look, NodeSample};
+    use crate::{NodeSample, Reading};
     use mw_proc::buddyinfo::Buddyinfo;
     use mw_proc::zoneinfo::{ZoneName, Zoneinfo};
 
@@ -193,18 +193,18 @@ mod tests {
         let of = Meminfo { mem_total_bytes, mem_free_bytes, ..Meminfo::default() };
         let total = Meminfo { mem_total_bytes: Some(managed * GIB), ..of };
         let of_node = Meminfo { mem_free_bytes: Some(free * GIB), ..total };
-        snapshot.sample.meminfo = Look::Seen(of);
-        snapshot.sample.zoneinfo = Look::Seen(Zoneinfo { zones: vec![zone] });
-        snapshot.sample.nodes = vec![NodeSample { node: 0, meminfo: Look::Seen(of_node) }];
+        snapshot.sample.meminfo = Reading::Value(of);
+        snapshot.sample.zoneinfo = Reading::Value(Zoneinfo { zones: vec![zone] });
+        snapshot.sample.nodes = vec![NodeSample { node: 0, meminfo: Reading::Value(of_node) }];
         let mut buddyinfo = Buddyinfo::default();
         let line = format!("Node 0, zone Normal {} 0 0 0 0 0 0 0 0 0 0\n", free << 18);
         buddyinfo.parse_into(line.as_bytes()).unwrap();
-        snapshot.sample.buddyinfo = Look::Seen(buddyinfo);
+        snapshot.sample.buddyinfo = Reading::Value(buddyinfo);
         snapshot
     }
 
     fn buddy(snapshot: &Snapshot) -> BuddyZone {
-        snapshot.sample.buddyinfo.seen().unwrap().zones[0]
+        snapshot.sample.buddyinfo.value().unwrap().zones[0]
     }
 
     fn unusable(snapshot: &Snapshot) -> u32 {
@@ -220,19 +220,19 @@ mod tests {
         assert_eq!(free_in_blocks_bytes(&lazy, 9, |_| false).unwrap(), 0);
         let (_, node) = node_meminfos(&lazy)[0];
         assert_eq!((node.mem_total_bytes, node.mem_free_bytes), (Some(16 * GIB), Some(13 * GIB)));
-        assert!(is_growing(&Window::of(lazy.clone()), &buddy(&lazy)));
+        assert!(is_growing(&Window::new(lazy.clone()), &buddy(&lazy)));
     }
 
     #[test]
     fn unaccepted_memory_is_free_and_whole_and_counted_by_its_zone() {
         let mut guest = machine(16, 13, 16, 13);
-        let Look::Seen(zoneinfo) = &mut guest.sample.zoneinfo else { panic!() };
+        let Reading::Value(zoneinfo) = &mut guest.sample.zoneinfo else { panic!() };
         zoneinfo.zones[0].unaccepted_pages = Some(39 << 18);
         assert_eq!(deferred_bytes(&guest.sample, 4096), 0);
         assert_eq!((unusable(&guest), node_untouched_bytes(&guest, 0)), (250, 39 * GIB));
         let (_, node) = node_meminfos(&guest)[0];
         assert_eq!((node.mem_total_bytes, node.mem_free_bytes), (Some(16 * GIB), Some(13 * GIB)));
-        assert!(!is_growing(&Window::of(guest.clone()), &buddy(&guest)));
+        assert!(!is_growing(&Window::new(guest.clone()), &buddy(&guest)));
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((deferred_bytes(&shrunk.sample, 4096), unusable(&shrunk)), (0, 1000));
         let (_, node) = node_meminfos(&shrunk)[0];
         assert_eq!(node.mem_total_bytes, Some(4 * GIB));
-        assert!(!is_growing(&Window::of(shrunk.clone()), &buddy(&shrunk)));
+        assert!(!is_growing(&Window::new(shrunk.clone()), &buddy(&shrunk)));
         assert_eq!(present_bytes(&shrunk), Ok(16 * GIB));
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let zone = buddy(&now);
         let window = Window { earlier: vec![before.sample.clone()], now };
         assert!(is_growing(&window, &zone));
-        let captured = Sample { zoneinfo: Look::default(), ..before.sample.clone() };
+        let captured = Sample { zoneinfo: Reading::default(), ..before.sample.clone() };
         let window = Window { earlier: vec![captured], now: window.now };
         assert!(is_growing(&window, &zone));
         let same = Window { earlier: vec![window.now.sample.clone()], now: window.now };
@@ -265,7 +265,7 @@ mod tests {
         let mut vmstat = mw_proc::vmstat::Vmstat::default();
         let text = format!("nr_free_pages {}\nnr_inactive_file 0\nnr_active_file 0\n", 1 << 18);
         vmstat.parse_into(text.as_bytes()).unwrap();
-        lazy.sample.vmstat = Look::Seen(vmstat);
+        lazy.sample.vmstat = Reading::Value(vmstat);
         assert_eq!(dirtyable_bytes(&lazy).unwrap(), 13 * GIB, "by vmstat");
     }
 }

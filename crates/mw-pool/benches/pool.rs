@@ -196,7 +196,7 @@ impl Served {
     fn is_ready(&self) -> bool {
         let pool = match self.client.pools() {
             Ok(mut pools) => pools.remove(0),
-            // Asked too often.
+            // The limit on requests.
             Err(Error::Refused(Refusal::Limit, _)) => return false,
             Err(error) => panic!("{error}"),
         };
@@ -211,18 +211,18 @@ impl Served {
         let memory = self.client.attach(&Attach::new(self.name.clone(), self.bytes)).unwrap();
         let attached = start.elapsed();
         assert!(memory.is_locked());
-        let ceiling = (0..3).map(|_| zero(memory.region())).fold(f64::INFINITY, f64::min);
+        let zeroing = (0..3).map(|_| zero(memory.region())).fold(f64::INFINITY, f64::min);
         let start = Instant::now();
         drop(memory);
-        let given_back = start.elapsed();
+        let detached = start.elapsed();
         let start = Instant::now();
         while !self.is_ready() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let zeroed = start.elapsed();
-        // As a user may ask a few hundred times a second.
+        // So that the next round stays below the limit on requests.
         std::thread::sleep(Duration::from_secs(1));
-        [ms(attached), ceiling, ms(given_back), ms(zeroed)]
+        [ms(attached), zeroing, ms(detached), ms(zeroed)]
     }
 }
 

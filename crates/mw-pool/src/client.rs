@@ -102,7 +102,7 @@ pub struct Attach {
 }
 
 impl Attach {
-    /// Requests so many bytes of a pool, zeroed, without waiting.
+    /// Requests `bytes` of a pool, zeroed, without waiting.
     #[must_use]
     pub fn new(pool: Name, bytes: u64) -> Self {
         Self { pool, bytes, keep: None, segment: None, wait: Duration::ZERO, lock: true }
@@ -201,7 +201,7 @@ impl Client {
         }
     }
 
-    /// The memory of a System V segment that somebody leased ([`Attach::segment`]).
+    /// The memory of a System V segment that another process leased ([`Attach::segment`]).
     ///
     /// # Errors
     /// If there is no server, it does not have the segment, or the segment is another user's.

@@ -1,4 +1,4 @@
-//! The connections of clients: who is let in, who makes room, and who stays until it has read.
+//! The connections of clients: which are accepted, evicted, and retained until descriptors are read.
 //!
 //! A reply that the client has not read keeps its descriptors in flight, where the kernel counts them
 //! against this server's user (`ETOOMANYREFS`; unix(7)), and closing this end of the connection does
@@ -43,7 +43,7 @@ pub(crate) struct Counters {
     pub(crate) stray_descriptors: u64,
 }
 
-/// Whose connection is closed first if there are too many: one of a user who may use no pool, then an
+/// The order in which connections are closed if there are too many: those of users without a pool, then an
 /// owner's, an administrator's last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {

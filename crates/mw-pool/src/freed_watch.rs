@@ -1,4 +1,4 @@
-//! Notices when the kernel has freed a file that was given up while somebody may still have had it.
+//! Reports when the kernel has freed a file that was given up while it may have been in use.
 //!
 //! A watch of the inode reports it (inotify(7), `IN_DELETE_SELF`): a memfd has no name, so the event
 //! comes when its last descriptor and mapping are gone, `O_PATH` descriptors included. The watch

@@ -90,7 +90,7 @@ impl LeaseSockets {
 }
 
 /// Shuts a socket down for reading and drops what is queued: the service manager has this end too,
-/// and whoever closed it last would wait for the descriptors in the queue.
+/// and the last close would wait for the descriptors in the queue.
 fn discard_messages(socket: &OwnedFd) {
     let _ = shutdown(socket, Shutdown::Read);
     let receive = || socket::receive_without_descriptors(socket.as_fd());

@@ -1,8 +1,8 @@
 //! The lease table: the states of stripes and leases, without memory and without I/O.
 //!
 //! ```text
-//!               populated          attach            the lease's socket      the kernel says
-//!                                                    is closed               that nobody has it
+//!               populated          attach            the lease's socket      the kernel reports
+//!                                                    is closed               that it is unused
 //!   ( missing ) ─────────▶ ready ─────────▶ leased ────────────────▶ returned ───────────▶ zeroing
 //!        ▲                 │   ▲             │ ▲                        │ ▲                 │    │
 //!        │                 │   └─────────────┼─┼────────────────────────┼─┼─────────────────┘    │
@@ -10,8 +10,8 @@
 //!        │  another user   │                 │ │ user with that name    │ │                      │
 //!        │                 │                 ▼ │                        │ │ release              │
 //!        │                 │      draining ─────▶ kept ─────────────────┼─┘                      │
-//!        │                 │       nobody has any of it                 │ the kernel             │
-//!        └─────────────────┴────────────────────────────────────────────┴ cannot say ────────────┘
+//!        │                 │       none of it is in use                 │ the kernel             │
+//!        └─────────────────┴────────────────────────────────────────────┴ does not know ─────────┘
 //!          exchanged: freed, then newly populated                                  zeroing failed
 //! ```
 //!
@@ -19,14 +19,14 @@
 //! still has it does not make the pool use more than its size.
 //!
 //! The socket of a System V segment's lease does not count: the lease ends when the segment is
-//! removed. A lease that keeps its contents goes the lower way: it stays together, *draining* until
-//! nobody has any of its stripes, then *kept*.
+//! removed. A lease that keeps its contents takes the lower path: it stays together, *draining* until none
+//! of its stripes is in use, then *kept*.
 //!
 //! Invariants, tested against a simulated kernel (tests/lease_table.rs): a stripe is leased only when
-//! nobody else has it, and then it is zero, or has contents that the same user left. Memory that one
-//! user had goes to another only through the kernel, unless the pool's owners trust each other
-//! ([`Spec::trusting`]): vmsplice(2), for example, holds pages without a trace in any count that a
-//! program can read.
+//! no other process has it, and then it is zero, or has contents that the same user left. Memory passes
+//! from one user to another only through the kernel, unless the pool's owners trust each other
+//! ([`Spec::trusting`]): vmsplice(2), for example, holds pages without changing any count that a program
+//! can read.
 
 mod attach;
 #[cfg(feature = "server")]
@@ -65,15 +65,15 @@ pub type PoolId = u32;
 /// The state of a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StripeState {
-    /// Zeroed, and nobody has it.
+    /// Zeroed, and not in use.
     Ready,
     /// Part of a lease.
     Leased(LeaseId),
-    /// Its lease has ended; somebody may still have it.
+    /// Its lease has ended; it may still be in use.
     Returned,
-    /// Being zeroed; nobody has it.
+    /// Being zeroed; not in use.
     Zeroing,
-    /// Given up by this server, and not freed by the kernel yet, or somebody still has it.
+    /// Given up by this server, and not freed by the kernel yet, or still in use.
     Exchanged,
 }
 
@@ -130,7 +130,7 @@ pub struct LeaseEntry {
     pub segment: Option<u32>,
 }
 
-/// Who requests memory.
+/// The user and process that request memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
     /// The user.
@@ -163,14 +163,14 @@ pub enum AttachOutcome {
 /// The kind of a refusal, and the reason in words.
 pub type Refused = (Refusal, String);
 
-/// Whether anybody but the server has a stripe, according to the kernel.
+/// Whether another process has a stripe, according to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
-    /// Nobody has it.
+    /// No other process has it.
     Free,
-    /// Somebody has it.
+    /// Another process has it.
     InUse,
-    /// The kernel cannot say.
+    /// The kernel does not report it.
     Unknown,
 }
 
@@ -475,7 +475,7 @@ impl LeaseTable {
         }
     }
 
-    /// Asks the kernel who has what was returned. Returns whether somebody still has some of it.
+    /// Checks the owners of returned memory. Returns whether some of it is still in use.
     pub fn check_owners(&mut self, ownership: &mut dyn FnMut(StripeId) -> Ownership) -> bool {
         let mut in_use = false;
         let draining: Vec<LeaseId> = self.leases_in(LeasePhase::Draining).collect();

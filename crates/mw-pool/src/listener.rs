@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that everybody may connect to: the kernel says who each peer is. Its name is removed when
-/// this is dropped, if it is still this socket's.
+/// A socket that every user may connect to: the kernel reports the user of each peer. Its name is removed
+/// when this is dropped, if it is still this socket's.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
@@ -34,7 +34,7 @@ impl Listener {
             let address = SocketAddrUnix::new(path)?;
             match connect(&new_socket()?, &address) {
                 Err(Errno::NOENT) => {}
-                // Nobody listens there, or it is not a socket.
+                // No process listens there, or it is not a socket.
                 Err(Errno::CONNREFUSED) => remove_socket(path)?,
                 // Its queue is full.
                 Ok(()) | Err(Errno::AGAIN) => return Ok(None),
@@ -53,7 +53,7 @@ impl Listener {
         let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let listener = Self { socket, path: path.to_owned(), file, refuses_descriptors };
         let about = fstat(&listener.file)?;
-        // Anybody who may write to the directory may have replaced it meanwhile.
+        // A user who may write to the directory may have replaced it in the meantime.
         if !is_socket(&about) || about.st_uid != geteuid().as_raw() {
             return Err(io::Error::other("the socket was replaced while it was created"));
         }

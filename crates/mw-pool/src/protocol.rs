@@ -64,9 +64,9 @@ pub enum Request {
     Create(Spec),
     /// Remove a pool.
     Remove(Name),
-    /// Make a pool larger by so many bytes.
+    /// Make a pool larger by this many bytes.
     Grow(Name, u64),
-    /// Make a pool smaller by so many bytes.
+    /// Make a pool smaller by this many bytes.
     Shrink(Name, u64),
     /// Discard the contents that are kept in a pool.
     Release(Name),

@@ -43,7 +43,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_flood_is_limited_for_its_user_alone() {
+    fn a_flood_is_limited_only_for_its_user() {
         let mut rates = RateLimits::default();
         let start = Instant::now();
         let allowed = (0..10_000).filter(|_| rates.allow(1, start)).count();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn many_users_lock_nobody_out() {
+    fn many_users_lock_out_no_other_user() {
         let mut rates = RateLimits::default();
         let now = Instant::now();
         for user in 1..=u32::try_from(MAX_USERS).unwrap() {

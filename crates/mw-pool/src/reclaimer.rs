@@ -1,14 +1,14 @@
-//! How memory comes back: which leases are over, and whether anybody still has what was returned.
+//! Reclaiming memory: which leases have ended, and whether returned memory is still in use.
 //!
 //! A lease ends when its socket is closed by the last process that has it, with two exceptions, in
 //! which it *lingers*:
-//! - The process that asked for it has closed the socket and has the memory: daemons close
-//!   descriptors that they do not know. Its lease lasts until that process ends, or until nobody has
-//!   any of its memory.
+//! - The process that requested it has closed the socket and still maps the memory: daemons close
+//!   descriptors that they do not know. Its lease lasts until that process ends, or none of its memory
+//!   is in use.
 //! - It is the memory of a System V segment: it lasts until the segment is removed.
 //!
-//! What somebody else still has after that, for example a child process, is waited for as after any
-//! other lease.
+//! If another process, for example a child, still uses the memory then, the server waits for it as after
+//! any other lease.
 
 use crate::freed_watch::FreedWatch;
 use crate::lease_table::{LeaseId, LeaseTable, Ownership, StripeId};
@@ -43,7 +43,7 @@ struct Check {
 pub(crate) struct Reclaimer {
     check: Option<Check>,
     lingering: BTreeMap<LeaseId, LingerUntil>,
-    /// Of stripes that were given up while somebody may have had them.
+    /// Of stripes that were given up while they may have been in use.
     freed: FreedWatch,
 }
 
@@ -89,7 +89,7 @@ impl Reclaimer {
         self.freed.as_fd()
     }
 
-    /// Has the end of a stripe's file noted, whoever still has it.
+    /// Watches for the end of a stripe's file, which other processes may still use.
     pub(crate) fn watch_freed(&mut self, id: StripeId, file: BorrowedFd<'_>) -> io::Result<()> {
         self.freed.add(id, file)
     }
@@ -117,7 +117,7 @@ impl Reclaimer {
         self.lingering.remove(&id);
     }
 
-    /// Ends the lingering leases that nobody has any more.
+    /// Ends the lingering leases whose memory is no longer in use.
     pub(crate) fn end_lingering(&mut self, table: &mut LeaseTable, stripes: &Stripes) {
         let is_over = |(id, until): (&LeaseId, &LingerUntil)| {
             let goes_on = match until {
@@ -152,7 +152,7 @@ fn lingers_until(id: LeaseId, table: &LeaseTable, stripes: &Stripes) -> Option<L
     pidfd_open(process, PidfdFlags::empty()).ok().map(LingerUntil::ProcessExit)
 }
 
-/// Whether the kernel says that somebody has memory of a lease.
+/// Whether the kernel reports that memory of a lease is in use.
 fn is_in_use(id: LeaseId, table: &LeaseTable, stripes: &Stripes) -> bool {
     let in_use = |stripe: &StripeId| stripes.ownership(*stripe) == Ownership::InUse;
     table.lease(id).is_some_and(|lease| lease.stripes.iter().any(in_use))

@@ -217,7 +217,7 @@ impl Replenisher {
         self.is_populating = true;
     }
 
-    /// Frees a stripe's memory; reported as freed when `is_free` says that nobody else has it.
+    /// Frees a stripe's memory; reported as freed if `is_free` returns that no other process has it.
     pub(crate) fn free(&mut self, id: StripeId, memory: Arc<StripeMemory>, is_free: bool) {
         self.zeroing.remove(&id);
         self.workers.free(memory, is_free.then_some(id));

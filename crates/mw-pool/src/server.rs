@@ -6,7 +6,7 @@
 //! - The state file says that a stripe is leased before its descriptors are sent, and that it is ready
 //!   only after it was zeroed: the next server checks and zeroes again what is in between.
 //! - The service manager has a lease's socket before the client has the other end. If it is missing,
-//!   the lease has ended, and the kernel says whether somebody still has its memory.
+//!   the lease has ended, and the kernel reports whether its memory is still in use.
 
 mod events;
 mod requests;
@@ -107,23 +107,23 @@ impl Server {
         Ok(server)
     }
 
-    /// Notes what the machine or the service manager does not offer.
+    /// Finds out what the machine or the service manager does not provide.
     fn find_lacks(&mut self) {
         let mut lacks = Vec::new();
         if !self.stripes.shmem_owners_known() {
-            lacks.push("a kernel that says who has memory: returned memory is exchanged");
+            lacks.push("a kernel that reports who has memory (returned memory is exchanged)");
         } else if !self.stripes.hugetlb_owners_known() && Path::new(HUGETLB).exists() {
-            lacks.push("a kernel that says who has huge pages: returned ones are exchanged");
+            lacks.push("a kernel that reports who has huge pages (returned ones are exchanged)");
         }
         let may_lock = mw_sys::has_capability(mw_sys::Capability::IpcLock);
         if !may_lock && mw_sys::memlock_limit_bytes().is_some() {
             lacks.push(
-                "CAP_IPC_LOCK or an unlimited RLIMIT_MEMLOCK: base pages and transparent huge pages \
-                 may be swapped out",
+                "CAP_IPC_LOCK or an unlimited RLIMIT_MEMLOCK (base pages and transparent huge pages \
+                 may be swapped out)",
             );
         }
         if !self.store.has_manager() {
-            lacks.push("a service manager: memory that nobody has is lost when this server ends");
+            lacks.push("a service manager (unused memory is lost when this server ends)");
         }
         self.lacks = lacks.join("; ");
         for lack in lacks {
@@ -239,7 +239,7 @@ impl Server {
         }
     }
 
-    /// Gives a stripe up. If somebody may have it, its end is watched; one that cannot be watched
+    /// Gives up a stripe. If it may be in use, its end is watched; one that cannot be watched
     /// stays.
     fn give_up_stripe(&mut self, id: StripeId) {
         let is_free = self.stripes.ownership(id) == Ownership::Free;

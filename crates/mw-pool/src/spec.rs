@@ -48,10 +48,10 @@ impl AsRef<str> for Name {
     }
 }
 
-/// Who may use a pool. Root always may.
+/// The users and groups that may use a pool; root always may.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owners {
-    /// Users, by number.
+    /// User ids.
     pub users: Vec<u32>,
     /// Groups, by number: a process's own and its supplementary ones count.
     pub groups: Vec<u32>,
@@ -60,15 +60,15 @@ pub struct Owners {
 /// The specification of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// Its name.
+    /// The name, unique in a server.
     pub name: Name,
     /// Its size in bytes; a whole number of stripes.
     pub bytes: u64,
-    /// Its pages.
+    /// The size of its pages.
     pub pages: PageSize,
-    /// Their NUMA nodes.
+    /// The NUMA nodes of its pages.
     pub nodes: NumaPolicy,
-    /// Who may use it.
+    /// The users and groups that may use it.
     pub owners: Owners,
     /// Whether its owners trust each other not to hold pages by other means than mappings and
     /// descriptors (vmsplice(2), direct I/O, RDMA), which no kernel interface shows. Memory that goes
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_plain() {
+    fn names_are_short_and_restricted() {
         for good in ["db", "A-1_b.c", &"x".repeat(32)] {
             assert_eq!(good.parse::<Name>().unwrap().to_string(), good);
         }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_whole_table_is_read() {
+    fn the_last_complete_table_is_read() {
         let mut state = StateFile::new().unwrap();
         let first = table();
         state.save(&first).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_decoding_panic() {
+    fn decoding_arbitrary_bytes_does_not_panic() {
         let whole = table().encode();
         assert_eq!(LeaseTable::decode(&whole), Some(table()));
         for at in 0..whole.len() {

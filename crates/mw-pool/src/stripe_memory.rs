@@ -36,7 +36,7 @@ pub(crate) struct StripeMemory {
 
 impl StripeMemory {
     /// Takes over a populated memfd, or one of an earlier server. It can then neither shrink nor grow,
-    /// nor be sealed any further, and nobody but its owner and root can open it again: an `O_PATH`
+    /// nor be sealed any further, and only its owner and root can open it again: an `O_PATH`
     /// descriptor, which the kernel does not count, gives no access.
     pub(crate) fn adopt(
         file: OwnedFd,
@@ -72,7 +72,7 @@ impl StripeMemory {
         Ok(memory)
     }
 
-    /// Sets the pool's memory policy. Anybody who maps the file can set another one, which the kernel
+    /// Sets the pool's memory policy. Any process that maps the file can set another one, which the kernel
     /// keeps with the file (shmem's shared policy).
     fn set_policy(&self) -> io::Result<()> {
         // The kernel does nothing if this mapping has the policy already, whatever the file has by
@@ -128,7 +128,7 @@ impl StripeMemory {
         reopen(&self.file)
     }
 
-    /// Whether anybody else has it, where the kernel knows ([`kernel_knows_owners`]).
+    /// Whether another process has it, if the kernel knows ([`kernel_knows_owners`]).
     pub(crate) fn ownership(&self) -> Ownership {
         match self.reopen().and_then(|file| mw_sys::is_only_open(file.as_fd())) {
             Ok(true) => Ownership::Free,
@@ -137,7 +137,7 @@ impl StripeMemory {
         }
     }
 
-    /// Frees its pages if nobody else has it mapped or open: an `O_PATH` descriptor, which is not
+    /// Frees its pages if no other process has it mapped or open: an `O_PATH` descriptor, which is not
     /// counted, keeps an empty file.
     pub(crate) fn empty(&self) {
         if self.ownership() == Ownership::Free {
@@ -176,7 +176,7 @@ impl StripeMemory {
     }
 }
 
-/// Zeroes stripes of one size that nobody else has, in one operation, since each operation starts
+/// Zeroes stripes of one size that are not in use, in one operation, because each operation starts
 /// worker threads. Fails for a stripe that is not as it was when it was leased.
 pub(crate) fn zero_in_place(stripes: &[Arc<StripeMemory>]) -> Vec<io::Result<()>> {
     let Some(first) = stripes.first() else { return Vec::new() };
@@ -221,8 +221,8 @@ fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(open(path.as_str(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Whether the kernel knows who has a file, tried with one: it must count another description that can
-/// read and write, one that can only read, and a mapping, and count nobody once they are gone. From
+/// Whether the kernel knows who has a file, tested with one: it must count another open file description
+/// that can read and write, one that can only read, and a mapping, and none once they are gone. From
 /// Linux 7.0 on a kernel has file leases only where the file system supports them.
 pub(crate) fn kernel_knows_owners(pages: PageSize) -> bool {
     try_ownership(pages).unwrap_or(false)
@@ -287,9 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_whether_anybody_has_a_stripe() {
+    fn the_kernel_reports_whether_a_stripe_is_in_use() {
         if !kernel_knows_owners(PageSize::Base) {
-            mw_test::skip("this kernel does not say who has a file");
+            mw_test::skip("this kernel does not report who has a file");
             return;
         }
         let memory = memory();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Stripes {
     memory: BTreeMap<StripeId, Arc<StripeMemory>>,
-    /// Whether the kernel can say who has memory, for shmem and for hugetlb files.
+    /// Whether the kernel reports who has memory, for shmem and for hugetlb files.
     shmem_owners_known: bool,
     hugetlb_owners_known: bool,
 }
@@ -57,7 +57,7 @@ impl Stripes {
         self.memory.keys().copied()
     }
 
-    /// Whether anybody but the server has a stripe, according to the kernel.
+    /// Whether another process has a stripe, according to the kernel.
     pub(crate) fn ownership(&self, id: StripeId) -> Ownership {
         let Some(memory) = self.get(id) else { return Ownership::Unknown };
         let known =

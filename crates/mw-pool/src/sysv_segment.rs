@@ -1,9 +1,9 @@
-//! System V segments whose memory is a pool's.
+//! System V segments with memory of a pool.
 //!
-//! Such a segment is the kernel's own in all but its memory: its number, its key, its permissions and
-//! its attach count. The preload library creates it, requests a lease that is tied to it, and maps the
-//! lease's memory wherever the segment is attached. What the kernel reports of the segment to anybody
-//! (`SHM_STAT_ANY`) decides here: who created it, who may have its memory, and when the lease ends.
+//! Such a segment is the kernel's own except for its memory: id, key, permissions and attach count. The
+//! preload library creates it, requests a lease that is bound to it, and maps the lease's memory wherever
+//! the segment is attached. The status that the kernel reports to every process (`SHM_STAT_ANY`) decides
+//! who created it, who may have its memory, and when the lease ends.
 //!
 //! Memory that two users have had cannot be leased to either of them without being exchanged
 //! ([`crate::lease_table`]). So a segment that others may attach needs a pool whose users trust each
@@ -25,7 +25,7 @@ pub(crate) fn check_tie(
     is_trusting_pool: bool,
     table: &LeaseTable,
 ) -> Result<(), Refused> {
-    // A process without a number here cannot be told from any other (PID namespaces).
+    // A process without a number here cannot be identified (PID namespaces).
     let is_own = |state: &SysvState| peer.process != 0 && state.creator == peer.process;
     let found = state(id).filter(is_own);
     let Some(state) = found.filter(|state| state.users == [peer.user; 2]) else {

@@ -1,6 +1,6 @@
 //! The worker threads: what takes time is done beside the server's loop.
 //!
-//! Two threads: one populates and frees, in the order in which it is told, so that memory which is
+//! Two threads: one populates and frees, in the order of its requests, so that memory which is
 //! exchanged is freed before more is allocated; the other zeroes, so that a returned stripe need not
 //! wait for a pool that grows. Each starts the threads of mw-segment's operations.
 
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Programs go first. Somebody may wait for memory to be zeroed; nobody should have to wait for more
-/// of it to be populated.
+/// Below programs. A client may be waiting for memory to be zeroed, and should not wait for more memory
+/// to be populated.
 const ZERO_NICE: i32 = 5;
 const POPULATE_NICE: i32 = 10;
 
@@ -33,7 +33,7 @@ enum Job {
     Free {
         /// The last reference.
         memory: Arc<StripeMemory>,
-        /// The stripe to report as freed, if nobody else has it.
+        /// The stripe to report as freed, if it is not in use elsewhere.
         report: Option<StripeId>,
     },
 }
@@ -114,7 +114,7 @@ impl Workers {
         let _ = self.zero.send(Job::Zero(stripes));
     }
 
-    /// Frees memory. Where nobody else has it, `report` is reported when that is done.
+    /// Frees memory. If it is not in use elsewhere, `report` is reported when that is done.
     pub(crate) fn free(&self, memory: Arc<StripeMemory>, report: Option<StripeId>) {
         let _ = self.populate.send(Job::Free { memory, report });
     }

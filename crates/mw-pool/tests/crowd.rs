@@ -1,4 +1,4 @@
-//! Connections that are idle or unread: nobody is locked out, and what is in flight is limited.
+//! Idle and unread connections: no user is locked out, and descriptors in flight are limited.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -47,7 +47,7 @@ fn reachable() -> Running {
 }
 
 #[test]
-fn idle_strangers_make_room_for_others() {
+fn idle_users_without_a_pool_are_evicted_for_others() {
     let server = reachable();
     let owners = Owners { users: vec![OWNER], groups: Vec::new() };
     server.client.create(&Spec { owners, ..spec("db", 16) }).unwrap();
@@ -67,16 +67,17 @@ fn idle_strangers_make_room_for_others() {
     server.client.server().unwrap();
     let is_served = |user| role("served_process", user, &server).status().unwrap().success();
     assert!(is_served(OWNER), "the owner is refused");
-    assert!(is_served(STRANGERS.end), "one more stranger is refused");
+    assert!(is_served(STRANGERS.end), "one more user without a pool is refused");
 }
 
 #[test]
 #[ignore = "a process of the tests"]
 fn idle_process() {
     let _idle: Vec<OwnedFd> = (0..40).map(|_| connected(&given_socket())).collect();
-    // All are accepted when the last is refused.
+    // Until the server has accepted or refused them all, which this process cannot observe.
     std::thread::sleep(Duration::from_millis(200));
     println!("idle");
+    // Until the test kills it.
     std::thread::sleep(Duration::from_secs(60));
 }
 
@@ -86,7 +87,7 @@ fn served_process() {
     Client::new(given_socket()).server().unwrap();
 }
 
-/// What is read of a connection: replies with descriptors, and those that refuse for a limit.
+/// Reads a connection; returns the number of replies with descriptors, and of refusals for a limit.
 fn read_all(from: &OwnedFd) -> (usize, usize) {
     let (mut with, mut limited) = (0, 0);
     loop {
@@ -120,7 +121,7 @@ fn unread_replies_keep_a_limited_number_of_descriptors_in_flight() {
     drop(server.client.lease(&wanted.wait(Duration::from_secs(60))).unwrap());
     let request = Request::Segment(id).encode();
     let ask = |to: &OwnedFd| send(to, &request, SendFlags::NOSIGNAL);
-    // Several requests over each connection; some connections then say what ends them.
+    // Several requests over each connection; some connections then send a malformed message.
     let unread: Vec<OwnedFd> = (0..24)
         .map(|number| {
             let to = connected(&server.socket);
@@ -136,6 +137,7 @@ fn unread_replies_keep_a_limited_number_of_descriptors_in_flight() {
     eventually("all is answered", || {
         server.client.server().is_ok_and(|state| state.requests_total >= 24)
     });
+    // Any more replies, which must not come, would be sent by now.
     std::thread::sleep(Duration::from_millis(200));
     let read: Vec<(usize, usize)> = unread.iter().map(read_all).collect();
     let _ = segment.remove();

@@ -1,9 +1,9 @@
-//! Hostile users throw messages, descriptors of every kind and half-closed, unread and idle
-//! connections at a server, while a user who does no harm asks all the time: it is answered within a
-//! bound, and the server ends within one when it is told to.
+//! Hostile users send messages, descriptors of every kind and half-closed, unread and idle connections to a
+//! server, while another user sends requests: they are answered within a time limit, and the server ends
+//! within one when it is told to.
 //!
-//! Each round has a server of its own; every other one runs as on kernels before 6.16, where a
-//! server cannot refuse descriptors. `MW_POOL_FUZZ_S` sets how many seconds there are.
+//! Each round has a server of its own; every other one emulates kernels before 6.16, where a server cannot
+//! reject descriptors. `MW_POOL_FUZZ_S` is the duration in seconds.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -33,9 +33,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Two who own the pool that is fought for, and two who own none.
+/// Two owners of the pool, and two users without one.
 const USERS: [u32; 4] = [4001, 4002, 4003, 4004];
-/// The longest that anybody waits for an answer, or for the server's end, on a busy machine.
+/// The time limit for a reply, and for the end of the server, on a busy machine.
 const BOUND: Duration = Duration::from_secs(4);
 
 /// Killed when it is dropped, with the process of this number that it has started.
@@ -86,7 +86,7 @@ struct Measured {
 }
 
 #[test]
-fn hostile_users_hold_up_neither_the_server_nor_its_other_users() {
+fn hostile_users_delay_neither_the_server_nor_other_users() {
     if !rustix::process::geteuid().is_root() {
         mw_test::skip("needs root");
         return;
@@ -96,7 +96,7 @@ fn hostile_users_hold_up_neither_the_server_nor_its_other_users() {
     let fuse = Fuse::mount();
     let (start, mut measured, mut rounds) = (Instant::now(), Measured::default(), 0);
     while rounds < 2 || start.elapsed() < Duration::from_secs(seconds) {
-        play(round, rounds, &fuse, &mut measured);
+        run_round(round, rounds, &fuse, &mut measured);
         rounds += 1;
         report(&measured, rounds, start.elapsed());
     }
@@ -127,7 +127,7 @@ fn report(measured: &Measured, rounds: u64, elapsed: Duration) {
     }
 }
 
-fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
+fn run_round(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
     let dir = tempfile::tempdir().unwrap();
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
     fs::set_permissions(dir.path(), all).unwrap();
@@ -138,12 +138,12 @@ fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
     let owners = Owners { users: USERS[..2].to_vec(), groups: Vec::new() };
     client.create(&Spec { owners, ..spec("db", 64) }).unwrap();
     client.create(&spec("good", 16)).unwrap();
-    // Seldom: who asks too often is refused.
+    // A pause, because too many requests are refused.
     let whole = |name: &str| {
         std::thread::sleep(Duration::from_millis(50));
         client.pool(&name.parse().unwrap()).unwrap().bytes.ready > 0
     };
-    eventually("they are whole", || whole("db") && whole("good"));
+    eventually("the pools are populated", || whole("db") && whole("good"));
     let hostile: Vec<Process<'_>> = USERS
         .iter()
         .zip(0..)
@@ -158,20 +158,17 @@ fn play(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured) {
         ask(&client, measured);
         assert!(!fuse.is_hung(), "the server closed a file of FUSE");
         watch(process, measured);
+        // The rate of the other user's requests.
         std::thread::sleep(Duration::from_millis(25));
     }
     kill_process(pid(process), Signal::TERM).unwrap();
     let start = Instant::now();
-    let status = loop {
-        if let Some(status) = server.0.try_wait().unwrap() {
-            break status;
-        }
-        assert!(start.elapsed() < BOUND, "round {round}: it does not end: {}", waits(process));
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let status = mw_test::exit_within(&mut server.0, BOUND).unwrap();
+    let status = status
+        .unwrap_or_else(|| panic!("round {round}: the server does not end: {}", waits(process)));
     measured.ends_ms.push(start.elapsed().as_secs_f64() * 1e3);
     assert!(status.success(), "round {round}: {status}");
-    assert!(!dir.path().join("pool.sock").exists(), "its socket stays behind");
+    assert!(!dir.path().join("pool.sock").exists(), "its socket was not removed");
     drop(hostile);
     for user in USERS {
         let counts =
@@ -223,7 +220,7 @@ fn start_server(dir: &Path, older_kernel: bool) -> (Child, u32) {
     (child, fs::read_to_string(&file).unwrap().parse().unwrap())
 }
 
-/// The harmless user, who is also root: is answered, and can have memory.
+/// The other user, which is root: gets replies and memory.
 fn ask(client: &Client, measured: &mut Measured) {
     let start = Instant::now();
     let answer = match measured.waits_ms.len() % 8 {
@@ -270,7 +267,7 @@ impl Random {
     }
 }
 
-/// One who does harm.
+/// A hostile user.
 struct Hostile {
     random: Random,
     socket: PathBuf,
@@ -303,6 +300,7 @@ fn hostile_process() {
             let mut file = fs::File::create(&path).unwrap();
             file.write_all(counts.collect::<String>().as_bytes()).unwrap();
         }
+        // A random rate.
         std::thread::sleep(Duration::from_micros(500 + hostile.random.next() % 4000));
     }
 }
@@ -379,7 +377,7 @@ impl Hostile {
         };
         let result = if sent.is_ok() { "sent" } else { "refused" };
         self.count(&format!("{kind}-{result}"));
-        // Only who has it last waits as it is closed.
+        // Only the last close waits.
         if sent.is_ok() && (kind == "tcp-linger" || kind == "mixed" && count >= all_kinds) {
             self.strange.renew();
         }

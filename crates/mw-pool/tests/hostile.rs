@@ -46,7 +46,7 @@ fn refusal(reply: Option<(Reply, Vec<OwnedFd>)>) -> Refusal {
 }
 
 #[test]
-fn what_is_no_message_is_refused_and_the_next_client_is_served() {
+fn malformed_messages_are_refused_and_the_next_client_is_served() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 16);
     let whole =
@@ -72,7 +72,7 @@ fn what_is_no_message_is_refused_and_the_next_client_is_served() {
 }
 
 #[test]
-fn descriptors_that_nobody_asked_for_are_refused_or_dropped() {
+fn unexpected_descriptors_are_refused_or_dropped() {
     let server = Running::new(1 << 30);
     let null: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
     let many = vec![&null; 253];
@@ -98,7 +98,7 @@ fn descriptors_that_nobody_asked_for_are_refused_or_dropped() {
 }
 
 #[test]
-fn a_flood_is_refused_and_passes() {
+fn a_flood_is_refused_while_it_lasts() {
     let server = Running::new(1 << 30);
     let to = connected(&server.socket);
     let mut refused = false;
@@ -118,6 +118,7 @@ fn a_flood_is_refused_and_passes() {
     assert!(matches!(error, Error::Refused(Refusal::Limit, _)), "all connections: {error}");
     drop(crowd);
     eventually("others are served again", || {
+        // Too many requests are refused.
         std::thread::sleep(Duration::from_millis(50));
         server.client.server().is_ok()
     });
@@ -125,7 +126,7 @@ fn a_flood_is_refused_and_passes() {
 }
 
 #[test]
-fn a_lease_may_be_held_for_ever_and_talk_nonsense() {
+fn a_permanent_lease_with_malformed_messages_is_bounded() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 16);
     let held = server.client.attach(&Attach::new(pool.clone(), 8 * MIB)).unwrap();
@@ -157,7 +158,7 @@ fn one_user_has_a_limited_number_of_leases() {
         }
     };
     assert!(matches!(error, Error::Refused(Refusal::Limit, _)), "{error}");
-    assert_eq!(held.len(), 64);
+    assert_eq!(held.len(), 64, "{error}");
 }
 
 /// Runs a test of this program as another user; `out` is its standard output.
@@ -190,7 +191,7 @@ fn of_users(spec: &Spec) -> Option<Running> {
 }
 
 #[test]
-fn strangers_see_and_change_nothing() {
+fn users_without_access_see_and_change_nothing() {
     let Some(server) = of_users(&shared(false)) else { return };
     assert!(as_user(4001, "owner_process", &server.socket, Stdio::null()));
     let name = "db".parse().unwrap();
@@ -237,7 +238,8 @@ fn raw_lease(socket: &Path) -> Vec<OwnedFd> {
 fn owner_process() {
     let fds = raw_lease(&given_socket());
     let stripe = &fds[1];
-    // Opened again, it would be had after the lease by who holds a description that is not counted.
+    // Otherwise a client could open it again, and keep it after the lease by a description that is not
+    // counted.
     let path = format!("/proc/self/fd/{}", stripe.as_raw_fd());
     let uncounted = open(path.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     for path in [path, format!("/proc/self/fd/{}", uncounted.as_raw_fd())] {
@@ -254,9 +256,9 @@ fn owner_process() {
     assert!(Client::new(given_socket()).remove(&pools[0].spec.name).is_err());
 }
 
-/// `O_PATH` descriptors are in no count: who has one of exchanged memory has an empty file.
+/// `O_PATH` descriptors are not counted: one of exchanged memory leads to an empty file.
 #[test]
-fn who_holds_a_path_to_exchanged_memory_keeps_none_of_it() {
+fn a_path_to_exchanged_memory_keeps_none_of_it() {
     let Some(server) = of_users(&shared(false)) else { return };
     let fds = raw_lease(&server.socket);
     rustix::io::pwrite(&fds[1], &[0x11; 4096], 0).unwrap();
@@ -268,9 +270,9 @@ fn who_holds_a_path_to_exchanged_memory_keeps_none_of_it() {
     assert_eq!(fstat(&path).unwrap().st_blocks, 0, "its pages are kept");
 }
 
-/// A page in a pipe stays with who has the pipe, whatever becomes of mapping, descriptor and lease.
+/// A page in a pipe stays with the owner of the pipe, after mapping, descriptor and lease have gone.
 #[test]
-fn who_holds_pages_in_a_pipe_does_not_see_the_next_user() {
+fn pages_in_a_pipe_do_not_show_the_next_users_data() {
     let Some(server) = of_users(&shared(false)) else { return };
     let (mut reader, writer) = std::io::pipe().unwrap();
     assert!(as_user(USERS[0], "splice_process", &server.socket, writer.into()));
@@ -301,7 +303,7 @@ fn splice_process() {
 #[ignore = "a process of the tests"]
 fn secret_process() {
     let client = Client::new(given_socket());
-    // Kept, or it would be zeroed before anybody looks.
+    // Contents are kept; otherwise they would be zeroed before the check.
     let wanted = Attach::new("db".parse().unwrap(), 8 * MIB).keep("secret".parse().unwrap());
     let memory = client.attach(&wanted.wait(LONG)).unwrap();
     Memory::own().fill(&memory, 0xEE);

@@ -12,7 +12,7 @@ use std::fs;
 use std::time::Duration;
 
 #[test]
-fn huge_pages_are_handed_out_and_come_back() {
+fn huge_pages_are_leased_and_returned() {
     let _alone = alone();
     let Some(_reserved) = HugePages::more(2 * MIB as usize, 16) else {
         mw_test::skip("no huge pages");

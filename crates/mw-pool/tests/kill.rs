@@ -17,6 +17,7 @@ use mw_pool::{Attach, Client, Owners, Spec};
 use mw_sys::SysvSegment;
 use mw_test::alone;
 use process::{dir, role, serve, this_program};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::io::IoSliceMut;
@@ -31,7 +32,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Users whose memory must not be seen by the others; root, who runs this, can be all of them.
+/// Users whose memory the others must not see; root, which runs this test, can be each of them.
 const USERS: [u32; 3] = [4001, 4002, 4003];
 const POOL_MIB: u64 = 64;
 /// Where descriptors wait to become 3 and following.
@@ -63,8 +64,10 @@ impl Manager {
             let (notify, kept, end) = (Arc::clone(&notify), Arc::clone(&kept), Arc::clone(&end));
             std::thread::spawn(move || {
                 while !end.load(Ordering::Relaxed) {
-                    hear(&notify, &mut kept.lock().unwrap());
-                    std::thread::sleep(Duration::from_micros(500));
+                    let mut ready = [PollFd::new(&*notify, PollFlags::IN)];
+                    let timeout = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+                    let _ = poll(&mut ready, Some(&timeout));
+                    receive(&notify, &mut kept.lock().unwrap());
                 }
             })
         };
@@ -85,7 +88,7 @@ impl Manager {
     fn start(&mut self) {
         let mut kept = self.kept.lock().unwrap();
         // What the last one said before it was killed is heard first.
-        hear(&self.notify, &mut kept);
+        receive(&self.notify, &mut kept);
         let mut passed = Vec::new();
         let mut script = String::new();
         for (number, (_, fd)) in kept.iter().enumerate() {
@@ -127,7 +130,7 @@ impl Drop for Manager {
 }
 
 /// All messages of sd_notify(3) that are there.
-fn hear(socket: &UnixDatagram, kept: &mut Vec<(String, OwnedFd)>) {
+fn receive(socket: &UnixDatagram, kept: &mut Vec<(String, OwnedFd)>) {
     loop {
         let mut bytes = [0_u8; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
@@ -146,7 +149,7 @@ fn hear(socket: &UnixDatagram, kept: &mut Vec<(String, OwnedFd)>) {
             kept.retain(|(other, _)| *other != name);
         } else if text.lines().any(|line| line == "FDSTORE=1") {
             let name = name.unwrap();
-            // systemd keeps one of what is the same file: the book is told of at each start.
+            // systemd stores the same file once: the state file is stored at each start.
             kept.retain(|(other, _)| *other != name || name != "book");
             kept.extend(fds.map(|fd| (name.clone(), fd)));
         }
@@ -302,6 +305,7 @@ fn campaign(trusting: bool, rounds: u64) {
     let mut clients = Clients(USERS.map(&mut start_next).into());
     let start = Instant::now();
     for round in 0..rounds {
+        // A random moment.
         std::thread::sleep(Duration::from_micros(random(&mut state) % 100_000));
         let what = random(&mut state) % 4;
         if what != 0 {
@@ -316,7 +320,7 @@ fn campaign(trusting: bool, rounds: u64) {
         }
         nothing_was_seen(&manager);
         if round % 50 == 49 {
-            // Kept stripes are those of the book, and each is there.
+            // The stored stripes are those of the lease table.
             eventually("the server answers", || used(&manager).is_some());
         }
     }
@@ -359,12 +363,12 @@ fn rounds(usual: u64) -> u64 {
 }
 
 #[test]
-fn killed_at_any_moment_nothing_is_seen_lost_or_stuck() {
+fn killed_at_any_moment_nothing_is_leaked_lost_or_stuck() {
     campaign(false, rounds(40));
 }
 
 #[test]
-fn killed_at_any_moment_in_a_pool_of_users_who_trust_each_other() {
+fn killed_at_any_moment_in_a_trusting_pool() {
     campaign(true, rounds(40));
 }
 

@@ -1,5 +1,5 @@
-//! Nobody gets memory that somebody else still has, nor another user's, whatever clients, kernel and
-//! server do in whatever order.
+//! No client gets memory that another one still has, or another user's contents, whatever clients, kernel
+//! and server do in whatever order.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -62,14 +62,14 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the kernel knows of a stripe.
+/// The state of a stripe in the simulated kernel.
 #[derive(Debug, Clone, Default)]
 struct Memory {
-    /// Who has it mapped.
+    /// The clients that map it.
     mapped: BTreeSet<u32>,
-    /// Who holds pages of it in a way that no count shows.
+    /// The clients that hold pages of it in a way that no count shows.
     pinned: BTreeSet<u32>,
-    /// Who has written to it since it was zero.
+    /// The users that have written to it since it was zero.
     written: BTreeSet<u32>,
 }
 
@@ -80,7 +80,7 @@ struct World {
     proves: bool,
     memory: BTreeMap<StripeId, Memory>,
     open: BTreeSet<LeaseId>,
-    /// Whether a server was started without a stripe that somebody may have.
+    /// Whether a server was started without a stripe that may be in use.
     lost: bool,
 }
 
@@ -159,7 +159,7 @@ impl World {
                 self.table.recover(&|id| Some(id) != lost, &|lease| open.contains(&lease));
             }
         }
-        // What the table gave up goes back to the kernel once nobody has it.
+        // The kernel frees what the table gave up once it is not in use.
         let table = &mut self.table;
         let given_up = |table: &LeaseTable, id| {
             table.stripe(id).is_none_or(|s| s.state == StripeState::Exchanged)
@@ -187,7 +187,7 @@ impl World {
             self.table.stripes_that(|stripe| stripe.state == StripeState::Zeroing).collect();
         for id in ids {
             let memory = self.memory.get_mut(&id).unwrap();
-            assert!(memory.mapped.is_empty(), "{id} is zeroed under somebody's hands");
+            assert!(memory.mapped.is_empty(), "{id} is zeroed while it is mapped");
             if works {
                 memory.written.clear();
             }
@@ -245,7 +245,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_gets_what_somebody_has_or_another_left(
+    fn no_client_gets_memory_in_use_or_another_users_contents(
         proves in prop_oneof![4 => Just(true), 1 => Just(false)],
         trusting in prop_oneof![4 => Just(false), 1 => Just(true)],
         events in proptest::collection::vec(event(), 1..80),
@@ -259,7 +259,7 @@ proptest! {
 }
 
 #[test]
-fn every_way_of_a_stripe_is_taken() {
+fn every_transition_of_a_stripe_is_covered() {
     let mut world = World::new(true, false);
     let attach = |user, keep| Event::Attach { user, stripes: 6, keep };
     (0..6).for_each(|_| world.apply(&Event::Populate));

@@ -24,7 +24,7 @@ fn refusal(error: Error) -> Refusal {
 }
 
 #[test]
-fn memory_comes_zeroed_and_goes_back() {
+fn memory_is_zeroed_and_returned() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 64);
     let memory = Memory::own();
@@ -45,7 +45,7 @@ fn memory_comes_zeroed_and_goes_back() {
 }
 
 #[test]
-fn a_pool_is_usable_before_it_is_whole_and_waits_say_what_is_coming() {
+fn a_pool_is_usable_before_it_is_fully_populated() {
     let server = Running::new(4 << 30);
     server.client.create(&spec("db", 512)).unwrap();
     let pool = server.client.pools().unwrap().remove(0).spec.name;
@@ -94,14 +94,14 @@ fn contents_are_kept_for_the_same_user_with_a_generation_and_a_dirty_flag() {
 }
 
 #[test]
-fn whoever_still_has_it_keeps_it() {
+fn a_mapping_alone_keeps_the_memory() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 16);
     let memory = Memory::own();
     let wanted = Attach::new(pool, 16 * MIB).wait(LONG);
     let attached = server.client.attach(&wanted).unwrap();
     memory.fill(&attached, 9);
-    // As a program has it that closes all descriptors: the mapping alone.
+    // As in a program that closes all descriptors: only the mapping.
     let start = attached.as_ptr().as_ptr().expose_provenance();
     let maps = std::fs::read_dir("/proc/self/map_files").unwrap();
     let own = maps.flatten().find(|entry| {
@@ -112,8 +112,9 @@ fn whoever_still_has_it_keeps_it() {
         return mw_test::skip("needs root");
     };
     drop(attached);
+    // Long enough for the server to end the lease, which must not happen.
     std::thread::sleep(Duration::from_millis(100));
-    // This process lives: its lease goes on, and nobody waits for it.
+    // This process has not ended: its lease continues, and no request waits for it.
     if server.client.server().unwrap().owners_known {
         assert_eq!(server.client.pools().unwrap().remove(0).bytes.leased, 16 * MIB);
         assert_eq!(refusal(server.client.attach(&wanted).unwrap_err()), Refusal::Full);
@@ -124,7 +125,7 @@ fn whoever_still_has_it_keeps_it() {
 }
 
 #[test]
-fn holes_are_filled_again() {
+fn punched_holes_are_replenished() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 16);
     let memory = Memory::own();
@@ -161,7 +162,7 @@ fn a_memory_policy_does_not_pass_to_the_next_user() {
 }
 
 #[test]
-fn pools_are_made_larger_smaller_and_removed_within_the_budget() {
+fn pools_grow_shrink_and_are_removed_within_the_budget() {
     let server = Running::new(256 * MIB);
     let pool = server.pool("db", 64);
     let size = || server.client.pools().unwrap().remove(0).spec.bytes / MIB;
@@ -181,7 +182,7 @@ fn pools_are_made_larger_smaller_and_removed_within_the_budget() {
     assert!(server.client.pools().unwrap().is_empty());
     let memory = Memory::own();
     memory.fill(&held, 3);
-    assert!(memory.is_all(&held, 3), "who has memory of it keeps that");
+    assert!(memory.is_all(&held, 3), "memory in use stays");
     let error = server.client.attach(&Attach::new(pool, MIB)).unwrap_err();
     assert_eq!(refusal(error), Refusal::NoSuchPool);
 }

@@ -33,7 +33,7 @@ fn is_socket(path: &Path) -> bool {
 }
 
 #[test]
-fn it_is_for_everybody_and_goes_with_the_server() {
+fn the_socket_is_for_all_users_and_ends_with_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pool.sock");
     let server = start(&path).unwrap();
@@ -51,7 +51,7 @@ fn it_is_for_everybody_and_goes_with_the_server() {
 }
 
 #[test]
-fn a_busy_server_keeps_it() {
+fn a_busy_server_keeps_its_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pool.sock");
     let address = SocketAddrUnix::new(&path).unwrap();
@@ -73,7 +73,7 @@ fn a_busy_server_keeps_it() {
 }
 
 #[test]
-fn nothing_but_a_socket_is_replaced() {
+fn only_a_socket_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pool.sock");
     let precious = dir.path().join("precious");

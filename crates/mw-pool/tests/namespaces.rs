@@ -21,7 +21,7 @@ fn server_process() {
 }
 
 #[test]
-fn a_process_without_a_number_has_memory_and_no_other_process_s_segment() {
+fn a_client_without_a_pid_is_served_but_binds_no_segment() {
     assert!(rustix::process::geteuid().is_root(), "only root can make a PID namespace");
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");

@@ -101,7 +101,7 @@ fn replies() -> Vec<Reply> {
 }
 
 #[test]
-fn messages_go_both_ways_and_are_short() {
+fn messages_round_trip_and_are_short() {
     for request in requests() {
         let bytes = request.encode();
         assert!(bytes.len() <= MAX_MESSAGE_BYTES);
@@ -117,7 +117,7 @@ fn messages_go_both_ways_and_are_short() {
 }
 
 #[test]
-fn another_version_is_told_apart_and_can_be_refused() {
+fn another_version_is_recognized_and_can_be_refused() {
     let mut bytes = Request::Server.encode();
     bytes[4] = 9;
     assert_eq!(Request::decode(&bytes), Err(DecodeError::Version(9)));
@@ -130,7 +130,7 @@ fn another_version_is_told_apart_and_can_be_refused() {
 }
 
 #[test]
-fn a_million_inputs_and_no_panic() {
+fn a_million_arbitrary_messages_do_not_panic() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut messages: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
     messages.extend(replies().iter().map(Reply::encode));

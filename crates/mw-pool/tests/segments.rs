@@ -47,17 +47,17 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> Refusal {
 }
 
 #[test]
-fn its_memory_is_there_until_it_is_gone() {
+fn a_segments_memory_lasts_until_it_is_removed() {
     let server = Running::new(1 << 30);
     server.pool("db", 16);
     let (segment, memory) = (Segment::new(), Memory::own());
     drop(server.client.lease(&wanted().segment(segment.id())).unwrap());
     for byte in [0, 1, 2] {
         let mapped = server.client.segment(segment.id()).unwrap().map().unwrap();
-        assert!(memory.is_all(&mapped, byte), "not what was left");
+        assert!(memory.is_all(&mapped, byte), "the contents are not those of before");
         memory.fill(&mapped, byte + 1);
         drop(mapped);
-        // Long enough to be looked at while nobody has it.
+        // Long enough for the server to check the owners while it is not in use.
         std::thread::sleep(Duration::from_millis(100));
     }
     let lease = server.client.leases().unwrap().remove(0);
@@ -69,14 +69,14 @@ fn its_memory_is_there_until_it_is_gone() {
     eventually("the lease is over", || server.client.leases().unwrap().is_empty());
     assert_eq!(refusal(server.client.segment(id)), Refusal::NoSuchSegment);
     let bytes = server.client.pool(&"db".parse().unwrap()).unwrap().bytes;
-    assert_eq!(bytes.draining, SIZE, "somebody has it");
+    assert_eq!(bytes.draining, SIZE, "it is in use");
     assert!(memory.is_all(&mapped, 3));
     drop(mapped);
     server.whole("db");
 }
 
 #[test]
-fn its_maker_alone_says_whose_memory_it_is() {
+fn only_the_creator_of_a_segment_binds_its_memory() {
     let server = Running::new(1 << 30);
     server.pool("db", 64);
     let segment = Segment::new();
@@ -95,7 +95,7 @@ fn its_maker_alone_says_whose_memory_it_is() {
 }
 
 #[test]
-fn other_users_of_the_pool_do_not_get_it() {
+fn other_users_of_the_pool_do_not_get_a_segments_memory() {
     if !rustix::process::geteuid().is_root() {
         mw_test::skip("needs root");
         return;

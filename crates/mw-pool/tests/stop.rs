@@ -1,4 +1,4 @@
-//! A server that is told to stop does so at once, whenever it is told.
+//! A server stops promptly, at whatever moment it is told to.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -11,13 +11,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The server's longest wait is a second: whoever is noticed only after it takes longer than this.
+/// The server's longest wait is a second: a stop that is noticed only after it exceeds this.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// A pool on a node that is not there cannot be populated: the server logs so in the middle of its
-/// loop, after it was last asked whether to stop and before it waits.
+/// A pool on a node that does not exist cannot be populated: the server logs that in the middle of its
+/// loop, after it has checked for a stop and before it waits.
 #[test]
-fn a_stop_between_the_check_and_the_wait_is_not_missed() {
+fn a_stop_between_check_and_wait_is_not_missed() {
     let dir = tempfile::tempdir().unwrap();
     let (stop, stopped) = UnixStream::pair().unwrap();
     let told = Arc::new(OnceLock::new());

@@ -1,4 +1,4 @@
-//! Where the kernel does not say who has memory, nothing is handed out twice.
+//! If the kernel does not report who has memory, no memory is leased twice.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -30,13 +30,17 @@ impl Drop for Off {
 }
 
 #[test]
-fn without_proof_memory_is_exchanged() {
+fn memory_of_unknown_ownership_is_exchanged() {
     let _alone = alone();
     let off = Off::new();
     assert!(off.is_some(), "only root can take leases away");
     let server = Running::new(1 << 30);
     let state = server.client.server().unwrap();
-    assert!(!state.owners_known && state.lacks.contains("says who has memory"), "{}", state.lacks);
+    assert!(
+        !state.owners_known && state.lacks.contains("reports who has memory"),
+        "{}",
+        state.lacks
+    );
     let pool = server.pool("db", 16);
     let memory = Memory::own();
     let wanted = Attach::new(pool, 16 * MIB).wait(Duration::from_secs(60)).lock(false);
@@ -46,7 +50,7 @@ fn without_proof_memory_is_exchanged() {
     let path = format!("/proc/self/map_files/{start:x}-{:x}", start + (8 << 20));
     let held = fs::File::open(path).unwrap();
     drop(first);
-    // A lease of half the pool: the other half is still somebody's, and counts.
+    // A lease of half the pool: the other half is still in use, and counts.
     let half = Attach::new("db".parse().unwrap(), 8 * MIB).wait(Duration::from_secs(60));
     let second = server.client.attach(&half.lock(false)).unwrap();
     assert!(memory.is_all(&second, 0));
@@ -69,7 +73,7 @@ fn without_proof_memory_is_exchanged() {
 
 /// A mapping, or a descriptor that no count shows, of everything that a pool ever handed out.
 #[test]
-fn who_holds_on_to_memory_gets_no_more_than_the_pool_has() {
+fn holding_on_to_memory_gains_no_more_than_the_pool_has() {
     let _alone = alone();
     let off = Off::new();
     assert!(off.is_some(), "only root can take leases away");

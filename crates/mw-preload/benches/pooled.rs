@@ -1,70 +1,70 @@
-//! What a start of PostgreSQL costs whose shared memory comes from a pool, and without:
-//! `cargo bench -p mw-preload --bench pooled`, and `-- --write` into docs/benchmarks.md.
+//! The cost of starting PostgreSQL with and without shared memory from a pool:
+//! `cargo bench -p mw-preload --bench pooled`; `-- --write` writes docs/benchmarks.md.
 //!
-//! `--size MIB` (of shared buffers) and `--rounds N` make it shorter or longer. Huge pages are reserved
-//! for it and given back (root). Plain starts and the pool have the same memory, one after the other.
+//! `--size MIB` (of shared buffers) and `--rounds N` make it shorter or longer. It reserves huge pages and
+//! frees them at the end (needs root). Plain starts and the pool use the same memory one after the other.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-#[path = "../tests/plays/mod.rs"]
-mod plays;
 #[path = "../../mw-pool/tests/common/mod.rs"]
 mod pools;
 mod postgres;
+#[path = "../tests/workloads/mod.rs"]
+mod workloads;
 
 use mw_pool::protocol::PoolStatus;
 use mw_pool::{Owners, PageSize, Spec};
 use mw_test::measure::{is_asked, median, number, others, replace};
 use mw_test::{HugePages, alone};
-use plays::NOBODY;
 use pools::{MIB, Running, spec};
 use postgres::Cluster;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
+use workloads::NOBODY;
 
 const COMMAND: &str = "cargo bench -p mw-preload --bench pooled";
 const POOL: &str = "db";
-/// What one page table maps of huge pages: the stripes of a pool, from four of them on.
+/// The range of one page table of huge pages, which is the stripe size of a pool from four of them on.
 const GIB: usize = 1024;
-/// No round is begun after so long.
-const LONG: Duration = Duration::from_secs(60);
+/// No round starts later than this.
+const MAX_TIME: Duration = Duration::from_secs(60);
 const HEAD: &str = "| pages | command | rounds | start to first query, ms | first use, ms | stop, ms | page faults \
      to the first query | in the first use |\n|---|---|---|---|---|---|---|---|\n";
-/// What is in the table: the same however PostgreSQL has its memory.
+/// A checksum of the table: the same in all variants.
 const CHECK: &str = "SELECT count(*), sum(n), sum(hashtext(filler)) FROM pages";
 
-/// How it is started.
+/// How the server is started.
 #[derive(Clone, Copy)]
-struct Way {
+struct Variant {
     name: &'static str,
     prefault: bool,
 }
 
-const PLAIN: Way = Way { name: "as it is", prefault: false };
-const PREFAULT: Way = Way { name: "`run --prefault`", prefault: true };
-const POOLED: Way = Way { name: "`run --pool`", prefault: false };
-const POOLED_PREFAULT: Way = Way { name: "`run --pool --prefault`", prefault: true };
+const PLAIN: Variant = Variant { name: "as it is", prefault: false };
+const PREFAULT: Variant = Variant { name: "`run --prefault`", prefault: true };
+const POOLED: Variant = Variant { name: "`run --pool`", prefault: false };
+const POOLED_PREFAULT: Variant = Variant { name: "`run --pool --prefault`", prefault: true };
 
-/// What one start came to.
+/// The measurements of one start.
 #[derive(Debug)]
 struct Round {
-    /// To the first answer, in ms.
-    ready: f64,
-    /// Reading the table into the buffers, in ms.
-    used: f64,
-    /// From the signal to its end, in ms.
+    /// Time to the first reply, in ms.
+    start: f64,
+    /// Time to read the table into the buffers, in ms.
+    first_use: f64,
+    /// Time from the signal to its end, in ms.
     stop: f64,
-    /// Page faults of all processes until the first answer, and while the table was read.
+    /// Page faults of all processes until the first reply, and while the table was read.
     faults: [f64; 2],
 }
 
-/// What the rounds of one way came to.
+/// The rounds of one variant.
 struct Row {
     pages: PageSize,
-    way: Way,
+    variant: Variant,
     rounds: Vec<Round>,
 }
 
@@ -77,18 +77,18 @@ impl Row {
         self.median(|round| round.faults[part])
     }
 
-    fn ready(&self) -> f64 {
-        self.median(|round| round.ready)
+    fn start(&self) -> f64 {
+        self.median(|round| round.start)
     }
 
     fn text(&self) -> String {
         format!(
             "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |\n",
             self.pages.name(),
-            self.way.name,
+            self.variant.name,
             self.rounds.len(),
-            self.ready(),
-            self.median(|round| round.used),
+            self.start(),
+            self.median(|round| round.first_use),
             self.median(|round| round.stop),
             self.faults(0),
             self.faults(1)
@@ -100,8 +100,8 @@ struct Bench {
     cluster: Cluster,
     rounds: usize,
     pool_mib: usize,
-    /// What the table was first found to hold.
-    held: Option<String>,
+    /// The checksum of the first round.
+    checksum: Option<String>,
 }
 
 fn main() {
@@ -111,13 +111,13 @@ fn main() {
     let table_mib = mib / 4;
     println!("a cluster with a table of {table_mib} MiB");
     let Some(cluster) = Cluster::new(mib, table_mib) else {
-        println!("skipped: PostgreSQL is not there");
+        println!("skipped: PostgreSQL is not installed");
         return;
     };
     let shared_mib = cluster.shared_mib();
     let pool_mib = shared_mib.next_multiple_of(GIB);
-    let mut bench = Bench { cluster, rounds, pool_mib, held: None };
-    let tables = [PageSize::HUGE_2M, PageSize::Base].map(|pages| bench.ways(pages));
+    let mut bench = Bench { cluster, rounds, pool_mib, checksum: None };
+    let tables = [PageSize::HUGE_2M, PageSize::Base].map(|pages| bench.measure_variants(pages));
     let mut page = format!(
         "{}, {mib} MiB of shared buffers, {shared_mib} MiB of shared memory, a table of {table_mib} MiB; \
          medians; other load at the start: {busy}.\n\n{HEAD}",
@@ -136,21 +136,22 @@ fn main() {
     }
 }
 
-/// The two ways that have all shared memory populated at the first query, plain and pooled.
+/// The two variants that have all shared memory populated at the first query, plain and pooled.
 fn populated(rows: &[Row]) -> (&Row, &Row) {
     match rows {
         [_, plain, .., pooled] => (plain, pooled),
-        _ => panic!("{} ways", rows.len()),
+        _ => panic!("{} variants", rows.len()),
     }
 }
 
 fn gain(rows: &[Row]) -> String {
     let (plain, pooled) = populated(rows);
-    format!("{:.1} times ({} pages)", plain.ready() / pooled.ready(), plain.pages.name())
+    format!("{:.1} times ({} pages)", plain.start() / pooled.start(), plain.pages.name())
 }
 
-/// Memory that is there is mapped several pages a fault, small ones with those around them, huge ones
-/// by page tables that processes share, where a pool's stripes are as large as those map.
+/// Populated memory is mapped with several pages in a fault: base pages with their neighbours
+/// (fault-around), huge pages by page tables that processes share, if the stripes of the pool are as
+/// large as those map.
 fn assert_fewer_faults(rows: &[Row], shared_mib: usize, pool_mib: usize) {
     let (plain, pooled) = populated(rows);
     if plain.pages.is_hugetlb() && pool_mib < 4 * GIB {
@@ -163,51 +164,56 @@ fn assert_fewer_faults(rows: &[Row], shared_mib: usize, pool_mib: usize) {
 }
 
 impl Bench {
-    /// All ways with such pages.
-    fn ways(&mut self, pages: PageSize) -> Vec<Row> {
+    /// Measures all variants with pages of this size.
+    fn measure_variants(&mut self, pages: PageSize) -> Vec<Row> {
         let _reserved = pages.is_hugetlb().then(|| {
             let more = HugePages::more(2 << 20, self.pool_mib as u64 / 2);
             more.unwrap_or_else(|| panic!("huge pages cannot be reserved"))
         });
         if pages.is_hugetlb() {
-            // Files are not cached yet, and a hypervisor has to find what was just reserved.
+            // Files are not cached yet, and the hypervisor has not backed the reserved pages.
             let warm_up = self.round(pages, PREFAULT, None);
             println!("{} pages, to warm up: {warm_up:.0?}", pages.name());
         }
-        let mut rows = self.turns(pages, &[PLAIN, PREFAULT], None);
+        let mut rows = self.measure_in_turn(pages, &[PLAIN, PREFAULT], None);
         let pool = Running::new(u64::MAX);
         let owners = Owners { users: vec![NOBODY], groups: Vec::new() };
         let spec = Spec { pages, owners, ..spec(POOL, self.pool_mib as u64) };
         pool.client.create(&spec).unwrap();
         fs::set_permissions(pool.socket.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-        // Huge pages are mapped at once in any case.
-        let ways = if pages.is_hugetlb() { &[POOLED][..] } else { &[POOLED, POOLED_PREFAULT] };
-        rows.extend(self.turns(pages, ways, Some(&pool)));
+        // Huge pages are always mapped immediately.
+        let variants = if pages.is_hugetlb() { &[POOLED][..] } else { &[POOLED, POOLED_PREFAULT] };
+        rows.extend(self.measure_in_turn(pages, variants, Some(&pool)));
         pool.client.remove(&spec.name).unwrap();
         rows
     }
 
-    /// Ways that take turns.
-    fn turns(&mut self, pages: PageSize, ways: &[Way], pool: Option<&Running>) -> Vec<Row> {
-        let row = |way: &Way| Row { pages, way: *way, rounds: Vec::new() };
-        let mut rows: Vec<Row> = ways.iter().map(row).collect();
+    /// Measures variants in turn.
+    fn measure_in_turn(
+        &mut self,
+        pages: PageSize,
+        variants: &[Variant],
+        pool: Option<&Running>,
+    ) -> Vec<Row> {
+        let row = |variant: &Variant| Row { pages, variant: *variant, rounds: Vec::new() };
+        let mut rows: Vec<Row> = variants.iter().map(row).collect();
         let start = Instant::now();
-        while rows[0].rounds.len() < self.rounds && start.elapsed() < LONG {
+        while rows[0].rounds.len() < self.rounds && start.elapsed() < MAX_TIME {
             for row in &mut rows {
                 if pool.is_none() && !pages.is_hugetlb() {
-                    self.cluster.warm_up();
+                    self.cluster.touch_memory();
                 }
-                let round = self.round(pages, row.way, pool);
-                println!("{} pages, {}: {round:.0?}", pages.name(), row.way.name);
+                let round = self.round(pages, row.variant, pool);
+                println!("{} pages, {}: {round:.0?}", pages.name(), row.variant.name);
                 row.rounds.push(round);
             }
         }
         rows
     }
 
-    fn round(&mut self, pages: PageSize, way: Way, pool: Option<&Running>) -> Round {
+    fn round(&mut self, pages: PageSize, variant: Variant, pool: Option<&Running>) -> Round {
         let mut variables = Vec::new();
-        if way.prefault {
+        if variant.prefault {
             variables.push(("MEMWRIGHT_PREFAULT", "1"));
         }
         if let Some(pool) = pool {
@@ -219,20 +225,20 @@ impl Bench {
                 ("MEMWRIGHT_POOL_STRICT", "1"),
             ]);
         }
-        let (mut server, ready) = self.cluster.start(pages.is_hugetlb(), &variables);
-        let started = server.faults();
+        let (mut server, first_reply) = self.cluster.start(pages.is_hugetlb(), &variables);
+        let at_start = server.faults();
         let start = Instant::now();
-        server.ask("SELECT pg_prewarm('pages')");
-        let used = start.elapsed();
-        let faults = [started, server.faults() - started].map(|faults| faults as f64);
-        let held = server.ask(CHECK);
-        assert_eq!(*self.held.get_or_insert_with(|| held.clone()), held);
+        server.query("SELECT pg_prewarm('pages')");
+        let first_use = start.elapsed();
+        let faults = [at_start, server.faults() - at_start].map(|faults| faults as f64);
+        let checksum = server.query(CHECK);
+        assert_eq!(*self.checksum.get_or_insert_with(|| checksum.clone()), checksum);
         if let Some(pool) = pool {
             let leased = state(pool).bytes.leased;
-            assert!(leased > 0, "it has no memory from the pool");
+            assert!(leased > 0, "the server uses no memory of the pool");
         }
         let stop = server.stop();
-        Round { ready: ms(ready), used: ms(used), stop: ms(stop), faults }
+        Round { start: ms(first_reply), first_use: ms(first_use), stop: ms(stop), faults }
     }
 }
 
@@ -245,7 +251,7 @@ fn state(pool: &Running) -> PoolStatus {
 }
 
 fn wait_until_whole(pool: &Running) {
-    plays::wait_until("all of the pool", || {
+    workloads::wait_until("all of the pool", || {
         let state = state(pool);
         assert!(state.trouble.is_empty(), "{}", state.trouble);
         state.bytes.ready == state.spec.bytes && state.locked

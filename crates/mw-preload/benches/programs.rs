@@ -1,26 +1,25 @@
-//! Programs that people run, unchanged and under `memwright run`: whether they say the same, and how
-//! long they take. `cargo bench -p mw-preload --bench programs`, and `-- --write` into
-//! docs/programs.md.
+//! Well-known programs, unchanged and under `memwright run`: whether their output is the same, and how long
+//! they take. `cargo bench -p mw-preload --bench programs`; `-- --write` writes docs/programs.md.
 //!
-//! `--size MIB` and `--rounds N` make it shorter or longer, `--only NAME` plays what is named so. A
-//! program that takes long is played less often.
+//! `--size MIB` and `--rounds N` make it shorter or longer, `--only NAME` selects programs. A program that
+//! takes long is run less often.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-#[path = "../tests/plays/mod.rs"]
-mod plays;
+#[path = "../tests/workloads/mod.rs"]
+mod workloads;
 
 use mw_test::measure::{is_asked, median, number, option, others};
-use plays::{Outcome, PLAYS, Play, Scale, Stage, Way};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use workloads::{Harness, Outcome, Scale, Variant, WORKLOADS, Workload};
 
-/// No round of a program is begun after so long.
-const LONG: Duration = Duration::from_secs(60);
+/// No round of a program starts later than this.
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 const HEAD: &str = "# Programs under `memwright run`
 
@@ -33,18 +32,18 @@ as much memory as it needs is touched and freed, so that the hypervisor need not
 measurement. The tests run the same programs with less memory.
 ";
 
-/// What a play came to, as it is or in one way with the library.
-struct Played {
+/// The rounds of a workload, without the library or in one variant with it.
+struct Runs {
     rounds: Vec<Outcome>,
 }
 
-impl Played {
-    /// The median of what a part took.
+impl Runs {
+    /// The median duration of a part.
     fn seconds(&self, part: usize) -> f64 {
         median(self.rounds.iter().map(|round| round.times[part].1.as_secs_f64()).collect())
     }
 
-    fn in_all(&self) -> f64 {
+    fn total_seconds(&self) -> f64 {
         (0..self.rounds[0].times.len()).map(|part| self.seconds(part)).sum()
     }
 }
@@ -54,17 +53,17 @@ fn main() {
     let only = option("--only").unwrap_or_default();
     let mut page = format!("{HEAD}\n{}\n", machine(mib, rounds));
     let (mut table, mut parts, mut differ) = (String::new(), String::new(), false);
-    for play in PLAYS.iter().filter(|play| play.name.contains(&only)) {
-        println!("{}", play.name);
-        let Some((plain, ways)) = played(play, mib, rounds) else {
-            let _ = writeln!(table, "| {} | | not installed | | | | |", play.name);
+    for workload in WORKLOADS.iter().filter(|workload| workload.name.contains(&only)) {
+        println!("{}", workload.name);
+        let Some((plain, variants)) = run_workload(workload, mib, rounds) else {
+            let _ = writeln!(table, "| {} | | not installed | | | | |", workload.name);
             continue;
         };
-        for (way, played) in play.ways.iter().zip(&ways) {
-            differ |= !same(&plain, played);
-            table += &row(play, way, &plain, played);
+        for (variant, runs) in workload.variants.iter().zip(&variants) {
+            differ |= !same(&plain, runs);
+            table += &row(workload, variant, &plain, runs);
         }
-        parts += &details(play, &plain, &ways);
+        parts += &details(workload, &plain, &variants);
     }
     page += "| program | command | result | rounds | parallel calls | without, s | with, s |\n";
     page += "|---|---|---|---|---|---|---|\n";
@@ -76,7 +75,6 @@ fn main() {
     assert!(!differ, "the output of a program differs with the library");
 }
 
-/// The machine.
 fn machine(mib: usize, rounds: usize) -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let memory = fs::read_to_string("/proc/meminfo").unwrap();
@@ -91,65 +89,67 @@ fn machine(mib: usize, rounds: usize) -> String {
     )
 }
 
-/// Runs the program without the library and in every way in turn; `None` if it is not installed.
-fn played(play: &Play, mib: usize, rounds: usize) -> Option<(Played, Vec<Played>)> {
+/// Runs the program without the library and in every variant in turn; `None` if it is not installed.
+fn run_workload(workload: &Workload, mib: usize, rounds: usize) -> Option<(Runs, Vec<Runs>)> {
     let once = |with| {
-        let stage = Stage::new(Scale::Large(mib), with);
-        (play.play)(&stage).map(|()| stage.outcome())
+        let harness = Harness::new(Scale::Large(mib), with);
+        (workload.run)(&harness).map(|()| harness.outcome())
     };
-    let mut plain = Played { rounds: Vec::new() };
-    let mut ways: Vec<Played> = play.ways.iter().map(|_| Played { rounds: Vec::new() }).collect();
+    let mut plain = Runs { rounds: Vec::new() };
+    let mut variants: Vec<Runs> =
+        workload.variants.iter().map(|_| Runs { rounds: Vec::new() }).collect();
     let start = Instant::now();
-    while plain.rounds.len() < rounds && start.elapsed() < LONG {
+    while plain.rounds.len() < rounds && start.elapsed() < MAX_TIME {
         plain.rounds.push(once(None)?);
-        for (way, played) in play.ways.iter().zip(&mut ways) {
-            played.rounds.push(once(Some(way.options))?);
+        for (variant, runs) in workload.variants.iter().zip(&mut variants) {
+            runs.rounds.push(once(Some(variant.options))?);
         }
     }
-    Some((plain, ways))
+    Some((plain, variants))
 }
 
 /// Whether every round had the output of the first one without the library.
-fn same(plain: &Played, with: &Played) -> bool {
-    let said = &plain.rounds[0].said;
-    plain.rounds.iter().chain(&with.rounds).all(|round| round.said == *said)
+fn same(plain: &Runs, with: &Runs) -> bool {
+    let results = &plain.rounds[0].results;
+    plain.rounds.iter().chain(&with.rounds).all(|round| round.results == *results)
 }
 
-fn row(play: &Play, way: &Way, plain: &Played, with: &Played) -> String {
-    let result = match same(plain, with) {
-        true => format!("same, {} results", plain.rounds[0].said.len()),
-        false => "**different**".to_owned(),
+fn row(workload: &Workload, variant: &Variant, plain: &Runs, with: &Runs) -> String {
+    let result = if same(plain, with) {
+        format!("same, {} results", plain.rounds[0].results.len())
+    } else {
+        "**different**".to_owned()
     };
     let calls = median(with.rounds.iter().map(|round| round.calls as f64).collect());
     format!(
         "| {} | {} | {result} | {} | {calls} | {:.2} | {:.2} |\n",
-        play.name,
-        command(way),
+        workload.name,
+        command(variant),
         with.rounds.len(),
-        plain.in_all(),
-        with.in_all()
+        plain.total_seconds(),
+        with.total_seconds()
     )
 }
 
-/// The command line of a way.
-fn command(way: &Way) -> String {
-    let options = way.options.iter().map(|option| option.text);
+/// The command line of a variant.
+fn command(variant: &Variant) -> String {
+    let options = variant.options.iter().map(|option| option.text);
     format!("`{}`", std::iter::once("run").chain(options).collect::<Vec<_>>().join(" "))
 }
 
-/// How long each part took.
-fn details(play: &Play, plain: &Played, ways: &[Played]) -> String {
+/// The table of the durations of each part.
+fn details(workload: &Workload, plain: &Runs, variants: &[Runs]) -> String {
     let first = &plain.rounds[0];
-    let mut text = format!("\n## {}\n\n{}. {}.\n\n", play.name, play.about, first.version);
+    let mut text = format!("\n## {}\n\n{}. {}.\n\n", workload.name, workload.about, first.version);
     let _ = write!(text, "| s | without |");
-    for way in play.ways {
-        let _ = write!(text, " {} |", command(way));
+    for variant in workload.variants {
+        let _ = write!(text, " {} |", command(variant));
     }
-    let _ = writeln!(text, "\n|---|---|{}", "---|".repeat(ways.len()));
+    let _ = writeln!(text, "\n|---|---|{}", "---|".repeat(variants.len()));
     for (part, (name, _)) in first.times.iter().enumerate() {
         let _ = write!(text, "| {name} | {:.2} |", plain.seconds(part));
-        for way in ways {
-            let _ = write!(text, " {:.2} |", way.seconds(part));
+        for variant in variants {
+            let _ = write!(text, " {:.2} |", variant.seconds(part));
         }
         text.push('\n');
     }

@@ -1,10 +1,10 @@
-//! Functions of the C library that the compiler and the standard library call by name, for this library
-//! alone (hidden): the C library's could be a sanitizer's, which keeps books per thread and would find
-//! helpers that it does not know at work in the books of the thread that called.
+//! Hidden replacements for the C library functions that the compiler and the standard library call by name.
+//! A sanitizer may interpose the C library's functions; it keeps state for each thread, and worker threads
+//! that it does not know would use the state of the calling thread.
 //!
-//! None of them is called where speed matters: what is moved here are names, numbers and lines.
+//! None of them is on a fast path: they copy names, numbers and lines.
 
-#![allow(unsafe_code, reason = "functions of C, in assembly")]
+#![allow(unsafe_code, reason = "C functions in assembly")]
 
 use crate::kernel;
 
@@ -24,7 +24,7 @@ std::arch::global_asm!(
     ".type memcmp, @function",
     ".type bcmp, @function",
     ".type strlen, @function",
-    // Backwards only where the end of what is moved would be written over before it is read.
+    // Backwards only if the ranges overlap and the source is below the destination.
     "memmove:",
     "mov rax, rdi",
     "sub rax, rsi",
@@ -149,16 +149,16 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// clock_gettime(2), which the standard library asks at every chunk.
-extern "C" fn clock(clock: libc::clockid_t, at: *mut libc::timespec) -> libc::c_int {
+/// clock_gettime(2), which the standard library calls for every chunk.
+extern "C" fn clock_gettime(clock: libc::clockid_t, at: *mut libc::timespec) -> libc::c_int {
     let arguments = [clock as usize, at.expose_provenance()];
     // SAFETY: the caller's own request.
     let done = unsafe { mw_sys::system_call(libc::SYS_clock_gettime, arguments) };
-    kernel::answered(done) as libc::c_int
+    kernel::c_result(done) as libc::c_int
 }
 
-/// clock_nanosleep(2): an error is its result.
-extern "C" fn sleep(
+/// clock_nanosleep(2), which returns an error number.
+extern "C" fn clock_nanosleep(
     clock: libc::clockid_t,
     flags: libc::c_int,
     time: *const libc::timespec,
@@ -171,15 +171,15 @@ extern "C" fn sleep(
     -done as libc::c_int
 }
 
-/// What a step of unwinding answers: there is no frame above (`_URC_END_OF_STACK`, unwind.h). A panic
-/// therefore ends the process where it is: nothing of this library may unwind into a program.
+/// The result of a step of unwinding: there is no frame above (`_URC_END_OF_STACK`, unwind.h). A panic
+/// therefore aborts the process, and never unwinds into a program.
 extern "C" fn end_of_stack() -> libc::c_int {
     5
 }
 
-/// What a frame of this library tells an unwinder of the program's (pthread_cancel(3), exceptions of
-/// C++): nothing has to be done for it.
-extern "C" fn nothing() -> usize {
+/// What an unwinder of the program (pthread_cancel(3), C++ exceptions) learns of a frame of this library:
+/// it has no cleanup.
+extern "C" fn no_cleanup() -> usize {
     0
 }
 
@@ -188,7 +188,7 @@ extern "C" fn unreachable() -> ! {
     unsafe { libc::abort() }
 }
 
-/// Names for this library alone, each a jump to one of the functions above.
+/// Hidden symbols, each a jump to one of the functions above.
 macro_rules! hidden {
     ($jump:literal: $($name:literal = $function:ident;)*) => {
         std::arch::global_asm!(
@@ -198,39 +198,39 @@ macro_rules! hidden {
                 concat!($name, ":"),
                 concat!($jump, " {", stringify!($function), "}"),
             )*
-            clock = sym clock,
-            sleep = sym sleep,
+            clock_gettime = sym clock_gettime,
+            clock_nanosleep = sym clock_nanosleep,
             end_of_stack = sym end_of_stack,
-            nothing = sym nothing,
+            no_cleanup = sym no_cleanup,
             unreachable = sym unreachable,
         );
     };
 }
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! all {
-    ($($all:tt)*) => { hidden! { "jmp": $($all)* } };
+macro_rules! hidden_symbols {
+    ($($symbols:tt)*) => { hidden! { "jmp": $($symbols)* } };
 }
 #[cfg(target_arch = "aarch64")]
-macro_rules! all {
-    ($($all:tt)*) => { hidden! { "b": $($all)* } };
+macro_rules! hidden_symbols {
+    ($($symbols:tt)*) => { hidden! { "b": $($symbols)* } };
 }
 
-// Without those of unwinding libgcc_s would be loaded into each program.
-all! {
-    "clock_gettime" = clock;
-    "clock_nanosleep" = sleep;
+// Without those for unwinding, libgcc_s would be loaded into each program.
+hidden_symbols! {
+    "clock_gettime" = clock_gettime;
+    "clock_nanosleep" = clock_nanosleep;
     "_Unwind_RaiseException" = end_of_stack;
     "_Unwind_Backtrace" = end_of_stack;
     "_Unwind_Resume" = unreachable;
-    "_Unwind_DeleteException" = nothing;
-    "_Unwind_GetLanguageSpecificData" = nothing;
-    "_Unwind_GetDataRelBase" = nothing;
-    "_Unwind_GetTextRelBase" = nothing;
-    "_Unwind_GetRegionStart" = nothing;
-    "_Unwind_GetIP" = nothing;
-    "_Unwind_GetIPInfo" = nothing;
-    "_Unwind_GetCFA" = nothing;
-    "_Unwind_SetGR" = nothing;
-    "_Unwind_SetIP" = nothing;
+    "_Unwind_DeleteException" = no_cleanup;
+    "_Unwind_GetLanguageSpecificData" = no_cleanup;
+    "_Unwind_GetDataRelBase" = no_cleanup;
+    "_Unwind_GetTextRelBase" = no_cleanup;
+    "_Unwind_GetRegionStart" = no_cleanup;
+    "_Unwind_GetIP" = no_cleanup;
+    "_Unwind_GetIPInfo" = no_cleanup;
+    "_Unwind_GetCFA" = no_cleanup;
+    "_Unwind_SetGR" = no_cleanup;
+    "_Unwind_SetIP" = no_cleanup;
 }

@@ -1,7 +1,7 @@
-//! A thread that directs an operation, apart from the program: with file descriptors of its own.
+//! A helper thread, which directs an operation and has a file descriptor table of its own.
 
+use crate::confinement::OperationGuard;
 use crate::kernel;
-use crate::seccomp::Working;
 use mw_segment::{ThreadSpawner, Workers};
 use mw_sys::SignalHandlersBlocked;
 use std::ffi::c_int;
@@ -17,52 +17,50 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Helpers without the C library.
-struct Bare;
+/// Spawns workers by clone(2), unknown to the C library.
+struct CloneThreads;
 
-impl ThreadSpawner for Bare {
+impl ThreadSpawner for CloneThreads {
     fn run(
         &self,
         wanted: usize,
-        helper: &(dyn Fn(usize, usize) + Sync),
+        worker: &(dyn Fn(usize, usize) + Sync),
         own: &mut dyn FnMut(usize),
     ) {
-        // SAFETY: a crew's helpers make system calls past the C library and look at atomics, and
-        // so does who directs them while they run; what they do with locks leaves no trace in
-        // thread-local storage.
+        // SAFETY: while they run, the workers and the helper thread only make direct system calls
+        // and use atomics and locks, none of which changes thread-local storage.
         #[allow(unsafe_code, reason = "as described")]
         unsafe {
-            mw_sys::run_bare_threads(wanted, helper, own);
+            mw_sys::run_bare_threads(wanted, worker, own);
         }
     }
 }
 
-/// What `work` returns, which is done by another thread while this one waits; none where no thread
-/// is to be had or may be made. `errno` stays as it is.
+/// Runs `work` on a helper thread while this thread waits; none if no thread can or may be created.
+/// `errno` does not change.
 ///
-/// That thread's descriptors are its own, so that it can look into /proc: what it opens takes no
-/// number that the program expects, and is closed by nobody else. This thread's signal handlers
-/// wait, as they would for the kernel: one that never returns would pull the stack from under the
-/// work.
+/// The helper thread has a descriptor table of its own, so that it can read /proc: what it opens takes no
+/// number from the program, and the program cannot close it. Signal handlers of this thread are
+/// delayed, as in a system call: a handler that never returns would remove the stack under the work.
 pub(crate) fn on_helper_thread<T: Send>(
     work: &(dyn Fn(&Workers<'_>) -> Option<T> + Sync),
 ) -> Option<T> {
-    let _errno = kernel::Errno::kept();
-    let _working = Working::begin()?;
+    let _errno = kernel::ErrnoGuard::new();
+    let _guard = OperationGuard::enter()?;
     let result = Mutex::new(None);
     let direct = |_: usize, _: usize| {
-        // SAFETY: closes the descriptors of this thread's own new table alone (close_range(2)).
+        // SAFETY: closes only descriptors of this thread's new table (close_range(2)).
         #[allow(unsafe_code, reason = "a system call")]
-        let alone = unsafe { kernel::close_range(0, u32::MAX, UNSHARE) } == 0;
-        if alone {
-            let done = work(&Workers::new(&Bare));
+        let is_unshared = unsafe { kernel::close_range(0, u32::MAX, UNSHARE) } == 0;
+        if is_unshared {
+            let done = work(&Workers::new(&CloneThreads));
             *result.lock().unwrap_or_else(PoisonError::into_inner) = done;
         }
     };
-    let _held = SignalHandlersBlocked::new();
-    let _whole = NotCancelled::new();
-    // SAFETY: this thread waits while the other works, so that one of them uses its thread-local
-    // storage at a time.
+    let _blocked = SignalHandlersBlocked::new();
+    let _uncancelled = CancellationDisabled::new();
+    // SAFETY: this thread waits while the helper works, so that only one of them at a time uses the
+    // thread-local storage.
     #[allow(unsafe_code, reason = "as described")]
     unsafe {
         mw_sys::run_bare_threads(2, &direct, &mut |_| ());
@@ -70,15 +68,15 @@ pub(crate) fn on_helper_thread<T: Send>(
     result.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps pthread_cancel(3) off until dropped: the C library would look for this thread's request in
-/// the one that works for it.
-struct NotCancelled(c_int);
+/// Disables pthread_cancel(3) until it is dropped: the C library would act on a request to this thread in
+/// the helper thread, which shares its thread-local storage.
+struct CancellationDisabled(c_int);
 
-impl NotCancelled {
+impl CancellationDisabled {
     fn new() -> Self {
         let mut before = 0;
         // SAFETY: the pointer is to a live int (pthread_setcancelstate(3)).
-        #[allow(unsafe_code, reason = "no safe wrapper of it")]
+        #[allow(unsafe_code, reason = "no safe wrapper exists")]
         unsafe {
             pthread_setcancelstate(CANCEL_DISABLE, &raw mut before)
         };
@@ -86,11 +84,11 @@ impl NotCancelled {
     }
 }
 
-impl Drop for NotCancelled {
+impl Drop for CancellationDisabled {
     fn drop(&mut self) {
         let mut disabled = 0;
         // SAFETY: as above.
-        #[allow(unsafe_code, reason = "no safe wrapper of it")]
+        #[allow(unsafe_code, reason = "no safe wrapper exists")]
         unsafe {
             pthread_setcancelstate(self.0, &raw mut disabled)
         };

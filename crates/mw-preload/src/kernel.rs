@@ -1,19 +1,19 @@
-//! The plain system calls, as the C library makes them: -1 and `errno` where they fail. They are
-//! made past it, so that no name has to be resolved, none leads back to this library, and nobody who
-//! stands in for the C library's functions (sanitizers, profilers) hears of them.
+//! System calls with the conventions of the C library: -1 and `errno` if they fail. They are made
+//! directly, so that no symbol has to be resolved, no call returns to this library, and no interposer of
+//! the C library's functions (sanitizers, profilers) sees them.
 
 use libc::{c_int, c_long, c_void, off_t};
 use mw_sys::system_call;
 use std::ops::Range;
 
-/// What the C library's functions of these names do, with the arguments and the result of C.
+/// Functions with the arguments and results of the C library's functions of these names.
 macro_rules! calls {
     ($($name:ident = $number:ident ($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {$(
-        #[allow(unsafe_code, reason = "passes on what the program asks for")]
+        #[allow(unsafe_code, reason = "passes on the program's request")]
         pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
-            // SAFETY: the caller answers for the call as it would for the C library's function.
+            // SAFETY: the caller is responsible, as for the C library's function.
             let result = unsafe { system_call(libc::$number, [$($argument as usize),*]) };
-            answered(result) as $result
+            c_result(result) as $result
         }
     )*};
 }
@@ -50,11 +50,11 @@ calls! {
     close_range = SYS_close_range(first: u32, last: u32, flags: u32) -> c_int;
 }
 
-/// The largest number of an error (linux/err.h).
+/// The largest error number (linux/err.h).
 const MAX_ERRNO: isize = 4095;
 
-/// What the C library returns for the kernel's result.
-pub(crate) fn answered(result: isize) -> c_long {
+/// Converts the kernel's result to that of the C library, and sets `errno`.
+pub(crate) fn c_result(result: isize) -> c_long {
     if (-MAX_ERRNO..0).contains(&result) {
         set_errno(-result as c_int);
         return -1;
@@ -62,30 +62,28 @@ pub(crate) fn answered(result: isize) -> c_long {
     result as c_long
 }
 
-/// The whole pages that an address and a length stand for, as mlock(2) and munmap(2) count them;
-/// none where they overflow.
-pub(crate) fn pages(at: *const c_void, bytes: usize) -> Option<Range<usize>> {
+/// The whole pages of a range, as mlock(2) and munmap(2) round it; none if it overflows.
+pub(crate) fn page_range(at: *const c_void, bytes: usize) -> Option<Range<usize>> {
     let page = mw_sys::page_bytes();
     let start = at.addr() - at.addr() % page;
     let end = at.addr().checked_add(bytes)?.checked_next_multiple_of(page)?;
     Some(start..end)
 }
 
-/// An address as C has it.
 pub(crate) fn pointer(address: usize) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address)
 }
 
-/// Keeps `errno` as it was: a call that succeeds leaves it alone.
-pub(crate) struct Errno(c_int);
+/// Restores `errno` when it is dropped: a call that succeeds must not change it.
+pub(crate) struct ErrnoGuard(c_int);
 
-impl Errno {
-    pub(crate) fn kept() -> Self {
+impl ErrnoGuard {
+    pub(crate) fn new() -> Self {
         Self(errno())
     }
 }
 
-impl Drop for Errno {
+impl Drop for ErrnoGuard {
     fn drop(&mut self) {
         set_errno(self.0);
     }
@@ -102,8 +100,9 @@ pub(crate) fn set_errno(value: c_int) {
     }
 }
 
-/// A number that the calling thread has to itself: where its `errno` is. Helper threads have the caller's.
-pub(crate) fn thread() -> usize {
+/// A number that identifies the calling thread: the address of its `errno`. Helper threads and workers
+/// share that of the thread that they work for.
+pub(crate) fn thread_identity() -> usize {
     // SAFETY: the C library's pointer to this thread's own variable (errno(3)).
     #[allow(unsafe_code, reason = "errno has no safe wrapper")]
     let place = unsafe { libc::__errno_location() };

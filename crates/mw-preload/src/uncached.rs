@@ -1,287 +1,309 @@
-//! Discovered direct I/O: large transfers of files, and sequential runs of small ones, stay out of
-//! the page cache.
+//! Discovered direct I/O: large transfers of files, and sequential runs of small ones, bypass the page
+//! cache.
 //!
-//! | transfer | what is done |
+//! | transfer | handling |
 //! |---|---|
-//! | write, pwrite; read, pread where asked: at or above the file's size | made with RWF_DONTCACHE (from kernel 6.16 on), where the filesystem has it |
-//! | the others at or above it, and runs of small ones | made as they are; then write-behind (`behind`) |
+//! | write, pwrite; read, pread if enabled: at or above the file's threshold | with RWF_DONTCACHE (kernel 6.16 or later), if the filesystem supports it |
+//! | others at or above it, and runs of small ones | unchanged; then write-behind (`write_behind`) |
 //!
-//! What always holds:
-//! - **The C library's own function answers**, or the kernel's with one flag more, which a
-//!   filesystem that does not have it refuses before it does anything; then the function as it is.
-//!   Data, order, results, `errno` and positions are theirs.
-//! - **Nothing is aligned, delayed or done by others.** What comes after a transfer are requests
-//!   about the page cache, which change no data and take no error away from fsync(2) (`behind`).
-//! - **A guess may be wrong.** Descriptors are closed, reused and shared; whoever they lead to is
-//!   looked at before anything is asked, and then the wrong pages may at worst be dropped or kept.
-//! - **write stays async-signal-safe**: no lock that is waited for, no allocator, no thread-local
-//!   storage but `errno`.
+//! Invariants:
+//! - **The C library's own function makes the transfer**, or the system call with one flag more, which a
+//!   filesystem without support rejects before it does anything; then the function unchanged. Data, order,
+//!   results, `errno` and positions are theirs.
+//! - **Nothing is aligned, delayed or delegated.** Requests about the page cache follow a transfer; they
+//!   change no data and consume no error that fsync(2) must report (`write_behind`).
+//! - **A guess may be wrong.** Descriptors are closed, reused and shared. The file is identified before
+//!   each request; at worst the wrong pages are dropped or kept.
+//! - **write stays async-signal-safe**: no lock is waited for, and no allocator and no thread-local storage
+//!   except `errno` is used.
 //!
-//! A small transfer costs one addition; only when a file's size has been counted is it looked at:
-//! did all of it lie in a row? Files of memory, of the network, of /proc, pipes, sockets and files
-//! that are open for direct I/O are left alone. Several pieces at once (writev) are not looked at
-//! before the kernel has: their addresses may be wrong.
+//! A small transfer costs one addition. Once the transfers of a file add up to its threshold, the file is
+//! examined: were they all consecutive? Not followed are files in memory, on network filesystems and in
+//! /proc, pipes, sockets, and files opened with O_DIRECT. The buffers of writev(2) are not read before the
+//! kernel has read them: their addresses may be invalid.
 
-mod behind;
 mod control;
-mod files;
+mod file_calls;
+mod file_table;
 mod residency;
-mod system;
+mod write_behind;
 
-pub(crate) use system::try_everything;
+pub(crate) use control::{begin, is_off, is_off_for_reads};
+pub(crate) use file_table::Direction;
 
+use crate::confinement::UninterruptedGuard;
 use crate::kernel;
-use crate::seccomp::Uninterrupted;
-use control::Known;
-pub(crate) use control::{are_reads_off, begin, is_off};
-use files::Entry;
+use control::FileSetting;
+use file_table::{Entry, RECHECK_BYTES};
 use libc::{c_int, off_t, ssize_t};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is not looked at is looked at again after so many bytes, and so is who does not write in a
-/// row.
-const LEFT_ALONE_BYTES: u64 = 1 << 20;
-
 /// overlayfs (linux/magic.h), whose files have their pages elsewhere. Their device number may be that
-/// of the filesystem below.
+/// of the lower filesystem.
 const OVERLAY: i64 = 0x794c_7630;
 
-/// Filesystems on disks whose device number does not say so: btrfs, overlayfs, bcachefs.
+/// Filesystems on disks whose device number does not show it: btrfs, overlayfs, bcachefs.
 const ON_DISKS: [i64; 3] = [0x9123_683e, OVERLAY, 0xca45_1a4e];
 
-/// A rewrite of so much of what is cached, in 8 parts of what lies ahead, is no stream.
+/// A write is a rewrite of cached data if so many eighths of the following range are cached.
 const CACHED_AHEAD_EIGHTHS: u64 = 7;
 
-/// Less than that ahead, before the file's end, says nothing.
-const AHEAD_MIN_BYTES: u64 = 64 << 10;
+/// The smallest range before the end of the file for which that is evaluated.
+const MIN_AHEAD_BYTES: u64 = 64 << 10;
 
-/// Which way data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Write,
-    Read,
-}
-
-/// Where a transfer was made.
+/// The position of a transfer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
-    /// At the descriptor's position.
-    Position,
-    /// At an offset that was given.
+pub(crate) enum Position {
+    /// That of the descriptor.
+    Current,
+    /// An offset that was passed.
     At(off_t),
-    /// It ended there.
+    /// It ended at this offset.
     End(off_t),
 }
 
-/// Where a transfer begins that goes uncached at once, with `RWF_DONTCACHE`; none where it does not.
-pub(crate) fn is_uncached_at_once(
-    way: Way,
+/// The offset of a transfer that is to be made with `RWF_DONTCACHE`; none if it is not.
+pub(crate) fn dontcache_start(
+    direction: Direction,
     fd: c_int,
     bytes: u64,
     offset: Option<off_t>,
 ) -> Option<u64> {
-    if bytes < control::floor().max(1) || !control::has_dontcache() {
+    if bytes < control::min_threshold().max(1) || !control::has_dontcache() {
         return None;
     }
-    // Rewriting what is cached costs no system call.
-    if Entry::existing(way, fd).is_some_and(|entry| entry.is(files::REWRITES)) {
+    // So that rewriting cached data costs no system call.
+    let existing = Entry::find(direction, fd);
+    if existing.is_some_and(|entry| entry.has(file_table::REWRITES)) {
         return None;
     }
-    let _errno = kernel::Errno::kept();
-    let _uninterrupted = Uninterrupted::begin()?;
-    let entry = Entry::of(way, fd)?;
-    let _held = entry.hold()?;
-    let stat = is_looked_at(way, fd, entry)?;
-    if bytes < entry.size.load(Relaxed) || entry.is(files::NOT_AT_ONCE) {
+    let _errno = kernel::ErrnoGuard::new();
+    let _uninterrupted = UninterruptedGuard::enter()?;
+    let entry = Entry::find_or_create(direction, fd)?;
+    let _entry_guard = entry.try_lock()?;
+    let stat = identify(direction, fd, entry)?;
+    if bytes < entry.threshold_bytes.load(Relaxed) || entry.has(file_table::NO_DONTCACHE) {
         return None;
     }
     let start = match offset {
-        _ if entry.is(files::APPENDS) && way == Way::Write => u64::try_from(stat.st_size).ok()?,
-        None => system::position(fd)?,
+        _ if entry.has(file_table::APPENDS) && direction == Direction::Write => {
+            u64::try_from(stat.st_size).ok()?
+        }
+        None => file_calls::position(fd)?,
         Some(offset) => u64::try_from(offset).ok()?,
     };
-    // The kernel drops no page that was cached before, and begins to write at each call.
-    if way == Way::Write && is_cached(fd, entry, start, bytes) {
-        entry.set(files::REWRITES, true);
+    // The kernel drops no page that was cached before, and starts writeback in each call.
+    if direction == Direction::Write && is_cached(fd, entry, start, bytes) {
+        entry.set(file_table::REWRITES, true);
         return None;
     }
     Some(start)
 }
 
-/// Whether most of a range is cached, where that is told without effort.
+/// Whether most of a range is cached, if that can be found out cheaply.
 fn is_cached(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> bool {
-    if entry.is(files::REOPENED) {
+    if entry.has(file_table::NEEDS_REOPEN) {
         return false;
     }
-    let bytes = bytes.min(behind::WINDOW_BYTES);
-    let cached = residency::of(fd, entry, from, bytes);
+    let bytes = bytes.min(write_behind::WINDOW_BYTES);
+    let cached = residency::resident_bytes(fd, entry, from, bytes);
     cached.is_some_and(|cached| cached >= bytes - bytes / 8 * (8 - CACHED_AHEAD_EIGHTHS))
 }
 
-/// Notes that a filesystem, or a filter of system calls, does not have `RWF_DONTCACHE`.
-pub(crate) fn refused(way: Way, fd: c_int) {
-    if let Some(entry) = Entry::of(way, fd) {
-        entry.flags.fetch_or(files::NOT_AT_ONCE, Relaxed);
+/// Records that a filesystem, or a seccomp filter, rejects `RWF_DONTCACHE`.
+pub(crate) fn note_no_dontcache(direction: Direction, fd: c_int) {
+    if let Some(entry) = Entry::find_or_create(direction, fd) {
+        entry.flags.fetch_or(file_table::NO_DONTCACHE, Relaxed);
     }
 }
 
-/// Notes what went uncached at once, from `start` on.
-pub(crate) fn done_at_once(way: Way, fd: c_int, start: u64, done: ssize_t) {
-    let (Some(entry), Ok(done @ 1..)) = (Entry::of(way, fd), u64::try_from(done)) else { return };
-    control::note_asked(entry.slot(), done);
-    let _errno = kernel::Errno::kept();
-    if let Some(_uninterrupted) = Uninterrupted::begin()
-        && let Some(_held) = entry.hold()
+/// Records a transfer from `start` on that was made with `RWF_DONTCACHE`.
+pub(crate) fn note_dontcache(direction: Direction, fd: c_int, start: u64, done: ssize_t) {
+    let (Some(entry), Ok(done @ 1..)) = (Entry::find_or_create(direction, fd), u64::try_from(done))
+    else {
+        return;
+    };
+    control::count_unverified(entry.slot(), done);
+    let _errno = kernel::ErrnoGuard::new();
+    if let Some(_uninterrupted) = UninterruptedGuard::enter()
+        && let Some(_entry_guard) = entry.try_lock()
     {
-        behind::at_once(fd, entry, start, done);
+        write_behind::extend_dontcache(fd, entry, start, done);
     }
 }
 
-/// Counts what was transferred, and looks at the file when it is time. Returns what was `done`.
+/// Counts a transfer, and examines the file if that is due. Returns `done`.
 #[inline]
-pub(crate) fn transferred(way: Way, fd: c_int, done: ssize_t, place: Place) -> ssize_t {
+pub(crate) fn note_transfer(
+    direction: Direction,
+    fd: c_int,
+    done: ssize_t,
+    position: Position,
+) -> ssize_t {
     if let Ok(bytes @ 1..) = u64::try_from(done)
-        && let Some(entry) = Entry::of(way, fd)
+        && let Some(entry) = Entry::find_or_create(direction, fd)
         && entry.count(bytes)
     {
-        look(way, fd, entry, bytes, place);
+        examine(direction, fd, entry, bytes, position);
     }
     done
 }
 
-/// Whether what was counted is a run, or the last transfer large; then it is followed.
+/// Finds out whether the transfers that were counted form a run, or the last one was large, and then
+/// follows the file. `bytes` and `position` are those of the last transfer.
 #[cold]
-fn look(way: Way, fd: c_int, entry: &Entry, bytes: u64, place: Place) {
-    let _errno = kernel::Errno::kept();
-    let Some(uninterrupted) = Uninterrupted::begin() else { return };
-    let Some(_held) = entry.hold() else { return };
+fn examine(direction: Direction, fd: c_int, entry: &Entry, bytes: u64, position: Position) {
+    let _errno = kernel::ErrnoGuard::new();
+    let Some(uninterrupted) = UninterruptedGuard::enter() else { return };
+    let Some(_entry_guard) = entry.try_lock() else { return };
     let before = entry.identity.load(Relaxed);
     let counted = entry.take_count();
-    let Some(stat) = is_looked_at(way, fd, entry) else { return };
-    let Some(end) = end(fd, entry, &stat, bytes, place) else { return };
-    let size = entry.size.load(Relaxed);
+    let Some(stat) = identify(direction, fd, entry) else { return };
+    let Some(end) = transfer_end(fd, entry, &stat, bytes, position) else { return };
+    let threshold = entry.threshold_bytes.load(Relaxed);
     let is_known = before == entry.identity.load(Relaxed);
-    let last = entry.end.load(Relaxed);
-    if !is_known || !is_row(last, end, counted, size) {
-        if is_known && way == Way::Write {
-            behind::finish(fd, entry);
+    let last_end = entry.end.load(Relaxed);
+    if !is_known || !is_consecutive(last_end, end, counted, threshold) {
+        if is_known && direction == Direction::Write {
+            write_behind::finish(fd, entry);
         }
-        entry.begin(end.saturating_sub(bytes));
+        entry.start_run(end.saturating_sub(bytes));
     }
     entry.end.store(end, Relaxed);
-    if way == Way::Write {
-        judge_rewrite(fd, entry, &stat, end);
+    if direction == Direction::Write {
+        detect_rewrite(fd, entry, &stat, end);
     }
-    let is_run = end - entry.from.load(Relaxed).min(end) >= size;
+    let is_run = end - entry.cached_from.load(Relaxed).min(end) >= threshold;
     if is_run {
-        control::note_asked(entry.slot(), counted);
-        entry.asked.fetch_add(counted, Relaxed);
+        control::count_unverified(entry.slot(), counted);
+        entry.unverified_bytes.fetch_add(counted, Relaxed);
     } else {
-        control::note_cached(entry.slot(), counted);
+        control::count_cached(entry.slot(), counted);
     }
-    match (is_run, way) {
-        (true, Way::Write) => behind::extend(fd, entry, end, &uninterrupted.handlers),
-        (true, Way::Read) => behind::pass(fd, entry, end),
+    match (is_run, direction) {
+        (true, Direction::Write) => {
+            write_behind::extend_writes(fd, entry, end, &uninterrupted.handlers);
+        }
+        (true, Direction::Read) => write_behind::extend_reads(fd, entry, end),
         (false, _) => {}
     }
-    let size = entry.size.load(Relaxed);
-    if size > 0 {
-        let next = if is_run { behind::WINDOW_BYTES } else { later(entry, size, is_known) };
-        entry.look_at.store(next.max(size), Relaxed);
+    let threshold = entry.threshold_bytes.load(Relaxed);
+    if threshold > 0 {
+        let next = if is_run {
+            write_behind::WINDOW_BYTES
+        } else {
+            next_examination(entry, threshold, is_known)
+        };
+        entry.examine_at_bytes.store(next.max(threshold), Relaxed);
     }
 }
 
-/// Judges whether what is written was cached before, by what lies ahead: then it is no stream, and
-/// keeping it out would write the same pages again and again. A window says it, since what a program
-/// reads just ahead of itself is less. What lies at the file's end says nothing, but where the file
-/// grows it is none: databases extend a file with empty pages before they write it.
-fn judge_rewrite(fd: c_int, entry: &Entry, stat: &libc::stat, end: u64) {
+/// Detects writes of data that is cached, by what follows in the file. They are not a stream, and keeping
+/// them out of the cache would write the same pages again and again. The check covers a window, because
+/// programs read less than that ahead of their own writes. The end of the file says nothing, except that a
+/// growing file is not rewritten: databases extend a file with empty pages before they write them.
+fn detect_rewrite(fd: c_int, entry: &Entry, stat: &libc::stat, end: u64) {
     let file_bytes = u64::try_from(stat.st_size).unwrap_or(0);
     let ahead = file_bytes.saturating_sub(end);
     if entry.file_bytes.swap(file_bytes, Relaxed) < file_bytes {
-        entry.set(files::REWRITES, false);
-    } else if ahead >= AHEAD_MIN_BYTES {
-        entry.set(files::REWRITES, is_cached(fd, entry, end, ahead));
-    } else if entry.is(files::AT_END) {
-        entry.set(files::REWRITES, false);
+        entry.set(file_table::REWRITES, false);
+    } else if ahead >= MIN_AHEAD_BYTES {
+        entry.set(file_table::REWRITES, is_cached(fd, entry, end, ahead));
+    } else if entry.has(file_table::AT_END) {
+        entry.set(file_table::REWRITES, false);
     }
-    entry.set(files::AT_END, ahead == 0);
-    if entry.is(files::REWRITES) {
-        entry.begin(end);
-    }
-}
-
-/// When a file is looked at again that was not written in a row: the longer it was not, the later.
-fn later(entry: &Entry, size: u64, is_known: bool) -> u64 {
-    let last = entry.look_at.load(Relaxed);
-    if is_known { last.saturating_mul(2).min(LEFT_ALONE_BYTES) } else { size }
-}
-
-/// Whether so many bytes that ended there follow what ended at `last`, but for what another thread
-/// has in its hands.
-fn is_row(last: u64, end: u64, counted: u64, size: u64) -> bool {
-    end.checked_sub(last)
-        .is_some_and(|advance| advance >= counted / 2 && advance <= counted.saturating_add(size))
-}
-
-/// Where the last transfer has ended.
-fn end(fd: c_int, entry: &Entry, stat: &libc::stat, bytes: u64, place: Place) -> Option<u64> {
-    match place {
-        Place::Position => system::position(fd),
-        Place::At(_) if entry.is(files::APPENDS) => u64::try_from(stat.st_size).ok(),
-        Place::At(offset) => Some(u64::try_from(offset).ok()?.saturating_add(bytes)),
-        Place::End(end) => u64::try_from(end).ok(),
+    entry.set(file_table::AT_END, ahead == 0);
+    if entry.has(file_table::REWRITES) {
+        entry.start_run(end);
     }
 }
 
-/// What a file is, which is to be followed; its entry is about it from here on.
-fn is_looked_at(way: Way, fd: c_int, entry: &Entry) -> Option<libc::stat> {
-    let leave = || {
+/// After how many bytes a file without a run is examined again: the interval doubles each time.
+fn next_examination(entry: &Entry, threshold: u64, is_known: bool) -> u64 {
+    let last = entry.examine_at_bytes.load(Relaxed);
+    if is_known { last.saturating_mul(2).min(RECHECK_BYTES) } else { threshold }
+}
+
+/// Whether `counted` bytes that ended at `end` follow those that ended at `last_end`; other threads may be
+/// in the middle of a transfer.
+fn is_consecutive(last_end: u64, end: u64, counted: u64, threshold: u64) -> bool {
+    end.checked_sub(last_end).is_some_and(|advance| {
+        advance >= counted / 2 && advance <= counted.saturating_add(threshold)
+    })
+}
+
+/// The offset at which the last transfer ended.
+fn transfer_end(
+    fd: c_int,
+    entry: &Entry,
+    stat: &libc::stat,
+    bytes: u64,
+    position: Position,
+) -> Option<u64> {
+    match position {
+        Position::Current => file_calls::position(fd),
+        Position::At(_) if entry.has(file_table::APPENDS) => u64::try_from(stat.st_size).ok(),
+        Position::At(offset) => Some(u64::try_from(offset).ok()?.saturating_add(bytes)),
+        Position::End(end) => u64::try_from(end).ok(),
+    }
+}
+
+/// The status of a file that is to be followed; from here on the entry describes this file.
+fn identify(direction: Direction, fd: c_int, entry: &Entry) -> Option<libc::stat> {
+    let ignore = || {
         entry.identity.store(0, Relaxed);
-        entry.leave_alone(LEFT_ALONE_BYTES);
+        entry.ignore(RECHECK_BYTES);
     };
-    let Some(stat) = system::stat(fd).filter(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
-    else {
-        leave();
+    let is_regular = |stat: &libc::stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+    let Some(stat) = file_calls::stat(fd).filter(is_regular) else {
+        ignore();
         return None;
     };
     let identity = identity(&stat);
     if entry.identity.load(Relaxed) != identity {
         entry.flags.store(0, Relaxed);
-        leave();
-        let (known, flags) = recognised(way, fd, &stat);
-        match known {
-            Known::Setting { size, slot } => {
-                entry.flags.store(flags | slot << files::SLOT_SHIFT, Relaxed);
-                entry.size.store(size, Relaxed);
-                entry.look_at.store(size, Relaxed);
+        ignore();
+        let (setting, flags) = classify(direction, fd, &stat);
+        match setting {
+            FileSetting::Uncached { threshold, slot } => {
+                entry.flags.store(flags | slot << file_table::SLOT_SHIFT, Relaxed);
+                entry.threshold_bytes.store(threshold, Relaxed);
+                entry.examine_at_bytes.store(threshold, Relaxed);
             }
-            Known::LeftAlone => {}
-            Known::NotNow => return None,
+            FileSetting::Cached => {}
+            FileSetting::Unavailable => return None,
         }
         entry.identity.store(identity, Relaxed);
     }
-    (entry.size.load(Relaxed) != 0).then_some(stat)
+    (entry.threshold_bytes.load(Relaxed) != 0).then_some(stat)
 }
 
-/// Who a file is, and which settings hold: never 0.
+/// The file and the generation of the settings in one number, never 0.
 fn identity(stat: &libc::stat) -> u64 {
     let mixed = stat.st_ino ^ stat.st_dev.rotate_left(40) ^ control::generation().rotate_left(20);
     mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
-/// From which size on a file goes uncached, and its flags.
-fn recognised(way: Way, fd: c_int, stat: &libc::stat) -> (Known, u32) {
-    let kind = system::filesystem(fd);
-    let is_on_disk =
-        libc::major(stat.st_dev) != 0 || kind.is_some_and(|kind| ON_DISKS.contains(&kind));
-    let open = system::open_flags(fd).filter(|open| open & libc::O_DIRECT == 0);
-    let Some(open) = open.filter(|_| is_on_disk) else { return (Known::LeftAlone, 0) };
-    let mut flags = if open & libc::O_APPEND != 0 { files::APPENDS } else { 0 };
-    if kind == Some(OVERLAY) {
-        flags |= residency::flags(open);
+/// The setting of a file, and the flags of its entry.
+fn classify(direction: Direction, fd: c_int, stat: &libc::stat) -> (FileSetting, u32) {
+    let filesystem = file_calls::filesystem(fd);
+    let is_on_disk = libc::major(stat.st_dev) != 0
+        || filesystem.is_some_and(|filesystem| ON_DISKS.contains(&filesystem));
+    let open = file_calls::open_flags(fd).filter(|open| open & libc::O_DIRECT == 0);
+    let Some(open) = open.filter(|_| is_on_disk) else { return (FileSetting::Cached, 0) };
+    let mut flags = if open & libc::O_APPEND != 0 { file_table::APPENDS } else { 0 };
+    if filesystem == Some(OVERLAY) {
+        flags |= residency::overlay_flags(open);
     }
-    (control::setting(way, fd), flags)
+    (control::setting(direction, fd), flags)
+}
+
+/// Makes the system calls of this module once, on standard output, for the dry run.
+pub(crate) fn make_all_calls() {
+    let fd = libc::STDOUT_FILENO;
+    file_calls::make_all_calls(fd);
+    residency::make_all_calls(fd);
+    let _ = mw_sys::SignalHandlersBlocked::brief().is_signal_pending();
 }
 
 #[cfg(test)]
@@ -289,16 +311,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_what_follows_but_for_a_little() {
-        const SIZE: u64 = 64 << 10;
-        // What was counted ends where it must.
-        assert!(is_row(1 << 20, (1 << 20) + SIZE, SIZE, SIZE));
+    fn a_run_is_consecutive_except_for_transfers_in_progress() {
+        const THRESHOLD: u64 = 64 << 10;
+        let is_run = |last_end, end| is_consecutive(last_end, end, THRESHOLD, THRESHOLD);
+        assert!(is_run(1 << 20, (1 << 20) + THRESHOLD));
         // Another thread is in the middle of a write.
-        assert!(is_row(1 << 20, (1 << 20) + SIZE + 8192, SIZE, SIZE));
-        // The same block again and again, one elsewhere, one before.
-        assert!(!is_row(1 << 20, 1 << 20, SIZE, SIZE));
-        assert!(!is_row(1 << 20, 1 << 30, SIZE, SIZE));
-        assert!(!is_row(1 << 20, 0, SIZE, SIZE));
-        assert!(!is_row(u64::MAX, 0, u64::MAX, SIZE));
+        assert!(is_run(1 << 20, (1 << 20) + THRESHOLD + 8192));
+        // The same block again and again, a later one, an earlier one.
+        assert!(!is_run(1 << 20, 1 << 20));
+        assert!(!is_run(1 << 20, 1 << 30));
+        assert!(!is_run(1 << 20, 0));
+        assert!(!is_consecutive(u64::MAX, 0, u64::MAX, THRESHOLD));
     }
 }

@@ -1,5 +1,5 @@
-//! Programs that confine themselves, or are confined when they start (seccomp(2)): a system call of ours
-//! that their filter does not allow would end them.
+//! Programs that confine themselves, or are confined at their start (seccomp(2)): a system call of the
+//! library that their filter does not allow would kill them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -8,7 +8,7 @@ mod common;
 use common::{Compiled, calls, library, preload, text};
 use std::process::{Command, Output};
 
-/// Everything that could be done and said.
+/// All settings that cause system calls.
 const OPTIONS: [(&str, &str); 4] = [
     ("MEMWRIGHT_PREFAULT", "1"),
     ("MEMWRIGHT_STATS", "1"),
@@ -16,7 +16,8 @@ const OPTIONS: [(&str, &str); 4] = [
     ("MEMWRIGHT_DIRECT_IO_READS", "1"),
 ];
 
-/// What a program does, plain and with the library in every way.
+/// Asserts that a program behaves the same without and with the library, with default and with all
+/// settings.
 fn check(program: &Compiled, args: &[&str]) -> Output {
     let plain = program.command(args).output().unwrap();
     assert!(plain.status.success(), "{args:?}: {plain:?}");
@@ -30,10 +31,10 @@ fn check(program: &Compiled, args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_program_that_confines_itself_makes_no_call_of_ours() {
+fn a_program_that_confines_itself_makes_no_additional_calls() {
     let program = Compiled::new("confined.c");
     let filter = "a seccomp filter may forbid it";
-    for (how, why) in [
+    for (method, reason) in [
         ("syscall", filter),
         ("all-threads", filter),
         ("prctl", filter),
@@ -41,38 +42,41 @@ fn a_program_that_confines_itself_makes_no_call_of_ours() {
         ("strict", filter),
         ("no-new-privileges", "the program set PR_SET_NO_NEW_PRIVS"),
     ] {
-        check(&program, &[how]);
+        check(&program, &[method]);
         let mut command = Command::new("sh");
-        command.args(["-c", "MEMWRIGHT_STATS=$$ exec \"$@\"", "sh"]).arg(program.path()).arg(how);
+        command
+            .args(["-c", "MEMWRIGHT_STATS=$$ exec \"$@\"", "sh"])
+            .arg(program.path())
+            .arg(method);
         let with = preload(&mut command).output().unwrap();
-        assert_eq!(calls(&with.stderr), 0, "{how}: {with:?}");
-        let said = String::from_utf8_lossy(&with.stderr).into_owned();
-        assert!(said.contains(&format!("nothing was done: {why}")), "{how}: {said}");
+        assert_eq!(calls(&with.stderr), 0, "{method}: {with:?}");
+        let report = String::from_utf8_lossy(&with.stderr).into_owned();
+        assert!(report.contains(&format!("nothing was done: {reason}")), "{method}: {report}");
     }
 }
 
 #[test]
-fn asking_what_the_kernel_can_confines_nobody() {
+fn queries_for_seccomp_support_do_not_confine() {
     let program = Compiled::new("confined.c");
-    let with = check(&program, &["asked"]);
+    let with = check(&program, &["query"]);
     if std::thread::available_parallelism().unwrap().get() > 1 {
         assert!(calls(&with.stderr) > 2, "{with:?}");
     }
 }
 
 #[test]
-fn a_program_that_is_confined_when_it_starts_makes_no_call_of_ours() {
+fn a_program_confined_at_the_start_makes_no_additional_calls() {
     let program = Compiled::new("confined.c");
     let with = check(&program, &["inherited"]);
     assert_eq!(calls(&with.stderr), 0);
-    // The filter that was tried was another.
+    // Another number of filters was tried.
     let mut command = program.command(&["inherited"]);
     let other = preload(&mut command).env("MEMWRIGHT_SECCOMP", "7").output().unwrap();
     assert!(other.status.success(), "{other:?}");
 }
 
 #[test]
-fn nobody_without_new_privileges_may_confine_itself_too() {
+fn an_unprivileged_program_may_confine_itself() {
     let program = Compiled::new("confined.c");
     let mut command = Command::new("setpriv");
     command.args(["--no-new-privs", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
@@ -85,11 +89,11 @@ fn nobody_without_new_privileges_may_confine_itself_too() {
     assert!(text(output).ends_with("munmap\nend\n"));
 }
 
-/// A filter for all threads meets those that are in the middle of a call.
+/// A filter for all threads is installed while other threads are in the middle of a call.
 #[test]
-fn threads_that_work_are_waited_for_before_all_are_confined() {
+fn operations_of_other_threads_end_before_all_are_confined() {
     let program = Compiled::new("confined.c");
     for seed in 0..20 {
-        check(&program, &["working", &seed.to_string()]);
+        check(&program, &["threads", &seed.to_string()]);
     }
 }

@@ -1,5 +1,5 @@
-//! Discovered direct I/O on each filesystem that can be made here does what docs/direct-io.md says, and
-//! no more is said to be kept out of the page cache than was.
+//! Discovered direct I/O on each filesystem behaves as docs/direct-io.md states, and no more bytes are
+//! reported as kept out of the page cache than were.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -13,62 +13,64 @@ use std::process::Command;
 
 const TABLE: &str = include_str!("../../../docs/direct-io.md");
 
-/// What is written each time.
+/// The size of each file.
 const MIB: f64 = 48.0;
 
-/// What may stay of it where it is kept out: what is on its way, and was not looked at.
-const LITTLE_MIB: f64 = 24.0;
+/// What may stay in the cache if it is kept out: writes in flight, and those after the last examination.
+const MAX_RESIDENT_MIB: f64 = 24.0;
 
-/// What one program did to 48 MiB.
+/// Bytes of a write, and whether without RWF_DONTCACHE as on an old kernel.
+const VARIANTS: [(&str, bool); 3] = [("8192", false), ("1048576", false), ("8192", true)];
+
+/// The result of one program, in MiB.
 #[derive(Debug, Clone, Copy)]
-struct Did {
+struct Outcome {
     resident: f64,
     kept_out: f64,
     unverified: f64,
 }
 
-fn write(program: &Compiled, place: &Path, how: &str, bytes: &str, old: bool) -> Did {
-    let dir = tempfile::tempdir_in(place).unwrap();
-    let mut command = program.command(&["stays", dir.path().to_str().unwrap(), how, bytes]);
+fn write(program: &Compiled, dir: &Path, method: &str, bytes: &str, old: bool) -> Outcome {
+    let dir = tempfile::tempdir_in(dir).unwrap();
+    let path = dir.path().to_str().unwrap();
+    let mut command = program.command(&["stays", path, method, bytes]);
     command.env("LD_PRELOAD", library()).env("MEMWRIGHT_STATS", "1");
     command.env("MEMWRIGHT_DIRECT_IO", "65536");
     if old {
         command.env("OLD", "1");
     }
     let output = run(&mut command);
-    let said = String::from_utf8(output.stderr).unwrap();
-    let before = |what: &str| {
-        let end = said.find(what)?;
-        said[..end].split_whitespace().last()?.parse().ok()
+    let report = String::from_utf8(output.stderr).unwrap();
+    let number_before = |text: &str| {
+        let end = report.find(text)?;
+        report[..end].split_whitespace().last()?.parse().ok()
     };
-    let did = Did {
+    let outcome = Outcome {
         resident: String::from_utf8(output.stdout).unwrap().trim().parse().unwrap(),
-        kept_out: before(" MiB kept out").unwrap_or(0.0),
-        unverified: before(" MiB more not verified")
-            .or_else(|| before(" MiB asked to leave"))
+        kept_out: number_before(" MiB kept out").unwrap_or(0.0),
+        unverified: number_before(" MiB more not verified")
+            .or_else(|| number_before(" MiB asked to leave"))
             .unwrap_or(0.0),
     };
-    let case = format!("{} {how} {bytes} old {old}: {did:?}", place.display());
-    assert!(did.kept_out + did.resident <= MIB + 0.1, "more said than true: {case}");
-    assert!(did.kept_out + did.unverified <= MIB + 0.1, "more said than done: {case}");
-    did
+    let case = format!("{path} {method} {bytes} old {old}: {outcome:?}");
+    assert!(outcome.kept_out + outcome.resident <= MIB + 0.1, "a false report: {case}");
+    assert!(outcome.kept_out + outcome.unverified <= MIB + 0.1, "more than written: {case}");
+    outcome
 }
 
-/// The row of the table that was seen to be true.
-fn row(name: &str, program: &Compiled, place: &Path) -> String {
-    let both = |how| {
-        let ways = [("8192", false), ("1048576", false), ("8192", true)];
-        ways.map(|(bytes, old)| write(program, place, how, bytes, old))
-    };
-    let (written, updated) = (both("write"), both("update"));
+/// The row of the table that the measurement supports.
+fn row(name: &str, program: &Compiled, dir: &Path) -> String {
+    let measure = |method| VARIANTS.map(|(bytes, old)| write(program, dir, method, bytes, old));
+    let (written, updated) = (measure("write"), measure("update"));
     let all = || written.iter().chain(&updated);
-    // A large write is verified when the disk has it, which may be after the program's end.
-    let by_write_behind = |all: &[Did; 3]| [all[0], all[2]];
-    let are_verified =
-        |all: &[Did; 3]| by_write_behind(all).iter().all(|did| did.kept_out >= MIB - LITTLE_MIB);
-    let kept_out = if all().all(|did| did.resident <= LITTLE_MIB) {
+    // A large write is verified when it is on the disk, which may be after the end of the program.
+    let by_write_behind = |all: &[Outcome; 3]| [all[0], all[2]];
+    let are_verified = |all: &[Outcome; 3]| {
+        by_write_behind(all).iter().all(|run| run.kept_out >= MIB - MAX_RESIDENT_MIB)
+    };
+    let kept_out = if all().all(|run| run.resident <= MAX_RESIDENT_MIB) {
         "yes"
-    } else if all().all(|did| did.resident >= MIB - 1.0 && did.kept_out == 0.0) {
+    } else if all().all(|run| run.resident >= MIB - 1.0 && run.kept_out == 0.0) {
         "no"
     } else {
         panic!("{name}: kept out in part: {written:?} {updated:?}")
@@ -81,18 +83,18 @@ fn row(name: &str, program: &Compiled, place: &Path) -> String {
     format!("| {name} | {kept_out} | {verified} |")
 }
 
-fn check(name: &str, program: &Compiled, place: &Path) {
-    let row = row(name, program, place);
+fn check(name: &str, program: &Compiled, dir: &Path) {
+    let row = row(name, program, dir);
     assert!(TABLE.lines().any(|line| line.starts_with(&row)), "docs/direct-io.md lacks: {row}");
 }
 
-/// A filesystem that this machine must be able to make.
+/// A filesystem that this machine must be able to create.
 fn disk(kind: &str) -> Disk {
-    Disk::new(kind, None).unwrap_or_else(|| panic!("{kind} cannot be made here"))
+    Disk::new(kind, None).unwrap_or_else(|| panic!("{kind} cannot be created"))
 }
 
 #[test]
-fn on_disks_it_is_kept_out_and_verified() {
+fn on_disks_data_is_kept_out_and_verified() {
     let program = Compiled::new("transfers.c");
     for kind in ["ext4", "xfs", "btrfs"] {
         check(kind, &program, &disk(kind).path());
@@ -103,12 +105,12 @@ fn on_disks_it_is_kept_out_and_verified() {
     check("btrfs subvolume", &program, &subvolume);
     let mut ext4 = disk("ext4");
     let from = ext4.path();
-    let bound = ext4.mount_beside(Command::new("mount").arg("--bind").arg(from)).unwrap();
+    let bound = ext4.mount_other(Command::new("mount").arg("--bind").arg(from)).unwrap();
     check("bind mount", &program, &bound);
 }
 
 #[test]
-fn on_overlayfs_it_is_kept_out_and_verified() {
+fn on_overlayfs_data_is_kept_out_and_verified() {
     let program = Compiled::new("transfers.c");
     for kind in ["ext4", "xfs", "btrfs"] {
         let mut disk = disk(kind);
@@ -117,22 +119,22 @@ fn on_overlayfs_it_is_kept_out_and_verified() {
     }
 }
 
-/// Who opened a file as root and is another user now is not told which of its pages are cached.
+/// A program that opened a file as root and then changed its user cannot find out which pages are cached.
 #[test]
-fn on_overlayfs_it_is_kept_out_after_privileges_were_dropped() {
+fn on_overlayfs_data_is_kept_out_after_dropping_privileges() {
     let program = Compiled::new("transfers.c");
     let overlay = &mut disk("ext4");
     let overlay = overlay.overlay(None).unwrap();
     for old in [false, true] {
-        let did = write(&program, &overlay, "dropped", "8192", old);
-        assert!(did.resident <= LITTLE_MIB, "it stays in the page cache: {did:?}");
-        assert_eq!(did.kept_out, 0.0, "nobody can have seen that: {did:?}");
-        assert!(did.unverified >= MIB - LITTLE_MIB, "{did:?}");
+        let outcome = write(&program, &overlay, "dropped", "8192", old);
+        assert!(outcome.resident <= MAX_RESIDENT_MIB, "it stays in the page cache: {outcome:?}");
+        assert_eq!(outcome.kept_out, 0.0, "it cannot be verified: {outcome:?}");
+        assert!(outcome.unverified >= MIB - MAX_RESIDENT_MIB, "{outcome:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_kept_out_is_left_alone_and_nothing_else_is_said() {
+fn data_that_cannot_be_kept_out_is_not_reported_as_kept_out() {
     let program = Compiled::new("transfers.c");
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     check("tmpfs", &program, memory.path());
@@ -141,16 +143,17 @@ fn what_cannot_be_kept_out_is_left_alone_and_nothing_else_is_said() {
     check("overlayfs, upper directory on tmpfs", &program, &overlay);
 }
 
-/// The server has the file in the page cache, whatever becomes of the client's pages.
+/// The server has the file in the page cache, whether or not the client's pages are dropped.
 #[test]
-fn on_fuse_nothing_is_done_or_said() {
+fn on_fuse_nothing_is_done_or_reported() {
     let program = Compiled::new("transfers.c");
     let mut disk = disk("ext4");
     let fuse = fuse(&mut disk);
-    for how in ["write", "update"] {
-        for (bytes, old) in [("8192", false), ("1048576", false), ("8192", true)] {
-            let did = write(&program, &fuse, how, bytes, old);
-            assert_eq!((did.kept_out, did.unverified), (0.0, 0.0), "{how} {bytes}: {did:?}");
+    for method in ["write", "update"] {
+        for (bytes, old) in VARIANTS {
+            let outcome = write(&program, &fuse, method, bytes, old);
+            let reported = (outcome.kept_out, outcome.unverified);
+            assert_eq!(reported, (0.0, 0.0), "{method} {bytes}: {outcome:?}");
         }
     }
     assert!(TABLE.contains("| FUSE (bindfs) | no | - |"));
@@ -159,5 +162,5 @@ fn on_fuse_nothing_is_done_or_said() {
 fn fuse(disk: &mut Disk) -> PathBuf {
     let from = disk.path().join("from");
     fs::create_dir(&from).unwrap();
-    disk.mount_beside(Command::new("bindfs").arg(from)).unwrap()
+    disk.mount_other(Command::new("bindfs").arg(from)).unwrap()
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL creates a large table and an index under `--direct-io`: it is as whole as without, also
-//! after a crash, and the page cache is left to others.
+//! PostgreSQL creates a large table and an index under `--direct-io`: they are consistent, also after a
+//! crash, and do not fill the page cache.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long it may take to start, or to recover, on a machine that is busy.
-const START: Duration = Duration::from_secs(120);
+/// How long it may take to start or recover on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Debian's first user without a name: PostgreSQL refuses to be root.
+/// Debian's user nobody: PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65534;
 
-/// A cluster, with its server while that runs.
+/// A cluster, and its server while it runs.
 struct Cluster {
     bin: PathBuf,
     dir: tempfile::TempDir,
@@ -34,7 +34,7 @@ impl Cluster {
             let owner = Some(rustix::fs::Uid::from_raw(NOBODY));
             rustix::fs::chown(dir.path(), owner, None).unwrap();
         }
-        // The library may lie where others may not look.
+        // Other users may not have access to the directory of the library.
         fs::copy(common::library(), dir.path().join("library.so")).unwrap();
         let cluster = Self { bin: bin.to_owned(), dir, with, server: None };
         let mut initdb = cluster.command("initdb");
@@ -75,32 +75,33 @@ impl Cluster {
         server.stderr(fs::File::options().create(true).append(true).open(&log).unwrap());
         self.server = Some(server.spawn().unwrap());
         let start = Instant::now();
-        while self.ask("SELECT 1") != "1\n" {
-            let said = || fs::read_to_string(&log).unwrap();
-            assert!(start.elapsed() < START, "PostgreSQL does not answer: {}", said());
+        while self.query("SELECT 1") != "1\n" {
+            let errors = || fs::read_to_string(&log).unwrap();
+            assert!(start.elapsed() < START_TIMEOUT, "PostgreSQL does not reply: {}", errors());
+            // It offers no event for its readiness.
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn ask(&self, sql: &str) -> String {
+    fn query(&self, sql: &str) -> String {
         let mut psql = self.command("psql");
         let psql = psql.arg("-h").arg(self.dir.path()).args(["-U", "postgres", "-At", "-c", sql]);
         text(psql.output().unwrap())
     }
 
-    fn end(&mut self, signal: Signal) {
+    fn stop(&mut self, signal: Signal) {
         let Some(mut server) = self.server.take() else { return };
         kill_process(Pid::from_child(&server), signal).unwrap();
         server.wait().unwrap();
     }
 
-    /// MiB of the database's files that are in the page cache.
-    fn cached(&self) -> Option<u64> {
+    /// MiB of the database's files in the page cache; none without fincore(1).
+    fn cached_mib(&self) -> Option<u64> {
         let files = fs::read_dir(self.data().join("base/5")).unwrap();
         let paths = files.map(|file| file.unwrap().path());
         let output = Command::new("fincore").args(["-b", "-n", "-o", "RES"]).args(paths).output();
-        let said = text(output.ok()?);
-        Some(said.split_whitespace().flat_map(str::parse::<u64>).sum::<u64>() >> 20)
+        let printed = text(output.ok()?);
+        Some(printed.split_whitespace().flat_map(str::parse::<u64>).sum::<u64>() >> 20)
     }
 }
 
@@ -113,31 +114,31 @@ impl Drop for Cluster {
     }
 }
 
-/// What it answers, before a crash and after, and how much is cached when the table is there.
-fn create(bin: &Path, with: bool) -> (String, Option<u64>) {
+/// Returns the replies before and after a crash, and how many MiB are cached when the table exists.
+fn create_table(bin: &Path, with: bool) -> (String, Option<u64>) {
     let mut cluster = Cluster::new(bin, with);
     cluster.start();
-    let mut answers = cluster.ask(
+    let mut replies = cluster.query(
         "CREATE TABLE t AS SELECT n, repeat(md5(n::text), 8) AS m FROM generate_series(1, 150000) n",
     );
-    answers += &cluster.ask("CHECKPOINT");
-    let cached = cluster.cached();
-    answers += &cluster.ask("CREATE INDEX i ON t (m)");
-    answers += &cluster.ask("UPDATE t SET n = -n WHERE n % 7 = 0");
-    cluster.end(Signal::QUIT);
+    replies += &cluster.query("CHECKPOINT");
+    let cached = cluster.cached_mib();
+    replies += &cluster.query("CREATE INDEX i ON t (m)");
+    replies += &cluster.query("UPDATE t SET n = -n WHERE n % 7 = 0");
+    cluster.stop(Signal::QUIT);
     cluster.start();
-    answers += &cluster.ask("SELECT count(*), sum(n), md5(string_agg(m, '' ORDER BY m)) FROM t");
-    answers += &cluster.ask("CREATE EXTENSION IF NOT EXISTS amcheck");
-    answers += &cluster.ask("SELECT 'index', bt_index_check('i', true)");
-    cluster.end(Signal::INT);
+    replies += &cluster.query("SELECT count(*), sum(n), md5(string_agg(m, '' ORDER BY m)) FROM t");
+    replies += &cluster.query("CREATE EXTENSION IF NOT EXISTS amcheck");
+    replies += &cluster.query("SELECT 'index', bt_index_check('i', true)");
+    cluster.stop(Signal::INT);
     let mut checksums = cluster.command("pg_checksums");
-    let said = text(run(checksums.arg("--check").arg("-D").arg(cluster.data())));
-    answers += said.lines().find(|line| line.starts_with("Bad checksums")).unwrap();
-    (answers, cached)
+    let printed = text(run(checksums.arg("--check").arg("-D").arg(cluster.data())));
+    replies += printed.lines().find(|line| line.starts_with("Bad checksums")).unwrap();
+    (replies, cached)
 }
 
 #[test]
-fn postgres_creates_a_large_table_and_leaves_the_page_cache() {
+fn postgres_creates_a_large_table_outside_the_page_cache() {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let bin =
         versions.map(|entry| entry.path().join("bin")).find(|bin| bin.join("initdb").exists());
@@ -145,8 +146,8 @@ fn postgres_creates_a_large_table_and_leaves_the_page_cache() {
         mw_test::skip("PostgreSQL is not installed: not found in /usr/lib/postgresql");
         return;
     };
-    let (plain, plain_cached) = create(&bin, false);
-    let (with, cached) = create(&bin, true);
+    let (plain, plain_cached) = create_table(&bin, false);
+    let (with, cached) = create_table(&bin, true);
     assert_eq!(plain, with);
     assert!(plain.ends_with("Bad checksums:  0") && plain.contains("150000|"), "{plain}");
     eprintln!("MiB cached of the table: {plain_cached:?} without, {cached:?} with");

@@ -1,12 +1,12 @@
-//! Discovered direct I/O: programs in C transfer files with the library and without, on whatever
-//! filesystems this machine can make.
+//! Discovered direct I/O: C programs transfer files with and without the library, on all filesystems that
+//! this machine can create.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 
 use common::disk::{Disk, quiet};
-use common::{Compiled, library, run, same, text};
+use common::{Compiled, assert_same, library, run, text};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -16,12 +16,17 @@ use tempfile::TempDir;
 const SIZE: (&str, &str) = ("MEMWRIGHT_DIRECT_IO", "65536");
 const READS: (&str, &str) = ("MEMWRIGHT_DIRECT_IO_READS", "1");
 
-/// As on a kernel without RWF_DONTCACHE: by write-behind alone.
+/// Makes the program emulate a kernel without RWF_DONTCACHE: only write-behind.
 const OLD: (&str, &str) = ("OLD", "1");
 
-/// What a program prints in a situation, in a new folder.
-fn said(program: &Compiled, args: &[&str], place: &Path, with: Option<&[(&str, &str)]>) -> String {
-    let dir = tempfile::tempdir_in(place).unwrap();
+/// The output of a program in a situation, in a new directory.
+fn output_of(
+    program: &Compiled,
+    args: &[&str],
+    parent: &Path,
+    with: Option<&[(&str, &str)]>,
+) -> String {
+    let dir = tempfile::tempdir_in(parent).unwrap();
     let mut all = vec![args[0], dir.path().to_str().unwrap()];
     all.extend(&args[1..]);
     let mut command = program.command(&all);
@@ -33,21 +38,21 @@ fn said(program: &Compiled, args: &[&str], place: &Path, with: Option<&[(&str, &
     text(output)
 }
 
-/// The same with the library and without, writing and reading, and with write-behind alone.
-fn check(program: &Compiled, args: &[&str], place: &Path) {
-    let plain = said(program, args, place, None);
+/// Asserts that the output is the same without the library, with it, and with only write-behind.
+fn check(program: &Compiled, args: &[&str], parent: &Path) {
+    let plain = output_of(program, args, parent, None);
     for with in [&[SIZE, READS][..], &[SIZE, READS, OLD]] {
-        let with = said(program, args, place, Some(with));
-        same(&format!("{args:?} in {}", place.display()), &plain, &with);
+        let with = output_of(program, args, parent, Some(with));
+        assert_same(&format!("{args:?} in {}", parent.display()), &plain, &with);
     }
 }
 
-/// A folder on the disk that tests are built on: /tmp may be memory.
+/// A directory on the disk of the build: /tmp may be a tmpfs.
 fn on_disk() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Room for a disk that is in memory: syncing it costs next to nothing.
+/// For a disk in memory: syncing it is cheap.
 const IN_MEMORY: Option<&str> = Some("size=400m");
 
 /// `MW_SEQUENCES=1000000` takes some hours.
@@ -60,7 +65,7 @@ fn random_transfers_have_the_same_results() {
     check(&program, &["sequences", "1000", "20"], Path::new("/dev/shm"));
     for kind in ["ext4", "xfs", "btrfs"] {
         if let Some(disk) = Disk::new(kind, IN_MEMORY) {
-            // So many that each command ends in its time.
+            // In batches, each within the time limit of a command.
             for first in (0..count).step_by(200) {
                 let (first, some) = (first.to_string(), (count - first).min(200).to_string());
                 check(&program, &["sequences", &first, &some], &disk.path());
@@ -73,13 +78,13 @@ fn random_transfers_have_the_same_results() {
 }
 
 #[test]
-fn programs_transfer_the_same_in_every_situation() {
+fn transfers_are_the_same_in_every_situation() {
     let program = Compiled::new("transfers.c");
     let disk = Disk::new("ext4", IN_MEMORY);
     let dir = on_disk();
     let place = disk.as_ref().map_or(dir.path().to_owned(), Disk::path);
     for situation in
-        ["ways", "limited", "signals", "threads", "forks", "pipes", "files", "cancelled"]
+        ["functions", "limited", "signals", "threads", "forks", "pipes", "files", "cancelled"]
     {
         check(&program, &[situation], &place);
     }
@@ -88,31 +93,31 @@ fn programs_transfer_the_same_in_every_situation() {
     }
     let Some(mut disk) = disk else { return };
     let overlay = disk.overlay(None).unwrap();
-    for situation in ["ways", "limited", "signals", "threads", "forks", "files", "cancelled"] {
+    for situation in ["functions", "limited", "signals", "threads", "forks", "files", "cancelled"] {
         check(&program, &[situation], &overlay);
     }
     check(&program, &["root"], &overlay);
 }
 
 #[test]
-fn a_full_disk_is_met_at_the_same_byte() {
+fn a_full_disk_fails_at_the_same_byte() {
     let Some(disk) = Disk::new("ext4", None) else { return };
     let program = Compiled::new("transfers.c");
     check(&program, &["full"], &disk.path());
 }
 
-/// A disk loses what it has taken, is mended, and takes more. Whoever asks is told, with the library as
-/// without: nothing of what it does takes an error from the program.
+/// A disk loses data that it has accepted, and then works again. With the library the program gets the same
+/// errors as without: the library consumes none.
 #[test]
-fn an_error_of_the_disk_is_told_to_who_asks() {
+fn a_disk_error_is_reported_to_fsync() {
     let program = Compiled::new("transfers.c");
     for (bytes, is_overlay) in [("16384", false), ("262144", false), ("16384", true)] {
         let with = [&[][..], &[SIZE], &[SIZE, OLD]];
-        let told = with.map(|with| lost(&program, bytes, is_overlay, with));
-        let [Some(plain), Some(with), Some(behind)] = told else { return };
+        let results = with.map(|with| lost(&program, bytes, is_overlay, with));
+        let [Some(plain), Some(with), Some(write_behind)] = results else { return };
         assert!(plain.contains("first -1"), "the disk lost nothing: {plain}");
-        same(&format!("lost, {bytes} at a time, overlayfs {is_overlay}"), &plain, &with);
-        same(&format!("lost, {bytes} at a time, by write-behind"), &plain, &behind);
+        assert_same(&format!("lost, {bytes} at a time, overlayfs {is_overlay}"), &plain, &with);
+        assert_same(&format!("lost, {bytes} at a time, by write-behind"), &plain, &write_behind);
     }
 }
 
@@ -142,64 +147,68 @@ fn lost(
     Some(rest)
 }
 
-/// MiB of 96 that stay in the page cache, by the way they were written or read.
-fn kept(program: &Compiled, place: &Path, with: Option<&[(&str, &str)]>) -> BTreeMap<String, u64> {
-    let said = said(program, &["cache"], place, with);
+/// MiB of 96 that stay in the page cache, by the method of writing or reading.
+fn cached_mib(
+    program: &Compiled,
+    parent: &Path,
+    with: Option<&[(&str, &str)]>,
+) -> BTreeMap<String, u64> {
+    let output = output_of(program, &["cache"], parent, with);
     let pair = |line: &str| {
-        let (way, mib) = line.split_once(' ').unwrap();
-        (way.to_owned(), mib.parse().unwrap())
+        let (method, mib) = line.split_once(' ').unwrap();
+        (method.to_owned(), mib.parse().unwrap())
     };
-    said.lines().map(pair).collect()
+    output.lines().map(pair).collect()
 }
 
 #[test]
-fn what_is_large_or_sequential_does_not_stay_in_the_page_cache() {
+fn large_and_sequential_transfers_leave_the_page_cache() {
     let program = Compiled::new("transfers.c");
     let dir = on_disk();
-    // What a run has just written is on its way, or was not yet looked at.
+    // Writes in flight, and those after the last examination, are still cached.
     let little = 24;
     let all = 90;
-    let plain = kept(&program, dir.path(), None);
-    let with = kept(&program, dir.path(), Some(&[SIZE]));
-    let behind = kept(&program, dir.path(), Some(&[SIZE, OLD]));
-    for way in ["small", "tale", "large", "pieces", "sent"] {
-        assert!(plain[way] >= all, "{way}: {plain:?}");
-        assert!(with[way] <= little, "{way}: {with:?}");
-        assert!(behind[way] <= little, "{way}, by write-behind: {behind:?}");
+    let plain = cached_mib(&program, dir.path(), None);
+    let with = cached_mib(&program, dir.path(), Some(&[SIZE]));
+    let write_behind = cached_mib(&program, dir.path(), Some(&[SIZE, OLD]));
+    for method in ["small", "medium", "large", "vectored", "sendfile"] {
+        assert!(plain[method] >= all, "{method}: {plain:?}");
+        assert!(with[method] <= little, "{method}: {with:?}");
+        assert!(write_behind[method] <= little, "{method}, by write-behind: {write_behind:?}");
     }
-    // In no row, and reads that nobody asked for.
-    for way in ["random", "read-small", "read-tale"] {
-        assert!(with[way] >= all, "{way}: {with:?}");
+    // Random writes, and reads without the setting.
+    for method in ["random", "read-small", "read-medium"] {
+        assert!(with[method] >= all, "{method}: {with:?}");
     }
-    let reads = kept(&program, dir.path(), Some(&[SIZE, READS]));
-    assert!(reads["read-small"] <= little && reads["read-tale"] <= little, "{reads:?}");
+    let reads = cached_mib(&program, dir.path(), Some(&[SIZE, READS]));
+    assert!(reads["read-small"] <= little && reads["read-medium"] <= little, "{reads:?}");
 }
 
-/// What a handler leaves by siglongjmp(3) would be held for good.
+/// A lock that a handler leaves by siglongjmp(3) would stay held.
 #[test]
 fn a_handler_may_leave_a_write_by_siglongjmp() {
     let program = Compiled::new("transfers.c");
     let dir = on_disk();
     for with in [&[SIZE][..], &[SIZE, OLD]] {
-        let said = said(&program, &["jumps"], dir.path(), Some(with));
-        let number = |what: &str| {
-            let number = said.lines().find_map(|line| line.strip_prefix(what));
+        let output = output_of(&program, &["siglongjmp"], dir.path(), Some(with));
+        let number = |name: &str| {
+            let number = output.lines().find_map(|line| line.strip_prefix(name));
             number.unwrap().trim().parse::<u64>().unwrap()
         };
-        assert!(number("stays ") <= 24, "MiB of 48, {with:?}: {said}");
-        assert!(number("waits ") <= 500, "ms, {with:?}: {said}");
+        assert!(number("stays ") <= 24, "MiB of 48, {with:?}: {output}");
+        assert!(number("waits ") <= 500, "ms, {with:?}: {output}");
     }
 }
 
-/// It was in the page cache before and is no stream: neither written at each call nor dropped. The last
-/// 8 MiB of the first stream may be dropped when the second pass begins.
+/// Data that was cached before is not a stream: it is neither written back in each call nor dropped. The
+/// last 8 MiB of the first pass may be dropped when the second pass begins.
 #[test]
-fn what_is_cached_and_rewritten_stays_in_the_page_cache() {
+fn rewritten_cached_data_stays_in_the_page_cache() {
     let program = Compiled::new("transfers.c");
     let dir = on_disk();
     for bytes in ["4096", "65536", "262144"] {
         for with in [&[SIZE][..], &[SIZE, OLD], &[("MEMWRIGHT_DIRECT_IO", "4096")]] {
-            let stayed = said(&program, &["rewrites", bytes], dir.path(), Some(with));
+            let stayed = output_of(&program, &["rewrites", bytes], dir.path(), Some(with));
             let stayed: u64 = stayed.trim().parse().unwrap();
             assert!(stayed >= 36, "{bytes} at a time, {with:?}: {stayed} of 48 MiB");
         }

@@ -1,15 +1,12 @@
 //! What the targets of all protocols have in common.
 
-use crate::link::{Deadline, Endpoint, Failure};
+use crate::link::Endpoint;
+use crate::protocol::Probe;
+use crate::view::View;
 use std::fmt::{Debug, Display};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-pub(crate) trait Probe {
-    /// Sends one request, and ends with the deadline.
-    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure>;
-}
 
 /// A target. Its text shows no password.
 pub(crate) trait Address: Debug + Display + Send + Sync {
@@ -17,6 +14,16 @@ pub(crate) trait Address: Debug + Display + Send + Sync {
     fn default_name(&self) -> String;
 
     fn probe(&self) -> Box<dyn Probe>;
+
+    /// What asks the service about itself, where its protocol can.
+    fn view(&self) -> Option<Box<dyn View>> {
+        None
+    }
+
+    /// The Unix socket that it connects to, where it is one.
+    fn socket_path(&self) -> Option<&Path> {
+        None
+    }
 
     /// The text without the target's password.
     fn conceal(&self, text: &str) -> String {

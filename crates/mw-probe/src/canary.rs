@@ -21,11 +21,12 @@ use crate::clock::{NANOS_PER_MICRO, nanos};
 use crate::threads::{STACK_BYTES, Threads};
 use mw_model::CanaryTick;
 use mw_sys::Scratch;
+use mw_sys::monotonic_ns;
 use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// The shortest beat.
@@ -57,6 +58,10 @@ pub struct Canary {
 /// What the threads say; every time is of the monotonic clock, in nanoseconds.
 #[derive(Debug)]
 struct Shared {
+    /// The thread that touches; 0 until it runs.
+    thread: AtomicU32,
+    slowest_touch: Slowest,
+    latest_turn: Slowest,
     interval_ns: AtomicU64,
     stop: Arc<AtomicBool>,
     /// When the touch under way began, 0 when there is none.
@@ -86,6 +91,9 @@ impl Canary {
         let huge = huge.map(Scratch::with_default_pages).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared {
+            thread: AtomicU32::new(0),
+            slowest_touch: Slowest::default(),
+            latest_turn: Slowest::default(),
             interval_ns: AtomicU64::new(nanos(interval)),
             stop: Arc::clone(&stop),
             touch_began_ns: AtomicU64::new(0),
@@ -122,17 +130,73 @@ impl Canary {
         }
     }
 
+    /// The thread that touches memory, once it runs.
+    pub fn thread(&self) -> Option<u32> {
+        Some(self.shared.thread.load(SeqCst)).filter(|thread| *thread > 0)
+    }
+
+    /// Begin and end of the slowest touch since [`Canary::forget`], in nanoseconds (`CLOCK_MONOTONIC`); the one
+    /// under way has no end yet.
+    pub fn slowest_touch(&self) -> Option<(u64, u64)> {
+        let under_way = self.shared.touch_began_ns.load(SeqCst);
+        self.shared.slowest_touch.with((under_way > 0).then_some(under_way))
+    }
+
+    /// When the latest turn of the thread that touches was due, and when it ran.
+    pub fn latest_turn(&self) -> Option<(u64, u64)> {
+        let due = self.shared.touch_due_ns.load(SeqCst);
+        self.shared.latest_turn.with((due <= monotonic_ns()).then_some(due))
+    }
+
+    /// Begins the slowest touch and the latest turn anew.
+    pub fn forget(&self) {
+        self.shared.slowest_touch.forget();
+        self.shared.latest_turn.forget();
+    }
+
     /// How long the touch under way has taken.
     pub fn touching_for(&self) -> Option<Duration> {
         let began = self.shared.touch_began_ns.load(SeqCst);
-        (began > 0).then(|| Duration::from_nanos(now_ns().saturating_sub(began)))
+        (began > 0).then(|| Duration::from_nanos(monotonic_ns().saturating_sub(began)))
     }
 
     /// How overdue a turn is that touches nothing.
     pub fn late_for(&self) -> Option<Duration> {
-        let (now, shared) = (now_ns(), &self.shared);
+        let (now, shared) = (monotonic_ns(), &self.shared);
         let due = shared.idle_due_ns.load(SeqCst).min(shared.touch_due_ns.load(SeqCst));
         now.checked_sub(due).filter(|late| *late > 0).map(Duration::from_nanos)
+    }
+}
+
+/// The longest of many intervals, written by one thread. A reader that catches it between two stores sees an
+/// interval that is too short or too long once.
+#[derive(Debug, Default)]
+struct Slowest {
+    from_ns: AtomicU64,
+    to_ns: AtomicU64,
+}
+
+impl Slowest {
+    fn add(&self, from_ns: u64, to_ns: u64) {
+        let known = self.to_ns.load(SeqCst).saturating_sub(self.from_ns.load(SeqCst));
+        if to_ns.saturating_sub(from_ns) > known {
+            self.from_ns.store(from_ns, SeqCst);
+            self.to_ns.store(to_ns, SeqCst);
+        }
+    }
+
+    /// The longest, or the one under way since `since_ns` where that is longer already.
+    fn with(&self, since_ns: Option<u64>) -> Option<(u64, u64)> {
+        let ended = (self.from_ns.load(SeqCst), self.to_ns.load(SeqCst));
+        let under_way = since_ns.map(|since_ns| (since_ns, monotonic_ns()));
+        let longest =
+            under_way.into_iter().chain([ended]).max_by_key(|(from, to)| to.saturating_sub(*from));
+        longest.filter(|(from, to)| from < to)
+    }
+
+    fn forget(&self) {
+        self.to_ns.store(0, SeqCst);
+        self.from_ns.store(0, SeqCst);
     }
 }
 
@@ -143,19 +207,19 @@ impl Shared {
     fn next(&self, beats: u64) -> u64 {
         let interval = self.interval_ns.load(SeqCst).max(1).saturating_mul(beats);
         let interval = interval.min(nanos(MAX_INTERVAL));
-        (now_ns() / interval).saturating_add(1).saturating_mul(interval)
+        (monotonic_ns() / interval).saturating_add(1).saturating_mul(interval)
     }
 
     /// A turn that was due began, and nothing was touched since. What a processor that is not given
     /// costs the pair is in both.
     fn began(&self, due: u64) {
-        self.late_ns.fetch_max(now_ns().saturating_sub(due), SeqCst);
-        self.idle_ns.fetch_max(now_ns().saturating_sub(due), SeqCst);
+        self.late_ns.fetch_max(monotonic_ns().saturating_sub(due), SeqCst);
+        self.idle_ns.fetch_max(monotonic_ns().saturating_sub(due), SeqCst);
     }
 
     fn touch_is_overdue(&self) -> bool {
         let began = self.touch_began_ns.load(SeqCst);
-        began > 0 && now_ns().saturating_sub(began) > self.interval_ns.load(SeqCst)
+        began > 0 && monotonic_ns().saturating_sub(began) > self.interval_ns.load(SeqCst)
     }
 }
 
@@ -175,16 +239,21 @@ impl Toucher {
     }
 
     fn run(mut self, shared: &Shared) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        shared.thread.store(thread.unsigned_abs(), SeqCst);
         while !shared.stop.load(SeqCst) {
             let due = shared.next(1);
             shared.touch_due_ns.store(due, SeqCst);
             sleep_until(due);
             shared.began(due);
             shared.touch_due_ns.store(u64::MAX, SeqCst);
-            let began = now_ns();
+            let began = monotonic_ns();
+            shared.latest_turn.add(due, began);
             shared.touch_began_ns.store(began, SeqCst);
             self.touch(began);
-            shared.touch_ns.fetch_max(now_ns().saturating_sub(began), SeqCst);
+            let ended = monotonic_ns();
+            shared.touch_ns.fetch_max(ended.saturating_sub(began), SeqCst);
+            shared.slowest_touch.add(began, ended);
             shared.touch_began_ns.store(0, SeqCst);
             self.release();
         }
@@ -197,11 +266,11 @@ impl Toucher {
         let _ = self.base.touch(self.next..end);
         self.next = end;
         let Some(huge) = self.huge.as_mut().filter(|_| began >= self.huge_due_ns) else { return };
-        let begun = now_ns();
+        let begun = monotonic_ns();
         // A huge page is zeroed faster when its last base page is touched (Region).
         let bytes = huge.bytes();
         let _ = huge.touch(bytes - rustix::param::page_size()..bytes);
-        let ended = now_ns();
+        let ended = monotonic_ns();
         let rest = HUGE_REST.saturating_mul(ended.saturating_sub(begun));
         self.huge_due_ns = ended.saturating_add(rest.max(HUGE_PAUSE_NS));
         self.huge_touched = true;
@@ -232,10 +301,4 @@ fn sleep_until(due_ns: u64) {
     // u64 nanoseconds are 584 years: they fit.
     let at = Timespec::try_from(Duration::from_nanos(due_ns)).unwrap_or_default();
     while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }

@@ -3,8 +3,10 @@
 //! It runs in a process group of its own, which is killed as a whole when its time is over, and
 //! also when it has ended: what it left running would be one process more with every probe.
 
-use crate::address::{Address, Parsed, Probe, TargetError, stem};
+use crate::address::{Address, Parsed, TargetError, stem};
 use crate::link::{Deadline, Failure};
+use crate::protocol::Probe;
+use mw_model::FailureKind;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{
@@ -77,8 +79,10 @@ struct Exec {
 
 impl Exec {
     fn spawn(&self) -> Result<Running, Failure> {
-        let (program, arguments) =
-            self.words.split_first().ok_or_else(|| Failure::wrong("no command"))?;
+        let (program, arguments) = self
+            .words
+            .split_first()
+            .ok_or_else(|| Failure::answer(FailureKind::Other, "no command"))?;
         let child = std::process::Command::new(program)
             .args(arguments)
             .process_group(0)
@@ -86,7 +90,10 @@ impl Exec {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn();
-        let mut child = child.map_err(|error| Failure::io("starting the program", error))?;
+        let mut child = child.map_err(|error| {
+            let text = Failure::io("starting the program", error).to_string();
+            Failure::answer(FailureKind::Other, text)
+        })?;
         let pid = Pid::from_child(&child);
         let stderr = child.stderr.take();
         if let Some(stderr) = &stderr {
@@ -119,9 +126,9 @@ impl Probe for Exec {
         waited?;
         match ended {
             Ended::With(status) if !status.success() => {
-                Err(Failure::wrong(running.failure_text(status)))
+                Err(Failure::answer(FailureKind::ExitCode, running.failure_text(status)))
             }
-            Ended::Unseen => Err(Failure::wrong("its exit code was lost")),
+            Ended::Unseen => Err(Failure::answer(FailureKind::Other, "its exit code was lost")),
             Ended::With(_) | Ended::NotYet => Ok(()),
         }
     }
@@ -180,7 +187,7 @@ impl Running {
             if self.said.len() > MAX_STDERR_BYTES {
                 let limit = MAX_STDERR_BYTES >> 10;
                 let text = format!("the program wrote more than {limit} KiB to standard error");
-                return Err(Failure::wrong(text));
+                return Err(Failure::answer(FailureKind::Other, text));
             }
         }
         self.stderr = None;

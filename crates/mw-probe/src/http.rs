@@ -3,9 +3,12 @@
 //! A short body whose length is told is read, and the connection kept; otherwise it is closed
 //! after the head, and nothing waits for a body without end.
 
-use crate::address::{Address, Parsed, Probe, TargetError, endpoint, name};
+use crate::address::{Address, Parsed, TargetError, endpoint, name};
 use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
-use crate::persistent::{Persistent, Protocol};
+use crate::persistent::Persistent;
+use crate::protocol::Probe;
+use crate::protocol::Protocol;
+use mw_model::FailureKind;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +17,10 @@ const MAX_BODY_BYTES: usize = MAX_ANSWER_BYTES / 2;
 /// Statuses from here on are failures (RFC 9110, 15).
 const FIRST_ERROR: u16 = 400;
 const FIRST_FINAL: u16 = 200;
+/// Longer reasons are cut.
+const MAX_REASON_CHARS: usize = 80;
+/// How a TLS server answers what is not TLS (RFC 8446, 5.1): an alert of version 3.
+const TLS_ALERT: &[u8] = &[21, 3];
 
 pub(crate) fn parse(rest: &str) -> Parsed {
     let malformed = |what| TargetError::Malformed { scheme: "http", what };
@@ -74,15 +81,22 @@ impl Protocol for Http {
     fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
         link.write(self.request.as_bytes(), deadline)?;
         // What is no HTTP is seen before the end of a head is waited for.
-        if !link.fill(5, deadline)?.starts_with(b"HTTP/") {
-            return Err(Failure::wrong("not an HTTP server"));
+        let first = link.fill(5, deadline)?;
+        if first.starts_with(TLS_ALERT) {
+            return Err(Failure::answer(FailureKind::Tls, "the server speaks TLS: use exec:curl"));
+        }
+        if !first.starts_with(b"HTTP/") {
+            return Err(Failure::malformed("not an HTTP server"));
         }
         let head = link.take_until(b"\r\n\r\n", deadline)?;
         let head = Head::parse(&String::from_utf8_lossy(&head));
         match head.status {
             Some(FIRST_FINAL..FIRST_ERROR) => {}
-            Some(status) => return Err(Failure::wrong(format!("status {status}"))),
-            None => return Err(Failure::wrong("not an HTTP server")),
+            Some(status) => {
+                let text = format!("status {status} {}", head.reason);
+                return Err(Failure::answer(FailureKind::HttpStatus, text.trim_end()));
+            }
+            None => return Err(Failure::malformed("not an HTTP server")),
         }
         match head.body_bytes.filter(|bytes| head.stays_open && *bytes <= MAX_BODY_BYTES) {
             Some(bytes) => link.take(bytes, deadline).map(|_| true),
@@ -95,6 +109,8 @@ impl Protocol for Http {
 #[derive(Debug, Default, PartialEq)]
 struct Head {
     status: Option<u16>,
+    /// The server's word for it: `Service Unavailable`.
+    reason: String,
     body_bytes: Option<usize>,
     stays_open: bool,
 }
@@ -102,12 +118,14 @@ struct Head {
 impl Head {
     fn parse(text: &str) -> Self {
         let (first, fields) = text.split_once("\r\n").unwrap_or((text, ""));
-        let mut words = first.split(' ');
+        let mut words = first.trim_end().splitn(3, ' ');
         let stays_open = words.next() == Some("HTTP/1.1");
         let status = words.next().and_then(|status| status.parse().ok());
+        let reason: String =
+            words.next().unwrap_or_default().chars().take(MAX_REASON_CHARS).collect();
         // RFC 9110, 6.4.1: these have no body, whatever their fields say.
         let bodiless = matches!(status, Some(204 | 304));
-        let mut head = Self { status, stays_open, body_bytes: bodiless.then_some(0) };
+        let mut head = Self { status, reason, stays_open, body_bytes: bodiless.then_some(0) };
         for (name, value) in fields.lines().filter_map(|field| field.split_once(':')) {
             let value = value.trim();
             if name.eq_ignore_ascii_case("content-length") && !bodiless {
@@ -130,15 +148,23 @@ mod tests {
 
     #[test]
     fn heads_are_read() {
-        let head = |status, body_bytes, stays_open| Head { status, body_bytes, stays_open };
+        let head = |status, reason: &str, body_bytes, stays_open| Head {
+            status,
+            reason: reason.to_owned(),
+            body_bytes,
+            stays_open,
+        };
         for (text, expected) in [
-            ("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", head(Some(200), Some(7), true)),
-            ("HTTP/1.0 200 OK\r\ncontent-length: 7\r\n\r\n", head(Some(200), Some(7), false)),
-            ("HTTP/1.1 204 No Content\r\n\r\n", head(Some(204), Some(0), true)),
-            ("HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n", head(Some(200), None, false)),
-            ("HTTP/1.1 200\r\nConnection: Close\r\n\r\n", head(Some(200), None, false)),
-            ("HTTP/1.1 x\r\nContent-Length: -1\r\n\r\n", head(None, None, true)),
-            ("", head(None, None, false)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", head(Some(200), "OK", Some(7), true)),
+            ("HTTP/1.0 200 OK\r\ncontent-length: 7\r\n\r\n", head(Some(200), "OK", Some(7), false)),
+            ("HTTP/1.1 204 No Content\r\n\r\n", head(Some(204), "No Content", Some(0), true)),
+            (
+                "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n",
+                head(Some(200), "", None, false),
+            ),
+            ("HTTP/1.1 200\r\nConnection: Close\r\n\r\n", head(Some(200), "", None, false)),
+            ("HTTP/1.1 x\r\nContent-Length: -1\r\n\r\n", head(None, "", None, true)),
+            ("", head(None, "", None, false)),
         ] {
             assert_eq!(Head::parse(text), expected, "{text}");
         }

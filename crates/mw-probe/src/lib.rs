@@ -6,8 +6,10 @@
 mod address;
 pub mod canary;
 mod clock;
+mod connection;
 mod exec;
 mod http;
+mod jvm_log;
 mod link;
 mod login;
 #[cfg(feature = "mysql")]
@@ -18,13 +20,15 @@ mod persistent;
 mod postgres;
 pub mod pressure;
 mod prober;
+mod protocol;
 mod redis;
 mod target;
 mod tcp;
 mod threads;
 mod timer;
+mod view;
 
 pub use address::TargetError;
-pub use observation::{LastAnswer, UnderWay};
-pub use prober::{MAX_NAME_BYTES, MAX_TIME, MIN_INTERVAL, Prober, Spec};
+pub use observation::{LastAnswer, ProbeFailure, UnderWay};
+pub use prober::{Details, MAX_NAME_BYTES, MAX_TIME, MIN_INTERVAL, Prober, Spec};
 pub use target::Target;

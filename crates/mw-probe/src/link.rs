@@ -3,15 +3,18 @@
 //! The socket does not block; every wait is for it, for the end of the probe's time or for the end
 //! of the prober, whichever comes first. What is read in answer to one question is bounded.
 
+use crate::connection::ConnectionCell;
+use mw_model::FailureKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::net::{connect, recv, send, socket_with, sockopt};
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The most that is read in answer to one question.
@@ -32,13 +35,13 @@ pub(crate) enum Failure {
     Stopped,
     /// The kernel's or the network's error.
     #[error("{what}: {}", plain_io(source))]
-    Io { what: &'static str, source: io::Error },
+    Io { what: Cow<'static, str>, source: io::Error },
     /// The server ended the connection.
-    #[error("the server closed the connection without an answer")]
-    Closed,
-    /// The server answered something else, or that it cannot.
-    #[error("{0}")]
-    Wrong(String),
+    #[error("the server closed the connection while {0}")]
+    Closed(&'static str),
+    /// The server answered that it cannot, or something that is no answer.
+    #[error("{text}")]
+    Answer { kind: FailureKind, text: String },
 }
 
 /// The kernel's words for an error, without the number.
@@ -48,18 +51,46 @@ fn plain_io(error: &io::Error) -> String {
 }
 
 impl Failure {
-    pub(crate) fn io(what: &'static str, error: impl Into<io::Error>) -> Self {
-        Self::Io { what, source: error.into() }
+    pub(crate) fn io(what: impl Into<Cow<'static, str>>, error: impl Into<io::Error>) -> Self {
+        Self::Io { what: what.into(), source: error.into() }
     }
 
-    pub(crate) fn wrong(text: impl Into<String>) -> Self {
-        Self::Wrong(text.into())
+    pub(crate) fn answer(kind: FailureKind, text: impl Into<String>) -> Self {
+        Self::Answer { kind, text: text.into() }
+    }
+
+    /// What came is not of this protocol.
+    pub(crate) fn malformed(text: impl Into<String>) -> Self {
+        Self::answer(FailureKind::Malformed, text)
+    }
+
+    pub(crate) fn kind(&self) -> FailureKind {
+        match self {
+            Self::TimedOut(_) => FailureKind::TimedOut,
+            Self::Stopped => FailureKind::Other,
+            Self::Closed(_) => FailureKind::Closed,
+            Self::Answer { kind, .. } => *kind,
+            Self::Io { source, .. } => match source.kind() {
+                // Without its socket's file, a server listens on it as little.
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => FailureKind::Refused,
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe => FailureKind::Reset,
+                io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::NetworkDown
+                | io::ErrorKind::AddrNotAvailable => FailureKind::Unreachable,
+                // The kernel gave up before the probe did.
+                io::ErrorKind::TimedOut => FailureKind::TimedOut,
+                _ => FailureKind::Other,
+            },
+        }
     }
 
     /// Whether the connection may have ended before it was asked anything.
     pub(crate) fn is_of_old_connection(&self) -> bool {
         match self {
-            Self::Closed => true,
+            Self::Closed(_) => true,
             Self::Io { source, .. } => {
                 matches!(
                     source.kind(),
@@ -73,22 +104,27 @@ impl Failure {
     }
 }
 
-/// Until when a probe may take, and what ends it sooner.
+/// Until when a probe may take, what ends it sooner, and where its connection is published.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline<'a> {
     until: Instant,
     stop: BorrowedFd<'a>,
+    connection: Option<&'a ConnectionCell>,
 }
 
 impl<'a> Deadline<'a> {
     pub(crate) fn after(timeout: Duration, stop: BorrowedFd<'a>) -> Self {
-        Self { until: Instant::now() + timeout, stop }
+        Self { until: Instant::now() + timeout, stop, connection: None }
+    }
+
+    pub(crate) fn publishing(self, connection: &'a ConnectionCell) -> Self {
+        Self { connection: Some(connection), ..self }
     }
 
     /// An earlier one: a share of what is left.
     fn share(&self, parts: u32) -> Self {
         let rest = self.until.saturating_duration_since(Instant::now());
-        Self { until: Instant::now() + rest / parts.max(1), stop: self.stop }
+        Self { until: Instant::now() + rest / parts.max(1), ..*self }
     }
 
     /// Waits until one of `wanted` is ready; `Ok(false)` when `at_most` passed before.
@@ -149,6 +185,15 @@ pub(crate) enum Endpoint {
     Unix(PathBuf),
 }
 
+impl Endpoint {
+    pub(crate) fn socket_path(&self) -> Option<&Path> {
+        match self {
+            Self::Tcp(..) => None,
+            Self::Unix(path) => Some(path),
+        }
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -181,22 +226,28 @@ impl Connector {
     pub(crate) fn connect(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
         match &self.endpoint {
             Endpoint::Unix(path) => {
-                let address =
-                    SocketAddrUnix::new(path).map_err(|e| Failure::io("connecting", e))?;
+                let what = || format!("connecting to {}", path.display());
+                let address = SocketAddrUnix::new(path).map_err(|e| Failure::io(what(), e))?;
                 loop {
-                    match open(AddressFamily::UNIX, &address, deadline) {
+                    match open(AddressFamily::UNIX, &address, what, deadline) {
                         // unix(7): the queue of a server that accepts nobody is full.
                         Err(Failure::Io { source, .. })
                             if source.kind() == io::ErrorKind::WouldBlock => {}
-                        other => return other,
+                        Ok(link) => {
+                            if let Some(connection) = deadline.connection {
+                                connection.connected_unix(&link.fd);
+                            }
+                            return Ok(link);
+                        }
+                        Err(failure) => return Err(failure),
                     }
-                    deadline.pause(QUEUE_PAUSE, "connecting")?;
+                    deadline.pause(QUEUE_PAUSE, "connecting, its listen queue being full")?;
                 }
             }
             Endpoint::Tcp(host, port) => {
                 if self.addresses.is_empty() {
                     let found = (host.as_str(), *port).to_socket_addrs();
-                    let found = found.map_err(|e| Failure::io("looking up the host", e))?;
+                    let found = found.map_err(|error| not_resolved(host, &error))?;
                     self.addresses = found.take(MAX_ADDRESSES).collect();
                 }
                 let link = any(&self.addresses, deadline);
@@ -209,17 +260,31 @@ impl Connector {
     }
 }
 
+/// That a host's name has no address, in the resolver's words.
+fn not_resolved(host: &str, error: &io::Error) -> Failure {
+    let text = plain_io(error);
+    let why = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    Failure::answer(FailureKind::NameResolution, format!("cannot resolve '{host}': {why}"))
+}
+
 /// Connects to the first address that takes the connection; each has its share of the time.
 fn any(addresses: &[SocketAddr], deadline: &Deadline<'_>) -> Result<Link, Failure> {
-    let mut last = Failure::wrong("the host has no address");
+    let mut last = Failure::answer(FailureKind::NameResolution, "the host has no address");
     for (at, address) in addresses.iter().enumerate() {
         let left = u32::try_from(addresses.len() - at).unwrap_or(1);
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        match open(family, address, &deadline.share(left)) {
+        if let Some(connection) = deadline.connection {
+            connection.connecting(*address);
+        }
+        let what = || format!("connecting to {address}");
+        match open(family, address, what, &deadline.share(left)) {
             Err(Failure::Stopped) => return Err(Failure::Stopped),
             Err(failure) => last = failure,
             link => {
                 if let Ok(link) = &link {
+                    if let Some(connection) = deadline.connection {
+                        connection.connected(&link.fd, *address);
+                    }
                     // Questions are written whole: nothing is gained by holding them back.
                     let _ = sockopt::set_tcp_nodelay(&link.fd, true);
                 }
@@ -233,9 +298,10 @@ fn any(addresses: &[SocketAddr], deadline: &Deadline<'_>) -> Result<Link, Failur
 fn open(
     family: AddressFamily,
     address: &impl rustix::net::addr::SocketAddrArg,
+    what: impl Fn() -> String,
     deadline: &Deadline<'_>,
 ) -> Result<Link, Failure> {
-    let failed = |error: Errno| Failure::io("connecting", error);
+    let failed = |error: Errno| Failure::io(what(), error);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
     match connect(&fd, address) {
@@ -246,7 +312,7 @@ fn open(
         }
         Err(error) => return Err(failed(error)),
     }
-    Ok(Link { fd, input: Vec::new(), budget: MAX_ANSWER_BYTES })
+    Ok(Link { fd, input: Vec::new(), budget: MAX_ANSWER_BYTES, phase: "waiting for the answer" })
 }
 
 #[derive(Debug)]
@@ -256,6 +322,8 @@ pub(crate) struct Link {
     input: Vec<u8>,
     /// How much may still be read before the next question.
     budget: usize,
+    /// What is waited for, in the words of a failure: `waiting for the answer`.
+    phase: &'static str,
 }
 
 impl Link {
@@ -266,6 +334,11 @@ impl Link {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let answer = recv(&self.fd, &mut byte, flags);
         self.input.is_empty() && answer.is_err_and(|error| error == Errno::AGAIN)
+    }
+
+    /// Names what is waited for from now on.
+    pub(crate) fn set_phase(&mut self, phase: &'static str) {
+        self.phase = phase;
     }
 
     pub(crate) fn write(&mut self, mut bytes: &[u8], by: &Deadline<'_>) -> Result<(), Failure> {
@@ -311,24 +384,24 @@ impl Link {
     }
 
     fn read(&mut self, by: &Deadline<'_>) -> Result<(), Failure> {
-        const WHAT: &str = "waiting for the answer";
+        let what = self.phase;
         let mut bytes = [0; READ_BYTES];
         let room = bytes.get_mut(..self.budget.min(READ_BYTES)).unwrap_or_default();
         if room.is_empty() {
             let limit = MAX_ANSWER_BYTES >> 10;
-            return Err(Failure::wrong(format!("the answer is longer than {limit} KiB")));
+            return Err(Failure::malformed(format!("the answer is longer than {limit} KiB")));
         }
         loop {
             match recv(&self.fd, &mut *room, RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(Failure::Closed),
+                Ok((_, 0)) => return Err(Failure::Closed(what)),
                 Ok((_, got)) => {
                     self.budget -= got;
                     self.input.extend_from_slice(room.get(..got).unwrap_or_default());
                     return Ok(());
                 }
-                Err(Errno::AGAIN) => by.wait(self.fd.as_fd(), PollFlags::IN, WHAT)?,
+                Err(Errno::AGAIN) => by.wait(self.fd.as_fd(), PollFlags::IN, what)?,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(Failure::io(WHAT, error)),
+                Err(error) => return Err(Failure::io(what, error)),
             }
         }
     }

@@ -1,8 +1,11 @@
 //! Targets that log in: the part of a URL after its scheme.
 
-use crate::address::{Address, Probe, TargetError, endpoint, name, socket};
+use crate::address::{Address, TargetError, endpoint, name, socket};
 use crate::link::Endpoint;
+use crate::protocol::Probe;
+use crate::view::View;
 use std::fmt;
+use std::path::Path;
 
 /// The address of a service, and who logs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,7 @@ pub(crate) struct LoginAddress {
     pub(crate) scheme: &'static str,
     pub(crate) login: Login,
     pub(crate) probe: fn(Login) -> Box<dyn Probe>,
+    pub(crate) view: fn(Login) -> Box<dyn View>,
 }
 
 impl fmt::Display for LoginAddress {
@@ -39,6 +43,14 @@ impl Address for LoginAddress {
 
     fn probe(&self) -> Box<dyn Probe> {
         (self.probe)(self.login.clone())
+    }
+
+    fn view(&self) -> Option<Box<dyn View>> {
+        Some((self.view)(self.login.clone()))
+    }
+
+    fn socket_path(&self) -> Option<&Path> {
+        self.login.endpoint.socket_path()
     }
 
     fn conceal(&self, text: &str) -> String {

@@ -7,7 +7,10 @@
 use crate::address::Parsed;
 use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
-use crate::persistent::{Persistent, Protocol};
+use crate::persistent::Persistent;
+use crate::protocol::Protocol;
+use crate::view::{Connected, MAX_SESSIONS, Viewing, plain};
+use mw_model::{FailureKind, ServiceSession, ServiceView};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use std::sync::Arc;
@@ -36,17 +39,30 @@ const MORE: u8 = 1;
 /// In the place of a packet's kind: the end of rows, or of a login that goes on another way.
 const END: u8 = 0xfe;
 const ERROR: u8 = 0xff;
+/// In the place of a text's length.
+const NULL: u8 = 0xfb;
+/// The most columns of an answer: from here on their number has another form.
+const MAX_COLUMNS: u8 = 250;
+/// A longer packet that begins as an end does is a row.
+const MAX_END_BYTES: usize = 9;
 /// `caching_sha2_password`: the hash was known to the server.
 const HASH_KNOWN: u8 = 3;
 /// `caching_sha2_password`: it was not; the password itself is wanted.
 const HASH_UNKNOWN: u8 = 4;
+
+/// Errors of a login: no access to the database, for the user, without a password, with this plugin; the
+/// account is locked or its password has expired.
+const AUTHENTICATION_ERRORS: &[u16] = &[1044, 1045, 1227, 1698, 1862, 3118, 4151];
+const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
 
 const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING: &[u8] = b"caching_sha2_password";
 
 pub(crate) fn parse(rest: &str) -> Parsed {
     let probe = |login| Box::new(Persistent::new(Mysql::new(login))) as _;
-    Ok(Arc::new(LoginAddress { scheme: "mysql", login: Login::parse("mysql", rest, 3306)?, probe }))
+    let view = |login| Box::new(Connected::new(Mysql::new(login))) as _;
+    let login = Login::parse("mysql", rest, 3306)?;
+    Ok(Arc::new(LoginAddress { scheme: "mysql", login, probe, view }))
 }
 
 struct Mysql {
@@ -67,6 +83,7 @@ impl Mysql {
 impl Protocol for Mysql {
     fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
         let mut link = self.connector.connect(deadline)?;
+        link.set_phase("logging in");
         let (mut number, greeting) = packet(&mut link, deadline)?;
         let greeting = Greeting::parse(&greeting)?;
         let mut nonce = greeting.nonce;
@@ -95,30 +112,140 @@ impl Protocol for Mysql {
     }
 
     fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
-        let mut question = vec![COM_QUERY];
-        question.extend_from_slice(b"SELECT 1");
-        send(link, 0, &question, deadline)?;
-        match packet(link, deadline)?.1.split_first() {
-            Some((&ERROR, rest)) => return Err(refusal(rest)),
-            // One column, whose description follows.
-            Some((1, [])) => {}
-            _ => return Err(no_mysql()),
-        }
-        packet(link, deadline)?;
+        link.set_phase("waiting for the answer to SELECT 1");
         let mut one = false;
-        for ends in 0..2 {
-            loop {
-                let (_, row) = packet(link, deadline)?;
-                match row.split_first() {
-                    Some((&ERROR, rest)) => return Err(refusal(rest)),
-                    Some((&END, _)) => break,
-                    _ if ends == 0 => return Err(no_mysql()),
-                    _ => one = row == [1, b'1'],
+        query(link, deadline, "SELECT 1", |row| one = row == [1, b'1'])?;
+        if one { Ok(true) } else { Err(Failure::malformed("SELECT 1 was not 1")) }
+    }
+}
+
+/// Runs one statement and gives its rows to `each`.
+fn query(
+    link: &mut Link,
+    deadline: &Deadline<'_>,
+    statement: &str,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), Failure> {
+    let question = [&[COM_QUERY], statement.as_bytes()].concat();
+    send(link, 0, &question, deadline)?;
+    let columns = match packet(link, deadline)?.1.split_first() {
+        Some((&ERROR, rest)) => return Err(refusal(rest)),
+        Some((&columns @ 1..=MAX_COLUMNS, [])) => columns,
+        _ => return Err(no_mysql()),
+    };
+    // Descriptions, of which the last is followed by an end.
+    for column in 0..=columns {
+        let (_, description) = packet(link, deadline)?;
+        let is_end = description.first() == Some(&END);
+        if is_end != (column == columns) {
+            return Err(no_mysql());
+        }
+    }
+    loop {
+        let (_, row) = packet(link, deadline)?;
+        match row.split_first() {
+            Some((&ERROR, rest)) => return Err(refusal(rest)),
+            Some((&END, _)) if row.len() < MAX_END_BYTES => return Ok(()),
+            _ => each(&row),
+        }
+    }
+}
+
+/// The fields of a row: texts with their lengths; no text is `NULL`.
+fn fields(mut row: &[u8]) -> Option<Vec<Option<String>>> {
+    let mut fields = Vec::new();
+    while let Some((&first, rest)) = row.split_first() {
+        let (bytes, rest) = match first {
+            NULL => {
+                fields.push(None);
+                row = rest;
+                continue;
+            }
+            0xfc => length(rest, 2)?,
+            0xfd => length(rest, 3)?,
+            0xfe => length(rest, 8)?,
+            short => (usize::from(short), rest),
+        };
+        let (text, rest) = rest.split_at_checked(bytes)?;
+        fields.push(Some(String::from_utf8_lossy(text).into_owned()));
+        row = rest;
+    }
+    Some(fields)
+}
+
+/// A length of so many bytes, the lowest first.
+fn length(bytes: &[u8], width: usize) -> Option<(usize, &[u8])> {
+    let (length, rest) = bytes.split_at_checked(width)?;
+    let length = length.iter().rev().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    Some((usize::try_from(length).ok()?, rest))
+}
+
+/// Who waits for whom: of MariaDB, and of MySQL from 5.7 on.
+const LOCK_WAITS: [&str; 2] = [
+    "SELECT r.trx_mysql_thread_id, b.trx_mysql_thread_id \
+     FROM information_schema.innodb_lock_waits w \
+     JOIN information_schema.innodb_trx r ON r.trx_id = w.requesting_trx_id \
+     JOIN information_schema.innodb_trx b ON b.trx_id = w.blocking_trx_id LIMIT 64",
+    "SELECT waiting_pid, blocking_pid FROM sys.innodb_lock_waits LIMIT 64",
+];
+
+impl Viewing for Mysql {
+    fn view(
+        &mut self,
+        link: &mut Link,
+        queries: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<ServiceView, Failure> {
+        let mut sessions = Vec::new();
+        query(link, deadline, "SHOW PROCESSLIST", |row| sessions.extend(session(row, queries)))?;
+        let mut source = "SHOW PROCESSLIST".to_owned();
+        let mut waits: Vec<(u64, u64)> = Vec::new();
+        for statement in LOCK_WAITS {
+            let wait = |row: &[u8]| {
+                let fields = fields(row)?;
+                let number = |at: usize| fields.get(at)?.as_ref()?.parse().ok();
+                Some((number(0)?, number(1)?))
+            };
+            match query(link, deadline, statement, |row| waits.extend(wait(row))) {
+                Ok(()) => {
+                    source.push_str(" and innodb_lock_waits");
+                    break;
                 }
+                // It has no such table, or this user may not read it.
+                Err(Failure::Answer { .. }) => {}
+                Err(failure) => return Err(failure),
             }
         }
-        if one { Ok(true) } else { Err(Failure::wrong("SELECT 1 was not 1")) }
+        for session in &mut sessions {
+            let of_it = waits.iter().filter(|(waiting, _)| *waiting == session.session);
+            session.blocked_by = of_it.map(|(_, blocking)| *blocking).collect();
+        }
+        let blocks = |session: &ServiceSession| waits.iter().any(|wait| wait.1 == session.session);
+        sessions.retain(|session| session.state != "Sleep" || blocks(session));
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.for_ms));
+        sessions.truncate(MAX_SESSIONS);
+        Ok(ServiceView { source, sessions, ..ServiceView::default() })
     }
+}
+
+/// Number, user, host, database, command, seconds, state, text.
+fn session(row: &[u8], queries: bool) -> Option<ServiceSession> {
+    let fields = fields(row)?;
+    let text = |at: usize| fields.get(at)?.as_deref();
+    let statement = text(7);
+    if statement == Some("SHOW PROCESSLIST") || text(4) == Some("Daemon") {
+        return None;
+    }
+    let seconds: Option<f64> = text(5).and_then(|seconds| seconds.parse().ok());
+    Some(ServiceSession {
+        session: text(0)?.parse().ok()?,
+        who: plain(text(1).unwrap_or_default()),
+        state: plain(text(4).unwrap_or_default()),
+        waits_in: text(6).map(plain).filter(|state| !state.is_empty()),
+        for_ms: seconds.map(|seconds| (seconds.max(0.0) * 1000.0) as u64),
+        query: statement.filter(|_| queries).map(plain),
+        ..ServiceSession::default()
+    })
 }
 
 impl Mysql {
@@ -154,7 +281,8 @@ impl Mysql {
         if let Endpoint::Unix(_) = self.login.endpoint {
             return Ok([self.password(), &[0]].concat());
         }
-        Err(Failure::wrong(
+        Err(Failure::answer(
+            FailureKind::Authentication,
             "the server wants the password itself (caching_sha2_password), which is not sent over \
              the network: use the Unix socket, mysql://USER:PASSWORD@/?socket=/PATH",
         ))
@@ -202,10 +330,11 @@ fn proof(plugin: &[u8], password: &[u8], nonce: &[u8]) -> Result<Vec<u8>, Failur
         }
         other => {
             let name = String::from_utf8_lossy(other).into_owned();
-            Err(Failure::wrong(format!(
+            let text = format!(
                 "the account logs in with {name}, which the probe does not know: give it \
                  mysql_native_password or caching_sha2_password"
-            )))
+            );
+            Err(Failure::answer(FailureKind::Authentication, text))
         }
     }
 }
@@ -215,15 +344,22 @@ fn xor(left: &[u8], right: &[u8]) -> Vec<u8> {
 }
 
 fn no_mysql() -> Failure {
-    Failure::wrong("not a MySQL or MariaDB server")
+    Failure::malformed("not a MySQL or MariaDB server")
 }
 
 /// What the server says went wrong: a number (2), where there is one `#` and a state of five
 /// characters, and the text.
 fn refusal(bytes: &[u8]) -> Failure {
-    let text = bytes.get(2..).unwrap_or_default();
+    let (number, text) = bytes.split_at_checked(2).unwrap_or_default();
+    let number = number.try_into().map_or(0, u16::from_le_bytes);
     let text = if text.starts_with(b"#") { text.get(6..).unwrap_or_default() } else { text };
-    Failure::wrong(format!("the server refused: {}", String::from_utf8_lossy(text)))
+    let text = format!("the server refused: {} (error {number})", String::from_utf8_lossy(text));
+    let kind = match number {
+        number if AUTHENTICATION_ERRORS.contains(&number) => FailureKind::Authentication,
+        SECURE_TRANSPORT_REQUIRED => FailureKind::Tls,
+        _ => FailureKind::ServiceError,
+    };
+    Failure::answer(kind, text)
 }
 
 /// Splits at the first zero, which belongs to neither.

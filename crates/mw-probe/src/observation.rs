@@ -1,20 +1,27 @@
 //! What a prober measures, for readers that must not wait for it.
 
-use crate::clock::{NANOS_PER_MICRO, nanos, unix_ms};
+use crate::clock::{NANOS_PER_MICRO, nanos};
+use crate::connection::ConnectionCell;
 use crate::timer::OverdueTimer;
-use mw_model::ProbeTick;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use mw_model::{FailureKind, ProbeTick};
+use mw_sys::{monotonic_ns, unix_ms};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a reader tries to catch the last answer between two writes.
 const TRIES: usize = 8;
+
+/// The longest that a request is outstanding before [`Observation::alarm`] expires.
+const MAX_ALARM: Duration = Duration::from_millis(100);
 
 /// The probe that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnderWay {
     /// How long it has taken.
     pub elapsed: Duration,
+    /// When it began, in nanoseconds (`CLOCK_MONOTONIC`).
+    pub began_ns: u64,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
 }
@@ -25,26 +32,40 @@ pub struct LastAnswer {
     /// Counts the probes that ended, from 1.
     pub sequence: u64,
     pub elapsed: Duration,
+    /// When it began, in nanoseconds (`CLOCK_MONOTONIC`).
+    pub began_ns: u64,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
     /// Whether it failed: refused, timed out or answered wrongly.
     pub failed: bool,
 }
 
-/// Shared by the thread that probes and those that read its results. Times are since `base`.
+/// How a probe failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeFailure {
+    pub kind: FailureKind,
+    /// One line without passwords, in the service's own words where it said something.
+    pub text: String,
+}
+
+/// Shared by the thread that probes and those that read its results.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    base: Instant,
-    /// When the probe under way began, in nanoseconds and one more; 0 when there is none.
+    /// The thread that probes; 0 until it runs.
+    thread: AtomicU32,
+    /// When the probe under way began, in nanoseconds (`CLOCK_MONOTONIC`); 0 when there is none.
     began: AtomicU64,
     began_unix_ms: AtomicU64,
     answers: AtomicU64,
     failures: AtomicU64,
     worst_us: AtomicU64,
     last: Last,
-    last_failure: Mutex<Option<String>>,
+    last_failure: Mutex<Option<ProbeFailure>>,
     limit: Duration,
     pub(crate) overdue: OverdueTimer,
+    /// Expires well before the limit, so that tracing begins while the request waits.
+    pub(crate) alarm: OverdueTimer,
+    pub(crate) connection: ConnectionCell,
 }
 
 /// The last answer. `version` is odd while it is written, and twice the sequence otherwise.
@@ -52,6 +73,7 @@ pub(crate) struct Observation {
 struct Last {
     version: AtomicU64,
     elapsed_ns: AtomicU64,
+    began_ns: AtomicU64,
     began_unix_ms: AtomicU64,
     failed: AtomicBool,
 }
@@ -60,7 +82,7 @@ impl Observation {
     /// `overdue` expires when a probe takes longer than `limit`, or fails.
     pub(crate) fn new(limit: Duration) -> std::io::Result<Self> {
         Ok(Self {
-            base: Instant::now(),
+            thread: AtomicU32::new(0),
             began: AtomicU64::new(0),
             began_unix_ms: AtomicU64::new(0),
             answers: AtomicU64::new(0),
@@ -70,22 +92,37 @@ impl Observation {
             last_failure: Mutex::new(None),
             limit,
             overdue: OverdueTimer::new()?,
+            alarm: OverdueTimer::new()?,
+            connection: ConnectionCell::default(),
         })
     }
 
-    fn now(&self) -> u64 {
-        nanos(self.base.elapsed())
+    /// The calling thread is the one that probes.
+    pub(crate) fn set_thread(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        self.thread.store(thread.unsigned_abs(), SeqCst);
+    }
+
+    pub(crate) fn thread(&self) -> Option<u32> {
+        Some(self.thread.load(SeqCst)).filter(|thread| *thread > 0)
     }
 
     pub(crate) fn begin(&self) {
         self.began_unix_ms.store(unix_ms(), SeqCst);
-        self.began.store(self.now() + 1, SeqCst);
+        self.began.store(monotonic_ns().max(1), SeqCst);
         self.overdue.expire_in(self.limit);
+        self.alarm.expire_in(self.alarm_after());
+    }
+
+    /// How long a request may be outstanding before the alarm.
+    pub(crate) fn alarm_after(&self) -> Duration {
+        (self.limit / 2).min(MAX_ALARM)
     }
 
     /// It ended, and how it failed if it did.
-    pub(crate) fn end(&self, failure: Option<String>) {
-        let elapsed = (self.now() + 1).saturating_sub(self.began.load(SeqCst));
+    pub(crate) fn end(&self, failure: Option<ProbeFailure>) {
+        let began = self.began.load(SeqCst);
+        let elapsed = monotonic_ns().saturating_sub(began);
         let failed = failure.is_some();
         if failed {
             *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
@@ -94,8 +131,11 @@ impl Observation {
         self.answers.fetch_add(1, SeqCst);
         self.failures.fetch_add(failed.into(), SeqCst);
         self.worst_us.fetch_max(elapsed / NANOS_PER_MICRO, SeqCst);
-        self.last.write(elapsed, self.began_unix_ms.load(SeqCst), failed);
+        self.last.write(elapsed, began, self.began_unix_ms.load(SeqCst), failed);
         self.began.store(0, SeqCst);
+        if elapsed < nanos(self.alarm_after()) {
+            self.alarm.cancel();
+        }
         if failed {
             self.overdue.expire_in(Duration::ZERO);
         } else if elapsed < nanos(self.limit) {
@@ -110,15 +150,15 @@ impl Observation {
         if began == 0 || self.began.load(SeqCst) != began {
             return None;
         }
-        let elapsed = Duration::from_nanos((self.now() + 1).saturating_sub(began));
-        Some(UnderWay { elapsed, began_unix_ms })
+        let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(began));
+        Some(UnderWay { elapsed, began_ns: began, began_unix_ms })
     }
 
     pub(crate) fn last(&self) -> Option<LastAnswer> {
         (0..TRIES).find_map(|_| self.last.read()).filter(|last| last.sequence > 0)
     }
 
-    pub(crate) fn last_failure(&self) -> Option<String> {
+    pub(crate) fn last_failure(&self) -> Option<ProbeFailure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -132,9 +172,10 @@ impl Observation {
 }
 
 impl Last {
-    fn write(&self, elapsed_ns: u64, began_unix_ms: u64, failed: bool) {
+    fn write(&self, elapsed_ns: u64, began_ns: u64, began_unix_ms: u64, failed: bool) {
         self.version.fetch_add(1, SeqCst);
         self.elapsed_ns.store(elapsed_ns, SeqCst);
+        self.began_ns.store(began_ns, SeqCst);
         self.began_unix_ms.store(began_unix_ms, SeqCst);
         self.failed.store(failed, SeqCst);
         self.version.fetch_add(1, SeqCst);
@@ -145,6 +186,7 @@ impl Last {
         let last = LastAnswer {
             sequence: version / 2,
             elapsed: Duration::from_nanos(self.elapsed_ns.load(SeqCst)),
+            began_ns: self.began_ns.load(SeqCst),
             began_unix_ms: self.began_unix_ms.load(SeqCst),
             failed: self.failed.load(SeqCst),
         };
@@ -163,7 +205,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 1..=ANSWERS {
-                    last.write(number, number, number % 3 == 0);
+                    last.write(number, number, number, number % 3 == 0);
                 }
             });
             let mut seen = 0;
@@ -187,7 +229,8 @@ mod tests {
         assert!(state.under_way().unwrap().elapsed >= Duration::from_millis(5));
         state.take_into(&mut tick);
         assert!(tick.answers == 0 && tick.worst_us >= 5_000, "{tick:?}");
-        state.end(Some("refused".to_owned()));
+        let failure = ProbeFailure { kind: FailureKind::Refused, text: "refused".to_owned() };
+        state.end(Some(failure.clone()));
         assert!(state.under_way().is_none());
         let last = state.last().unwrap();
         assert!(last.failed && last.sequence == 1 && last.elapsed >= Duration::from_millis(5));
@@ -195,6 +238,6 @@ mod tests {
         assert!((tick.answers, tick.failures) == (1, 1) && tick.worst_us >= 5_000, "{tick:?}");
         state.take_into(&mut tick);
         assert_eq!(tick, ProbeTick::default());
-        assert_eq!(state.last_failure().unwrap(), "refused");
+        assert_eq!(state.last_failure(), Some(failure));
     }
 }

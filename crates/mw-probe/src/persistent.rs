@@ -1,16 +1,7 @@
 //! A connection that stays open between probes, as a service's clients keep theirs.
 
-use crate::address::Probe;
 use crate::link::{Deadline, Failure, Link};
-
-/// How a service is connected to and requested from.
-pub(crate) trait Protocol {
-    /// Connects, and logs in where the server requires it.
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure>;
-
-    /// Sends a request on an open connection; whether the connection can be used again.
-    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure>;
-}
+use crate::protocol::{Probe, Protocol};
 
 /// Uses the connection of the last request. One that was closed since then is replaced within the
 /// same probe: a server may close idle connections, and its restart is not a stall.

@@ -6,12 +6,15 @@
 use crate::address::Parsed;
 use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
-use crate::persistent::{Persistent, Protocol};
+use crate::persistent::Persistent;
+use crate::protocol::Protocol;
+use crate::view::{Connected, MAX_SESSIONS, Viewing, plain};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
+use mw_model::{FailureKind, ServiceSession, ServiceView};
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
-use postgres_protocol::message::backend::{ErrorResponseBody, Header, Message};
+use postgres_protocol::message::backend::{DataRowBody, ErrorResponseBody, Header, Message};
 use postgres_protocol::message::frontend;
 use std::sync::Arc;
 
@@ -23,7 +26,8 @@ const HEADER_BYTES: usize = 5;
 pub(crate) fn parse(rest: &str) -> Parsed {
     let login = in_folder(Login::parse("postgres", rest, 5432)?);
     let probe = |login| Box::new(Persistent::new(Postgres::new(login))) as _;
-    Ok(Arc::new(LoginAddress { scheme: "postgres", login, probe }))
+    let view = |login| Box::new(Connected::new(Postgres::new(login))) as _;
+    Ok(Arc::new(LoginAddress { scheme: "postgres", login, probe, view }))
 }
 
 /// PostgreSQL's users name the folder of its socket.
@@ -56,7 +60,10 @@ impl Postgres {
     fn password(&self) -> Result<&[u8], Failure> {
         let password = self.login.password.as_ref().map(|password| password.reveal().as_bytes());
         password.ok_or_else(|| {
-            Failure::wrong("the server asks for a password: postgres://USER:PASSWORD@HOST")
+            Failure::answer(
+                FailureKind::Authentication,
+                "the server asks for a password: postgres://USER:PASSWORD@HOST",
+            )
         })
     }
 }
@@ -64,6 +71,7 @@ impl Postgres {
 impl Protocol for Postgres {
     fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
         let mut link = self.connector.connect(deadline)?;
+        link.set_phase("logging in");
         let user = self.user();
         let database = self.login.database.as_deref().unwrap_or(user);
         let start = [("user", user), ("database", database), ("application_name", "memwright")];
@@ -83,24 +91,93 @@ impl Protocol for Postgres {
     }
 
     fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
-        send(link, deadline, |buffer| frontend::query("SELECT 1", buffer))?;
+        link.set_phase("waiting for the answer to SELECT 1");
         let mut one = false;
-        loop {
-            match message(link, deadline)? {
-                // Its text follows the four bytes of its length.
-                Message::DataRow(row) => one = row.buffer().get(4..) == Some(b"1"),
-                Message::ReadyForQuery(_) if one => return Ok(true),
-                Message::ReadyForQuery(_) => return Err(Failure::wrong("SELECT 1 was not 1")),
-                Message::ErrorResponse(body) => return Err(refusal(&body)),
-                Message::RowDescription(_)
-                | Message::CommandComplete(_)
-                | Message::ParameterStatus(_)
-                | Message::NotificationResponse(_)
-                | Message::NoticeResponse(_) => {}
-                _ => return Err(no_postgres()),
-            }
+        // Its text follows the four bytes of its length.
+        query(link, deadline, "SELECT 1", |row| one = row.buffer().get(4..) == Some(b"1"))?;
+        if one { Ok(true) } else { Err(Failure::malformed("SELECT 1 was not 1")) }
+    }
+}
+
+/// Runs one statement and gives its rows to `each`.
+fn query(
+    link: &mut Link,
+    deadline: &Deadline<'_>,
+    statement: &str,
+    mut each: impl FnMut(&DataRowBody),
+) -> Result<(), Failure> {
+    send(link, deadline, |buffer| frontend::query(statement, buffer))?;
+    loop {
+        match message(link, deadline)? {
+            Message::DataRow(row) => each(&row),
+            Message::ReadyForQuery(_) => return Ok(()),
+            Message::ErrorResponse(body) => return Err(refusal(&body)),
+            Message::RowDescription(_)
+            | Message::CommandComplete(_)
+            | Message::ParameterStatus(_)
+            | Message::NotificationResponse(_)
+            | Message::NoticeResponse(_) => {}
+            _ => return Err(no_postgres()),
         }
     }
+}
+
+/// Sessions that do something, or wait for a lock, or hold what another waits for. Sessions of other users
+/// are seen by members of pg_read_all_stats (pg_monitor); of the rest only locks are.
+const SESSIONS: &str = "
+WITH waiting AS (
+    SELECT pid, pg_blocking_pids(pid) AS blockers, min(mode) AS mode, min(relation) AS relation
+    FROM pg_locks WHERE NOT granted GROUP BY pid
+), blocking AS (SELECT DISTINCT unnest(blockers) AS pid FROM waiting)
+SELECT a.pid, coalesce(a.usename, '') || ' ' || coalesce(a.application_name, ''),
+    coalesce(a.state, ''),
+    CASE WHEN a.wait_event IS NULL OR a.wait_event_type IN ('Client', 'Activity') THEN NULL
+        ELSE a.wait_event_type || ': ' || a.wait_event
+            || CASE WHEN w.mode IS NULL THEN ''
+                ELSE ' (' || w.mode || coalesce(' on ' || c.relname, '') || ')' END END,
+    array_to_string(w.blockers, ','),
+    (extract(epoch FROM clock_timestamp() - CASE WHEN a.state = 'active' THEN a.query_start
+        ELSE a.state_change END) * 1000)::bigint,
+    QUERY
+FROM pg_stat_activity a
+    LEFT JOIN waiting w ON w.pid = a.pid
+    LEFT JOIN pg_class c ON c.oid = w.relation
+WHERE a.pid <> pg_backend_pid()
+    AND (a.state <> 'idle' OR w.pid IS NOT NULL OR a.pid IN (SELECT pid FROM blocking))
+ORDER BY a.xact_start NULLS LAST LIMIT ";
+
+impl Viewing for Postgres {
+    fn view(
+        &mut self,
+        link: &mut Link,
+        queries: bool,
+        deadline: &Deadline<'_>,
+    ) -> Result<ServiceView, Failure> {
+        let text = if queries { "a.query" } else { "NULL" };
+        let statement = format!("{}{MAX_SESSIONS}", SESSIONS.replace("QUERY", text));
+        let mut sessions = Vec::new();
+        query(link, deadline, &statement, |row| sessions.extend(session(row)))?;
+        let source = "pg_stat_activity and pg_locks".to_owned();
+        Ok(ServiceView { source, sessions, ..ServiceView::default() })
+    }
+}
+
+fn session(row: &DataRowBody) -> Option<ServiceSession> {
+    let field = |range: Option<std::ops::Range<usize>>| {
+        Ok(range.and_then(|range| row.buffer().get(range)).map(String::from_utf8_lossy))
+    };
+    let fields: Vec<_> = row.ranges().map(field).collect().ok()?;
+    let text = |at: usize| fields.get(at)?.as_deref();
+    let blockers = text(4).unwrap_or_default().split(',');
+    Some(ServiceSession {
+        session: text(0)?.parse().ok()?,
+        who: plain(text(1)?),
+        state: plain(text(2)?),
+        waits_in: text(3).map(plain),
+        blocked_by: blockers.filter_map(|pid| pid.parse().ok()).collect(),
+        for_ms: text(5).and_then(|ms| ms.parse().ok()),
+        query: text(6).map(plain),
+    })
 }
 
 impl Postgres {
@@ -112,7 +189,10 @@ impl Postgres {
         asked: &Message,
         scram: &mut Option<ScramSha256>,
     ) -> Result<(), Failure> {
-        let refused = |_| Failure::wrong("the server did not prove that it knows the password");
+        let refused = |_| {
+            let text = "the server did not prove that it knows the password";
+            Failure::answer(FailureKind::Authentication, text)
+        };
         match asked {
             Message::AuthenticationCleartextPassword => {
                 let password = self.password()?;
@@ -152,22 +232,32 @@ impl Postgres {
 }
 
 fn no_postgres() -> Failure {
-    Failure::wrong("not a PostgreSQL server")
+    Failure::malformed("not a PostgreSQL server")
 }
 
 fn unknown_login() -> Failure {
-    Failure::wrong(
+    Failure::answer(
+        FailureKind::Authentication,
         "the server asks for a login that the probe does not know: let its user in with \
          scram-sha-256, md5 or trust (pg_hba.conf)",
     )
 }
 
-/// What the server says went wrong: its message (PostgreSQL, protocol error fields, `M`).
+/// What the server says went wrong: its message and SQLSTATE (PostgreSQL, protocol error fields, `M` and
+/// `C`).
 fn refusal(body: &ErrorResponseBody) -> Failure {
-    let text = body.fields().find(|field| Ok(field.type_() == b'M'));
-    let text = text.ok().flatten();
-    let text = text.map(|field| String::from_utf8_lossy(field.value_bytes()).into_owned());
-    Failure::wrong(format!("the server refused: {}", text.unwrap_or_default()))
+    let field = |kind: u8| {
+        let field = body.fields().find(|field| Ok(field.type_() == kind)).ok().flatten();
+        field.map(|field| String::from_utf8_lossy(field.value_bytes()).into_owned())
+    };
+    let (text, state) = (field(b'M').unwrap_or_default(), field(b'C').unwrap_or_default());
+    // Class 28 is invalid authorization.
+    let kind = if state.starts_with("28") {
+        FailureKind::Authentication
+    } else {
+        FailureKind::ServiceError
+    };
+    Failure::answer(kind, format!("the server refused: {text} (SQLSTATE {state})"))
 }
 
 fn send(

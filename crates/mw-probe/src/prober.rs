@@ -5,14 +5,18 @@
 //! whatever the other side does: a target that accepts the connection and never responds, or sends a
 //! byte a minute, or sends without end, fails a probe and nothing else.
 
+use crate::jvm_log;
 use crate::link::{Deadline, Failure};
-use crate::observation::{LastAnswer, Observation, UnderWay};
+use crate::observation::{LastAnswer, Observation, ProbeFailure, UnderWay};
 use crate::target::Target;
 use crate::threads::{STACK_BYTES, Threads};
-use mw_model::ProbeTick;
+use crate::view::{self, Viewer};
+use mw_model::{Connection, ProbeTick, Reading, ServiceView};
+use mw_sys::unix_ms;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +41,18 @@ pub struct Spec {
     pub interval: Duration,
     /// After this the probe has failed.
     pub timeout: Duration,
+    pub details: Details,
+}
+
+/// What else is known of a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Its systemd unit or the path of its cgroup, where that cannot be told from the connection.
+    pub service: Option<String>,
+    /// Whether the texts of its queries may be recorded.
+    pub queries: bool,
+    /// The log of the garbage collector of its Java virtual machine.
+    pub gc_log: Option<PathBuf>,
 }
 
 /// A thread that probes; it ends with it.
@@ -44,6 +60,7 @@ pub struct Spec {
 pub struct Prober {
     spec: Spec,
     state: Arc<Observation>,
+    viewer: Option<Viewer>,
     _thread: Threads,
 }
 
@@ -57,6 +74,8 @@ impl Prober {
     pub fn start(spec: Spec) -> io::Result<Self> {
         check(&spec)?;
         let state = Arc::new(Observation::new(spec.limit)?);
+        let view = spec.target.view();
+        let viewer = view.map(|view| Viewer::new(view, spec.details.queries)).transpose()?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let told = Arc::clone(&stop);
         let mut thread = Threads::new(move || {
@@ -65,7 +84,7 @@ impl Prober {
         let (theirs, shared) = (spec.clone(), Arc::clone(&state));
         let name = format!("mw-probe-{}", spec.name);
         thread.spawn(&name, STACK_BYTES, move || run(&theirs, &shared, &stop))?;
-        Ok(Self { spec, state, _thread: thread })
+        Ok(Self { spec, state, viewer, _thread: thread })
     }
 
     pub fn spec(&self) -> &Spec {
@@ -94,14 +113,62 @@ impl Prober {
         self.state.overdue.clear();
     }
 
+    /// Readable (`POLLIN`) from the moment that a request has been outstanding for half of its limit, at most
+    /// 100 ms, until [`Prober::clear_alarm`] is called.
+    pub fn alarm(&self) -> BorrowedFd<'_> {
+        self.state.alarm.fd()
+    }
+
+    /// Makes [`Prober::alarm`] unreadable until the next request that is outstanding for so long.
+    pub fn clear_alarm(&self) {
+        self.state.alarm.clear();
+    }
+
+    /// How long a request is outstanding before [`Prober::alarm`] becomes readable.
+    pub fn alarm_after(&self) -> Duration {
+        self.state.alarm_after()
+    }
+
+    /// The thread that sends the requests, once it runs.
+    pub fn thread(&self) -> Option<u32> {
+        self.state.thread()
+    }
+
     /// The last probe that ended. It takes no lock; none is told, in rare cases, while one ends.
     pub fn last(&self) -> Option<LastAnswer> {
         self.state.last()
     }
 
-    /// Why the last probe that failed did. It is one line without passwords.
-    pub fn last_failure(&self) -> Option<String> {
+    /// Why the last probe that failed did.
+    pub fn last_failure(&self) -> Option<ProbeFailure> {
         self.state.last_failure()
+    }
+
+    /// Opens the connection over which [`Prober::view`] asks, where it is not open. Call it while all is
+    /// well, about every 10 s; it waits for the service, 1 s at most.
+    pub fn prepare_view(&self) {
+        if let Some(viewer) = &self.viewer {
+            viewer.prepare();
+        }
+    }
+
+    /// What the service says of its sessions now, or the last pauses of its Java virtual machine; takes
+    /// `limit` at most. `None` where its protocol has no such question and there is no log. A service that
+    /// cannot answer during its stall may tell of it afterwards.
+    pub fn view(&self, limit: Duration) -> Option<Reading<ServiceView>> {
+        let said = |failure: Failure| failure_text(&failure, &self.spec.target);
+        if let Some(viewer) = &self.viewer {
+            return Some(view::reading(viewer.look(limit).map_err(said)));
+        }
+        let log = self.spec.details.gc_log.as_deref()?;
+        let seen = jvm_log::view(log).map_err(|error| format!("{}: {error}", log.display()));
+        Some(view::reading(seen.map(|seen| ServiceView { at_unix_ms: unix_ms(), ..seen })))
+    }
+
+    /// The connection of the request under way, or of the last one; `None` before the first and for
+    /// `exec:`. It takes no lock.
+    pub fn connection(&self) -> Option<Connection> {
+        self.state.connection.read(self.spec.target.socket_path())
     }
 }
 
@@ -121,15 +188,20 @@ fn check(spec: &Spec) -> io::Result<()> {
 }
 
 fn run(spec: &Spec, state: &Observation, stop: &OwnedFd) {
+    state.set_thread();
     let mut probe = spec.target.probe();
     let mut due = Instant::now();
     loop {
         state.begin();
-        let answer = probe.send(&Deadline::after(spec.timeout, stop.as_fd()));
+        let deadline = Deadline::after(spec.timeout, stop.as_fd()).publishing(&state.connection);
+        let answer = probe.send(&deadline);
         if matches!(answer, Err(Failure::Stopped)) {
             return;
         }
-        state.end(answer.err().map(|failure| failure_text(&failure, &spec.target)));
+        state.end(answer.err().map(|failure| ProbeFailure {
+            kind: failure.kind(),
+            text: failure_text(&failure, &spec.target),
+        }));
         due = next(due, spec.interval);
         let pause = due.saturating_duration_since(Instant::now());
         // Its time-out is beyond its pause, so that only the end of the prober cuts it short.

@@ -1,12 +1,15 @@
 //! Targets of probes, and the table of their schemes.
 
-use crate::address::{Address, Parsed, Probe, TargetError};
+use crate::address::{Address, Parsed, TargetError};
 #[cfg(feature = "mysql")]
 use crate::mysql;
 #[cfg(feature = "postgres")]
 use crate::postgres;
+use crate::protocol::Probe;
+use crate::view::View;
 use crate::{exec, http, redis, tcp};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -76,6 +79,16 @@ impl Target {
 
     pub(crate) fn probe(&self) -> Box<dyn Probe> {
         self.0.probe()
+    }
+
+    /// What asks the service about itself, where its protocol can.
+    pub(crate) fn view(&self) -> Option<Box<dyn View>> {
+        self.0.view()
+    }
+
+    /// The Unix socket that it connects to, where it is one.
+    pub(crate) fn socket_path(&self) -> Option<&Path> {
+        self.0.socket_path()
     }
 
     /// The text without the target's password.

@@ -5,9 +5,11 @@
 //! take a client that hangs up at once for a broken one: MySQL shuts out hosts other than its own
 //! after a hundred of them (`max_connect_errors`), so ask it by `mysql://`.
 
-use crate::address::{Address, Parsed, Probe, endpoint, name, socket};
+use crate::address::{Address, Parsed, endpoint, name, socket};
 use crate::link::{Connector, Deadline, Endpoint, Failure};
+use crate::protocol::Probe;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn parse(rest: &str) -> Parsed {
@@ -34,6 +36,10 @@ impl Address for Connection {
     fn default_name(&self) -> String {
         let scheme = if matches!(self.0, Endpoint::Tcp(..)) { "tcp" } else { "unix" };
         name(scheme, &self.0)
+    }
+
+    fn socket_path(&self) -> Option<&Path> {
+        self.0.socket_path()
     }
 
     fn probe(&self) -> Box<dyn Probe> {

@@ -22,7 +22,7 @@ struct Starved(Cgroup);
 
 impl Starved {
     fn make() -> std::io::Result<Self> {
-        let made = Self(Cgroup::of("memory")?);
+        let made = Self(Cgroup::new("memory")?);
         fs::write(made.0.path().join("memory.oom_control"), "1")?;
         fs::write(made.limit(), "0")?;
         Ok(made)

@@ -1,13 +1,20 @@
-//! `/proc/PID/cgroup` and the memory controller's files, version 1 and 2.
+//! `/proc/PID/cgroup` and the files of the memory, cpu and io controllers, version 1 and 2.
 
 use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
+mod cpu;
 mod events;
+mod io;
 mod mounted;
 mod stat;
 
-pub use events::{MemoryEvents, OomControl, parse_oom_control};
+pub use cpu::{CpuMax, CpuStat};
+pub use events::{MemoryEvents, OomControl, parse_freezer_state, parse_frozen, parse_oom_control};
+pub use io::{
+    BlockDevice, DeviceBytes, DeviceLimit, MAX_DEVICES, parse_blkio_bytes, parse_blkio_limit,
+    parse_io_max, parse_io_stat,
+};
 pub use mounted::{CgroupMount, PathFromMount};
 pub use stat::MemoryStat;
 

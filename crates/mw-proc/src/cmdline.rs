@@ -27,7 +27,7 @@ pub fn parse(text: &[u8]) -> Vec<Parameter> {
     parameters
 }
 
-/// The last value of a parameter; `Some(None)` when it stands there without one.
+/// The last value of a parameter; `Some(None)` if it has no value.
 #[must_use]
 pub fn find<'a>(parameters: &'a [Parameter], name: &str) -> Option<Option<&'a str>> {
     parameters.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_deref())

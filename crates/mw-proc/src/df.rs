@@ -21,7 +21,7 @@ pub struct DfLine {
 }
 
 /// Reads the output of `df -al` in the C locale. A source that is too long for its column may
-/// stand on a line of its own.
+/// have a line of its own.
 ///
 /// # Errors
 /// When the heading is another, or a line lacks columns.
@@ -82,7 +82,7 @@ fn read(line: &Line<'_>, source: Option<&[u8]>) -> Option<DfLine> {
     }
 }
 
-/// What stands in `text` before its end `rest`.
+/// The part of `text` before its end `rest`.
 fn up_to<'a>(text: &'a [u8], rest: &[u8]) -> Option<&'a [u8]> {
     text.get(..text.len().checked_sub(rest.len())?).map(<[u8]>::trim_ascii)
 }

@@ -34,7 +34,7 @@ pub enum Problem {
     Empty,
     /// The text stops in the middle.
     Truncated,
-    /// Something else stands where a number belongs.
+    /// Not a number.
     NotANumber,
     /// The number does not fit.
     Overflow,

@@ -11,7 +11,7 @@
 //!   input: whatever is counted has a limit with a name.
 //! - **What follows from several files** is mw-memory's.
 //! - **Units are converted once, here.** The kernel's kB become bytes (saturating), and the unit
-//!   stands last in every name. The units of text whose number has none are the kernel's own.
+//!   comes last in every name. The units of text whose number has none are the kernel's own.
 //! - **What is sampled allocates nothing**: [`meminfo`], [`vmstat`], [`zoneinfo`], [`buddyinfo`],
 //!   [`extfrag`], [`pressure`] and the counters of [`cgroup`], from the second call on.
 //!   `parse_into` reuses what it fills and leaves it empty when it returns an error.
@@ -38,13 +38,17 @@ pub mod diskstats;
 pub mod error;
 pub mod extfrag;
 pub mod inode_state;
+pub mod kmsg;
 pub mod limits;
 pub mod maps;
 pub mod meminfo;
 pub mod mountinfo;
 pub mod mounts;
+pub mod net_tcp;
+pub mod netstat;
 pub mod number;
 pub mod orders;
+pub mod pid_stat;
 pub mod pressure;
 mod scan;
 pub mod slabinfo;

@@ -6,7 +6,7 @@ use crate::scan::{self, Line};
 /// The most mappings that are read: twice the default of vm.max_map_count.
 pub const MAX_MAPPINGS: usize = 1 << 17;
 
-/// One mapping. What stands in the last column is not read.
+/// One mapping. The last column is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mapping {
     pub start: u64,

@@ -28,7 +28,7 @@ impl<T> ZoneOrders<T> {
 impl<T: Copy + Default> ZoneOrders<T> {
     /// A zone without orders yet: for recordings and tests.
     #[must_use]
-    pub fn of(node: u32, name: ZoneName) -> Self {
+    pub fn new(node: u32, name: ZoneName) -> Self {
         Self { node, name, ..Self::default() }
     }
 

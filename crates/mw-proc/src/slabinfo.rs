@@ -11,7 +11,7 @@ pub const MAX_SLABS: usize = 1 << 20;
 pub struct Slab {
     pub name: String,
     pub active_objects: u64,
-    /// Objects that there is room for.
+    /// Capacity in objects.
     pub objects: u64,
     /// The size of an object.
     pub object_bytes: u64,

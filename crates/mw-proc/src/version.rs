@@ -26,7 +26,7 @@ impl KernelVersion {
     /// Reads `Linux version 6.18.44-fc-v657 (...)` or `6.18.44-fc-v657`.
     ///
     /// # Errors
-    /// When no version stands there.
+    /// If the text does not begin with a version.
     pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
         let text = text.trim_ascii();
         let release = text.strip_prefix(b"Linux version ").unwrap_or(text);

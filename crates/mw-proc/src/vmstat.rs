@@ -2,7 +2,7 @@
 //!
 //! The kernel counts in pages or in events, as the name says. What older kernels count by zone
 //! (`pgscan_kswapd_normal`) or under another name (`thp_split`) is added to one [`Counter`], so
-//! that a rule asks once. Of two things the older kernels know less:
+//! that a rule uses once. Of two things the older kernels know less:
 //! - before 3.5 `pgsteal_*` is kswapd's and direct reclaim together ([`Counter::Pgsteal`]), and
 //!   `kswapd_steal` is kswapd's share ([`Counter::PgstealKswapd`]);
 //! - before 5.9 the `workingset_*` counters are those of files alone.
@@ -112,7 +112,7 @@ const fn place(counter: Counter) -> (usize, u64) {
     (index >> 6, 1 << (index & 63))
 }
 
-/// What follows `name ` when the text begins with the name that stands at `index`.
+/// What follows `name ` if the text begins with the name at `index`.
 fn after_name(text: &[u8], index: usize) -> Option<&[u8]> {
     text.strip_prefix(NAMES.get(index)?.0.as_bytes())?.strip_prefix(b" ")
 }

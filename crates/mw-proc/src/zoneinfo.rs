@@ -162,7 +162,7 @@ impl Zoneinfo {
             line.whole()?;
             last = line.number;
             if line.text.starts_with(b"Node ") {
-                // A node's own statistics may stand under a heading of their own.
+                // A node's own statistics may have a heading of their own.
                 let is_zone = !line.text.ends_with(b", per-node stats");
                 let next = if is_zone { Some(Open::new(&line)?) } else { None };
                 if let Some(zone) = std::mem::replace(&mut open, next) {
@@ -185,7 +185,7 @@ impl Zoneinfo {
         if !zone.is_complete() {
             return Err(next.error(Problem::Expected("the rest of the zone")));
         }
-        // The last zone is pushed without a look at the limit.
+        // The last zone is pushed without a check of the limit.
         if self.zones.len() >= MAX_ZONES.saturating_sub(1) {
             return Err(next.error(Problem::TooMany("zones")));
         }
@@ -199,7 +199,7 @@ struct Open {
     zone: Zone,
     /// One bit for each of the lines that every kernel prints.
     seen: u8,
-    /// Whether `pages free` came: before it stand the node's statistics, which are not the zone's.
+    /// Whether `pages free` came: the node's statistics precede it, which are not the zone's.
     within: bool,
 }
 
@@ -419,7 +419,7 @@ Node 1, zone   Normal
         assert_eq!((normal.write_pending_pages, normal.unevictable_pages), (Some(47), Some(3766)));
         assert_eq!(normal.start_pfn, Some(1_048_576));
         assert_eq!(zones[0].protection(), [0, 3019, 12_875, 12_875, 12_875]);
-        // The node's own statistics stand in its first zone.
+        // The node's own statistics are in its first zone.
         assert_eq!(zones[0].inactive_anon_pages, Some(0));
         assert!(!zones[3].is_populated());
         assert_eq!((zones[3].min_pages, zones[3].start_pfn), (32, None));

@@ -5,7 +5,10 @@ use std::hint::black_box;
 
 use mw_proc::ParseError;
 use mw_proc::buddyinfo::Buddyinfo;
-use mw_proc::cgroup::{MemoryEvents, MemoryStat, parse_limit, parse_oom_control};
+use mw_proc::cgroup::{
+    CpuMax, CpuStat, MemoryEvents, MemoryStat, parse_frozen, parse_io_stat, parse_limit,
+    parse_oom_control,
+};
 use mw_proc::extfrag::Extfrag;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
@@ -35,6 +38,7 @@ fn sampled_parsers_allocate_nothing() {
     let mut buddy = Buddyinfo::default();
     let mut extfrag = Extfrag::default();
     let mut vmstat = Vmstat::default();
+    let mut devices = Vec::new();
     check("zoneinfo", || zones.parse_into(include_bytes!("data/zoneinfo")).unwrap());
     check("buddyinfo", || buddy.parse_into(include_bytes!("data/buddyinfo")).unwrap());
     check("extfrag", || extfrag.parse_into(include_bytes!("data/unusable_index")).unwrap());
@@ -46,6 +50,10 @@ fn sampled_parsers_allocate_nothing() {
     check("memory.stat v1", || keep(MemoryStat::parse(include_bytes!("data/memory_stat_v1"))));
     check("memory.events", || keep(MemoryEvents::parse(include_bytes!("data/memory_events"))));
     check("memory.oom_control", || keep(parse_oom_control(b"oom_kill_disable 0\nunder_oom 0\n")));
+    check("cgroup.events", || keep(parse_frozen(b"populated 1\nfrozen 0\n")));
+    check("cpu.stat", || keep(CpuStat::parse(b"usage_usec 7\nnr_throttled 0\n")));
+    check("cpu.max", || keep(CpuMax::parse(b"max 100000\n")));
+    check("io.stat", || keep(parse_io_stat(b"8:0 rbytes=1 wbytes=2\n", &mut devices)));
     check("memory.max", || keep(parse_limit(b"max\n")));
 }
 

@@ -13,7 +13,7 @@ use mw_model::{Profile, Shift};
 use std::collections::{HashMap, HashSet};
 
 pub const MAX_SHIFTS: usize = 200;
-/// Functions that are looked at for whom they lead to: the ones that grew the most.
+/// Functions whose callees are examined: the ones that grew the most.
 const MAX_RANKED: usize = 256;
 /// A function that has this share of its growth in one that it calls only leads there.
 const LEADS: f64 = 0.8;
@@ -101,7 +101,7 @@ const HELPERS: [&str; 19] = [
 /// Functions by how much more of all processor time they took during a stall than before: the
 /// one to blame first, what took less last. At most [`MAX_SHIFTS`].
 pub fn difference(baseline: &Profile, during: &Profile) -> Vec<Shift> {
-    let (before, after) = (Shares::of(baseline), Shares::of(during));
+    let (before, after) = (Shares::new(baseline), Shares::new(during));
     let functions: HashSet<&str> = before.total.keys().chain(after.total.keys()).copied().collect();
     let mut shifts: Vec<Shift> = functions
         .into_iter()
@@ -159,7 +159,7 @@ struct Shares<'a> {
 }
 
 impl<'a> Shares<'a> {
-    fn of(profile: &'a Profile) -> Self {
+    fn new(profile: &'a Profile) -> Self {
         let mut shares = Self::default();
         each(profile, |percent, names| {
             for (depth, name) in names.iter().enumerate() {

@@ -76,7 +76,7 @@ impl Flood {
         }
     }
 
-    /// What cannot be looked into for paths.
+    /// What could not be read for paths.
     pub(crate) fn missing(&self) -> Option<Missing> {
         self.paths.missing()
     }

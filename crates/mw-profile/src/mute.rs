@@ -1,5 +1,5 @@
-//! When tracepoints of waits come in masses though nothing stalls, they cost more than they tell:
-//! some cgroups live at their limit. They are off then for a while, or until a stall.
+//! Tracepoints of waits that fire very often without a stall cost more than they explain: some cgroups
+//! are always at their limit. They are switched off then for a while, or until a stall.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const MUTE: Duration = Duration::from_secs(60);
 
 /// What to do with the tracepoints of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Switch {
     Off,
     On,
 }
@@ -18,21 +18,20 @@ pub(crate) enum Turn {
 /// Whether they are off, and until when.
 #[derive(Debug)]
 pub(crate) struct Mute {
-    looked: Instant,
+    updated: Instant,
     until: Option<Instant>,
 }
 
 impl Mute {
-    /// They are on.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { looked: now, until: None }
+        Self { updated: now, until: None }
     }
 
-    /// So many `waits` came since the last look; what to do now. During a stall they stay on.
-    pub(crate) fn look(&mut self, waits: usize, stalled: bool, now: Instant) -> Option<Turn> {
+    /// Counts the `waits` since the last update; whether to switch them now. During a stall they stay on.
+    pub(crate) fn update(&mut self, waits: usize, stalled: bool, now: Instant) -> Option<Switch> {
         // Several short rounds are no masses: a second is the least that is judged by.
-        let since = now.saturating_duration_since(self.looked).as_secs_f64().max(1.0);
-        self.looked = now;
+        let since = now.saturating_duration_since(self.updated).as_secs_f64().max(1.0);
+        self.updated = now;
         if stalled {
             self.until = None;
             return None;
@@ -40,14 +39,14 @@ impl Mute {
         if let Some(until) = self.until {
             return (now >= until).then(|| {
                 self.until = None;
-                Turn::On
+                Switch::On
             });
         }
         #[allow(clippy::cast_precision_loss, reason = "a rate")]
         let too_many = waits as f64 > MAX_WAITS_PER_S * since;
         too_many.then(|| {
             self.until = Some(now + MUTE);
-            Turn::Off
+            Switch::Off
         })
     }
 }
@@ -56,12 +55,12 @@ impl Mute {
 mod tests {
     use super::*;
 
-    fn check(rounds: &[(u64, usize, bool, Option<Turn>)]) {
+    fn check(rounds: &[(u64, usize, bool, Option<Switch>)]) {
         let start = Instant::now();
         let mut mute = Mute::new(start);
         for (second, waits, stalled, expected) in rounds {
             let now = start + Duration::from_secs(*second);
-            assert_eq!(mute.look(*waits, *stalled, now), *expected, "at {second} s");
+            assert_eq!(mute.update(*waits, *stalled, now), *expected, "at {second} s");
         }
     }
 
@@ -69,18 +68,18 @@ mod tests {
     fn masses_are_off_for_a_minute() {
         check(&[
             (1, 3900, false, None),
-            (2, 5000, false, Some(Turn::Off)),
+            (2, 5000, false, Some(Switch::Off)),
             (3, 0, false, None),
             (61, 0, false, None),
-            (62, 0, false, Some(Turn::On)),
-            (63, 5000, false, Some(Turn::Off)),
+            (62, 0, false, Some(Switch::On)),
+            (63, 5000, false, Some(Switch::Off)),
         ]);
     }
 
     #[test]
     fn a_stall_turns_them_on_and_keeps_them_so() {
         check(&[
-            (1, 5000, false, Some(Turn::Off)),
+            (1, 5000, false, Some(Switch::Off)),
             (2, 0, true, None),
             (3, 50_000, true, None),
             (4, 0, false, None),

@@ -36,12 +36,12 @@ impl Default for Names {
 impl Names {
     /// The name of idle processors.
     pub(crate) const IDLE: u32 = 0;
-    /// The name of threads that were gone before they could be asked.
+    /// The name of threads that ended before it could be read.
     pub(crate) const GONE: u32 = 1;
 
-    /// The number of a thread's name; reads /proc where it is not known, a bounded number of
+    /// The index of a thread's name; reads /proc where it is not known, a bounded number of
     /// times between two [`Self::refill`]s.
-    pub(crate) fn of(&mut self, tid: u32) -> u32 {
+    pub(crate) fn index(&mut self, tid: u32) -> u32 {
         if tid == 0 {
             return Self::IDLE;
         }
@@ -107,11 +107,11 @@ mod tests {
         let mut names = Names::default();
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         let comm = std::fs::read_to_string(format!("/proc/{own}/comm")).unwrap();
-        let name = names.of(own);
+        let name = names.index(own);
         assert_eq!(names.text(name), comm.trim_end());
-        assert_eq!(names.of(own), name);
-        assert_eq!(names.of(0), Names::IDLE);
-        assert_eq!(names.of(u32::MAX), Names::GONE);
+        assert_eq!(names.index(own), name);
+        assert_eq!(names.index(0), Names::IDLE);
+        assert_eq!(names.index(u32::MAX), Names::GONE);
     }
 
     #[test]
@@ -119,20 +119,20 @@ mod tests {
         let mut names = Names::default();
         let name = names.learn(u32::MAX, "dd");
         names.forget_threads();
-        assert_eq!((names.of(u32::MAX), names.text(name)), (name, "dd"));
+        assert_eq!((names.index(u32::MAX), names.text(name)), (name, "dd"));
         names.forget_threads();
-        assert_eq!(names.of(u32::MAX), Names::GONE);
+        assert_eq!(names.index(u32::MAX), Names::GONE);
     }
 
     #[test]
     fn reading_is_bounded() {
         let mut names = Names::default();
         for tid in 0..READS {
-            names.of(u32::MAX - tid);
+            names.index(u32::MAX - tid);
         }
         let own = std::process::id();
-        assert_eq!(names.of(own), Names::GONE);
+        assert_eq!(names.index(own), Names::GONE);
         names.refill();
-        assert_ne!(names.of(own), Names::GONE);
+        assert_ne!(names.index(own), Names::GONE);
     }
 }

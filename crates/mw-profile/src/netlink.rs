@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_by_its_number() {
+    fn an_error_is_reported_by_its_number() {
         let mut error = request(ERROR, 0, 0, &[]);
         error[16..20].copy_from_slice(&(-1_i32).to_ne_bytes());
         assert_eq!(answer(&error), Err(1));

@@ -71,7 +71,6 @@ impl Opened {
     }
 }
 
-/// Rates of sampling.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rates {
     pub(crate) baseline_hz: u32,

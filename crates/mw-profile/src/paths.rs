@@ -1,7 +1,7 @@
 //! Paths of files that are known by device and inode, found among what a process has open or
 //! mapped.
 //!
-//! The file itself is never asked: a file system that does not respond would hold up whoever asks,
+//! The file itself is never read: a file system that does not respond would block the reader,
 //! beyond all signals. The kernel's tables say as much: `fdinfo` has the mount and, from 5.14 on,
 //! the inode of an open file, `mountinfo` the device of a mount, and a link below `fd` is only read.
 
@@ -16,14 +16,14 @@ use std::time::Duration;
 
 /// Files whose path is remembered, found or not.
 const MAX_FILES: usize = 2048;
-/// Files that wait to be looked for; more are found when they are seen again.
+/// Files that wait for their path; more are found when they are seen again.
 const MAX_WANTED: usize = 64;
 /// Looks for one file, in processes that use it, before its numbers have to do.
 const MAX_TRIES: u32 = 4;
-/// Descriptors of one process that are looked at.
+/// Descriptors of one process that are read.
 const MAX_DESCRIPTORS: usize = 512;
-/// Processes that are looked into at a time.
-const LOOKS: usize = 8;
+/// Processes that are searched at a time.
+const PROCESSES_PER_ROUND: usize = 8;
 /// How long one process may take: its maps may wait for one of its locks.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Bytes of a process's maps, or of its mounts, that are read.
@@ -65,14 +65,14 @@ impl Paths {
         }
     }
 
-    /// Looks into the processes that use the files asked for.
+    /// Searches the processes that use the wanted files.
     pub(crate) fn find(&mut self) {
-        let looks = self.wanted.len().min(LOOKS);
+        let count = self.wanted.len().min(PROCESSES_PER_ROUND);
         let Ok(finder) = self.finder.as_mut() else { return };
-        if looks == 0 {
+        if count == 0 {
             return;
         }
-        let questions: Vec<_> = self.wanted.drain(..looks).collect();
+        let questions: Vec<_> = self.wanted.drain(..count).collect();
         for ((_, file), path) in questions.iter().zip(finder.run(&questions)) {
             if self.known.len() >= MAX_FILES {
                 self.known.clear();
@@ -91,7 +91,7 @@ impl Paths {
         path.unwrap_or_else(|| format!("{}:{}:{inode}", major(device), minor(device)))
     }
 
-    /// What cannot be looked into.
+    /// What could not be read.
     pub(crate) fn missing(&self) -> Option<Missing> {
         const WHAT: &str = "/proc/PID/fdinfo and maps";
         match &self.finder {
@@ -112,10 +112,10 @@ fn minor(device: u32) -> u32 {
 /// Mounts that a process sees.
 #[derive(Debug, Default)]
 struct Mounts {
-    /// Those of the device that is looked for.
+    /// Those of the wanted device.
     of_device: HashSet<u32>,
     others: HashSet<u32>,
-    /// Whether the device's files may be asked: on a disk, and not served by a program.
+    /// Whether statx(2) on the device's files cannot block: on a disk, and not served by a program.
     local: bool,
 }
 
@@ -172,12 +172,12 @@ fn mount_and_inode(pid: u32, descriptor: &str, mounts: &Mounts) -> Option<(u32, 
     let mount = u32::try_from(field(&fdinfo, "mnt_id:")?).ok()?;
     let is_local = mounts.local && mounts.of_device.contains(&mount);
     let inode = field(&fdinfo, "ino:")
-        .or_else(|| is_local.then(|| asked(&format!("/proc/{pid}/fd/{descriptor}")))?);
+        .or_else(|| is_local.then(|| inode_from_statx(&format!("/proc/{pid}/fd/{descriptor}")))?);
     Some((mount, inode?))
 }
 
 /// The inode of a file on a disk, where the kernel's tables do not have it.
-fn asked(link: &str) -> Option<u64> {
+fn inode_from_statx(link: &str) -> Option<u64> {
     let stat = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
     Some(stat.stx_ino)
 }
@@ -244,14 +244,14 @@ junk
         let file = file(&memory.metadata().unwrap());
         assert_eq!(opened(std::process::id(), file).unwrap(), "/memfd:mw-paths (deleted)");
         assert_eq!(
-            asked("/proc/self/exe"),
+            inode_from_statx("/proc/self/exe"),
             std::fs::metadata("/proc/self/exe").unwrap().ino().into()
         );
     }
 
-    /// Whoever asks such a file waits until its file system answers, whatever signal comes.
+    /// A reader of such a file waits until its file system responds, whatever signal comes.
     #[test]
-    fn a_file_system_that_hangs_is_not_asked() {
+    fn a_file_system_that_hangs_is_not_read() {
         let dir = tempfile::TempDir::new().unwrap();
         own_mounts();
         let mount = HungMount::at(dir.path());
@@ -313,7 +313,7 @@ junk
     }
 
     #[test]
-    fn a_file_is_looked_for_a_bounded_number_of_times() {
+    fn a_file_is_searched_a_bounded_number_of_times() {
         let mut paths = Paths::default();
         for _ in 0..2 * MAX_TRIES {
             paths.want(u32::MAX, 1, 2);

@@ -53,10 +53,8 @@ pub(crate) const WAITS: [Point; 12] = [
 pub(crate) const FLOOD: Point = point("filemap/mm_filemap_add_to_page_cache", Meaning::Caches);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
-    /// Of a wait.
+pub(crate) enum PointData {
     Step(Step),
-    /// Of the page cache.
     Cached(Cached),
 }
 
@@ -100,7 +98,7 @@ impl Decoder {
     }
 
     /// What a record says; `None` where it says nothing that counts.
-    pub(crate) fn read(&self, record: &[u8], zones: &Zones) -> Option<Said> {
+    pub(crate) fn read(&self, record: &[u8], zones: &Zones) -> Option<PointData> {
         let value = |field: Option<Field>| field.and_then(|field| field.read(record));
         let small = |field| value(field).and_then(|value| u32::try_from(value).ok());
         let order = small(self.order);
@@ -124,7 +122,7 @@ impl Decoder {
             },
             Meaning::Chooses => Step::Of { tid: small(self.pid)?, kind: WaitKind::Oom },
             Meaning::Caches => {
-                return Some(Said::Cached(Cached {
+                return Some(PointData::Cached(Cached {
                     device: small(self.device)?,
                     inode: value(self.inode)?.cast_unsigned(),
                     // Before kernel 5.16 or so a record was of one page.
@@ -132,7 +130,7 @@ impl Decoder {
                 }));
             }
         };
-        Some(Said::Step(step))
+        Some(PointData::Step(step))
     }
 }
 
@@ -142,7 +140,7 @@ pub(crate) struct Zones(Vec<(u64, u32)>);
 
 impl Zones {
     /// Reads /proc/zoneinfo; empty where that cannot be read.
-    pub(crate) fn look() -> Self {
+    pub(crate) fn read() -> Self {
         let text = std::fs::read("/proc/zoneinfo").unwrap_or_default();
         let mut zoneinfo = mw_proc::zoneinfo::Zoneinfo::default();
         let _ = zoneinfo.parse_into(&text);
@@ -181,7 +179,7 @@ mod tests {
         record
     }
 
-    fn check(path: &str, fields: &[(usize, &[u8])], expected: Option<Said>) {
+    fn check(path: &str, fields: &[(usize, &[u8])], expected: Option<PointData>) {
         let point = WAITS.iter().chain([&FLOOD]).find(|point| point.path == path).unwrap();
         let zones = Zones(vec![(4096, 0), (1_048_576, 1)]);
         for (version, kernel) in KERNELS {
@@ -190,8 +188,8 @@ mod tests {
         }
     }
 
-    fn step(step: Step) -> Option<Said> {
-        Some(Said::Step(step))
+    fn step(step: Step) -> Option<PointData> {
+        Some(PointData::Step(step))
     }
 
     #[test]
@@ -258,7 +256,7 @@ mod tests {
         check(
             "filemap/mm_filemap_add_to_page_cache",
             &[(16, &123_u64.to_ne_bytes()), (32, &(254_u32 << 20 | 1).to_ne_bytes()), (36, &[4])],
-            Some(Said::Cached(Cached { device: 254 << 20 | 1, inode: 123, pages: 16 })),
+            Some(PointData::Cached(Cached { device: 254 << 20 | 1, inode: 123, pages: 16 })),
         );
     }
 
@@ -270,7 +268,7 @@ mod tests {
 
     #[test]
     fn zones_have_nodes() {
-        let zones = Zones::look();
+        let zones = Zones::read();
         assert!(!zones.0.is_empty());
         assert_eq!(zones.node(zones.0[0].0), Some(zones.0[0].1));
         assert_eq!(zones.node(u64::MAX), None);

@@ -1,16 +1,14 @@
-//! Processes and threads as /proc says, read within bounds of number and time.
+//! Files of processes and threads under /proc, read within limits of number and time.
 
-use crate::blocked::{self, Found};
-use crate::tasks::{self, Seen};
 use mw_model::Missing;
-use mw_sys::HelperThread;
 use std::fs::{File, ReadDir};
-use std::io;
 use std::io::Read;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Processes that are looked at.
 pub const MAX_TASKS: usize = 10_000;
+
+/// Processes in a batch: waking the thread that reads costs as much as reading five.
+pub(crate) const BATCH: usize = 64;
 
 /// What `/proc/PID/stat` says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,41 +67,7 @@ impl Text {
     }
 }
 
-/// Reads what /proc says of processes, on threads apart: each of its files may wait for a lock of its
-/// process ([`mw_sys::HelperThread`]).
-#[derive(Debug)]
-pub struct TaskFiles {
-    pub(crate) uses: HelperThread<(), Option<Seen>>,
-    pub(crate) blocked: HelperThread<Instant, Found>,
-}
-
-/// Longer than a process takes on a machine that is short of memory.
-const PATIENCE: Duration = Duration::from_millis(200);
-
-impl TaskFiles {
-    /// Processes asked about at a time: waking the thread that reads costs as much as reading five.
-    pub(crate) const BATCH: usize = 64;
-
-    /// Ready to read.
-    ///
-    /// # Errors
-    /// The kernel gives no thread.
-    pub fn start() -> io::Result<Self> {
-        let blocked = |pid, deadline: &Instant| blocked::look(pid, *deadline);
-        Ok(Self {
-            uses: HelperThread::new(PATIENCE, |pid, ()| tasks::look(pid))?,
-            blocked: HelperThread::new(PATIENCE, blocked)?,
-        })
-    }
-
-    /// The processes that nothing is said of.
-    pub fn missing(&self) -> Option<Missing> {
-        let stuck = [self.uses.blocked(), self.blocked.blocked()].concat();
-        unanswered("/proc/PID", stuck)
-    }
-}
-
-/// That nothing is said of some processes.
+/// The processes for which the kernel did not answer.
 pub(crate) fn unanswered(what: &str, mut pids: Vec<u32>) -> Option<Missing> {
     pids.sort_unstable();
     pids.dedup();
@@ -119,7 +83,7 @@ pub(crate) fn next_batch(entries: &mut ReadDir, batch: &mut Vec<u32>) -> bool {
     batch.clear();
     for entry in entries {
         batch.extend(entry.ok().and_then(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
-        if batch.len() == TaskFiles::BATCH {
+        if batch.len() == BATCH {
             return true;
         }
     }
@@ -132,6 +96,18 @@ pub(crate) fn numbers(dir: &str, deadline: Instant) -> impl Iterator<Item = u32>
     entries
         .take_while(move |_| Instant::now() < deadline)
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Frames of a stack that are stored.
+const MAX_FRAMES: usize = 32;
+
+/// `[<0>] do_exit+0x17/0x20 [module]`, a line each, innermost first.
+pub(crate) fn functions(stack: &str) -> Vec<String> {
+    let function = |line: &str| {
+        let name = line.split_ascii_whitespace().nth(1)?.split('+').next()?;
+        Some(name.split('.').next().unwrap_or(name).to_owned())
+    };
+    stack.lines().filter_map(function).take(MAX_FRAMES).collect()
 }
 
 #[cfg(test)]
@@ -153,6 +129,13 @@ mod tests {
     fn this_process_is_seen() {
         let stat = Stat::parse(Text::default().read("/proc/self/stat").unwrap()).unwrap();
         assert!(stat.resident_pages > 0 && stat.threads > 0 && stat.started_ticks > 0);
+    }
+
+    #[test]
+    fn stacks_are_read_to_names() {
+        let stack = "[<0>] balance_dirty_pages+0x4f4/0xd50\n[<0>] ext4_x.isra.0+0x1/0x2 [ext4]\n";
+        assert_eq!(functions(stack), ["balance_dirty_pages", "ext4_x"]);
+        assert_eq!(functions("0xffffffffffffffff\n\n"), Vec::<String>::new());
     }
 
     proptest! {

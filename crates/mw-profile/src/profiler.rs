@@ -1,13 +1,13 @@
 //! The profiler: events that are always open, one thread that reads them, and the switch that a
 //! stall turns.
 
-use crate::mute::{Mute, Turn};
+use crate::mute::{Mute, Switch};
 use crate::open::{Opened, Rates, open};
-use crate::reader::{Reader, Seen};
+use crate::reader::{Reader, StallSamples};
 use crate::symbols::{Symbols, visible};
 use crate::table::{Span, Table};
 use mw_model::{FloodShare, KernelWait, Missing, Profile};
-use mw_sys::{PerfEvent, join_within};
+use mw_sys::{PerfEvent, join_within, monotonic_ns};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub struct Options {
     pub baseline_hz: u32,
     /// Stacks a second and processor during a stall.
     pub stall_hz: u32,
-    /// One in so many folios that enter the page cache is looked at.
+    /// One of this many folios that enter the page cache is sampled.
     pub flood_period: u64,
     /// Waits that ended so long before a stall was noticed belong to it, in milliseconds.
     pub lead_ms: u64,
@@ -114,7 +114,7 @@ impl Profiler {
         let shared = &self.shared;
         let idle = shared.stalled_ns.compare_exchange(
             0,
-            now_ns().max(1),
+            monotonic_ns().max(1),
             Ordering::AcqRel,
             Ordering::Relaxed,
         );
@@ -163,10 +163,10 @@ impl Profiler {
     pub fn flood(&self) -> Vec<FloodShare> {
         let mut reader = self.shared.reader();
         self.shared.drain(&mut reader);
-        reader.flood(now_ns())
+        reader.flood(monotonic_ns())
     }
 
-    /// The processes that cannot be looked into for the paths of their files.
+    /// The processes that could not be read for the paths of their files.
     pub fn flood_missing(&self) -> Option<Missing> {
         self.shared.reader().flood_missing()
     }
@@ -225,9 +225,9 @@ impl Shared {
             self.sleep();
             let waits = self.drain(&mut self.reader());
             let stalled = self.stalled_ns.load(Ordering::Acquire) != 0;
-            match mute.look(waits, stalled, Instant::now()) {
-                Some(Turn::Off) => self.mute(),
-                Some(Turn::On) => self.unmute(),
+            match mute.update(waits, stalled, Instant::now()) {
+                Some(Switch::Off) => self.mute(),
+                Some(Switch::On) => self.unmute(),
                 None => {}
             }
         }
@@ -271,7 +271,7 @@ impl Shared {
 
     /// Empties the rings into the stall under way, if there is one.
     fn drain(&self, reader: &mut Reader) -> usize {
-        let (now_ns, began_ns) = (now_ns(), self.stalled_ns.load(Ordering::Acquire));
+        let (now_ns, began_ns) = (monotonic_ns(), self.stalled_ns.load(Ordering::Acquire));
         if began_ns != 0 {
             let lead_ns = self.options.lead_ms.saturating_mul(1_000_000);
             reader.begin(now_ns, began_ns, began_ns.saturating_sub(lead_ns));
@@ -282,12 +282,12 @@ impl Shared {
     }
 
     /// Reads the rest of a stall and closes it.
-    fn finish(&self) -> Seen {
+    fn finish(&self) -> StallSamples {
         let mut reader = self.reader();
         self.drain(&mut reader);
         self.stalled_ns.store(0, Ordering::Release);
         let Options { baseline_hz, stall_hz, .. } = self.options;
-        reader.end(now_ns(), stall_hz, baseline_hz, self.opened.cpus)
+        reader.end(monotonic_ns(), stall_hz, baseline_hz, self.opened.cpus)
     }
 
     /// Looks up the names of all functions in these tables, in one pass.
@@ -311,11 +311,4 @@ fn enable(events: &[PerfEvent]) {
         // An event that is there can be enabled.
         let _ = event.enable();
     }
-}
-
-/// Now, by `CLOCK_MONOTONIC`, which the kernel's records use.
-pub(crate) fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }

@@ -4,7 +4,7 @@ use crate::baseline::Baseline;
 use crate::flood::{Flood, Writer};
 use crate::names::Names;
 use crate::open::{Origin, Rings};
-use crate::points::{Said, Zones};
+use crate::points::{PointData, Zones};
 use crate::records::{Record, Sample, records};
 use crate::table::{Span, Table};
 use crate::waits::{Step, Waits};
@@ -16,13 +16,13 @@ const MAX_PENDING: usize = 65_536;
 /// How often what is known of threads is checked.
 const REFRESH_NS: u64 = 60_000_000_000;
 
-/// What a tracepoint said of whom.
+/// What a tracepoint data of whom.
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct PointEvent {
     time_ns: u64,
     pid: u32,
     tid: u32,
-    said: Said,
+    data: PointData,
 }
 
 /// All that is known, and the rings that it comes from.
@@ -32,7 +32,7 @@ pub(crate) struct Reader {
     zones: Zones,
     flood_period: u64,
     bytes: Vec<u8>,
-    pending: Vec<Heard>,
+    pending: Vec<PointEvent>,
     pub(crate) names: Names,
     baseline: Baseline,
     during: Table,
@@ -68,9 +68,8 @@ struct Lost {
     points: u64,
 }
 
-/// What a stall left.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct StallSamples {
     pub(crate) baseline: Option<(Table, Span)>,
     pub(crate) table: Table,
     pub(crate) span: Span,
@@ -79,11 +78,10 @@ pub(crate) struct Seen {
 }
 
 impl Reader {
-    /// Nothing seen yet.
     pub(crate) fn new(rings: Rings, flood_period: u64, now: Instant) -> Self {
         Self {
             rings,
-            zones: Zones::look(),
+            zones: Zones::read(),
             flood_period,
             bytes: Vec::new(),
             pending: Vec::new(),
@@ -113,19 +111,25 @@ impl Reader {
     }
 
     /// The stall is over; it was sampled at `hz`, its baseline at `baseline_hz`.
-    pub(crate) fn end(&mut self, now_ns: u64, hz: u32, baseline_hz: u32, cpus: u32) -> Seen {
-        let Some(stall) = self.stall.take() else { return Seen::default() };
+    pub(crate) fn end(
+        &mut self,
+        now_ns: u64,
+        hz: u32,
+        baseline_hz: u32,
+        cpus: u32,
+    ) -> StallSamples {
+        let Some(stall) = self.stall.take() else { return StallSamples::default() };
         let baseline = self.baseline.sum(Instant::now(), baseline_hz, cpus);
         self.baseline.resume(Instant::now());
         let names = &mut self.names;
         let waits = self.waits.finish(now_ns, |tid| {
-            let name = names.of(tid);
+            let name = names.index(tid);
             names.text(name).to_owned()
         });
         let span_ms = now_ns.saturating_sub(stall.began_ns) / 1_000_000;
         let first_us = stall.first_ns.map(|first| first.saturating_sub(stall.began_ns) / 1000);
         let lost = self.lost.stacks - stall.lost.stacks;
-        Seen {
+        StallSamples {
             baseline,
             table: std::mem::take(&mut self.during),
             span: Span { hz, cpus, span_ms, first_us, lost },
@@ -141,12 +145,12 @@ impl Reader {
         // The rings of tracepoints have the names of tasks, which stacks are counted by.
         self.drain_points();
         self.drain_stacks();
-        self.pending.sort_by_key(|heard| heard.time_ns);
-        let due = self.pending.partition_point(|heard| heard.time_ns <= now_ns);
+        self.pending.sort_by_key(|event| event.time_ns);
+        let due = self.pending.partition_point(|event| event.time_ns <= now_ns);
         let later = self.pending.split_off(due);
         let mut waits = 0;
-        for heard in std::mem::replace(&mut self.pending, later) {
-            waits += usize::from(self.hear(heard));
+        for event in std::mem::replace(&mut self.pending, later) {
+            waits += usize::from(self.handle(event));
         }
         self.lost.points += self.waits.take_dropped();
         self.flood.find_paths();
@@ -169,12 +173,12 @@ impl Reader {
                     }
                     Record::Sample(sample) => match self.rings.origins.get(&sample.event) {
                         Some(Origin::Baseline) if is_calm(sample.time_ns) => {
-                            self.baseline.add(self.names.of(sample.tid), sample.stack());
+                            self.baseline.add(self.names.index(sample.tid), sample.stack());
                         }
                         Some(Origin::Stall) => {
                             if let Some(stall) = &mut self.stall {
                                 stall.note(&sample);
-                                let name = self.names.of(sample.tid);
+                                let name = self.names.index(sample.tid);
                                 self.during.add(sample.pid, name, sample.stack());
                             }
                         }
@@ -201,9 +205,9 @@ impl Reader {
                     Record::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
                     Record::Sample(sample) => {
                         let origin = self.rings.origins.get(&sample.event);
-                        if let Some(said) = origin.and_then(|o| said(o, &sample, &self.zones)) {
+                        if let Some(data) = origin.and_then(|o| decode(o, &sample, &self.zones)) {
                             let Sample { time_ns, pid, tid, .. } = sample;
-                            self.pending.push(Heard { time_ns, pid, tid, said });
+                            self.pending.push(PointEvent { time_ns, pid, tid, data });
                         }
                     }
                 }
@@ -216,20 +220,20 @@ impl Reader {
         }
     }
 
-    /// Takes one record of a tracepoint; whether it was of a wait.
-    fn hear(&mut self, heard: Heard) -> bool {
-        match heard.said {
-            Said::Step(step) => {
+    /// Handles one record of a tracepoint; whether it was of a wait.
+    fn handle(&mut self, event: PointEvent) -> bool {
+        match event.data {
+            PointData::Step(step) => {
                 // Its name is read while it lives.
-                self.names.of(heard.tid);
-                self.waits.take(heard.time_ns, heard.tid, step);
+                self.names.index(event.tid);
+                self.waits.take(event.time_ns, event.tid, step);
                 true
             }
-            Said::Cached(cached) => {
-                let (pid, name) = (heard.pid, self.names.of(heard.pid));
+            PointData::Cached(cached) => {
+                let (pid, name) = (event.pid, self.names.index(event.pid));
                 let (device, inode) = (cached.device, cached.inode);
                 let pages = cached.pages.saturating_mul(self.flood_period);
-                self.flood.add(heard.time_ns, Writer { pid, device, inode }, name, pages);
+                self.flood.add(event.time_ns, Writer { pid, device, inode }, name, pages);
                 false
             }
         }
@@ -257,7 +261,7 @@ impl Reader {
         self.flood.shares(now_ns, |name| names.text(name).to_owned())
     }
 
-    /// What cannot be looked into for the paths of its files.
+    /// What could not be read for the paths of its files.
     pub(crate) fn flood_missing(&self) -> Option<Missing> {
         self.flood.missing()
     }
@@ -268,12 +272,12 @@ impl Reader {
     }
 }
 
-fn said(origin: &Origin, sample: &Sample<'_>, zones: &Zones) -> Option<Said> {
+fn decode(origin: &Origin, sample: &Sample<'_>, zones: &Zones) -> Option<PointData> {
     match origin {
         Origin::Point(decoder) => decoder.read(sample.fields(), zones),
         // How long a fault waited no event says.
         Origin::MajorFault => {
-            Some(Said::Step(Step::Whole { kind: WaitKind::Swap, node: None, lasted_us: 0 }))
+            Some(PointData::Step(Step::Whole { kind: WaitKind::Swap, node: None, lasted_us: 0 }))
         }
         Origin::Baseline | Origin::Stall => None,
     }

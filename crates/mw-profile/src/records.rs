@@ -19,7 +19,7 @@ const CONTEXT_MARKS: u64 = -4095_i64 as u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     Sample(Sample<'a>),
-    /// So many records found no room.
+    /// Records that found no room.
     Lost(u64),
     /// A thread has another name.
     Name {

@@ -4,13 +4,13 @@
 //! that are wanted are, and the file streams past them once.
 
 use mw_model::Missing;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read};
 
 const KALLSYMS: &str = "/proc/kallsyms";
 /// The name of what has none.
 pub(crate) const UNKNOWN: &str = "[unknown]";
-/// Addresses whose names are remembered.
+/// Functions whose names are remembered.
 const MAX_KNOWN: usize = 16_384;
 /// Longer lines are no symbol of ours.
 const MAX_LINE_BYTES: u64 = 1024;
@@ -20,7 +20,17 @@ const MAX_LINE_BYTES: u64 = 1024;
 pub(crate) struct Symbols {
     names: Vec<String>,
     by_name: HashMap<String, u32>,
-    by_address: HashMap<u64, u32>,
+    /// The functions that were looked up, by where they begin: where each ends, and its name.
+    functions: BTreeMap<u64, (u64, u32)>,
+}
+
+/// A function that an address lies in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Function {
+    begin: u64,
+    /// Where the next one begins.
+    end: u64,
+    name: String,
 }
 
 impl Symbols {
@@ -30,11 +40,11 @@ impl Symbols {
     /// # Errors
     /// Where the file cannot be read or hides its addresses; the names are `[unknown]` then.
     pub(crate) fn learn(&mut self, addresses: impl Iterator<Item = u64>) -> Result<(), Missing> {
-        if self.by_address.len() > MAX_KNOWN {
+        if self.functions.len() > MAX_KNOWN {
             *self = Self::default();
         }
         let mut wanted: Vec<u64> =
-            addresses.filter(|address| !self.by_address.contains_key(address)).collect();
+            addresses.filter(|address| self.function(*address).is_none()).collect();
         wanted.sort_unstable();
         wanted.dedup();
         if wanted.is_empty() {
@@ -42,12 +52,17 @@ impl Symbols {
         }
         let file = std::fs::File::open(KALLSYMS)
             .map_err(|error| Missing::failed(KALLSYMS, error.to_string()))?;
-        let names = resolve(file, &wanted)?;
-        for (address, name) in wanted.into_iter().zip(names) {
-            let name = self.intern(name);
-            self.by_address.insert(address, name);
+        for function in resolve(file, &wanted)? {
+            let name = self.intern(function.name);
+            self.functions.insert(function.begin, (function.end, name));
         }
         Ok(())
+    }
+
+    /// The number of the name of the function at an address.
+    fn function(&self, address: u64) -> Option<u32> {
+        let (_, (end, name)) = self.functions.range(..=address).next_back()?;
+        (address < *end).then_some(*name)
     }
 
     fn intern(&mut self, name: String) -> u32 {
@@ -60,7 +75,7 @@ impl Symbols {
 
     /// The name of the function at an address that was learnt.
     pub(crate) fn name(&self, address: u64) -> &str {
-        let index = self.by_address.get(&address).and_then(|index| usize::try_from(*index).ok());
+        let index = self.function(address).and_then(|index| usize::try_from(index).ok());
         index.and_then(|index| self.names.get(index)).map_or(UNKNOWN, String::as_str)
     }
 }
@@ -92,17 +107,21 @@ fn hidden() -> Missing {
     )
 }
 
-/// The names of the functions that `wanted`, ascending, lie in.
-fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<String>, Missing> {
-    // For each address the last symbol at or below it, but above the address before; what has
-    // none between takes that of the address before.
+/// The functions that `wanted`, ascending, lie in, one for each; an address before the first symbol is a function of
+/// its own.
+fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<Function>, Missing> {
+    // For each address the last symbol at or below it, but above the address before, and the first above it.
     let mut best: Vec<(u64, String)> = vec![(0, String::new()); wanted.len()];
+    let mut above = vec![u64::MAX; wanted.len()];
     let mut reader = BufReader::with_capacity(64 << 10, kallsyms);
     let (mut line, mut seen) = (String::new(), false);
     while line_into(&mut reader, &mut line)? {
         let Some((address, name)) = symbol(&line) else { continue };
         seen |= address != 0;
         let next = wanted.partition_point(|wanted| *wanted < address);
+        if let Some(end) = next.checked_sub(1).and_then(|before| above.get_mut(before)) {
+            *end = (*end).min(address);
+        }
         let Some((found, found_name)) = best.get_mut(next) else { continue };
         let better = address > *found || (address == *found && plainer(name, found_name));
         if address != 0 && better {
@@ -114,16 +133,26 @@ fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<String>, Missing> 
     if !seen {
         return Err(hidden());
     }
-    let mut names: Vec<String> = Vec::with_capacity(best.len());
-    for (address, name) in best {
-        let before = names.last().cloned();
-        names.push(match (address, before) {
-            (0, Some(before)) => before,
-            (0, None) => UNKNOWN.to_owned(),
-            _ => name,
+    let mut end = u64::MAX;
+    for above in above.iter_mut().rev() {
+        end = end.min(*above);
+        *above = end;
+    }
+    let mut functions: Vec<Function> = Vec::with_capacity(best.len());
+    for (((begin, name), end), address) in best.into_iter().zip(above).zip(wanted) {
+        let before = functions.last().filter(|before| before.name != UNKNOWN);
+        functions.push(match (begin, before) {
+            // What has no symbol since the address before lies in its function.
+            (0, Some(before)) => Function { end, ..before.clone() },
+            (0, None) => Function {
+                begin: *address,
+                end: address.saturating_add(1),
+                name: UNKNOWN.to_owned(),
+            },
+            _ => Function { begin, end, name },
         });
     }
-    Ok(names)
+    Ok(functions)
 }
 
 fn line_into(reader: &mut impl BufRead, line: &mut String) -> Result<bool, Missing> {
@@ -168,7 +197,11 @@ ffffffff81000600 t out_of_place
 ";
 
     fn check(address: u64, name: &str) {
-        assert_eq!(resolve(TABLE.as_bytes(), &[address]).unwrap(), [name], "{address:#x}");
+        let functions = resolve(TABLE.as_bytes(), &[address]).unwrap();
+        assert_eq!(functions.len(), 1);
+        let Function { begin, end, name: found } = &functions[0];
+        assert_eq!(found, name, "{address:#x}");
+        assert!((*begin..*end).contains(&address), "{address:#x} in {begin:#x}..{end:#x}");
     }
 
     #[test]
@@ -192,13 +225,13 @@ ffffffff81000600 t out_of_place
             0xffff_ffff_c000_0001,
             0xffff_ffff_ffff_0000,
         ];
-        let names = resolve(TABLE.as_bytes(), &wanted).unwrap();
+        let functions = resolve(TABLE.as_bytes(), &wanted).unwrap();
         let one_by_one: Vec<_> = wanted
             .iter()
             .map(|address| resolve(TABLE.as_bytes(), &[*address]).unwrap().remove(0))
             .collect();
-        assert_eq!(names, one_by_one);
-        assert_eq!(names[2], "compact_zone");
+        assert_eq!(functions, one_by_one);
+        assert_eq!(functions[2].name, "compact_zone");
     }
 
     #[test]

@@ -1,36 +1,30 @@
-//! What processes used between two looks.
+//! What processes used between two samples.
 
-use crate::process::{MAX_TASKS, Stat, TaskFiles, Text, next_batch};
+use crate::process::{MAX_TASKS, Stat, next_batch};
+use crate::task_files::{ProcessSample, TaskFiles};
 use crate::taskstats::{self, Taskstats};
 use mw_model::{Delays, Missing, TaskUse};
 use std::collections::HashMap;
 use std::fs::ReadDir;
 use std::time::{Duration, Instant};
 
-/// Time that a look may take where a stall waits for it.
+/// Time that a scan may take while a stall is recorded.
 pub const LOOK: Duration = Duration::from_millis(50);
 
-/// Processes whose delays are asked for: those with the most resident memory.
+/// Processes whose delays are read: those with the most resident memory.
 const MAX_DELAYS: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Tasks {
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, ProcessSample>,
     /// Those that there was no time for yet.
     left: Option<ReadDir>,
     complete: bool,
     no_delays: Option<Missing>,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Seen {
-    stat: Stat,
-    written_bytes: Option<u64>,
-    delays: Option<Delays>,
-}
-
 impl Tasks {
-    /// Looks at all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
+    /// Reads all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
     /// each. Later ones, which are mostly the younger, are left to [`Self::go_on`] then.
     pub fn look(files: &mut TaskFiles, limit: Duration) -> Self {
         let mut tasks = Self { left: std::fs::read_dir("/proc").ok(), ..Self::default() };
@@ -38,7 +32,7 @@ impl Tasks {
         tasks
     }
 
-    /// Looks at those that there was no time for yet, for as long as `limit`; at once where there
+    /// Reads those that there was no time for yet, for as long as `limit`; returns at once if there
     /// are none.
     pub fn go_on(&mut self, files: &mut TaskFiles, limit: Duration) {
         let deadline = Instant::now() + limit;
@@ -56,13 +50,13 @@ impl Tasks {
         }
         self.complete |= !more;
         match Taskstats::open() {
-            Ok(Some(taskstats)) => self.ask_delays(&taskstats, deadline),
+            Ok(Some(taskstats)) => self.read_delays(&taskstats, deadline),
             Ok(None) => {}
             Err(missing) => self.no_delays = Some(missing),
         }
     }
 
-    fn ask_delays(&mut self, taskstats: &Taskstats, deadline: Instant) {
+    fn read_delays(&mut self, taskstats: &Taskstats, deadline: Instant) {
         let mut largest: Vec<_> =
             self.seen.iter_mut().filter(|(_, seen)| seen.stat.resident_pages > 0).collect();
         largest.sort_by_key(|(pid, seen)| (std::cmp::Reverse(seen.stat.resident_pages), **pid));
@@ -70,7 +64,7 @@ impl Tasks {
             if Instant::now() >= deadline {
                 return;
             }
-            seen.delays = taskstats.of(*pid);
+            seen.delays = taskstats.delays(*pid);
         }
     }
 
@@ -79,7 +73,7 @@ impl Tasks {
         let left_out = (!self.complete).then(|| {
             let seen = self.seen.len();
             let why = format!(
-                "time and number of looks were up after {seen} processes; others are not seen"
+                "the limit of time or processes was reached after {seen} processes; others were not read"
             );
             Missing::skipped("/proc/PID/stat", why)
         });
@@ -89,10 +83,10 @@ impl Tasks {
     /// What each process used since `before`, the most processor time first. What began since
     /// counts in whole; what ended since, or used nothing, is left out.
     pub fn since(&self, before: &Self) -> Vec<TaskUse> {
-        let used = |(pid, now): (&u32, &Seen)| {
-            let same = |was: &&Seen| was.stat.started_ticks == now.stat.started_ticks;
+        let used = |(pid, now): (&u32, &ProcessSample)| {
+            let same = |was: &&ProcessSample| was.stat.started_ticks == now.stat.started_ticks;
             let was = before.seen.get(pid).filter(same);
-            // One that an incomplete look left out is not one that has just begun.
+            // One that an incomplete scan left out is not one that has just begun.
             (was.is_some() || before.complete).then(|| now.since(*pid, was))
         };
         let mut uses: Vec<TaskUse> =
@@ -105,20 +99,7 @@ impl Tasks {
     }
 }
 
-pub(crate) fn look(pid: u32) -> Option<Seen> {
-    let mut text = Text::default();
-    let stat = Stat::parse(text.read(&format!("/proc/{pid}/stat"))?)?;
-    // Threads of the kernel have no memory of their own and write for others.
-    let writes = stat.resident_pages > 0;
-    let io = if writes { text.read(&format!("/proc/{pid}/io")) } else { None };
-    Some(Seen { stat, written_bytes: io.and_then(written_bytes), delays: None })
-}
-
-fn written_bytes(io: &str) -> Option<u64> {
-    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
-}
-
-impl Seen {
+impl ProcessSample {
     fn since(&self, pid: u32, was: Option<&Self>) -> TaskUse {
         let (now, zero) = (&self.stat, Stat::default());
         let old = was.map_or(&zero, |was| &was.stat);
@@ -139,7 +120,7 @@ impl Seen {
         }
     }
 
-    /// `None` where only one of the looks has them.
+    /// `None` where only one of the samples has them.
     fn delays_since(&self, was: Option<&Self>) -> Option<Delays> {
         let before = was.map_or(Some(Delays::default()), |was| was.delays)?;
         Some(taskstats::since(self.delays?, before))
@@ -161,12 +142,12 @@ fn is_idle(used: &TaskUse) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(started_ticks: u64, system_ticks: u64, resident_pages: u64) -> Seen {
+    fn seen(started_ticks: u64, system_ticks: u64, resident_pages: u64) -> ProcessSample {
         let stat = Stat { started_ticks, system_ticks, resident_pages, ..Stat::default() };
-        Seen { stat, written_bytes: Some(10 * system_ticks), delays: None }
+        ProcessSample { stat, written_bytes: Some(10 * system_ticks), delays: None }
     }
 
-    fn tasks(complete: bool, seen: &[(u32, Seen)]) -> Tasks {
+    fn tasks(complete: bool, seen: &[(u32, ProcessSample)]) -> Tasks {
         Tasks { seen: seen.iter().cloned().collect(), complete, ..Tasks::default() }
     }
 
@@ -195,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn what_an_incomplete_look_left_out_is_not_new() {
+    fn what_an_incomplete_scan_left_out_is_not_new() {
         check(false, &[(1, 50, 20)]);
     }
 
     #[test]
-    fn a_look_that_runs_out_of_time_says_so() {
+    fn a_scan_that_runs_out_of_time_says_so() {
         let mut files = TaskFiles::start().unwrap();
         let mut hurried = Tasks::look(&mut files, Duration::ZERO);
         assert!(hurried.missing()[0].why.contains("after 0 processes"));

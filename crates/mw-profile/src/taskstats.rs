@@ -73,7 +73,7 @@ impl Taskstats {
     }
 
     /// The delays of a process, all its threads together; `None` where it is gone.
-    pub(crate) fn of(&self, pid: u32) -> Option<Delays> {
+    pub(crate) fn delays(&self, pid: u32) -> Option<Delays> {
         self.ask(pid).ok()
     }
 
@@ -131,7 +131,7 @@ fn delays(stats: &[u8]) -> Option<Delays> {
     })
 }
 
-/// What was added from one look to the next.
+/// The increase from one sample to the next.
 pub(crate) fn since(now: Delays, before: Delays) -> Delays {
     Delays {
         cpu_us: now.cpu_us.saturating_sub(before.cpu_us),

@@ -119,7 +119,7 @@ impl Waits {
     }
 
     fn ended(&mut self, time_ns: u64, tid: u32, kind: WaitKind) {
-        // What ends without a beginning began before we looked; how long it took is not known.
+        // What ends without a beginning began before tracing; how long it took is not known.
         if let Some(open) = self.open.remove(&(tid, kind)) {
             let lasted_us = time_ns.saturating_sub(open.began_ns) / 1000;
             self.add(time_ns, Key { tid, kind, order: open.order, node: open.node }, lasted_us);

@@ -29,7 +29,6 @@ const ZSTD_LEVEL: i32 = 6;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) at_unix_ms: Vec<u64>,
-    /// A value a row.
     pub(crate) columns: Vec<Vec<u64>>,
 }
 
@@ -174,7 +173,6 @@ fn differences(series: &[u64]) -> impl Iterator<Item = i64> + '_ {
     series.iter().zip(series.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a) as i64)
 }
 
-/// The greatest common divisor.
 fn divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

@@ -1,6 +1,6 @@
 //! What can go wrong with a recording.
 
-use crate::format::FORMAT;
+use crate::version::FORMAT;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,27 +9,17 @@ use std::path::PathBuf;
 pub enum RecordError {
     /// There is no such file.
     #[error("{path}: no such file; 'memwright watch' creates one, --recording names another")]
-    NotFound {
-        /// The file.
-        path: PathBuf,
-    },
+    NotFound { path: PathBuf },
     /// It is another kind of file.
     #[error("{path}: not a memwright recording: {why}")]
-    NotARecording {
-        /// The file.
-        path: PathBuf,
-        /// What shows it.
-        why: String,
-    },
+    NotARecording { path: PathBuf, why: String },
     /// A newer memwright wrote it.
     #[error(
         "{path}: format {format}, written by memwright {memwright}; this one knows formats up to \
          {FORMAT}: use memwright {memwright} or a newer one"
     )]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its format's version.
         format: u64,
         /// The version of memwright that wrote it.
         memwright: String,
@@ -37,7 +27,6 @@ pub enum RecordError {
     /// Part of it is lost.
     #[error("{path}: damaged: {problem}; {readable}")]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -47,7 +36,6 @@ pub enum RecordError {
     /// Another process records into it.
     #[error("{path}: process {pid} is recording to it; name another file, or stop that process")]
     Busy {
-        /// The file.
         path: PathBuf,
         /// That process, as it says itself.
         pid: String,
@@ -57,45 +45,24 @@ pub enum RecordError {
         "{path}-wal has grown to {bytes} bytes, because a program keeps reading the recording; \
          stop it (fuser {path})"
     )]
-    HeldBack {
-        /// The recording.
-        path: PathBuf,
-        /// The log's size.
-        bytes: u64,
-    },
+    HeldBack { path: PathBuf, bytes: u64 },
     /// More was asked for than is held in memory at once.
     #[error(
         "{path}: {values} values from {since_unix_ms} to {until_unix_ms} are too many at once \
          (limit {limit}); choose a shorter range, or export it"
     )]
     TooMuch {
-        /// The file.
         path: PathBuf,
         /// Values that were asked for.
         values: u64,
-        /// The most at once.
         limit: u64,
-        /// The first of them.
         since_unix_ms: u64,
-        /// The last of them.
         until_unix_ms: u64,
     },
-    /// The system refused something.
     #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
-    /// SQLite refused something.
+    Io { path: PathBuf, source: io::Error },
     #[error("{path}: {source}")]
-    Store {
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: rusqlite::Error,
-    },
+    Store { path: PathBuf, source: rusqlite::Error },
     /// The writer waits for the file to become writable again.
     #[error("not recorded: {why}")]
     Trouble {
@@ -104,8 +71,5 @@ pub enum RecordError {
     },
     /// The thread that writes has ended.
     #[error("{path}: the writer has stopped")]
-    Stopped {
-        /// The file.
-        path: PathBuf,
-    },
+    Stopped { path: PathBuf },
 }

@@ -8,14 +8,14 @@ mod csv;
 mod json;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod sink;
 
+use crate::Recording;
 use crate::reader::append;
-use crate::{RecordError, Recording};
-use mw_model::{NO_VALUE, Table};
-use std::io::{self, Write};
-
-/// The name of the column of times.
-const AT: &str = "at";
+use mw_model::Table;
+pub use sink::ExportError;
+use sink::Sink;
+use std::io::Write;
 
 /// Values that are put together before they are written, 16 MiB: a row group of Parquet.
 const VALUES_AT_ONCE: usize = 2 << 20;
@@ -30,27 +30,6 @@ pub enum ExportFormat {
     /// Parquet, compressed with zstd; times as timestamps in UTC.
     #[cfg(feature = "parquet")]
     Parquet,
-}
-
-/// An export that failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The recording cannot be read.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The output cannot be written.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// Parquet cannot hold it.
-    #[cfg(feature = "parquet")]
-    #[error("as Parquet: {0}")]
-    Parquet(#[from] ::parquet::errors::ParquetError),
-}
-
-/// Takes tables of the same columns and writes them.
-trait Sink {
-    fn write(&mut self, table: &Table) -> Result<(), ExportError>;
-    fn finish(self: Box<Self>) -> Result<(), ExportError>;
 }
 
 /// Writes the rows between two times, both included, and gives their number. Memory is bounded,
@@ -74,7 +53,6 @@ pub fn export(
     exporting.finish()
 }
 
-/// An export under way.
 struct Exporting<'a> {
     sink: Box<dyn Sink + 'a>,
     waiting: Table,
@@ -87,7 +65,7 @@ impl<'a> Exporting<'a> {
         names: &[String],
         out: impl Write + Send + 'a,
     ) -> Result<Self, ExportError> {
-        let waiting = Table::of(names.iter().map(String::as_str));
+        let waiting = Table::new(names.iter().map(String::as_str));
         Ok(Self { sink: sink(format, names, out)?, waiting, rows: 0 })
     }
 
@@ -143,15 +121,4 @@ fn write_out(sink: &mut dyn Sink, waiting: &mut Table) -> Result<u64, ExportErro
     waiting.at_unix_ms.clear();
     waiting.columns.iter_mut().for_each(|column| column.values.clear());
     Ok(rows as u64)
-}
-
-/// A time as RFC 3339; `None` beyond the year 9999.
-fn rfc3339(unix_ms: u64) -> Option<jiff::Timestamp> {
-    jiff::Timestamp::from_millisecond(i64::try_from(unix_ms).ok()?).ok()
-}
-
-/// The values of a row, `None` where there is none.
-fn values(table: &Table, row: usize) -> impl Iterator<Item = Option<u64>> + '_ {
-    let value = move |column: &mw_model::Column| column.values.get(row).copied();
-    table.columns.iter().map(value).map(|value| value.filter(|value| *value != NO_VALUE))
 }

@@ -1,16 +1,18 @@
 //! The tables, and what tells a recording from another file.
 
 use crate::RecordError;
+use crate::version::{APPLICATION_ID, FORMAT};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// `mwRE`: what `application_id` of a recording says.
-pub const APPLICATION_ID: i32 = 0x6d77_5245;
+/// The first version whose incidents have [`STATE_COLUMNS`].
+pub(crate) const FORMAT_WITH_STATE: u64 = 2;
 
-/// Version of the format; a reader refuses a newer one.
-pub const FORMAT: u64 = 1;
+/// Columns of incidents that format 1 lacks.
+pub(crate) const STATE_COLUMNS: [&str; 3] =
+    ["state TEXT NOT NULL DEFAULT 'closed'", "subject TEXT", "failure_kind TEXT"];
 
 /// `chunk.step_ms` of a row that waits to be packed.
 pub(crate) const LOOSE: u64 = 0;
@@ -24,6 +26,24 @@ const MAX_VALUE_BYTES: i32 = 64 << 20;
 /// Memory for pages of the file, in KiB.
 const CACHE_KIB: i64 = 512;
 
+/// The definition of the table of incidents, with the columns that a later format added.
+macro_rules! incident_table {
+    ($more:literal) => {
+        concat!(
+            "CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, \
+             started_unix_ms INTEGER NOT NULL, ended_unix_ms INTEGER NOT NULL, \
+             trigger_kind TEXT NOT NULL, trigger_name TEXT NOT NULL, worst_ms REAL NOT NULL, \
+             verdict TEXT NOT NULL, cause TEXT, confidence_percent INTEGER, body BLOB NOT NULL, \
+             rows BLOB NOT NULL",
+            $more,
+            ")"
+        )
+    };
+}
+
+/// The table of incidents in format 1.
+const INCIDENT_TABLE_1: &str = incident_table!("");
+
 /// The tables, each as SQLite keeps its definition.
 pub(crate) const TABLES: [(&str, &str); 5] = [
     ("meta", "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"),
@@ -36,11 +56,7 @@ pub(crate) const TABLES: [(&str, &str); 5] = [
     ),
     (
         "incident",
-        "CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, \
-         started_unix_ms INTEGER NOT NULL, ended_unix_ms INTEGER NOT NULL, \
-         trigger_kind TEXT NOT NULL, trigger_name TEXT NOT NULL, worst_ms REAL NOT NULL, \
-         verdict TEXT NOT NULL, cause TEXT, confidence_percent INTEGER, body BLOB NOT NULL, \
-         rows BLOB NOT NULL)",
+        incident_table!(", state TEXT NOT NULL DEFAULT 'closed', subject TEXT, failure_kind TEXT"),
     ),
     (
         "capture",
@@ -54,6 +70,11 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// The log of changes beside a recording.
+pub(crate) fn log(path: &Path) -> PathBuf {
+    beside(path, "-wal")
 }
 
 /// Size of a file; 0 where it is not there.
@@ -70,24 +91,30 @@ pub(crate) fn confine(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -CACHE_KIB)
 }
 
-/// Whether the file is a recording of this format.
+/// Which format the recording has.
 ///
 /// # Errors
-/// It is not, and what it is instead.
-pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), RecordError> {
+/// It is no recording, or a newer one.
+pub(crate) fn check(connection: &Connection, path: &Path) -> Result<u64, RecordError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let id = number("application_id").map_err(|error| failed(path, error))?;
     if id != i64::from(APPLICATION_ID) {
         let why = "a database of another program".to_owned();
         return Err(RecordError::NotARecording { path: path.to_owned(), why });
     }
-    let format = number("user_version").map_err(|error| failed(path, error))?;
-    if format > FORMAT as i64 {
+    let format = format(connection).map_err(|error| failed(path, error))?;
+    if format > FORMAT {
         let memwright = meta(connection, "memwright").unwrap_or_else(|_| "(unknown)".to_owned());
-        let format = format.unsigned_abs();
         return Err(RecordError::Newer { path: path.to_owned(), format, memwright });
     }
-    check_tables(connection, path)
+    check_tables(connection, path, format)?;
+    Ok(format)
+}
+
+/// The format as the file says; a writer that begins brings an older one up to date.
+pub(crate) fn format(connection: &Connection) -> rusqlite::Result<u64> {
+    let format = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
+    Ok(u64::try_from(format).unwrap_or(0))
 }
 
 /// A fact about the file.
@@ -96,8 +123,12 @@ pub(crate) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Strin
 }
 
 /// A table that is defined in another way could be a view that computes without end.
-fn check_tables(connection: &Connection, path: &Path) -> Result<(), RecordError> {
+fn check_tables(connection: &Connection, path: &Path, format: u64) -> Result<(), RecordError> {
     for (name, definition) in TABLES {
+        let definition = match name {
+            "incident" if format < FORMAT_WITH_STATE => INCIDENT_TABLE_1,
+            _ => definition,
+        };
         let query = "SELECT sql FROM sqlite_schema WHERE name = ? AND type = 'table'";
         let found = connection.query_row(query, [name], |row| row.get::<_, String>(0));
         let why = match found {

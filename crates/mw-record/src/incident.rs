@@ -1,10 +1,10 @@
 //! Incidents as the file holds them: what is listed, the body, and the rows of the table.
 
 use crate::codec::{self, Block};
-use mw_model::{INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind};
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
+use mw_model::{FailureKind, INCIDENT_SCHEMA, Incident, IncidentRow};
+use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::io;
 
 /// The most bytes that an incident's body decompresses to.
@@ -13,7 +13,7 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 /// An incident, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    /// What is listed of it; its number is the file's to give.
+    /// What is listed of it.
     pub(crate) row: IncidentRow,
     pub(crate) body: Vec<u8>,
     /// The rows of its table.
@@ -23,8 +23,10 @@ pub(crate) struct Packed {
 /// An incident as the file will hold it.
 pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
     let cause = incident.causes.first();
+    let failure = incident.trigger.failure.as_ref().map(|_| FailureKind::Other);
     let row = IncidentRow {
-        id: 0,
+        id: incident.id,
+        state: incident.state,
         started_unix_ms: incident.started_unix_ms,
         ended_unix_ms: incident.ended_unix_ms,
         trigger_kind: incident.trigger.kind,
@@ -32,7 +34,9 @@ pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
         worst_ms: incident.trigger.worst_ms,
         verdict: incident.verdict.clone(),
         cause: cause.map(|cause| cause.finding.rule.clone()),
+        subject: cause.map(|cause| cause.finding.subject.clone()),
         confidence_percent: cause.map(|cause| cause.confidence_percent),
+        failure_kind: incident.trigger.failure_kind.or(failure),
     };
     let columns = incident.table.columns.iter_mut();
     let block = Block {
@@ -68,14 +72,14 @@ pub(crate) fn unpack(body: &[u8], rows: &[u8]) -> Result<Incident, String> {
     Ok(incident)
 }
 
-/// The word for a kind of trigger.
-pub(crate) fn kind_word(kind: TriggerKind) -> String {
-    let value = serde_json::to_value(kind).unwrap_or_default();
+/// The word for a variant: of a kind of trigger, of a state.
+pub(crate) fn word(variant: impl Serialize) -> String {
+    let value = serde_json::to_value(variant).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The kind of trigger that a word stands for.
-pub(crate) fn kind_of(word: &str) -> Result<TriggerKind, Error> {
+/// The variant that a word stands for; `None` for a word of a later version.
+pub(crate) fn from_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     let word: StrDeserializer<'_, Error> = word.into_deserializer();
-    TriggerKind::deserialize(word)
+    T::deserialize(word).ok()
 }

@@ -10,7 +10,7 @@
 //! | `meta` | a fact about the file: `memwright` (version that wrote last), `host` (JSON), `created_unix_ms`. This table stays as it is in all versions |
 //! | `layout` | a list of column names ([`mw_model::Layout`]): compressed, a line each. A machine whose columns change gets another one |
 //! | `chunk` | up to 300 rows of one layout, column by column, compressed (`codec.rs`), from `seq` on |
-//! | `incident` | an [`mw_model::Incident`]: what is listed, `body` (compressed JSON without the values of its table) and `rows` (these, packed as a chunk is) |
+//! | `incident` | an [`mw_model::Incident`]: what is listed, `body` (compressed JSON without the values of its table) and `rows` (these, packed as a chunk is). One that is open is replaced as it changes |
 //! | `capture` | a tree that `memwright capture` would have written at that moment, as it is |
 //!
 //! `chunk.step_ms` says how dense a chunk is: 0, one row that waits to be packed; 1, every row as it
@@ -29,7 +29,15 @@
 //! process writes: it holds a lock (`flock`) on `FILE-writer`, which names it. Readers only read:
 //! they work beside the writer, after it was killed, on a copy, and on read-only media.
 //!
+//! # Open incidents
+//! An incident is written when its stall begins, with `state` `open`, and replaced under its number until
+//! it is `closed`. A writer that begins marks what an earlier one left open as `interrupted`; a reader
+//! shows it so as soon as nobody holds the lock. The column counts, not the state in the body.
+//!
 //! # Versioning
+//! Format 1 lacks the columns `state`, `subject` and `failure_kind` of incidents. It is read as it is;
+//! a writer adds them.
+//!
 //! A reader refuses a newer `user_version`, and says which memwright wrote it. Names of columns that
 //! a version does not know are kept, and read as nothing.
 //!
@@ -37,20 +45,23 @@
 //! [`Retention`]: thinned to 10 s after a day and to 60 s after a week, deleted after 60 days or
 //! beyond 200 MB, incidents last. Freed pages are given back (`auto_vacuum=INCREMENTAL`).
 
+mod chunk;
 mod codec;
 mod error;
 mod export;
 mod format;
 mod incident;
+mod lock;
 mod reader;
 mod retention;
 mod store;
 mod thin;
+mod version;
 mod writer;
 
 pub use error::RecordError;
 pub use export::{ExportError, ExportFormat, export, export_table};
-pub use format::{APPLICATION_ID, FORMAT};
 pub use reader::{MAX_TABLE_VALUES, MAX_TICKS, Recording};
 pub use retention::Retention;
+pub use version::{APPLICATION_ID, FORMAT};
 pub use writer::Writer;

@@ -3,19 +3,17 @@
 mod open;
 mod rest;
 mod scan;
+mod union;
 mod view;
 
-use crate::format::beside;
-use crate::{RecordError, codec};
+use crate::RecordError;
 use mw_model::{Host, Incident, IncidentRow, Layout, Table, Tick};
 use open::Opened;
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+pub(crate) use union::append;
+pub use view::MAX_TABLE_VALUES;
 use view::View;
-
-/// The most values that [`Recording::table`] gives at once: 256 MiB.
-pub const MAX_TABLE_VALUES: u64 = 32 << 20;
 
 /// The most ticks that [`Recording::ticks`] gives at once.
 pub const MAX_TICKS: u64 = 10_000;
@@ -45,7 +43,6 @@ impl Recording {
         Ok(Self { path: path.to_owned(), first: open::open(path)?, beside: OnceCell::new() })
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -215,60 +212,4 @@ impl Recording {
     fn is_current(&self, view: View<'_>) -> Result<bool, RecordError> {
         Ok(std::ptr::eq(self.view()?.opened, view.opened))
     }
-}
-
-/// Columns of several layouts, side by side.
-#[derive(Debug, Default)]
-struct Union {
-    names: Vec<String>,
-    places: HashMap<String, usize>,
-    seen: Vec<u64>,
-}
-
-impl Union {
-    /// Adds the columns of a layout that was not seen yet.
-    fn places(
-        &mut self,
-        layout: u64,
-        names: impl FnOnce() -> Result<Vec<String>, RecordError>,
-    ) -> Result<(), RecordError> {
-        if self.seen.contains(&layout) {
-            return Ok(());
-        }
-        self.seen.push(layout);
-        for name in names()? {
-            let place = self.names.len();
-            if self.names.len() < codec::MAX_COLUMNS && !self.places.contains_key(&name) {
-                self.places.insert(name.clone(), place);
-                self.names.push(name);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Adds rows to a table that has all of their columns.
-pub(crate) fn append(table: &mut Table, part: Table) {
-    let rows = part.rows();
-    table.at_unix_ms.extend(part.at_unix_ms);
-    let same = table.columns.iter().map(|c| &c.name).eq(part.columns.iter().map(|c| &c.name));
-    if same {
-        for (column, more) in table.columns.iter_mut().zip(part.columns) {
-            column.values.extend(more.values);
-        }
-        return;
-    }
-    let mut parts: HashMap<String, Vec<u64>> =
-        part.columns.into_iter().map(|column| (column.name, column.values)).collect();
-    for column in &mut table.columns {
-        match parts.remove(&column.name) {
-            Some(more) => column.values.extend(more),
-            None => column.values.resize(column.values.len() + rows, mw_model::NO_VALUE),
-        }
-    }
-}
-
-/// The log of changes beside a recording.
-fn log(path: &Path) -> PathBuf {
-    beside(path, "-wal")
 }

@@ -1,8 +1,9 @@
 //! Retention: how densely and for how long rows are stored.
 
 use crate::RecordError;
+use crate::chunk::{Chunk, Merge};
 use crate::format::{AS_TAKEN, LOOSE};
-use crate::store::{Chunk, Store};
+use crate::store::Store;
 use std::time::Duration;
 
 /// How densely and for how long rows are stored. Ages are recorded time.
@@ -31,7 +32,6 @@ impl Default for Retention {
     }
 }
 
-/// Steps of thinned rows.
 const TEN_SECONDS_MS: u64 = 10_000;
 const MINUTE_MS: u64 = 60_000;
 
@@ -53,15 +53,6 @@ impl Retention {
             _ => AS_TAKEN,
         }
     }
-}
-
-/// Chunks of one layout that become one chunk of a wider step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Merge {
-    pub(crate) seqs: Vec<u64>,
-    pub(crate) layout: u64,
-    pub(crate) step_ms: u64,
-    pub(crate) span_ms: u64,
 }
 
 /// Thins and deletes what is due.

@@ -3,12 +3,12 @@
 mod create;
 
 use crate::RecordError;
+use crate::chunk::{CHUNKS, Chunk, Merge};
 use crate::codec::{self, Block};
-use crate::format::{AS_TAKEN, LOOSE, beside, damaged, failed, size};
+use crate::format::{AS_TAKEN, LOOSE, damaged, failed, log, size};
 use crate::incident::{self, Packed};
-use crate::retention::Merge;
 use crate::thin::thin;
-use mw_model::{Aggregation, Host, Metric};
+use mw_model::{Aggregation, Host, IncidentState, Metric};
 use rusqlite::{Connection, Transaction, params};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -51,43 +51,6 @@ pub(crate) struct Store {
     loose: Option<(u64, usize)>,
     last_unix_ms: Option<u64>,
     columns: usize,
-}
-
-/// A chunk, as its head says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    pub(crate) seq: u64,
-    pub(crate) since_unix_ms: u64,
-    pub(crate) until_unix_ms: u64,
-    pub(crate) rows: u64,
-    pub(crate) span_ms: u64,
-    pub(crate) step_ms: u64,
-    pub(crate) layout: u64,
-    pub(crate) bytes: u64,
-}
-
-/// The heads of chunks; a condition and an order follow.
-pub(crate) const CHUNKS: &str = "SELECT seq, since_unix_ms, until_unix_ms, rows, span_ms, step_ms, \
-                                 layout, length(body) FROM chunk";
-
-impl Chunk {
-    /// The number of the row after its last; of a thinned chunk, not beyond it.
-    pub(crate) fn end(&self) -> u64 {
-        self.seq.saturating_add(self.rows)
-    }
-
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            seq: row.get(0)?,
-            since_unix_ms: row.get(1)?,
-            until_unix_ms: row.get(2)?,
-            rows: row.get(3)?,
-            span_ms: row.get(4)?,
-            step_ms: row.get(5)?,
-            layout: row.get(6)?,
-            bytes: row.get(7)?,
-        })
-    }
 }
 
 /// One row of one layout, on its way to the file.
@@ -261,29 +224,49 @@ impl Store {
         self.write(|transaction| delete(transaction, seqs))
     }
 
-    /// Adds an incident and gives its number.
-    pub(crate) fn add_incident(&mut self, incident: &Packed) -> Result<u64, RecordError> {
+    /// The highest number that an incident had, 0 where there was none.
+    pub(crate) fn last_incident(&self) -> Result<u64, RecordError> {
+        let last = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'incident'";
+        let last = self.connection.query_row(last, [], |row| row.get(0));
+        last.map_err(|error| failed(&self.path, error))
+    }
+
+    /// Marks incidents whose recorder ended during the stall.
+    pub(crate) fn interrupt_open_incidents(&mut self) -> Result<(), RecordError> {
+        let interrupt = "UPDATE incident SET state = ? WHERE state = ?";
+        let states = [IncidentState::Interrupted, IncidentState::Open].map(incident::word);
+        self.write(|transaction| transaction.execute(interrupt, states))?;
+        Ok(())
+    }
+
+    /// Writes an incident in the place of the one that has its number, if there is one.
+    pub(crate) fn put_incident(&mut self, incident: &Packed) -> Result<(), RecordError> {
         let Packed { row, body, rows } = incident;
         self.write(|transaction| {
             transaction.execute(
-                "INSERT INTO incident (started_unix_ms, ended_unix_ms, trigger_kind, \
-                 trigger_name, worst_ms, verdict, cause, confidence_percent, body, rows) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO incident (id, started_unix_ms, ended_unix_ms, \
+                 trigger_kind, trigger_name, worst_ms, verdict, cause, confidence_percent, body, \
+                 rows, state, subject, failure_kind) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
+                    signed(row.id),
                     signed(row.started_unix_ms),
                     signed(row.ended_unix_ms),
-                    incident::kind_word(row.trigger_kind),
+                    incident::word(row.trigger_kind),
                     row.trigger_name,
                     row.worst_ms,
                     row.verdict,
                     row.cause,
                     row.confidence_percent,
                     body,
-                    rows
+                    rows,
+                    incident::word(row.state),
+                    row.subject.as_ref().map(ToString::to_string),
+                    row.failure_kind.map(incident::word),
                 ],
-            )?;
-            Ok(transaction.last_insert_rowid().unsigned_abs())
-        })
+            )
+        })?;
+        Ok(())
     }
 
     /// Adds a capture.
@@ -304,10 +287,12 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the newest incidents that fit into so many bytes.
+    /// Keeps the newest incidents that fit into so many bytes, and those that are open.
     pub(crate) fn keep_incidents(&mut self, max_bytes: u64) -> Result<(), RecordError> {
         let beyond = oldest_beyond("incident", "length(body) + length(rows)");
-        self.write(|transaction| transaction.execute(&beyond, [max_bytes]))?;
+        let beyond = format!("{beyond} AND state <> ?");
+        let open = incident::word(IncidentState::Open);
+        self.write(|transaction| transaction.execute(&beyond, params![max_bytes, open]))?;
         Ok(())
     }
 
@@ -359,7 +344,7 @@ impl Store {
         if inode(&self.path) != self.inode {
             return Err(RecordError::NotFound { path: self.path.clone() });
         }
-        let log = beside(&self.path, "-wal");
+        let log = log(&self.path);
         if size(&log) <= MAX_LOG_BYTES {
             return Ok(());
         }

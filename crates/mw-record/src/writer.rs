@@ -1,19 +1,19 @@
 //! The writer: a thread behind a bounded queue.
 
-mod lock;
+mod shared;
 mod worker;
 
 use crate::codec::MAX_COLUMNS;
+use crate::lock::Lock;
 use crate::store::Store;
 use crate::{RecordError, Retention};
 use crossbeam_queue::ArrayQueue;
-use lock::Lock;
 use mw_model::{Host, Incident, NO_VALUE};
-use std::collections::VecDeque;
+use shared::{Command, MAX_LAYOUTS, Row, Shared, held};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use worker::Worker;
@@ -30,9 +30,6 @@ const MIN_QUEUE_ROWS: usize = 8;
 /// Captures and incidents that may wait for the writer.
 const MAX_COMMANDS: usize = 16;
 
-/// Changes of the columns that may wait for the writer.
-const MAX_LAYOUTS: usize = 16;
-
 /// From one look at whether the thread has ended to the next.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -43,41 +40,6 @@ pub struct Writer {
     notice: Option<String>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What the writer's thread and its users share.
-#[derive(Debug)]
-struct Shared {
-    free: ArrayQueue<Row>,
-    full: ArrayQueue<Row>,
-    layouts: Mutex<Layouts>,
-    commands: Mutex<VecDeque<Command>>,
-    trouble: Mutex<Option<String>>,
-    dropped: AtomicU64,
-    stop: AtomicBool,
-    /// It did not end in time.
-    given_up: AtomicBool,
-}
-
-/// Lists of columns that the writer has not seen, each with its number.
-#[derive(Debug, Default)]
-struct Layouts {
-    count: u64,
-    new: Vec<(u64, Vec<String>)>,
-}
-
-/// A row's buffer.
-#[derive(Debug)]
-struct Row {
-    layout: u64,
-    unix_ms: u64,
-    values: Box<[u64]>,
-}
-
-#[derive(Debug)]
-enum Command {
-    Incident(Box<Incident>, Sender<Result<u64, RecordError>>),
-    Capture(u64, Vec<u8>),
 }
 
 impl Writer {
@@ -91,7 +53,8 @@ impl Writer {
     /// file system refuses it.
     pub fn start(path: &Path, host: &Host, retention: Retention) -> Result<Self, RecordError> {
         let lock = Lock::take(path)?;
-        let (store, notice) = Store::open(path, host)?;
+        let (mut store, notice) = Store::open(path, host)?;
+        store.interrupt_open_incidents()?;
         let shared = Arc::new(Shared {
             free: ArrayQueue::new(QUEUE_ROWS),
             full: ArrayQueue::new(QUEUE_ROWS),
@@ -99,6 +62,7 @@ impl Writer {
             commands: Mutex::default(),
             trouble: Mutex::default(),
             dropped: AtomicU64::new(0),
+            last_incident: AtomicU64::new(store.last_incident()?),
             stop: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
         });
@@ -153,19 +117,45 @@ impl Writer {
         taken
     }
 
-    /// Keeps an incident and gives its number. Waits for the writer: not for a thread that must be
-    /// punctual.
+    /// A number for a new incident, which no other one gets.
+    pub fn number_incident(&self) -> u64 {
+        self.shared.last_incident.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Keeps an incident and gives its number: its own, or a new one where that is 0. It replaces the
+    /// incident that has this number. Waits for the writer: not for a thread that must be punctual.
     ///
     /// # Errors
     /// It could not be written. It is tried again after the next rows that can be, unless four later
     /// ones wait for that too; what still waits when the writer ends is lost.
     pub fn keep_incident(&self, incident: Incident) -> Result<u64, RecordError> {
         let stopped = || RecordError::Stopped { path: self.path.clone() };
+        let id = if incident.id == 0 { self.number_incident() } else { incident.id };
         let (reply, answer) = mpsc::channel();
-        if !self.command(Command::Incident(Box::new(incident), reply)) {
+        let incident = Box::new(Incident { id, ..incident });
+        if !self.command(Command::Incident(incident, Some(reply))) {
             return Err(stopped());
         }
-        answer.recv().unwrap_or_else(|_| Err(stopped()))
+        answer.recv().unwrap_or_else(|_| Err(stopped()))?;
+        Ok(id)
+    }
+
+    /// Replaces the incident of this number, without waiting, as often as it changes while it is open:
+    /// what is not written yet is replaced in the queue. One that finds a long queue is dropped, and
+    /// counted.
+    pub fn update_incident(&self, incident: Incident) {
+        let mut incident = Box::new(incident);
+        for command in held(&self.shared.commands).iter_mut() {
+            if let Command::Incident(queued, _) = command
+                && queued.id == incident.id
+            {
+                std::mem::swap(queued, &mut incident);
+                return;
+            }
+        }
+        if !self.command(Command::Incident(incident, None)) {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Keeps a capture, as `memwright capture` writes it, without waiting; one that finds a long
@@ -208,7 +198,7 @@ impl Writer {
         !is_running()
     }
 
-    /// Rows and captures that were dropped since the start.
+    /// Rows, captures and updates of incidents that were dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
@@ -231,9 +221,4 @@ impl Drop for Writer {
             let _ = thread.join();
         }
     }
-}
-
-/// Takes a lock that no holder leaves in disorder.
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -67,7 +67,6 @@ fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// Different in every run.
 fn random(below: u64) -> u64 {
     let mut bytes = [0; 8];
     File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();

@@ -60,10 +60,10 @@ fn other_files_are_not_recordings_and_stay_as_they_are() {
 fn a_newer_format_says_who_wrote_it() {
     let (_dir, path) = changed(|db| {
         db.execute("UPDATE meta SET value = '9.1.0' WHERE key = 'memwright'", [])?;
-        db.pragma_update(None, "user_version", 2)
+        db.pragma_update(None, "user_version", mw_record::FORMAT + 1)
     });
     let said = refused(&path);
-    assert!(said.contains("format 2") && said.contains("memwright 9.1.0"), "{said}");
+    assert!(said.contains("format 3") && said.contains("memwright 9.1.0"), "{said}");
     let error = Writer::start(&path, &host(), Retention::default()).unwrap_err();
     assert!(matches!(error, RecordError::Newer { .. }), "{error}");
 }

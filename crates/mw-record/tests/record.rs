@@ -116,7 +116,7 @@ fn incidents_and_captures_come_back() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
     let writer = start(&path);
-    let mut table = Table::of(["probe.db.worst_us", "vmstat.compact_stall"]);
+    let mut table = Table::new(["probe.db.worst_us", "vmstat.compact_stall"]);
     (0..1200).for_each(|at| table.push(START_MS + at * 100, &[at % 7, at * at]));
     let trigger = Trigger {
         kind: TriggerKind::Heartbeat,
@@ -165,7 +165,7 @@ fn ticks_come_back() {
     drop(writer);
     let ticks = Recording::open(&path).unwrap().ticks(0, START_MS).unwrap();
     assert_eq!(ticks.len(), 1);
-    assert_eq!(ticks[0].sample.meminfo.seen().unwrap().mem_free_bytes, Some(4096));
+    assert_eq!(ticks[0].sample.meminfo.value().unwrap().mem_free_bytes, Some(4096));
     assert_eq!((ticks[0].unix_ms, ticks[0].probes[0].worst_us), (START_MS, 70));
 }
 

@@ -22,7 +22,6 @@ const CHANGE_BYTES: u64 = 8 * 1024;
 /// Why an action is not persisted.
 pub const DONE_ONCE: &str = "it is a one-time action that leaves no setting";
 
-/// What was done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// The changes, in order.
@@ -36,13 +35,11 @@ pub struct Applied {
 pub struct AppliedChange {
     /// Its number, for `memwright undo`.
     pub id: u64,
-    /// The rule whose finding asked for it.
+    /// The rule whose remedy it is.
     pub rule: String,
-    /// The kernel's file.
     pub path: String,
     /// The former value; absent for an action.
     pub before: Option<String>,
-    /// The value now.
     pub value: String,
     /// Whether it is an action that was done once, so that there is nothing to revert.
     pub once: bool,
@@ -121,7 +118,7 @@ struct Run<'a> {
     kernel: &'a Kernel,
     journal: &'a mut Journal,
     observer: Observer<'a>,
-    /// The changes of this run that stand in the journal.
+    /// The changes of this run that are in the journal.
     made: Vec<u64>,
 }
 
@@ -198,7 +195,7 @@ impl Run<'_> {
         self.journal.history().newest_change().max(persist::newest_change(self.kernel)) + 1
     }
 
-    /// The change as it is to stand in the journal; `None` where the value is in force by now.
+    /// The change as it goes into the journal; `None` if the value is in force by now.
     fn intent(&self, planned: &PlannedChange) -> Result<Option<Intent>, Cause> {
         let mut intent = Intent {
             rule: planned.rule.clone(),

@@ -14,7 +14,7 @@ pub const PARTNERS: [(&str, &str); 3] = [
 const THP_DIR: &str = "/sys/kernel/mm/transparent_hugepage/";
 const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 
-/// The other file of a limit that is kept in two.
+/// The other file of a limit that has two.
 pub fn partner_of(path: &str) -> Option<&'static str> {
     PARTNERS.iter().find_map(|&(one, other)| {
         (path == one).then_some(other).or_else(|| (path == other).then_some(one))

@@ -13,7 +13,7 @@ const BDI_DIR: &str = "/sys/class/bdi/";
 const BLOCK_DIR: &str = "/sys/block/";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Attributes below `/sys/block/NAME` that tell a disk from every other: device mapper, NVMe, SCSI
+/// Attributes below `/sys/block/NAME` that identify a disk: device mapper, NVMe, SCSI
 /// and ATA, virtio.
 const ATTRIBUTES: [&str; 4] = ["dm/uuid", "wwid", "device/wwid", "serial"];
 

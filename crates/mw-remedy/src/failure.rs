@@ -8,10 +8,8 @@ use serde::Serialize;
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The kernel's file.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Our file under /etc.
@@ -21,14 +19,7 @@ pub enum Cause {
     #[error(
         "{path} was {planned} when the change was planned and is {now} now: another program is changing it; find out which, and run memwright again"
     )]
-    Moved {
-        /// The kernel's file.
-        path: String,
-        /// What it held then.
-        planned: String,
-        /// What it holds now.
-        now: String,
-    },
+    Moved { path: String, planned: String, now: String },
 }
 
 /// A change that could not be reverted after a failure.
@@ -36,25 +27,18 @@ pub enum Cause {
 pub struct Stuck {
     /// Its number, for `memwright undo`.
     pub change: u64,
-    /// The kernel's file.
     pub path: String,
-    /// Why.
     pub why: String,
 }
 
 /// Why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Nothing was changed.
     #[error("nothing was changed: {cause}")]
-    NothingChanged {
-        /// Why.
-        cause: Box<Cause>,
-    },
+    NothingChanged { cause: Box<Cause> },
     /// What had been changed was reverted.
     #[error("{cause}; reverted {}", count(rolled_back))]
     RolledBack {
-        /// Why.
         cause: Box<Cause>,
         /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
@@ -62,11 +46,9 @@ pub enum ApplyError {
     /// What had been changed could not all be reverted.
     #[error("{cause}; not every change could be reverted: {}", list(stuck))]
     Stuck {
-        /// Why.
         cause: Box<Cause>,
         /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
-        /// Those that were not.
         stuck: Vec<Stuck>,
     },
 }

@@ -110,7 +110,6 @@ pub struct History {
 }
 
 impl History {
-    /// The journal's file.
     pub fn file(&self) -> &Path {
         &self.file
     }

@@ -1,7 +1,7 @@
 //! The journal: what was changed, so that it can be reverted.
 //!
 //! **Where.** `journal.jsonl` in the state directory (`/var/lib/memwright`, mode 0700), which only
-//! its owner may write: what stands there is written to the kernel as root. The directory is opened
+//! its owner may write: its contents are written to the kernel as root. The directory is opened
 //! once, its owner is checked on that descriptor, and the journal is opened in it.
 //!
 //! **Format.** One JSON record a line, see [`crate::record`]: checksum, version, sequence number,
@@ -30,7 +30,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Where the journal lies unless somebody says otherwise.
 pub const STATE_DIR: &str = "/var/lib/memwright";
@@ -50,36 +50,20 @@ const LOCK_POLL: Duration = Duration::from_millis(50);
 /// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The privilege is missing.
     #[error("cannot {what} {}: permission denied", path.display())]
-    Denied {
-        /// What was tried.
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-    },
+    Denied { what: &'static str, path: PathBuf },
     /// Another memwright is at work.
     #[error("another memwright is changing settings (it holds {}); waited {waited_s} s; try again later", path.display())]
     Busy {
-        /// The state directory.
         path: PathBuf,
         /// How long it was waited for.
         waited_s: u64,
     },
-    /// Others may write the directory, so that what stands there cannot be trusted.
+    /// Others may write the directory, so that its contents cannot be trusted.
     #[error("{} may be written by others (mode {mode:04o}, owner {owner}); memwright writes its contents to the kernel: chown it to yourself and chmod 700 it", path.display())]
-    Unsafe {
-        /// The state directory.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-        /// Its owner.
-        owner: u32,
-    },
-    /// A line is damaged.
+    Unsafe { path: PathBuf, mode: u32, owner: u32 },
     #[error("{}, line {line}: {why}; 'memwright changes' shows the changes that can be read, 'memwright undo --force' reverts those; then move the file away: mv {0} {0}.damaged", path.display())]
     Corrupt {
-        /// The journal.
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
@@ -89,7 +73,6 @@ pub enum JournalError {
     /// A line was written by a newer memwright.
     #[error("{}, line {line}: written by a newer memwright (journal version {version}, this one knows {FORMAT_VERSION}); use that memwright", path.display())]
     Newer {
-        /// The journal.
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
@@ -99,9 +82,7 @@ pub enum JournalError {
     /// The journal has reached its greatest length.
     #[error("{} has {bytes} bytes, more than the limit of {max}; revert what should be reverted ('memwright undo'), then move it away: mv {0} {0}.old", path.display())]
     Full {
-        /// The journal.
         path: PathBuf,
-        /// Its length.
         bytes: u64,
         /// The length that it may have.
         max: u64,
@@ -109,27 +90,14 @@ pub enum JournalError {
     /// One record would be longer than a record may be.
     #[error("a record for {} would have {bytes} bytes, more than the limit of {RECORD_BYTES_MAX}; nothing was changed", path.display())]
     TooLong {
-        /// The journal.
         path: PathBuf,
         /// The length that it would have.
         bytes: usize,
     },
-    /// The disk is full.
     #[error("no space left to write {}; a change is journalled before it is made: free some space", path.display())]
-    NoSpace {
-        /// The journal.
-        path: PathBuf,
-    },
-    /// Anything else.
+    NoSpace { path: PathBuf },
     #[error("cannot {what} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { what: &'static str, path: PathBuf, source: std::io::Error },
 }
 
 impl JournalError {
@@ -249,12 +217,11 @@ impl Journal {
         Ok(Self { state_dir: state_dir.to_owned(), history, file: None, dir, _lock: lock })
     }
 
-    /// What the journal says.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Makes sure that there is room for so many further bytes before anything is changed.
+    /// Reserves space for `bytes` more before anything is changed.
     pub(crate) fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
         let path = self.history.file.clone();
         let length = self.history.whole_bytes;
@@ -275,7 +242,7 @@ impl Journal {
             v: FORMAT_VERSION,
             seq: self.history.next_seq,
             change,
-            time_ms: now_ms(),
+            time_ms: mw_sys::unix_ms(),
             event,
         };
         let encoded = record.encode();
@@ -309,7 +276,7 @@ impl Journal {
         let appended = self.append(change, event.clone());
         if appended.is_err() {
             let (v, seq) = (FORMAT_VERSION, self.history.next_seq);
-            let _ = self.history.fold(Record { v, seq, change, time_ms: now_ms(), event });
+            let _ = self.history.fold(Record { v, seq, change, time_ms: mw_sys::unix_ms(), event });
         }
         appended
     }
@@ -416,9 +383,4 @@ fn is_own(owner: u32) -> bool {
 
 pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
     File::open(path)?.sync_all()
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

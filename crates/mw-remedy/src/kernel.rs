@@ -24,9 +24,7 @@ pub struct Kernel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// Reading it.
     Read,
-    /// Writing it.
     Write,
 }
 
@@ -42,76 +40,36 @@ impl fmt::Display for Access {
 /// Why a kernel file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// The privilege is missing.
     #[error(
         "cannot {access} {path}: permission denied (needs CAP_SYS_ADMIN; some files are read-only even for root)"
     )]
-    Denied {
-        /// The kernel's file.
-        path: String,
-        /// What was tried.
-        access: Access,
-    },
+    Denied { path: String, access: Access },
     /// The file lies on a read-only mount, as `/proc/sys` does in a container.
     #[error(
         "cannot write {path}: the mount is read-only, as in a container; run memwright on the host"
     )]
-    ReadOnly {
-        /// The kernel's file.
-        path: String,
-    },
+    ReadOnly { path: String },
     /// The kernel does not take the value.
     #[error("the kernel rejected '{value}' for {path} ({errno}); the setting is unchanged")]
-    Refused {
-        /// The kernel's file.
-        path: String,
-        /// What was written.
-        value: String,
-        /// What the kernel answered.
-        errno: Errno,
-    },
+    Refused { path: String, value: String, errno: Errno },
     /// There is no such file.
     #[error("{path} not found: this kernel has no such setting")]
-    Absent {
-        /// The kernel's file.
-        path: String,
-    },
+    Absent { path: String },
     /// The path is not one that memwright may write.
     #[error("{path} is not a setting: only paths below /proc/sys and /sys without '..' are")]
-    NotASetting {
-        /// The requested value.
-        path: String,
-    },
+    NotASetting { path: String },
     /// The content is not one line of text, so that it could not be put back by writing it.
     #[error(
         "{path} does not hold one line of text of at most {SETTING_BYTES_MAX} bytes; memwright could not restore it and does not change it"
     )]
-    NotOneLine {
-        /// The kernel's file.
-        path: String,
-    },
+    NotOneLine { path: String },
     /// The value was written, but something else reads back.
     #[error(
         "wrote '{value}' to {path}, but it now reads '{now}': the kernel accepted only part of it, or another program wrote at the same time"
     )]
-    NotTaken {
-        /// The kernel's file.
-        path: String,
-        /// What was written.
-        value: String,
-        /// What it reads now.
-        now: String,
-    },
-    /// Anything else.
+    NotTaken { path: String, value: String, now: String },
     #[error("cannot {access} {path}: {source}")]
-    Io {
-        /// The kernel's file.
-        path: String,
-        /// What was tried.
-        access: Access,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { path: String, access: Access, source: std::io::Error },
 }
 
 impl KernelError {
@@ -142,7 +100,6 @@ impl KernelError {
 }
 
 impl Kernel {
-    /// The running machine.
     pub fn live() -> Self {
         Self::at("/")
     }

@@ -5,7 +5,7 @@
 //! findings ─ Plan::new ─→ Plan ─ apply ─→ journal: planned │ kernel's file │ journal: applied
 //!                                          undo ─────────→ kernel's file │ journal: undone
 //! ```
-//! The rule of the whole crate: a change stands in the journal, synced, *before* the kernel's file
+//! The rule of the whole crate: a change is in the journal, synced, *before* the kernel's file
 //! is touched, so that whatever kills memwright, [`undo`] finds what was there before. Whoever changes
 //! anything holds the journal's lock ([`Journal::lock`]); looking ([`History::read`], [`changes`])
 //! takes none.

@@ -5,12 +5,12 @@
 //! identifies it: the number or name in the path may be another device's after a reboot. Both readers of sysctl.d (systemd-sysctl and `sysctl --system` of procps) sort
 //! the files of all directories by name and let the last one win, hence `zz-`: it comes after
 //! `99-sysctl.conf`, by which Debian makes systemd-sysctl read `/etc/sysctl.conf`. Procps reads
-//! `/etc/sysctl.conf` once more at the very end, so a key that stands there cannot be outdone by any
+//! `/etc/sysctl.conf` once more at the very end, so a key set there cannot be overridden by any
 //! name. In tmpfiles.d the *first* file that names a path wins and later ones are ignored, hence
 //! `00-`. Other files that set the same are reported, see [`crate::Shadowed`].
 //!
 //! **Format.** A header that says who wrote the file, then for each change a comment with its number
-//! and rule, and its line. In the file for tmpfiles.d the newest change stands first, in the one for
+//! and rule, and its line. In the file for tmpfiles.d the newest change comes first, in the one for
 //! sysctl.d and in the udev rules last: that is where each reader takes the value from.
 //!
 //! **Atomicity.** The file's former bytes are in the journal before it is touched; the new content
@@ -39,16 +39,14 @@ const HEADER: &str = "# Written by memwright; 'memwright undo' takes lines out a
                       # To take one back by hand, delete it together with the comment above it.\n";
 const HEADER_MARK: &[u8] = b"# Written by memwright";
 const BLOCK_MARK: &str = "# memwright change ";
-/// Beside the file; neither reader looks at a name without `.conf`.
+/// Beside the file; neither reader reads a name without `.conf`.
 const NEW_SUFFIX: &str = "new";
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Where a setting is kept, and as what.
+/// Where a setting is persisted, and as what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PersistTarget {
-    /// Our file.
     pub file: String,
-    /// The line in it.
     pub line: String,
 }
 
@@ -58,33 +56,18 @@ pub enum PersistError {
     /// The file is not ours.
     #[error("{path} exists and was not written by memwright, so it was not changed: move it away, or add '{line}' to it by hand", path = path.display())]
     Foreign {
-        /// The file.
         path: PathBuf,
         /// The line that memwright would have added.
         line: String,
     },
     /// The file has grown beyond what memwright writes.
     #[error("{} has more than {FILE_BYTES_MAX} bytes; memwright never writes that much: check its contents", path.display())]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLong { path: PathBuf },
     /// The privilege is missing, or the file lies on a read-only mount.
     #[error("cannot write {}: {source} (needs root and a writable /etc)", path.display())]
-    Denied {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// Anything else.
+    Denied { path: PathBuf, source: std::io::Error },
     #[error("cannot write {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 impl PersistError {
@@ -159,7 +142,7 @@ pub(crate) struct Block {
     line: String,
 }
 
-/// How a file of ours stands with respect to one change.
+/// The state of a file of ours with respect to one change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FileStanding {
     /// Our line is not there.
@@ -195,7 +178,7 @@ impl Block {
         content
     }
 
-    /// Where this block stands in a file's content.
+    /// The position of this block in a file's content.
     pub(crate) fn standing(
         &self,
         now: Option<&[u8]>,

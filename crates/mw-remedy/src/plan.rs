@@ -29,19 +29,17 @@ pub struct Plan {
 /// One write that memwright would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedChange {
-    /// The rule whose finding asks for it; where several do, the worst one's.
+    /// The rule whose remedy it is; of several, the one with the worst finding.
     pub rule: String,
     /// Further rules that ask for the same.
     pub also: Vec<String>,
-    /// The kernel's file.
     pub path: String,
     /// Its present content; absent for an action.
     pub before: Option<String>,
-    /// What would be written.
     pub value: String,
     /// Whether it is an action that is done once and cannot be reverted.
     pub once: bool,
-    /// Where `--persist` keeps it; absent for an action and where it cannot be kept.
+    /// Where `--persist` stores it; absent for an action and where it cannot be persisted.
     pub persist: Option<PersistTarget>,
     /// Why it cannot be persisted.
     pub not_kept: Option<String>,
@@ -52,11 +50,9 @@ pub struct PlannedChange {
 /// A setting that has the wanted value already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Already {
-    /// The rule whose finding asks for it.
+    /// The rule whose remedy it is.
     pub rule: String,
-    /// The kernel's file.
     pub path: String,
-    /// The value.
     pub value: String,
 }
 
@@ -87,14 +83,7 @@ pub enum PlanError {
     #[error(
         "rule {rule} would write {value:?} to {path}, which is not one line of text; this is a bug in the rule; nothing was changed"
     )]
-    BadValue {
-        /// The rule.
-        rule: String,
-        /// The kernel's file.
-        path: String,
-        /// The value.
-        value: String,
-    },
+    BadValue { rule: String, path: String, value: String },
 }
 
 impl PlanError {
@@ -133,7 +122,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What one step would change, for `rule`, or whoever wants it.
+    /// Adds what one step of `rule` would change.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -208,7 +197,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a worse finding has had its will on this setting already.
+    /// Whether a worse finding has already planned this setting.
     fn is_settled(&mut self, proposal: &ProposedChange<'_>) -> bool {
         let already = self.already.iter().find(|already| same_limit(&already.path, proposal.path));
         if let Some(already) = already.filter(|_| !proposal.once) {

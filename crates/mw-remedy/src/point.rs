@@ -3,18 +3,15 @@
 /// A step that was just completed for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
-    /// The change's number.
     pub change: u64,
-    /// What was just done.
     pub moment: Moment,
 }
 
-/// What was just done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// The journal is locked and has room; nothing was written for this change.
     Begun,
-    /// The change stands in the journal.
+    /// The change is in the journal.
     Planned,
     /// The kernel's file was written.
     Written,
@@ -40,8 +37,8 @@ pub enum Moment {
     Closed,
 }
 
-/// Who is told about every step.
+/// Observes every step.
 pub type Observer<'a> = &'a mut dyn FnMut(Point);
 
-/// An observer that looks away.
+/// An observer that does nothing.
 pub fn nobody(_: Point) {}

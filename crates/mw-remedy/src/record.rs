@@ -4,7 +4,7 @@
 //! {"crc":"9ae0daaf","v":1,"seq":4,"change":2,"time_ms":1760000000000,"event":"applied","after":[]}
 //! ```
 //! `crc` comes first and is the CRC-32 of everything behind its comma, up to but without the line's
-//! end; `v` comes second. Every version keeps these two, so that any memwright can tell a damaged
+//! end; `v` comes second. Every version keeps these two, so that any memwright can distinguish a damaged
 //! line from one that a newer memwright wrote.
 
 use crate::device::DeviceId;
@@ -38,21 +38,27 @@ pub(crate) enum Event {
     /// It is about to be written; from here on the kernel may hold either value.
     Planned(Intent),
     /// It was written and reads back; what the affected files hold now, in the order of `sides`.
-    Applied { after: Vec<Content> },
+    Applied {
+        after: Vec<Content>,
+    },
     /// A line is about to be added to one of our own files under /etc.
     Persisting(Persisting),
-    /// The line is there.
     Persisted,
     /// The former value is about to be written.
     Restoring,
-    /// The write failed.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
     /// The former value is back, because the same run failed.
     RolledBack,
-    /// The former value is back, because a person asked for it.
-    Undone { how: Undoing },
-    /// A person asked for the former value and did not get it.
-    Left { why: String },
+    /// The former value is back, because a person requested it.
+    Undone {
+        how: Undoing,
+    },
+    /// A person requested the former value, and restoring it failed.
+    Left {
+        why: String,
+    },
 }
 
 /// A change as it was decided, with all that is needed to take it back.

@@ -1,4 +1,4 @@
-//! How a change stands against the kernel's files, and the way back.
+//! The state of a change in the kernel's files, and how it is reverted.
 
 use crate::coupling::partner_of;
 use crate::device::{Location, locate};
@@ -13,22 +13,18 @@ use serde::Serialize;
 pub struct Drift {
     /// The file, of the kernel or one of ours under /etc.
     pub path: String,
-    /// What it holds now.
     pub now: String,
-    /// What memwright set.
     pub ours: String,
-    /// What it held before.
     pub before: String,
 }
 
-/// How the kernel's files stand with respect to a change.
+/// The state of the kernel's files with respect to a change.
 #[derive(Debug)]
 pub(crate) enum Standing {
     /// Our value is in force; what the affected files are to hold once it is reverted.
     Ours(Vec<String>),
     /// The former value is in force.
     Before,
-    /// Neither is.
     Drifted(Drift),
     /// This kernel has no such file.
     Missing,
@@ -36,7 +32,7 @@ pub(crate) enum Standing {
     Action,
 }
 
-/// How one affected file stands.
+/// The state of one affected file.
 enum SideStanding {
     Before,
     /// It is to hold this.
@@ -46,7 +42,7 @@ enum SideStanding {
     Drifted(String),
 }
 
-/// How a change stands against the kernel's files.
+/// The state of a change in the kernel's files.
 pub(crate) fn standing(
     kernel: &Kernel,
     history: &History,
@@ -197,7 +193,7 @@ fn reads(kernel: &Kernel, path: &str, value: &str) -> Result<Option<String>, Ker
     Ok((!same_setting(&now, value)).then_some(now))
 }
 
-/// How a file of ours stands with respect to a change that was kept in it.
+/// The state of a file of ours with respect to a change that was persisted in it.
 pub(crate) fn file_standing(
     kernel: &Kernel,
     change: &Change,

@@ -29,13 +29,11 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// A line in another file that sets what one of ours sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shadowed {
-    /// The file.
     pub file: String,
     /// The line's number, from 1.
     pub line: usize,
     /// What it sets: our setting, or the other file of the same limit.
     pub path: String,
-    /// To what.
     pub value: String,
     /// Whether it takes effect over ours at the next boot.
     pub wins: bool,

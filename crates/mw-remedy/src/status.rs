@@ -1,4 +1,4 @@
-//! What was changed, and how it stands now.
+//! The changes and their present state.
 
 use crate::device::{Location, locate};
 use crate::history::{Change, Damage, History, Stage};
@@ -17,22 +17,20 @@ pub struct Changes {
     pub damage: Vec<Damage>,
 }
 
-/// One change and how it stands.
+/// One change and its present state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangeStatus {
     /// Its number, for `memwright undo`.
     pub id: u64,
     /// When it was planned, in milliseconds since the epoch.
     pub time_ms: u64,
-    /// The rule whose finding asked for it.
+    /// The rule whose remedy it is.
     pub rule: String,
-    /// The kernel's file.
     pub path: String,
     /// The value before; absent for an action.
     pub before: Option<String>,
     /// The value that memwright set.
     pub value: String,
-    /// How it stands.
     #[serde(flatten)]
     pub state: ChangeState,
     /// The file of ours that persists it.
@@ -43,7 +41,6 @@ pub struct ChangeStatus {
     pub left: Option<String>,
 }
 
-/// How a change stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum ChangeState {
@@ -51,14 +48,12 @@ pub enum ChangeState {
     InForce,
     /// Neither its value nor the former one is in force: another program has set another.
     Drifted {
-        /// What.
         drift: Drift,
     },
     /// The former value is in force: the machine was rebooted, or a program set it.
     AlreadyBefore,
     /// A newer change of memwright lies on top of it.
     Covered {
-        /// Those changes.
         by: Vec<u64>,
     },
     /// It was an action, and it was done.
@@ -70,16 +65,13 @@ pub enum ChangeState {
     },
     /// It was reverted because the same run failed.
     RolledBack,
-    /// It was reverted.
     Undone {
-        /// How.
         how: Undoing,
     },
     /// This kernel has no such file.
     Missing,
     /// The kernel's file cannot be read.
     Unreadable {
-        /// Why.
         why: String,
     },
 }
@@ -107,7 +99,7 @@ impl fmt::Display for ChangeState {
     }
 }
 
-/// What was changed, and how it stands now. Takes no lock.
+/// The changes and their present state. Takes no lock.
 pub fn changes(kernel: &Kernel, history: &History) -> Changes {
     let status = |change: &Change| status_of(kernel, history, change);
     Changes {

@@ -12,25 +12,20 @@ use crate::restore::{
 use serde::Serialize;
 use std::fmt;
 
-/// Which changes to revert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// All that were not reverted yet.
     All,
-    /// Those with these numbers.
     Ids(Vec<u64>),
 }
 
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Undone {
-    /// Its number.
     pub id: u64,
-    /// The rule whose finding asked for it.
+    /// The rule whose remedy it is.
     pub rule: String,
-    /// The kernel's file.
     pub path: String,
-    /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Why the journal does not say so; the kernel's file is as `outcome` says nevertheless.
@@ -42,10 +37,7 @@ pub struct Undone {
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
     /// The former value is back.
-    Restored {
-        /// The value.
-        to: String,
-    },
+    Restored { to: String },
     /// The former value was there already: memwright was killed before the write, the machine was
     /// restarted, or a program set it.
     AlreadyBefore,
@@ -57,18 +49,11 @@ pub enum Outcome {
     /// This kernel has no such file; left as it is.
     Missing,
     /// Another program has set something since; left as it is.
-    Drifted {
-        /// What, and to what.
-        drift: Vec<Drift>,
-    },
+    Drifted { drift: Vec<Drift> },
     /// Newer changes lie on top of it; left as it is.
-    Blocked {
-        /// Their numbers.
-        by: Vec<u64>,
-    },
+    Blocked { by: Vec<u64> },
     /// It could not be reverted.
     Failed {
-        /// Why.
         why: String,
         /// Whether more privilege would help: exit code 4.
         privilege: bool,
@@ -137,13 +122,11 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why nothing was reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// There is no such change.
     #[error("no change {id}; {}", match newest { 0 => "the journal has no changes".to_owned(), newest => format!("the newest is {newest}; 'memwright changes' lists them") })]
     NoSuchChange {
-        /// The requested value.
         id: u64,
         /// The newest change there is.
         newest: u64,
@@ -160,7 +143,6 @@ impl UndoError {
     }
 }
 
-/// Who requested the revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RevertMode {
     /// The user; `force` overwrites what another program has set.

@@ -40,7 +40,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(start: &Tree) -> Self {
+    fn new(start: &Tree) -> Self {
         Self { first: Tree::new().everything(), last: start.everything() }
     }
 
@@ -72,7 +72,7 @@ impl Known {
 fn a_journal_cut_anywhere_restores_nothing_wrong() {
     let start = lived_in();
     let whole = fs::read(start.journal_file()).unwrap();
-    let (tree, known) = (start.copy(), Known::of(&start));
+    let (tree, known) = (start.copy(), Known::new(&start));
     for length in 0..whole.len() {
         known.reset(&tree);
         fs::write(tree.journal_file(), &whole[..length]).unwrap();
@@ -90,7 +90,7 @@ fn rubbish_in_the_journal_restores_nothing_wrong() {
     let start = lived_in();
     let whole = fs::read(start.journal_file()).unwrap();
     let mut dice = Dice(7);
-    let (tree, known) = (start.copy(), Known::of(&start));
+    let (tree, known) = (start.copy(), Known::new(&start));
     for round in 0..3000 {
         let mut journal = whole.clone();
         for _ in 0..=dice.roll(3) {
@@ -387,11 +387,9 @@ fn a_full_disk_changes_nothing() {
 fn make_read_only(path: &Path, read_only: bool) {
     let flag = rustix::mount::MountFlags::RDONLY;
     let flags = if read_only { flag } else { rustix::mount::MountFlags::empty() };
-    let start = Instant::now();
-    while let Err(errno) = rustix::mount::mount_remount(path, flags, c"") {
-        assert!(start.elapsed() < PATIENCE, "{errno}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    mw_test::wait_until("the remount", PATIENCE, || {
+        rustix::mount::mount_remount(path, flags, c"").is_ok()
+    });
 }
 
 #[test]

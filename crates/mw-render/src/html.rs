@@ -8,7 +8,9 @@
 mod charts;
 mod flame;
 mod heat;
+mod outages;
 mod page;
+mod path;
 mod safe;
 mod series;
 mod tables;

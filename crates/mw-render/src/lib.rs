@@ -5,12 +5,12 @@
 
 #[cfg(feature = "html")]
 pub mod html;
+mod incident_words;
 pub mod json;
 pub mod nagios;
+mod path_words;
 pub mod plot;
 pub mod profile;
 pub mod text;
 pub mod trace_event;
-#[cfg(feature = "tui")]
-pub mod tui;
 mod visible;

@@ -39,7 +39,6 @@ pub fn state(report: &Report) -> PluginState {
     findings.max(preflight)
 }
 
-/// The plugin output.
 pub fn report(report: &Report) -> String {
     let state = state(report);
     let word = match state {

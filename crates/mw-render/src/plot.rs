@@ -1,7 +1,7 @@
 //! Plots as SVG: stacked bars for benchmarks, lines over time for what the lab saw.
 //!
 //! The same input makes the same bytes. Text stays text, the background is white whatever is
-//! behind it, and the colours are told apart by colour-blind readers (Okabe and Ito). Fonts are the
+//! behind it, and colour-blind readers can distinguish the colours (Okabe and Ito). Fonts are the
 //! viewer's, so that room is kept for the widest of the usual ones. Nothing is too absurd to be
 //! handed in: what cannot be drawn is an error that names it.
 //!
@@ -86,25 +86,14 @@ pub enum PlotError {
     Value {
         /// The row, mark, series or span.
         name: String,
-        /// What it had.
         value: f64,
     },
     /// A row whose parts are not those of the plot.
     #[error("{name} has {parts} parts where the plot has {wanted}")]
-    Parts {
-        /// The row.
-        name: String,
-        /// Its parts.
-        parts: usize,
-        /// The names of parts.
-        wanted: usize,
-    },
-    /// More than fits.
+    Parts { name: String, parts: usize, wanted: usize },
     #[error("{count} {what} are too many to plot; {most} fit")]
     TooMany {
-        /// Of what.
         what: &'static str,
-        /// How many there are.
         count: usize,
         /// How many there may be.
         most: usize,
@@ -114,7 +103,6 @@ pub enum PlotError {
 /// Horizontal bars, one below the other, each stacked from the same parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bars {
-    /// The title.
     pub title: String,
     /// What the axis measures, with its unit.
     pub axis: String,
@@ -128,19 +116,15 @@ pub struct Bars {
     pub footnote: Vec<String>,
 }
 
-/// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// The text beside it.
     pub name: String,
-    /// What it shows.
     pub outcome: Outcome,
 }
 
 /// What came of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It was measured.
     Measured {
         /// The length of each part.
         parts: Vec<f64>,
@@ -154,30 +138,36 @@ pub enum Outcome {
     Missing(String),
 }
 
-/// The middle and the ends of some measurements.
+/// The median and the extremes of some measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The middle.
     pub median: f64,
-    /// The least.
     pub min: f64,
-    /// The most.
     pub max: f64,
+}
+
+impl Spread {
+    /// `None` without samples.
+    pub fn from_samples(samples: &[f64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let upper = *sorted.get(sorted.len() / 2)?;
+        let lower = *sorted.get((sorted.len() - 1) / 2)?;
+        Some(Self { median: f64::midpoint(lower, upper), min, max })
+    }
 }
 
 /// A value that all bars are held against.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// What it is.
     pub name: String,
-    /// Where it is.
     pub at: f64,
 }
 
 /// Lines over time, in panels that share the time axis.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lines {
-    /// The title.
     pub title: String,
     /// The panels, from top to bottom.
     pub panels: Vec<Panel>,
@@ -192,7 +182,6 @@ pub struct Lines {
 pub struct Panel {
     /// What the axis measures, with its unit.
     pub heading: String,
-    /// The series.
     pub series: Vec<Series>,
 }
 
@@ -208,25 +197,20 @@ pub struct Series {
 /// A phase, or a moment where both ends are the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The text above it.
     pub name: String,
     /// When it starts, in seconds.
     pub from_s: f64,
     /// When it ends, in seconds.
     pub to_s: f64,
-    /// How it looks.
     pub tone: Tone,
 }
 
 /// What a phase was like.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// As usual.
     #[default]
     Plain,
-    /// Something is wrong.
     Bad,
-    /// It is fixed.
     Good,
 }
 

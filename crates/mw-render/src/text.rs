@@ -2,9 +2,13 @@
 
 mod critical_path;
 mod incident;
+mod incidents;
+mod program;
 
 pub use critical_path::critical_path;
-pub use incident::{incident, incidents};
+pub use incident::incident;
+pub use incidents::{IncidentList, incidents};
+pub use program::{ProgramReport, SlowCycle, program};
 
 use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
@@ -50,7 +54,6 @@ struct Page {
     text: String,
 }
 
-/// The report as text.
 pub fn report(report: &Report, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
     let mut page = Page { layout, text: String::new() };

@@ -40,7 +40,7 @@ fn category(kind: Kind) -> &'static str {
     match kind {
         Kind::Running(_) => "running",
         Kind::Runnable(_) => "runnable",
-        Kind::Waiting(_) | Kind::TimedOut(_) => "waiting",
+        Kind::Waiting(_) | Kind::TimedOut(_) | Kind::Idle(_) => "waiting",
         Kind::Stopped => "stopped",
         Kind::Unseen(_) => "not traced",
     }
@@ -51,9 +51,10 @@ fn name(kind: Kind) -> String {
         Kind::Running(RunMode::Kernel(work)) => format!("kernel: {}", work.label()),
         Kind::Running(RunMode::In(wait)) => format!("kernel: {}", wait.label()),
         Kind::Running(RunMode::User) => "user mode".to_owned(),
-        Kind::Waiting(wait) | Kind::TimedOut(wait) | Kind::Unseen(Unseen::NotWoken(wait)) => {
-            wait.label().to_owned()
-        }
+        Kind::Waiting(wait)
+        | Kind::TimedOut(wait)
+        | Kind::Idle(wait)
+        | Kind::Unseen(Unseen::NotWoken(wait)) => wait.label().to_owned(),
         other => category(other).to_owned(),
     }
 }

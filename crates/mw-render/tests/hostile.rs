@@ -1,13 +1,14 @@
 //! Names that others chose steer no terminal, forge no line and no colour, in any format.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use mw_critical_path::{CpuHolder, Kind, Link, PathPart, PathSummary, PathTask, Sibling, Wait};
 use mw_model::visible::is_invisible;
 use mw_model::{
     Answer, Cause, Finding, Incident, IncidentRow, KernelWait, Missing, Obstacle, Preflight,
     Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step, Subject, Trigger,
     Window,
 };
-use mw_render::text::{self, Layout};
+use mw_render::text::{self, IncidentList, Layout};
 use mw_render::{html, json, nagios};
 use proptest::prelude::*;
 
@@ -45,7 +46,7 @@ fn finding(name: &str) -> Finding {
 fn report(name: &str) -> Report {
     let finding = Finding { rule: name.to_owned(), ..finding(name) };
     let missing = Missing::failed(name, name);
-    let empty = mw_rules::check(&Window::of(Snapshot::default()), None);
+    let empty = mw_rules::check(&Window::new(Snapshot::default()), None);
     Report {
         root: name.to_owned(),
         verdict: name.to_owned(),
@@ -70,13 +71,45 @@ fn report(name: &str) -> Report {
     }
 }
 
+fn path(name: &str) -> PathSummary {
+    let task = PathTask {
+        tid: 1,
+        name: name.to_owned(),
+        process: 2,
+        process_name: Some(name.to_owned()),
+        cgroup: Some(name.to_owned()),
+        other_cgroups: vec![name.to_owned()],
+    };
+    let part = PathPart {
+        kind: Kind::Runnable(CpuHolder::Task(3)),
+        total_ns: 10,
+        task: task.clone(),
+        inferred: true,
+        holder: Some(task.clone()),
+        work: Some(name.to_owned()),
+        stack: vec![name.to_owned()],
+        waker_stack: vec![name.to_owned()],
+    };
+    let link =
+        Link { waiter: task.clone(), wait: Wait::Socket, other: task.clone(), inferred: true };
+    PathSummary {
+        task: task.clone(),
+        total_ns: 10,
+        parts: vec![part],
+        chain: vec![link],
+        sibling: Some(Sibling { task, wait: Wait::Disk, total_ns: 5 }),
+        ..PathSummary::default()
+    }
+}
+
 fn incident(name: &str) -> Incident {
     let text = || name.to_owned();
     let role = || Role { task: text(), why: text(), ..Role::default() };
     Incident {
         verdict: text(),
         trigger: Trigger { name: text(), failure: Some(text()), ..Trigger::default() },
-        causes: vec![Cause { finding: finding(name), confidence_percent: 50 }],
+        path: Some(path(name)),
+        causes: vec![Cause::new(finding(name), 50)],
         suffering: vec![role()],
         causing: vec![role()],
         waits: vec![KernelWait { task: text(), ..KernelWait::default() }],
@@ -117,13 +150,23 @@ proptest! {
     #[test]
     fn no_page_has_what_a_name_brought(name in name()) {
         let (report, incident) = (report(&name), incident(&name));
-        let row = IncidentRow { verdict: name.clone(), ..IncidentRow::default() };
+        let row = IncidentRow {
+            verdict: name.clone(),
+            trigger_name: name.clone(),
+            cause: Some(name.clone()),
+            subject: Some(Subject::Other(name.clone())),
+            ..IncidentRow::default()
+        };
         for colour in [false, true] {
             let layout = Layout { colour, width: 400, ..Layout::default() };
             let colours = if colour { &COLOURS[..] } else { &[] };
             check(&text::report(&report, layout), colours);
             check(&text::incident(&incident, layout), colours);
-            check(&text::incidents(std::slice::from_ref(&row), layout), colours);
+            let rows = [row.clone(), row.clone()];
+            for is_grouped in [true, false] {
+                let list = IncidentList { rows: &rows, others: 0, is_grouped, now_unix_ms: 0 };
+                check(&text::incidents(list, layout), colours);
+            }
         }
         check(&nagios::report(&report), &[]);
         check(&json::report(&report).unwrap(), &[]);

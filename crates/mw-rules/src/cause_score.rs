@@ -7,11 +7,15 @@
 //! counters show what the kernel did, not that a task waited for it: if waits were recorded and there
 //! were none, they do not make a cause plausible.
 
+use crate::request::{Request, Spent};
 use crate::stall::{Canary, Stall};
 use mw_model::{
     Cause, Evidence, Finding, Missing, Quantity, Resource, WaitKind, format_duration_ms,
 };
 use mw_proc::vmstat::Counter;
+
+/// From which score on a cause is plausible.
+pub const PLAUSIBLE_PERCENT: u8 = 40;
 
 /// The lowest score of any evidence, and the highest score of each kind.
 const LEAST: f64 = 30.0;
@@ -108,6 +112,9 @@ impl<'a> CauseScore<'a> {
     /// How much of the stall a task spent in waits of these kinds.
     #[must_use]
     pub(crate) fn waits(mut self, kinds: &[WaitKind]) -> Self {
+        if let Some(request) = self.stall.request {
+            return self.request_spent(request, &spent_in(kinds));
+        }
         let Some(waited) = self.stall.longest_wait(kinds) else {
             self.nobody_waited = self.stall.waits_were_looked_for();
             return self;
@@ -136,12 +143,35 @@ impl<'a> CauseScore<'a> {
         )
     }
 
+    /// How much of the request was spent on these, by its critical path. What other tasks waited for is no evidence
+    /// beside it.
+    fn request_spent(mut self, request: &Request<'_>, on: &[Spent]) -> Self {
+        let share = request.percent(on);
+        let Some(part) = request.largest(on).filter(|_| share >= LEAST_SHARE_PERCENT) else {
+            self.nobody_waited = true;
+            return self;
+        };
+        self.looked = true;
+        self.add(share, 1.0, MOST_OF_WAITS);
+        let ms = part.total_ns as f64 / 1e6;
+        let waiter = format!("{} ({})", part.task.name, part.task.tid);
+        self.longest_waiter = Some(format!("{waiter} waited {}", format_duration_ms(ms)));
+        let what = format!("share of the request, longest by {waiter}");
+        self.with_evidence(what, Quantity::Percent(share), "critical path")
+    }
+
     /// How often a task was blocked in one of these functions.
     #[must_use]
     pub(crate) fn blocked_in(mut self, functions: &[&str]) -> Self {
+        if let Some(request) = self.stall.request {
+            if let Some((share, _)) = request.below(functions) {
+                self.add(share, 1.0, MOST_OF_WAITS);
+            }
+            return self;
+        }
         let Some(task) = self.stall.blocked_in(functions) else { return self };
         let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
-        let inner = task.stack.iter().find(|f| crate::stall::is_in(&[(*f).clone()], functions));
+        let inner = task.stack.iter().find(|f| crate::stack::is_in(&[(*f).clone()], functions));
         let what = format!("{} blocked in {}", task.task, inner.map_or("", String::as_str));
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);
         self.looked = true;
@@ -325,7 +355,7 @@ impl<'a> CauseScore<'a> {
         let mut evidence = self.evidence;
         evidence.append(&mut finding.evidence);
         finding.evidence = evidence;
-        Ok(Some(Cause { finding, confidence_percent: confidence.round() as u8 }))
+        Ok(Some(Cause::new(finding, confidence.round() as u8)))
     }
 
     /// No cause.
@@ -338,6 +368,23 @@ impl<'a> CauseScore<'a> {
             _ => Ok(None),
         }
     }
+}
+
+/// The parts of a request that waits of these kinds are.
+fn spent_in(kinds: &[WaitKind]) -> Vec<Spent> {
+    let spent = |kind: &WaitKind| -> &'static [Spent] {
+        match kind {
+            WaitKind::DirectReclaim | WaitKind::ReclaimThrottle | WaitKind::NodeReclaim => {
+                &[Spent::Reclaim]
+            }
+            WaitKind::CgroupReclaim => &[Spent::CgroupReclaim, Spent::MemoryHigh],
+            WaitKind::Compaction => &[Spent::Compaction],
+            WaitKind::DirtyThrottle => &[Spent::DirtyThrottling],
+            WaitKind::Swap => &[Spent::SwapIn, Spent::GroupSwapIn],
+            WaitKind::Oom => &[],
+        }
+    };
+    kinds.iter().flat_map(spent).copied().collect()
 }
 
 /// The score of a share, where all of it has the score `most`.

@@ -1,14 +1,15 @@
 //! Explains an incident: asks every rule for its cause, ranks the causes and sums them up in one line.
 
+use crate::cause_score::PLAUSIBLE_PERCENT;
+use crate::diagnosis::{Diagnosis, diagnose};
+use crate::failure::refused;
 use crate::registry::Precedence;
+use crate::request::Request;
 use crate::stall::Stall;
 use crate::{RULES, Rule, find, roles};
 use mw_model::{
-    Cause, Incident, Role, SkippedRule, Trigger, TriggerKind, Window, format_duration_ms,
+    Cause, Incident, Role, RuledOut, SkippedRule, Trigger, TriggerKind, Window, format_duration_ms,
 };
-
-/// From which score on a cause is plausible.
-pub const PLAUSIBLE_PERCENT: u8 = 40;
 
 /// How many percent a root cause ranks ahead of a symptom.
 const ROOT_BONUS: u8 = 40;
@@ -23,6 +24,10 @@ pub struct Explanation {
     pub verdict: String,
     /// Its causes, the most likely first.
     pub causes: Vec<Cause>,
+    /// What explains less than half of the stall.
+    pub contributed: Vec<Cause>,
+    /// What did not cause it, and why not.
+    pub ruled_out: Vec<RuledOut>,
     /// The victims, the worst first.
     pub suffering: Vec<Role>,
     /// The culprits, the most likely first.
@@ -31,33 +36,61 @@ pub struct Explanation {
     pub skipped: Vec<SkippedRule>,
 }
 
+impl Explanation {
+    /// Stores it in the incident that it is of.
+    pub fn into_incident(self, incident: &mut Incident) {
+        incident.verdict = self.verdict;
+        incident.causes = self.causes;
+        incident.contributed = self.contributed;
+        incident.ruled_out = self.ruled_out;
+        incident.suffering = self.suffering;
+        incident.causing = self.causing;
+        incident.unseen.extend(self.skipped.into_iter().map(|skipped| skipped.missing));
+    }
+}
+
 /// Explains an incident.
 ///
 /// `window.now` is the machine at the stall's end (settings, nodes, zones, processes…),
 /// `window.earlier[0]` the sample from just before the stall, so that rates are those of the stall.
 /// `calm` is the same over the minute before, if it was recorded.
 pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> Explanation {
-    let stall = Stall { incident, window, calm };
+    let request = Request::new(incident, window);
+    let stall = Stall { incident, window, calm, request: request.as_ref() };
     let mut skipped = Vec::new();
+    let Diagnosis { causes, contributed, ruled_out } = match (refused(&stall), &request) {
+        (Some(causes), _) => Diagnosis { causes, ..Diagnosis::default() },
+        (None, Some(request)) => diagnose(&stall, request, &mut skipped),
+        (None, None) => {
+            Diagnosis { causes: by_scores(&stall, &mut skipped), ..Diagnosis::default() }
+        }
+    };
+    Explanation {
+        verdict: verdict(&stall, causes.first(), &contributed, skipped.len()),
+        suffering: roles::victims(&stall),
+        causing: culprits(&stall, causes.first()),
+        causes,
+        contributed,
+        ruled_out,
+        skipped,
+    }
+}
+
+/// The causes without a critical path: by scores of all that was observed.
+fn by_scores(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
     let (last, memory): (Vec<&Rule>, Vec<&Rule>) =
         RULES.iter().partition(|rule| rule.precedence == Precedence::LastResort);
-    let mut causes = causes_by(&memory, &stall, &mut skipped);
+    let mut causes = causes_by(&memory, stall, skipped);
     causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
     if !causes.iter().any(is_plausible) {
-        let others = causes_by(&last, &stall, &mut skipped);
+        let others = causes_by(&last, stall, skipped);
         if others.iter().any(is_plausible) {
             causes.clear();
         }
         causes.extend(others);
         causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
     }
-    Explanation {
-        verdict: verdict(&stall, causes.first(), skipped.len()),
-        suffering: roles::victims(&stall),
-        causing: culprits(&stall, causes.first()),
-        causes,
-        skipped,
-    }
+    causes
 }
 
 fn causes_by(rules: &[&Rule], stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
@@ -93,7 +126,12 @@ fn rank(cause: &Cause) -> (bool, u8) {
 }
 
 /// The answer in one line.
-fn verdict(stall: &Stall<'_>, cause: Option<&Cause>, skipped: usize) -> String {
+fn verdict(
+    stall: &Stall<'_>,
+    cause: Option<&Cause>,
+    contributed: &[Cause],
+    skipped: usize,
+) -> String {
     let what = symptom(&stall.incident.trigger, stall.length_ms());
     let blind = match skipped {
         0 => String::new(),
@@ -101,14 +139,23 @@ fn verdict(stall: &Stall<'_>, cause: Option<&Cause>, skipped: usize) -> String {
         count => format!("; {count} rules could not be checked"),
     };
     let Some(cause) = cause else {
-        return format!("{what}: cause unknown, no rule explains it{blind}");
+        return format!("{what}: cause unknown{}{blind}", in_part(contributed));
     };
     let (rule, percent) = (&cause.finding.rule, cause.confidence_percent);
     let headline = &cause.finding.headline;
+    let explains =
+        cause.explains_percent.map_or(String::new(), |p| format!("explains {p}% of it, "));
     if is_plausible(cause) {
-        return format!("{what}: {headline} ({rule}, {percent}%)");
+        return format!("{what}: {headline} ({rule}, {explains}{percent}% sure)");
     }
     format!("{what}: cause unknown, possibly: {headline} ({rule}, {percent}%){blind}")
+}
+
+/// What explains a part of it.
+fn in_part(contributed: &[Cause]) -> String {
+    let Some(cause) = contributed.first() else { return ", no rule explains it".to_owned() };
+    let percent = cause.explains_percent.unwrap_or(0);
+    format!("; {percent}% of it: {} ({})", cause.finding.headline, cause.finding.rule)
 }
 
 /// What the trigger measured.

@@ -9,16 +9,22 @@
 
 mod cause_score;
 mod check;
+mod diagnosis;
 mod explain;
+mod failure;
 mod kernel;
+mod outside_memory;
 pub mod preflight;
 mod registry;
+mod request;
 mod roles;
 mod rules;
 mod share;
+mod stack;
 mod stall;
 mod watermark;
 
+pub use cause_score::PLAUSIBLE_PERCENT;
 pub use check::check;
-pub use explain::{Explanation, PLAUSIBLE_PERCENT, explain};
+pub use explain::{Explanation, explain};
 pub use registry::{RULES, Rule, find};

@@ -12,6 +12,7 @@
 //! - `hugetlb`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
 //! - `memwright_pool`: memory of a pool of `memwright pool`.
+//! - `notes`: obstacles, and what could not be read.
 //! - `plan`: how much each node contributes, and from what.
 //! - `time`: how long it takes; `summary`: the answer in one line.
 
@@ -20,6 +21,7 @@ mod hugetlb;
 mod limits;
 mod memwright_pool;
 mod node_memory;
+mod notes;
 mod plan;
 mod summary;
 #[cfg(test)]
@@ -29,11 +31,11 @@ mod time;
 mod unreclaimable;
 
 pub use memwright_pool::from_pool;
-use mw_model::caller;
 use mw_model::{
     Answer, Calibration, Missing, Obstacle, PageSize, Preflight, Request, Snapshot, Window,
 };
 use node_memory::NodeMemory;
+use notes::Notes;
 use plan::Plan;
 
 /// Answers a request from a snapshot; with a calibration, also how long it takes.
@@ -61,7 +63,7 @@ pub fn answer(
     if let Some(ceiling) = ceiling::exceeded(snapshot, request, &nodes) {
         notes.beyond(&ceiling);
     }
-    let machine = notes.answer(&plan);
+    let machine = notes.answer(plan.is_slow());
     let answer = notes.within_limits(machine);
     let time = match (answer, calibration) {
         (Answer::No, _) | (_, None) => None,
@@ -111,72 +113,4 @@ fn ordinary(
         plan.not_huge_bytes = thp::not_huge_bytes(snapshot, request, notes);
     }
     plan
-}
-
-/// What accompanies the answer.
-#[derive(Debug, Default)]
-struct Notes {
-    obstacles: Vec<Obstacle>,
-    unseen: Vec<Missing>,
-    /// Whether a limit on the calling process could not be determined.
-    has_unseen_limit: bool,
-    /// Whether a limit slows the process down without refusing the request.
-    slowed: bool,
-}
-
-impl Notes {
-    fn obstacle(
-        &mut self,
-        blocks: bool,
-        what: impl Into<String>,
-        needed_bytes: Option<u64>,
-        available_bytes: Option<u64>,
-        lift: impl Into<String>,
-    ) {
-        let (what, lift) = (what.into(), lift.into());
-        self.obstacles.push(Obstacle { blocks, what, needed_bytes, available_bytes, lift });
-    }
-
-    /// The request exceeds the machine: no setting makes it succeed, and none is proposed.
-    fn beyond(&mut self, lift: &str) {
-        self.obstacles.retain(|obstacle| obstacle.blocks);
-        for obstacle in &mut self.obstacles {
-            lift.clone_into(&mut obstacle.lift);
-        }
-    }
-
-    fn unseen(&mut self, missing: &Missing) {
-        if !self.unseen.contains(missing) {
-            self.unseen.push(missing.clone());
-        }
-    }
-
-    /// A limit on the calling process could not be read: it may refuse the request.
-    fn unseen_limit(&mut self, snapshot: &Snapshot, missing: &Missing) {
-        self.unseen(missing);
-        self.has_unseen_limit |= caller::undetermined(snapshot, missing.clone()).is_some();
-    }
-
-    /// A request that an undetermined limit may refuse is unknown.
-    fn within_limits(&self, machine: Answer) -> Answer {
-        if machine != Answer::No && self.has_unseen_limit { Answer::Unknown } else { machine }
-    }
-
-    fn answer(&self, plan: &Plan) -> Answer {
-        if self.obstacles.iter().any(|obstacle| obstacle.blocks) {
-            Answer::No
-        } else if plan.is_slow() || self.slowed {
-            Answer::Slowly
-        } else {
-            Answer::Yes
-        }
-    }
-
-    /// What refuses the request first; then what has the largest shortfall.
-    fn sort(&mut self) {
-        let lacks = |o: &Obstacle| {
-            o.needed_bytes.unwrap_or(0).saturating_sub(o.available_bytes.unwrap_or(u64::MAX))
-        };
-        self.obstacles.sort_by_key(|o| (!o.blocks, std::cmp::Reverse(lacks(o))));
-    }
 }

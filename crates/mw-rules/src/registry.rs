@@ -1,5 +1,6 @@
 //! The list of all rules. No rule registers itself: what is not in this list does not exist.
 
+use crate::request::Spent;
 use crate::roles;
 use crate::rules::*;
 use crate::stall::Stall;
@@ -17,6 +18,11 @@ pub struct Rule {
     cause: Option<FindCause>,
     pub(crate) precedence: Precedence,
     pub(crate) culprits: FindCulprits,
+    /// What a request spends its time on because of this cause. Where the critical path is known, only a rule that
+    /// explains a part of it can be the cause; a cause may say itself how much it explains.
+    pub(crate) explains: &'static [Spent],
+    /// Whether it can make a service fail at once, instead of making it slow.
+    pub(crate) is_of_failures: bool,
 }
 
 type FindHazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
@@ -51,33 +57,79 @@ macro_rules! rule {
     };
 }
 
+/// What others' writes make a request wait for.
+const WRITING: &[Spent] = &[
+    Spent::Reclaim,
+    Spent::DirtyThrottling,
+    Spent::Writeback,
+    Spent::FileWrite,
+    Spent::Journal,
+    Spent::Disk,
+    Spent::FileRead,
+];
+
 /// All rules, in the order of their ids. Unless a row says otherwise, its cause is a root cause and the
 /// culprits are the tasks that allocated.
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
-    rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause).by(roles::writers),
-    rule!("dirty-throttle", dirty_throttle: hazard, cause).ranks(Intermediate).by(roles::writers),
-    rule!("fragmented-node", fragmented_node: hazard, cause).by(roles::compacting),
-    rule!("hugepage-hoard", hugepage_hoard: hazard, cause),
-    rule!("hugepage-shortage", hugepage_shortage: hazard, cause).by(roles::compacting),
-    rule!("khugepaged-churn", khugepaged_churn: hazard, cause).by(roles::compacting),
+    rule!("cgroup-throttled", cgroup_throttled: cause),
+    rule!("cpu-throttled", cpu_throttled: cause).explains(&[Spent::CpuQuota]),
+    rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
+        .by(roles::writers)
+        .explains(WRITING),
+    rule!("dirty-throttle", dirty_throttle: hazard, cause)
+        .ranks(Intermediate)
+        .by(roles::writers)
+        .explains(&[Spent::DirtyThrottling]),
+    rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
+    rule!("fragmented-node", fragmented_node: hazard, cause)
+        .by(roles::compacting)
+        .explains(&[Spent::Compaction]),
+    rule!("hugepage-hoard", hugepage_hoard: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
+        .by(roles::compacting)
+        .explains(&[Spent::Compaction]),
+    rule!("journal-commit", journal_commit: cause)
+        .ranks(Intermediate)
+        .by(roles::outside_memory)
+        .explains(&[Spent::Journal, Spent::FileWrite]),
+    rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
+        .by(roles::compacting)
+        .explains(&[Spent::AddressSpace, Spent::Compaction]),
+    rule!("lock-wait", lock_wait: cause).by(roles::outside_memory),
     rule!("memlock-limit", memlock_limit: hazard),
-    rule!("min-free-too-high", min_free_too_high: hazard, cause),
-    rule!("min-free-too-low", min_free_too_low: hazard, cause),
+    rule!("min-free-too-high", min_free_too_high: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("min-free-too-low", min_free_too_low: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
     rule!("not-memory", not_memory: cause).ranks(LastResort).by(roles::outside_memory),
-    rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause),
-    rule!("oom-kill", oom_kill: hazard, cause).ranks(Intermediate),
-    rule!("overcommit-refusal", overcommit_refusal: hazard, cause),
-    rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers),
-    rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom),
+    rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("oom-kill", oom_kill: hazard, cause)
+        .ranks(Intermediate)
+        .explains(&[Spent::CgroupReclaim, Spent::Reclaim])
+        .of_failures(),
+    rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
+    rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers).explains(WRITING),
+    rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
     rule!("shm-limit", shm_limit: hazard),
-    rule!("slab-bloat", slab_bloat: hazard, cause),
-    rule!("swap-thrash", swap_thrash: hazard, cause),
-    rule!("thp-compaction", thp_compaction: hazard, cause).by(roles::compacting),
-    rule!("tmpfs-full", tmpfs_full: hazard, cause),
-    rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause),
-    rule!("zone-reclaim", zone_reclaim: hazard, cause),
+    rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("swap-thrash", swap_thrash: hazard, cause).explains(&[
+        Spent::SwapIn,
+        Spent::GroupSwapIn,
+        Spent::Reclaim,
+    ]),
+    rule!("thp-compaction", thp_compaction: hazard, cause)
+        .by(roles::compacting)
+        .explains(&[Spent::Compaction]),
+    rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
+    rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("working-set-thrash", working_set_thrash: cause),
+    rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
 ];
+
+/// The id of the rule that explains what no other does.
+pub(crate) fn last_resort() -> &'static str {
+    RULES.iter().find(|rule| rule.precedence == LastResort).map_or("", |rule| rule.id)
+}
 
 /// The rule of this id.
 pub fn find(id: &str) -> Option<&'static Rule> {
@@ -93,6 +145,8 @@ impl Rule {
             cause: None,
             precedence: Precedence::Root,
             culprits: roles::allocating,
+            explains: &[],
+            is_of_failures: false,
         }
     }
 
@@ -102,6 +156,14 @@ impl Rule {
 
     const fn by(self, culprits: FindCulprits) -> Self {
         Self { culprits, ..self }
+    }
+
+    const fn explains(self, explains: &'static [Spent]) -> Self {
+        Self { explains, ..self }
+    }
+
+    const fn of_failures(self) -> Self {
+        Self { is_of_failures: true, ..self }
     }
 
     /// Whether it finds a hazard: a condition that is visible before anything stalls.

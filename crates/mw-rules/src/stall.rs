@@ -1,6 +1,8 @@
 //! A stall with its evidence, and the questions that rules ask about it.
 
+use crate::request::Request;
 use crate::share::percent;
+use crate::stack::is_in;
 use mw_model::derived::total;
 use mw_model::{
     BlockedTask, CanaryMetric, Incident, KernelWait, Metric, Missing, Resource, Sample, TaskUse,
@@ -17,6 +19,8 @@ pub(crate) struct Stall<'a> {
     pub(crate) window: &'a Window,
     /// The like over the minute before, where there is one.
     pub(crate) calm: Option<&'a Window>,
+    /// What the slowest request spent its time on, where it was traced.
+    pub(crate) request: Option<&'a Request<'a>>,
 }
 
 /// How the task that waited longest did, and others of its name.
@@ -196,7 +200,7 @@ impl<'a> Stall<'a> {
     /// How much of the stall some task waited for a resource (`memory`, `io`, `cpu`), in percent,
     /// by the kernel's pressure stall information.
     pub(crate) fn pressure_percent(&self, resource: Resource) -> Option<f64> {
-        let of = |sample: &'a Sample| resource.of(sample).seen().map(|p| p.some.total_us);
+        let of = |sample: &'a Sample| resource.of(sample).value().map(|p| p.some.total_us);
         let before = self.window.earlier.first().and_then(of);
         let waited = of(&self.window.now.sample).zip(before).and_then(|(a, b)| a.checked_sub(b));
         match waited.zip(self.window.span_ms()) {
@@ -285,7 +289,7 @@ impl<'a> Stall<'a> {
             Some((unwritten.saturating_mul(page_bytes), percent(unwritten, room)))
         };
         let of_samples =
-            samples().filter_map(|s| s.vmstat.seen()).filter_map(|v| share(&|c| v.get(c)));
+            samples().filter_map(|s| s.vmstat.value()).filter_map(|v| share(&|c| v.get(c)));
         let column = |counter: &Counter| {
             let metric = Metric::Vmstat(*counter);
             let values = self.incident.table.values(&metric).map(Iterator::collect);
@@ -311,13 +315,6 @@ impl<'a> Stall<'a> {
 /// Whether a task is a thread of the kernel that works on memory in the background.
 pub(crate) fn is_background(task: &str) -> bool {
     BACKGROUND.iter().any(|name| task.starts_with(name))
-}
-
-/// Whether one of these functions is in a stack, whatever the compiler or the kernel has added to
-/// its name (`compact_zone.isra.0`, `compact_zone+0x12/0x90`).
-pub(crate) fn is_in(stack: &[String], functions: &[&str]) -> bool {
-    let bare = |frame: &'_ str| frame.split(['.', '+']).next().unwrap_or_default().to_owned();
-    stack.iter().any(|frame| functions.contains(&bare(frame).as_str()))
 }
 
 /// Whether a server of this kind runs under another name than its protocol has.

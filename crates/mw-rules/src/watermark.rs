@@ -28,11 +28,11 @@ pub(crate) fn kernel_choice_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
 /// As [`kernel_choice_kib`].
 pub(crate) fn recommended_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
     let choice = kernel_choice_kib(snapshot)?;
-    let thp = snapshot.thp.seen().and_then(|thp| thp.enabled.selected());
+    let thp = snapshot.thp.value().and_then(|thp| thp.enabled.selected());
     if thp.is_none_or(|enabled| enabled == "never") {
         return Ok(choice);
     }
-    let zone_count = snapshot.sample.zoneinfo.seen().map_or(1, |zoneinfo| {
+    let zone_count = snapshot.sample.zoneinfo.value().map_or(1, |zoneinfo| {
         zoneinfo.zones.iter().filter(|zone| zone.managed_or_present_pages() > 0).count() as u64
     });
     let block_kib = derived::huge_page_bytes(snapshot) / 1024;
@@ -46,7 +46,7 @@ pub(crate) fn recommended_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
 /// Memory that is not high memory, above the high watermarks: `nr_free_buffer_pages()`. As for the
 /// kernel, that is what the zones manage so far.
 fn low_memory_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
-    let Some(zoneinfo) = snapshot.sample.zoneinfo.seen() else {
+    let Some(zoneinfo) = snapshot.sample.zoneinfo.value() else {
         return Ok(derived::memory_bytes(&snapshot.sample)? / 1024);
     };
     let low = zoneinfo

@@ -4,7 +4,7 @@
 
 use mw_collect::Source;
 use mw_model::{
-    Cgroup, CgroupVersion, Cgroups, LimitKind, Look, Missing, Report, Severity, Window, caller,
+    Cgroup, CgroupVersion, Cgroups, LimitKind, Missing, Reading, Report, Severity, Window, caller,
 };
 use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
@@ -23,7 +23,7 @@ fn check(window: &Window) -> Report {
 }
 
 fn meminfo(window: &mut Window) -> &mut Meminfo {
-    let Look::Seen(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
     meminfo
 }
 
@@ -114,14 +114,14 @@ fn the_tightest_cgroup_of_the_chain_binds() {
     let mut window = healthy();
     let chain =
         vec![group("/a/b", Some(400 * MIB), 10 * MIB), group("/a", Some(256 * MIB), 16 * MIB)];
-    window.now.cgroups = Look::Seen(groups(chain));
+    window.now.cgroups = Reading::Value(groups(chain));
     let report = check(&window);
     assert_eq!(report.ready_bytes, Some(240 * MIB));
     assert!(report.verdict.starts_with("ready: 240 MiB of cgroup /a's 256 MiB available"));
     let mut cached = group("/a", Some(256 * MIB), 200 * MIB);
     cached.stat.inactive_file_bytes = Some(100 * MIB);
     cached.stat.file_dirty_bytes = Some(30 * MIB);
-    window.now.cgroups = Look::Seen(groups(vec![cached]));
+    window.now.cgroups = Reading::Value(groups(vec![cached]));
     let report = check(&window);
     assert_eq!(report.ready_bytes, Some((56 + 70) * MIB), "clean page cache is available");
     assert!(report.verdict.contains("of this cgroup's 256 MiB available"));
@@ -132,7 +132,7 @@ fn a_limit_above_what_is_mounted_and_one_of_memory_and_swap_bind() {
     let mut window = healthy();
     let own = vec![group("/", None, 6 * MIB)];
     let hidden = Cgroups { limit_above_bytes: Some(256 * MIB), ..groups(own) };
-    window.now.cgroups = Look::Seen(hidden);
+    window.now.cgroups = Reading::Value(hidden);
     let report = check(&window);
     assert_eq!(report.ready_bytes, Some(250 * MIB));
     assert!(report.verdict.contains("of a parent cgroup's 256 MiB"), "{}", report.verdict);
@@ -142,7 +142,7 @@ fn a_limit_above_what_is_mounted_and_one_of_memory_and_swap_bind() {
         ..group("/a", Some(256 * MIB), 6 * MIB)
     };
     let cgroups = Cgroups { version: CgroupVersion::V1, ..groups(vec![with_swap]) };
-    window.now.cgroups = Look::Seen(cgroups);
+    window.now.cgroups = Reading::Value(cgroups);
     assert_eq!(check(&window).ready_bytes, Some(10 * MIB));
 }
 
@@ -153,7 +153,7 @@ fn resource_limits_bind() {
     window.now.origin.data_bytes = Some(2 * MIB);
     let mut limited = |name: &str, soft: &str, hard: &str| {
         let text = format!("Max {name} {soft} {hard} bytes\n");
-        window.now.limits = Look::Seen(Limits::parse(text.as_bytes()).unwrap());
+        window.now.limits = Reading::Value(Limits::parse(text.as_bytes()).unwrap());
         let report = check(&window);
         (report.ready_bytes.unwrap(), report.limited_by.map(|limit| limit.kind))
     };
@@ -186,18 +186,18 @@ fn a_limit_that_cannot_be_read_is_not_unlimited() {
     let mut window = healthy();
     let why = || Missing::skipped("/sys/fs/cgroup/a/memory.max", "not permitted");
     let own = vec![group("/a", None, MIB)];
-    window.now.cgroups = Look::Seen(Cgroups { unseen: vec![why()], ..groups(own) });
+    window.now.cgroups = Reading::Value(Cgroups { unseen: vec![why()], ..groups(own) });
     let report = check(&window);
     assert_eq!(report.limits_unseen, [why()]);
     let says = "; a limit on this process could not be determined";
     assert!(report.verdict.contains(says), "{}", report.verdict);
-    window.now.cgroups = Look::Missing(why());
-    window.now.limits = Look::Missing(Missing::failed("/proc/self/limits", "masked"));
+    window.now.cgroups = Reading::Missing(why());
+    window.now.limits = Reading::Missing(Missing::failed("/proc/self/limits", "masked"));
     let report = check(&window);
     assert_eq!(report.limits_unseen.len(), 2, "{:?}", report.limits_unseen);
     // A tree without these files, and a kernel without cgroups, have no limit.
-    window.now.cgroups = Look::Missing(Missing::absent("/proc/self/cgroup", "not in this tree"));
-    window.now.limits = Look::Missing(Missing::absent("/proc/self/limits", "not in this tree"));
+    window.now.cgroups = Reading::Missing(Missing::absent("/proc/self/cgroup", "not in this tree"));
+    window.now.limits = Reading::Missing(Missing::absent("/proc/self/limits", "not in this tree"));
     assert_eq!(caller::available(&window.now, MIB).unseen, []);
 }
 
@@ -209,7 +209,7 @@ fn kernel_memory_of_a_version_1_group_may_be_reclaimable() {
         let full = Cgroup { kernel_bytes, ..group("/a", Some(100 * MIB), 99 * MIB) };
         let version = CgroupVersion::V1;
         window.now.cgroups =
-            Look::Seen(Cgroups { limited: vec![full], version, ..Cgroups::default() });
+            Reading::Value(Cgroups { limited: vec![full], version, ..Cgroups::default() });
         check(&window).findings.iter().any(|finding| finding.rule == "cgroup-limit")
     };
     assert!(found(Some(2 * MIB)));
@@ -221,9 +221,9 @@ fn a_group_that_was_seen_is_a_finding_also_where_others_were_not_looked_at() {
     let mut window = healthy();
     let full = group("/a", Some(100 * MIB), 99 * MIB);
     let seen = Cgroups { limited: vec![full], truncated: true, ..Cgroups::default() };
-    window.now.cgroups = Look::Seen(seen);
+    window.now.cgroups = Reading::Value(seen);
     let is_limit = |rule: &str| rule == "cgroup-limit";
     assert!(check(&window).findings.iter().any(|finding| is_limit(&finding.rule)));
-    window.now.cgroups = Look::Seen(Cgroups { truncated: true, ..Cgroups::default() });
+    window.now.cgroups = Reading::Value(Cgroups { truncated: true, ..Cgroups::default() });
     assert!(check(&window).skipped.iter().any(|skipped| is_limit(&skipped.rule)));
 }

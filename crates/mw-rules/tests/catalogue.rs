@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use mw_model::{Cgroups, Look, Processes, Snapshot, Window};
+use mw_model::{Cgroups, Processes, Reading, Snapshot, Window};
 use mw_rules::RULES;
 use std::collections::BTreeSet;
 use std::fs;
@@ -100,11 +100,11 @@ fn every_hazard_has_a_lab_case() {
 #[test]
 fn nothing_found_in_a_part_is_not_nothing_found() {
     let snapshot = Snapshot {
-        processes: Look::Seen(Processes { present: 9, unseen: 3, list: Vec::new() }),
-        cgroups: Look::Seen(Cgroups { truncated: true, ..Cgroups::default() }),
+        processes: Reading::Value(Processes { present: 9, unseen: 3, list: Vec::new() }),
+        cgroups: Reading::Value(Cgroups { truncated: true, ..Cgroups::default() }),
         ..Snapshot::default()
     };
-    let report = mw_rules::check(&Window::of(snapshot), None);
+    let report = mw_rules::check(&Window::new(snapshot), None);
     for rule in ["memlock-limit", "cgroup-limit"] {
         let skipped = report.skipped.iter().find(|skipped| skipped.rule == rule).unwrap();
         assert!(skipped.missing.why.contains("could not be checked"), "{skipped:?}");

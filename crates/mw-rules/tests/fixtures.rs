@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::Source;
-use mw_model::{Look, Report, Window};
+use mw_model::{Reading, Report, Window};
 use mw_proc::meminfo::Meminfo;
 use mw_rules::RULES;
 use std::collections::BTreeMap;
@@ -124,7 +124,9 @@ fn pinned_pages_are_named_in_the_finding() {
 #[test]
 fn pinned_pages_are_told_from_locked_ones() {
     fn node(window: &mut Window) -> &mut Meminfo {
-        let Look::Seen(meminfo) = &mut window.now.sample.nodes[0].meminfo else { panic!("node 0") };
+        let Reading::Value(meminfo) = &mut window.now.sample.nodes[0].meminfo else {
+            panic!("node 0")
+        };
         meminfo
     }
     fn add(field: &mut Option<u64>, mib: u64) {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::Source;
-use mw_model::{Look, Remedy, Step, Window};
+use mw_model::{Reading, Remedy, Step, Window};
 use std::path::Path;
 
 fn firing(rule: &str) -> Window {
@@ -18,7 +18,7 @@ fn remedy(window: &Window, rule: &str) -> Remedy {
 
 /// The machine has so much available.
 fn leave(window: &mut Window, bytes: u64) {
-    let Look::Seen(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
     meminfo.mem_free_bytes = Some(bytes);
     meminfo.mem_available_bytes = Some(bytes);
 }
@@ -42,7 +42,7 @@ fn a_filesystem_is_not_enlarged_beyond_memory() {
 #[test]
 fn huge_pages_beyond_memory_are_not_asked_for_again() {
     let mut window = firing("hugepage-shortage");
-    let Look::Seen(wanted) = &mut window.now.hugepages_wanted else { panic!("wanted") };
+    let Reading::Value(wanted) = &mut window.now.hugepages_wanted else { panic!("wanted") };
     let asked = wanted.last_mut().unwrap();
     asked.source = "/etc/sysctl.d/10-db.conf".to_owned();
     leave(&mut window, 1 << 40);

@@ -1,5 +1,5 @@
-//! What the library costs beside the kernel: a segment of a mebibyte, in which all but a small part
-//! is the library's own looking, threads and calls; and what a gibibyte takes.
+//! The overhead of the library: a segment of 1 MiB, for which the library's checks and threads cost more
+//! than the kernel's work; and the time for 512 MiB.
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -12,16 +12,14 @@ fn main() {
     divan::main();
 }
 
-/// Creation and destruction of so little that the kernel's part is small.
 #[divan::bench(args = KINDS)]
 fn one_mebibyte(bencher: Bencher, kind: Kind) {
     let options = Options::new(MIB).kind(kind).page_size(PageSize::Base);
     bencher.bench(|| drop(options.create()));
 }
 
-/// The same by the caller's thread alone.
 #[divan::bench(args = KINDS)]
-fn one_mebibyte_without_helpers(bencher: Bencher, kind: Kind) {
+fn one_mebibyte_without_workers(bencher: Bencher, kind: Kind) {
     let options = Options::new(MIB).kind(kind).page_size(PageSize::Base).workers(1);
     bencher.bench(|| drop(options.create()));
 }

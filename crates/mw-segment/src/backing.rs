@@ -1,6 +1,6 @@
-//! What a segment's memory belongs to: files, a System V segment, or the process.
+//! The backing of a segment: files, a System V segment, or anonymous memory.
 
-use crate::error::{Error, Limit};
+use crate::error::Error;
 use crate::limits;
 use crate::plan::Plan;
 use crate::segment_kind::Kind;
@@ -12,26 +12,27 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What is written of a chunk at a time: little enough to stay in the processor's nearest cache.
+/// The buffer that is written: it stays in the L1 cache.
 static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
-const PIECES: usize = 64;
+/// How often one pwritev(2) writes it.
+const BUFFERS: usize = 64;
 
-/// What a segment's memory belongs to.
+/// The backing of a segment.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// The process alone.
-    Process,
-    /// Files, one a stripe.
+    /// Private anonymous memory.
+    Anonymous,
+    /// A file for each stripe.
     Files(Vec<OwnedFd>),
     /// A file of /dev/shm; its name is removed when the segment is dropped.
     Named(OwnedFd, String),
-    /// A System V segment; `named` if it is to be removed when the segment is dropped, else it
-    /// was marked for removal already.
+    /// A System V segment; `named` if it is to be removed when the segment is dropped, otherwise it is
+    /// marked for removal already.
     Sysv { segment: SysvSegment, named: bool },
 }
 
 impl Backing {
-    /// Makes it and maps it into `region`. What was made goes again when a later step fails.
+    /// Creates it and maps it into `region`. If a later step fails, it is removed again.
     pub(crate) fn map(
         plan: &Plan,
         region: &Region,
@@ -44,7 +45,7 @@ impl Backing {
                 region
                     .map_anonymous(0..region.bytes(), hugetlb)
                     .map_err(|error| limits::explain(plan, "mmap", error))?;
-                Ok(Self::Process)
+                Ok(Self::Anonymous)
             }
             Kind::Memfd | Kind::Hugetlb => Self::files(plan, region),
             Kind::Posix => Self::named(plan, region, name.unwrap_or_default()),
@@ -76,14 +77,14 @@ impl Backing {
             .and_then(|()| region.map_file(0..region.bytes(), file.as_fd(), 0));
         let backing = Self::Named(file, name);
         mapped.map_err(|error| {
-            backing.forget_name();
+            backing.remove_name();
             limits::explain(plan, "mmap", error)
         })?;
         Ok(backing)
     }
 
-    /// A segment without a name is marked for removal as soon as it is attached, so that a program
-    /// that is killed leaves nothing; Linux still lets others attach it by its number.
+    /// A segment without a key is marked for removal as soon as it is attached, so that a program that is
+    /// killed leaves nothing; Linux still permits attaching it by its id.
     fn sysv(plan: &Plan, region: &Region, key: i32) -> Result<Self, Error> {
         let segment = SysvSegment::create(key, region.bytes(), plan.page.hugetlb_bytes())
             .map_err(|error| limits::explain(plan, "shmget", error))?;
@@ -96,9 +97,8 @@ impl Backing {
         Ok(Self::Sysv { segment, named })
     }
 
-    /// Gives `range` its pages. Base pages of files are written through their descriptors and then
-    /// mapped, several at a time: a fault for each costs 1.3 times as much, and holds the lock that
-    /// the process's mmap(2) calls wait for.
+    /// Populates `range`. Base pages of files are allocated by writing to their descriptors and then mapped
+    /// several at a time: faulting on each page costs 1.3 times as much, and holds the mmap lock.
     pub(crate) fn populate(
         &self,
         plan: &Plan,
@@ -117,18 +117,13 @@ impl Backing {
         }
     }
 
-    /// Gives pages in `range` back, or as much of that as the kernel does in parallel. Stripes are
-    /// files of their own: punching a hole takes their inode's lock.
-    pub(crate) fn give_back(
-        &self,
-        plan: &Plan,
-        region: &Region,
-        range: Range<usize>,
-    ) -> io::Result<()> {
+    /// Frees the pages of `range`, as far as the kernel does that in parallel. Each stripe is a file of
+    /// its own, because punching a hole takes the inode's lock.
+    pub(crate) fn free(&self, plan: &Plan, region: &Region, range: Range<usize>) -> io::Result<()> {
         let (file, offset) = match self {
-            // System V segments have no descriptor to punch through; taking the pages out of the
-            // page tables is the part that is done in parallel, and the last unmapping frees them.
-            Self::Process | Self::Sysv { .. } => return region.discard(range),
+            // System V segments have no descriptor to punch a hole through: only removing the pages from
+            // the page tables is done in parallel, and the last unmapping frees them.
+            Self::Anonymous | Self::Sysv { .. } => return region.discard(range),
             Self::Named(file, _) => (file, range.start),
             Self::Files(files) => {
                 let (stripe, offset) = plan.layout.locate(range.start);
@@ -140,17 +135,17 @@ impl Backing {
         Ok(fallocate(file, hole, offset as u64, range.len() as u64)?)
     }
 
-    /// Removes the name under which others find it.
-    pub(crate) fn forget_name(&self) {
+    /// Removes its name or key.
+    pub(crate) fn remove_name(&self) {
         match self {
-            // Somebody may have removed it already.
+            // Another process may have removed it already.
             Self::Named(_, name) => drop(shm::unlink(name.as_str())),
             Self::Sysv { segment, named: true } => drop(segment.remove()),
-            Self::Process | Self::Files(_) | Self::Sysv { .. } => {}
+            Self::Anonymous | Self::Files(_) | Self::Sysv { .. } => {}
         }
     }
 
-    /// Locks it for all who map it.
+    /// Locks it for every process that maps it.
     pub(crate) fn lock(&self, plan: &Plan) -> Result<(), Error> {
         match self {
             Self::Sysv { segment, .. } => {
@@ -161,15 +156,15 @@ impl Backing {
     }
 }
 
-/// Writes zeros until all are written: a signal may end a call early.
+/// Repeats short writes, which signals cause.
 fn write_zeros(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
     let mut done = 0;
     while done < bytes {
-        let pieces: [IoSlice<'_>; PIECES] = std::array::from_fn(|piece| {
-            let left = (bytes - done).saturating_sub(piece * ZEROS.len());
+        let buffers: [IoSlice<'_>; BUFFERS] = std::array::from_fn(|number| {
+            let left = (bytes - done).saturating_sub(number * ZEROS.len());
             IoSlice::new(&ZEROS[..left.min(ZEROS.len())])
         });
-        match pwritev(file, &pieces, (offset + done) as u64)? {
+        match pwritev(file, &buffers, (offset + done) as u64)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             written => done += written,
         }
@@ -181,9 +176,4 @@ fn memfd(plan: &Plan) -> io::Result<OwnedFd> {
     let huge = mw_sys::memfd_page_flags(plan.page);
     let seals = if plan.sealable { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
     Ok(memfd_create("memwright", MemfdFlags::CLOEXEC | huge | seals)?)
-}
-
-/// The limit that a full file is about.
-pub(crate) fn file_limit(kind: Kind) -> Limit {
-    if kind == Kind::Posix { Limit::DevShm } else { Limit::Memory }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Group {
 pub(crate) struct Groups(Vec<Group>);
 
 impl Groups {
-    /// Those of this process; empty where they are not visible.
+    /// Those of this process; empty if they are not visible.
     pub(crate) fn own() -> Self {
         let Some(hierarchy) = Hierarchy::find("memory") else { return Self::default() };
         let files = if hierarchy.is_v1 { V1 } else { V2 };
@@ -72,7 +72,7 @@ impl Group {
     }
 }
 
-/// How many CPUs the quotas of this process's groups leave; none without a quota.
+/// How many CPUs the quotas of this process's groups allow; none without a quota.
 pub(crate) fn cpu_quota() -> Option<usize> {
     let hierarchy = Hierarchy::find("cpu")?;
     let quota = |path: &Path| {

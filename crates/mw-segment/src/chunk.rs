@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_in_different_stripes() {
+    fn consecutive_chunks_are_in_different_stripes() {
         let layout = Layout::new(1 << 20, 1 << 18, 1 << 14);
         assert_eq!(layout.stripes(), 4);
         let of = |number| layout.locate(layout.chunk(number).start).0;

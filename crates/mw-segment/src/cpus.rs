@@ -6,7 +6,7 @@ use rustix::thread::CpuSet;
 /// The CPUs that an operation's workers run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// At least one.
+    /// The CPU numbers, at least one.
     usable: Vec<u32>,
     /// How many of them the cgroups' quota allows, at least one.
     count: usize,
@@ -34,7 +34,7 @@ impl Cpus {
         Self { usable, count, pinned: false }
     }
 
-    /// Those that belong to `nodes`; all where none does.
+    /// Those that belong to `nodes`; all if none does.
     pub(crate) fn on_nodes(self, nodes: &[u32]) -> Self {
         let near: Vec<u32> =
             nodes.iter().flat_map(|node| crate::machine::node_cpus(*node)).collect();
@@ -56,13 +56,13 @@ impl Cpus {
         self.count
     }
 
-    /// Pins this thread to them until the guard is dropped; without effect where the kernel refuses.
+    /// Pins this thread to them until the guard is dropped; without effect if the kernel refuses.
     pub(crate) fn pin(&self) -> Option<AffinityGuard> {
         if self.pinned { mw_sys::pin_thread_to_cpus(&self.usable).ok() } else { None }
     }
 }
 
-/// Empty where the kernel has more CPUs than the call can report.
+/// Empty if the kernel has more CPUs than the call can report.
 fn affinity() -> Vec<u32> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn affinity_limits_the_helpers() {
+    fn affinity_limits_the_workers() {
         let all = Cpus::allowed();
         assert!(all.count() >= 1);
         let first = all.usable()[0];
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_is_what_the_standard_library_finds() {
+    fn the_cpu_quota_agrees_with_the_standard_library() {
         let all = std::thread::available_parallelism().unwrap().get();
         assert_eq!(Cpus::allowed().count(), all);
     }

@@ -13,7 +13,7 @@ pub enum Error {
     /// A limit is below the requested amount.
     #[error(transparent)]
     Short(Box<Shortage>),
-    /// The call was cancelled.
+    /// The call was cancelled by a [`Cancel`](crate::Cancel) token.
     #[error("cancelled in {phase} after {done_bytes} bytes")]
     Cancelled {
         /// The phase that was cancelled.
@@ -24,9 +24,9 @@ pub enum Error {
     /// This machine or this kind does not have pages of this size.
     #[error("no {page} pages for a segment of kind {kind}: {why}")]
     NoSuchPages {
-        /// The requested kind.
+        /// The kind that was requested.
         kind: Kind,
-        /// The requested page size.
+        /// The page size that was requested.
         page: PageSize,
         /// What is missing, and the remedy.
         why: String,
@@ -37,9 +37,9 @@ pub enum Error {
          memory is fragmented (compact it with /proc/sys/vm/compact_memory, or use lenient mode)"
     )]
     Fragmented {
-        /// Bytes requested.
+        /// The size of the segment, in whole huge pages.
         requested_bytes: usize,
-        /// Bytes in huge pages.
+        /// Bytes that are in huge pages.
         available_bytes: usize,
     },
     /// The options contradict each other or the machine.
@@ -56,14 +56,14 @@ pub enum Error {
     /// A system call failed for a reason that no limit explains.
     #[error("{call}: {source}")]
     System {
-        /// The call.
+        /// The name of the system call.
         call: &'static str,
-        /// The kernel's reason.
+        /// The error that the kernel returned.
         source: io::Error,
     },
 }
 
-/// A limit.
+/// Limits that can prevent a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
@@ -113,13 +113,13 @@ impl fmt::Display for Limit {
     self.missing_bytes()
 )]
 pub struct Shortage {
-    /// The limit.
+    /// The limit that is too low.
     pub limit: Limit,
     /// Bytes that the limit would have to allow.
     pub requested_bytes: u64,
     /// Bytes that the limit allows now.
     pub available_bytes: u64,
-    /// What raises it.
+    /// What to do, for example which setting to raise.
     pub remedy: String,
 }
 

@@ -9,7 +9,7 @@
 //!     .locked(true)
 //!     .create_with(&mut |progress| eprintln!("{progress}"))?;
 //! println!("{} bytes at {:p}", segment.bytes(), segment.as_ptr());
-//! drop(segment); // destroyed, in parallel
+//! drop(segment); // destroyed in parallel
 //! # Ok::<(), mw_segment::Error>(())
 //! ```
 //!

@@ -1,6 +1,5 @@
 //! Limits: checked before memory is allocated, while it is, and when a call has failed.
 
-use crate::backing::file_limit;
 use crate::cgroup::Groups;
 use crate::error::{Error, Limit, Shortage};
 use crate::machine;
@@ -10,13 +9,12 @@ use mw_memory::{Commit, NumaPolicy};
 use mw_sys::Capability;
 use std::io;
 
-/// What page tables and the index of a file need besides the pages: 1/8000 for huge pages, 1/200 for
-/// base pages.
+/// The share for page tables and the index of a file: 1/200 of base pages (huge pages need 1/8000).
 const OVERHEAD_SHARE: u64 = 200;
 
 const MORE_NODES: &str = "bind to more nodes, or interleave";
 
-/// Errors that no constant of std names.
+/// Error numbers (errno(3)).
 const ENOMEM: i32 = 12;
 const EAGAIN: i32 = 11;
 const EFAULT: i32 = 14;
@@ -37,7 +35,7 @@ pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
     if plan.kind == Kind::Posix {
         dev_shm(plan)?;
     }
-    room(plan, groups, asked(plan), asked(plan))?;
+    room(plan, groups, requested_bytes(plan), requested_bytes(plan))?;
     Ok(nodes(plan)?)
 }
 
@@ -47,10 +45,10 @@ pub(crate) fn with_overhead(bytes: u64) -> u64 {
 }
 
 /// The distinct sets of nodes that parts of the segment are bound to, and the bytes of each.
-fn bound(plan: &Plan) -> Vec<(&[u32], u64)> {
+fn bound_sets(plan: &Plan) -> Vec<(&[u32], u64)> {
     let mut sets: Vec<(&[u32], u64)> = Vec::new();
     match &plan.placement {
-        Placement::Uniform(NumaPolicy::Bind(nodes)) => sets.push((nodes, asked(plan))),
+        Placement::Uniform(NumaPolicy::Bind(nodes)) => sets.push((nodes, requested_bytes(plan))),
         Placement::Uniform(_) => {}
         Placement::Ranges(ranges) => {
             for (range, nodes) in ranges {
@@ -64,15 +62,25 @@ fn bound(plan: &Plan) -> Vec<(&[u32], u64)> {
     sets
 }
 
-fn asked(plan: &Plan) -> u64 {
+fn requested_bytes(plan: &Plan) -> u64 {
     plan.layout.bytes() as u64
 }
 
-fn short(limit: Limit, asked: u64, had: u64, remedy: impl Into<String>) -> Result<(), Shortage> {
-    if asked <= had {
+fn check_limit(
+    limit: Limit,
+    requested: u64,
+    available: u64,
+    remedy: impl Into<String>,
+) -> Result<(), Shortage> {
+    if requested <= available {
         return Ok(());
     }
-    Err(Shortage { limit, requested_bytes: asked, available_bytes: had, remedy: remedy.into() })
+    Err(Shortage {
+        limit,
+        requested_bytes: requested,
+        available_bytes: available,
+        remedy: remedy.into(),
+    })
 }
 
 fn memlock(plan: &Plan) -> Result<(), Shortage> {
@@ -80,19 +88,25 @@ fn memlock(plan: &Plan) -> Result<(), Shortage> {
         return Ok(());
     }
     let Some(limit) = mw_sys::memlock_limit_bytes() else { return Ok(()) };
-    let had = limit.saturating_sub(machine::locked_bytes());
+    let available = limit.saturating_sub(machine::locked_bytes());
     let remedy = "raise it (ulimit -l, LimitMEMLOCK= of a service) or grant CAP_IPC_LOCK";
-    short(Limit::Memlock, asked(plan), had, remedy)
+    check_limit(Limit::Memlock, requested_bytes(plan), available, remedy)
 }
 
 fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
-    let had = machine::pool_bytes(plan.granule).unwrap_or(0);
-    short(Limit::HugePages(plan.granule), asked(plan), had, grow_pool(plan, had))?;
+    let available = machine::pool_bytes(plan.granule).unwrap_or(0);
+    check_limit(
+        Limit::HugePages(plan.granule),
+        requested_bytes(plan),
+        available,
+        grow_pool(plan, available),
+    )?;
     node_pools(plan)
 }
 
-fn grow_pool(plan: &Plan, had: u64) -> String {
-    let pages = asked(plan).saturating_sub(had).div_ceil(plan.granule as u64).max(1);
+fn grow_pool(plan: &Plan, available: u64) -> String {
+    let pages =
+        requested_bytes(plan).saturating_sub(available).div_ceil(plan.granule as u64).max(1);
     format!(
         "add {pages} to /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
         plan.granule >> 10
@@ -102,13 +116,15 @@ fn grow_pool(plan: &Plan, had: u64) -> String {
 /// The kernel reserves huge pages on any node, and kills a process that touches one when the nodes of
 /// its policy have none.
 fn node_pools(plan: &Plan) -> Result<(), Shortage> {
-    for (nodes, asked) in bound(plan) {
+    for (nodes, requested) in bound_sets(plan) {
         let free = nodes.iter().map(|node| machine::node_pool_bytes(*node, plan.granule));
-        let (Some(had), Some(first)) = (free.sum::<Option<u64>>(), nodes.first()) else { continue };
-        let pages = asked.saturating_sub(had).div_ceil(plan.granule as u64);
+        let (Some(available), Some(first)) = (free.sum::<Option<u64>>(), nodes.first()) else {
+            continue;
+        };
+        let pages = requested.saturating_sub(available).div_ceil(plan.granule as u64);
         let pool = machine::node_pool(*first, plan.granule);
         let remedy = format!("add {pages} to {pool}/nr_hugepages");
-        short(Limit::HugePages(plan.granule), asked, had, remedy)?;
+        check_limit(Limit::HugePages(plan.granule), requested, available, remedy)?;
     }
     Ok(())
 }
@@ -116,97 +132,113 @@ fn node_pools(plan: &Plan) -> Result<(), Shortage> {
 fn sysv(plan: &Plan) -> Result<(), Shortage> {
     let limit =
         |file: &str| machine::number(format!("/proc/sys/kernel/{file}")).unwrap_or(u64::MAX);
-    short(Limit::ShmMax, asked(plan), limit("shmmax"), "raise sysctl kernel.shmmax")?;
+    check_limit(
+        Limit::ShmMax,
+        requested_bytes(plan),
+        limit("shmmax"),
+        "raise sysctl kernel.shmmax",
+    )?;
     let all = limit("shmall").saturating_mul(mw_sys::page_bytes() as u64);
-    short(Limit::ShmAll, asked(plan), all, "raise sysctl kernel.shmall")
+    check_limit(Limit::ShmAll, requested_bytes(plan), all, "raise sysctl kernel.shmall")
 }
 
 fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
     let Ok(fs) = rustix::fs::statvfs("/dev/shm") else { return Ok(()) };
     // A tmpfs without a limit reports 0 blocks.
-    let had = if fs.f_blocks == 0 { u64::MAX } else { fs.f_bavail.saturating_mul(fs.f_frsize) };
-    short(Limit::DevShm, asked(plan), had, "mount -o remount,size=SIZE /dev/shm")
+    let available =
+        if fs.f_blocks == 0 { u64::MAX } else { fs.f_bavail.saturating_mul(fs.f_frsize) };
+    check_limit(
+        Limit::DevShm,
+        requested_bytes(plan),
+        available,
+        "mount -o remount,size=SIZE /dev/shm",
+    )
 }
 
-/// What this process has available, in bytes: what the machine has, or the tightest of its cgroups
-/// where that has less. None where the kernel does not report it.
+/// Available memory of this process in bytes: that of the machine, or of the tightest of its cgroups if
+/// that is less. None if the kernel does not report it.
 pub(crate) fn available_bytes(groups: &Groups) -> Option<u64> {
     let machine = machine::available_bytes();
     let (bytes, group) = mw_memory::tightest(machine.unwrap_or(u64::MAX), groups.available());
     machine.or(group.map(|_| bytes)).map(|_| bytes)
 }
 
-/// Checks that the machine and the cgroups have `bytes` more available for a segment of `asked` bytes:
+/// Checks that the machine and the cgroups have `bytes` more available for a segment of `requested` bytes:
 /// the kernel would not refuse them but start the OOM killer.
-pub(crate) fn room(plan: &Plan, groups: &Groups, bytes: u64, asked: u64) -> Result<(), Shortage> {
+pub(crate) fn room(
+    plan: &Plan,
+    groups: &Groups,
+    bytes: u64,
+    requested: u64,
+) -> Result<(), Shortage> {
     let needed = with_overhead(bytes);
-    let done = asked.saturating_sub(bytes);
+    let done = requested.saturating_sub(bytes);
     if plan.page.hugetlb_bytes().is_some() {
         return Ok(());
     }
-    if let Some(had) = machine::available_bytes()
-        && had < needed
+    if let Some(available) = machine::available_bytes()
+        && available < needed
     {
         let remedy = "request less, or free memory (`memwright check` shows what uses it)";
-        short(Limit::Memory, asked.max(done + needed), done + had, remedy)?;
+        check_limit(Limit::Memory, requested.max(done + needed), done + available, remedy)?;
     }
-    if let Some((group, had)) = groups.tightest()
-        && had < needed
+    if let Some((group, available)) = groups.tightest()
+        && available < needed
     {
         let remedy = format!("raise {}", group.limit_file.display());
         let limit = Limit::Cgroup(group.path.clone());
-        short(limit, asked.max(done + needed), done + had, remedy)?;
+        check_limit(limit, requested.max(done + needed), done + available, remedy)?;
     }
     // Which ranges are populated already is not known here.
     if let Placement::Uniform(NumaPolicy::Bind(nodes)) = &plan.placement
-        && let Some(had) = machine::nodes_bytes(nodes)
-        && had < needed
+        && let Some(available) = machine::nodes_bytes(nodes)
+        && available < needed
     {
-        short(Limit::NodeMemory, asked.max(done + needed), done + had, MORE_NODES)?;
+        check_limit(Limit::NodeMemory, requested.max(done + needed), done + available, MORE_NODES)?;
     }
     Ok(())
 }
 
 fn nodes(plan: &Plan) -> Result<(), Shortage> {
-    for (nodes, asked) in bound(plan) {
-        let Some(had) = machine::nodes_bytes(nodes) else { continue };
-        short(Limit::NodeMemory, with_overhead(asked), had, MORE_NODES)?;
+    for (nodes, requested) in bound_sets(plan) {
+        let Some(available) = machine::nodes_bytes(nodes) else { continue };
+        check_limit(Limit::NodeMemory, with_overhead(requested), available, MORE_NODES)?;
     }
     Ok(())
 }
 
 /// The limit that made a call fail, as far as it can be determined.
 pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Error {
-    let asked = asked(plan);
+    let requested = requested_bytes(plan);
     let code = error.raw_os_error().unwrap_or(0);
     let hugetlb = plan.page.hugetlb_bytes().is_some();
-    let limit = |limit, had: u64, remedy: String| {
+    let limit = |limit, available: u64, remedy: String| {
         Error::from(Shortage {
             limit,
-            requested_bytes: asked,
-            available_bytes: had.min(asked.saturating_sub(1)),
+            requested_bytes: requested,
+            available_bytes: available.min(requested.saturating_sub(1)),
             remedy,
         })
     };
     match (call, code) {
         ("mmap" | "shmget" | "shmat" | "populate", ENOMEM | EFAULT | ENOSPC) if hugetlb => {
-            let had = machine::pool_bytes(plan.granule).unwrap_or(0);
-            limit(Limit::HugePages(plan.granule), had, grow_pool(plan, had))
+            let available = machine::pool_bytes(plan.granule).unwrap_or(0);
+            limit(Limit::HugePages(plan.granule), available, grow_pool(plan, available))
         }
         ("shmget", EINVAL) => limit(Limit::ShmMax, 0, "raise sysctl kernel.shmmax".to_owned()),
         ("shmget", ENOSPC) => {
             limit(Limit::ShmAll, 0, "raise sysctl kernel.shmall or kernel.shmmni".to_owned())
         }
-        ("mmap" | "shmget" | "shmat", ENOMEM) => commit(asked),
+        ("mmap" | "shmget" | "shmat", ENOMEM) => commit(requested),
         ("mlock2" | "shmctl(SHM_LOCK)", ENOMEM | EPERM | EAGAIN) => {
             let locked = machine::locked_bytes();
-            let had = mw_sys::memlock_limit_bytes().unwrap_or(0).saturating_sub(locked);
+            let available = mw_sys::memlock_limit_bytes().unwrap_or(0).saturating_sub(locked);
             let remedy = "raise it (ulimit -l, LimitMEMLOCK=) or grant CAP_IPC_LOCK";
-            limit(Limit::Memlock, had, remedy.to_owned())
+            limit(Limit::Memlock, available, remedy.to_owned())
         }
         ("populate", EFAULT | ENOSPC) if plan.kind == Kind::Posix => {
             dev_shm(plan).err().map_or_else(
-                || limit(file_limit(plan.kind), 0, "delete files in /dev/shm".to_owned()),
+                || limit(Limit::DevShm, 0, "delete files in /dev/shm".to_owned()),
                 Error::from,
             )
         }
@@ -217,30 +249,34 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
 
 fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Error {
     let remedy = "free memory (the kernel log may show what failed)".to_owned();
-    let least = bound(plan).into_iter().map(|(nodes, _)| machine::nodes_bytes(nodes)).min();
+    let least = bound_sets(plan).into_iter().map(|(nodes, _)| machine::nodes_bytes(nodes)).min();
     match least {
-        Some(had) => limit(Limit::NodeMemory, had.unwrap_or(0), remedy),
+        Some(available) => limit(Limit::NodeMemory, available.unwrap_or(0), remedy),
         None => {
-            let had = machine::available_bytes();
-            limit(Limit::Memory, had.unwrap_or(0), remedy)
+            let available = machine::available_bytes();
+            limit(Limit::Memory, available.unwrap_or(0), remedy)
         }
     }
 }
 
 /// The kernel refused a mapping: because of strict overcommit, or of a limit of the process.
-fn commit(asked: u64) -> Error {
+fn commit(requested: u64) -> Error {
     let strict = machine::number("/proc/sys/vm/overcommit_memory") == Some(2);
-    let (limit, had, remedy) = if strict {
+    let (limit, available, remedy) = if strict {
         let commit = machine::meminfo().and_then(|meminfo| Commit::new(&meminfo, 0));
-        let had = commit.map_or(0, |commit| commit.available_bytes);
-        (Limit::Commit, had, "raise sysctl vm.overcommit_ratio, or set vm.overcommit_memory=0")
+        let available = commit.map_or(0, |commit| commit.available_bytes);
+        (
+            Limit::Commit,
+            available,
+            "raise sysctl vm.overcommit_ratio, or set vm.overcommit_memory=0",
+        )
     } else {
         (Limit::AddressSpace, 0, "raise RLIMIT_AS (ulimit -v), or request less")
     };
     Shortage {
         limit,
-        requested_bytes: asked,
-        available_bytes: had.min(asked.saturating_sub(1)),
+        requested_bytes: requested,
+        available_bytes: available.min(requested.saturating_sub(1)),
         remedy: remedy.to_owned(),
     }
     .into()
@@ -265,7 +301,7 @@ mod tests {
             let plan =
                 Plan::new(&Options::new(8 * MIB).page_size(PageSize::Base).placement(placement));
             let plan = plan.unwrap();
-            let sets = bound(&plan);
+            let sets = bound_sets(&plan);
             sets.iter().map(|(nodes, bytes)| (nodes.to_vec(), *bytes >> 20)).collect::<Vec<_>>()
         };
         let range = |from: usize, to: usize, node| (from * MIB..to * MIB, vec![node]);

@@ -19,14 +19,14 @@ pub(crate) fn thp_bytes() -> Option<usize> {
     usize::try_from(number(format!("{THP}/hpage_pmd_size"))?).ok()
 }
 
-/// Whether private memory may ask for transparent huge pages, and shared memory.
-pub(crate) fn thp_is_offered(shared: bool) -> Option<bool> {
+/// Whether transparent huge pages are enabled for shared or private memory; none on a kernel without them.
+pub(crate) fn thp_is_enabled(shared: bool) -> Option<bool> {
     let file = if shared { "shmem_enabled" } else { "enabled" };
     let choice = Choice::parse(&read_file(format!("{THP}/{file}")).ok()?).ok()?;
     Some(!matches!(choice.selected()?, "never" | "deny"))
 }
 
-/// Bytes in free blocks of at least `block_bytes`; none where the kernel does not report it.
+/// Bytes in free blocks of at least `block_bytes`; none if the kernel does not report it.
 pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
     let page = mw_sys::page_bytes();
     let order = (block_bytes / page).checked_ilog2()? as usize;
@@ -61,13 +61,12 @@ pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
     Some(free.saturating_add(surplus).saturating_mul(page_bytes as u64))
 }
 
-/// `/proc/meminfo`.
 pub(crate) fn meminfo() -> Option<Meminfo> {
     Meminfo::parse(&read_file("/proc/meminfo").ok()?).ok()
 }
 
 /// Available memory of the machine in bytes. Without the zones' watermarks, which makes it the lower
-/// one; none where the kernel does not report it.
+/// one; none if the kernel does not report it.
 pub(crate) fn available_bytes() -> Option<u64> {
     let (meminfo, page_bytes) = (meminfo()?, mw_sys::page_bytes() as u64);
     let slab = unreclaimable_slab(&meminfo).unwrap_or_default();
@@ -84,7 +83,7 @@ fn unreclaimable_slab(meminfo: &Meminfo) -> Option<UnreclaimableSlab> {
     Some(UnreclaimableSlab::new(&objects))
 }
 
-/// What nodes have available; none where one of them does not exist.
+/// Available memory of nodes in bytes; none if one of them does not exist.
 pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
     let page_bytes = mw_sys::page_bytes() as u64;
     mw_memory::nodes_available_bytes(nodes, &meminfo()?, &zoneinfo()?, page_bytes)
@@ -124,7 +123,7 @@ pub(crate) fn locked_bytes() -> u64 {
     status.and_then(|status| status.vm_lck_bytes).unwrap_or(0)
 }
 
-/// The number in a file.
+/// Reads a file that contains one number.
 pub(crate) fn number(path: impl AsRef<Path>) -> Option<u64> {
     let text = String::from_utf8(read_file(path).ok()?).ok()?;
     text.trim().parse().ok()

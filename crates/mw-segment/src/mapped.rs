@@ -1,4 +1,4 @@
-//! Memory that is mapped already, by somebody else: what it is made of, and work on it in parallel.
+//! Existing mappings of the process: their type, and parallel operations on them.
 
 use crate::cancel::Cancel;
 use crate::cgroup::Groups;
@@ -17,47 +17,47 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use std::os::fd::AsFd;
 
-/// What memory is made of, as far as it can be worked on in parallel.
+/// Types of memory, as far as it can be populated in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryType {
-    /// Pages that have no file.
+    /// Anonymous memory.
     Anonymous,
-    /// Pages of shared memory: memfds, System V segments, /dev/shm.
+    /// Shared memory: memfds, System V segments, files in /dev/shm.
     Shmem,
-    /// Pages of the hugetlb pool.
+    /// Hugetlb pages.
     Hugetlb,
-    /// Anything else: files on disks, devices, what the kernel maps.
+    /// Anything else: files on disks, devices, mappings of the kernel.
     Other,
 }
 
-/// A mapping, or the part of it that lies in a range.
+/// A mapping, or the part of it within a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedPart {
-    /// Its addresses.
+    /// The range of its addresses.
     pub addresses: Range<usize>,
-    /// What it is made of.
+    /// The type of its memory.
     pub memory: MemoryType,
-    /// What mlock(2) populates it for; none where that fault is not allowed, which mlock(2) does
-    /// not always mind.
+    /// The fault by which mlock(2) populates it; none if that access is not permitted, which does not
+    /// always make mlock(2) fail.
     pub fault: Option<Fault>,
-    /// Whether what is written is seen by others.
+    /// Whether it is a shared mapping (`MAP_SHARED`).
     pub shared: bool,
-    /// The size of its pages.
+    /// The page size in bytes.
     pub page_bytes: usize,
 }
 
 impl MappedPart {
-    /// How many bytes it has.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.addresses.len()
     }
 }
 
-/// Work on memory that is mapped already.
+/// Worker threads for existing mappings.
 ///
-/// Whoever uses it says where threads come from, and answers for the memory: other threads may
-/// change it meanwhile.
+/// The caller provides the threads and is responsible for the memory: other threads may change the mappings
+/// in the meantime.
 pub struct Workers<'a> {
     group: WorkerGroup,
     spawner: &'a dyn ThreadSpawner,
@@ -70,8 +70,8 @@ impl std::fmt::Debug for Workers<'_> {
 }
 
 impl<'a> Workers<'a> {
-    /// With as many workers as a [`Segment`](crate::Segment) of this thread's own node has, their
-    /// threads from `spawner`.
+    /// With as many workers as a [`Segment`](crate::Segment) on the node of this thread; `spawner`
+    /// creates the threads.
     #[must_use]
     pub fn new(spawner: &'a dyn ThreadSpawner) -> Self {
         let allowed = Cpus::allowed();
@@ -88,30 +88,29 @@ impl<'a> Workers<'a> {
         Self { group, spawner }
     }
 
-    /// With threads of the standard library.
+    /// With threads of the standard library ([`StdThreads`]).
     #[must_use]
     pub fn with_threads() -> Workers<'static> {
         Workers::new(&StdThreads)
     }
 
-    /// How many threads work at most, the caller's included.
+    /// The maximum number of worker threads, the caller included.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.group.max_workers
     }
 
-    /// Populates a part as mlock(2) does, and returns how many threads worked. Memory that is there
-    /// stays as it is.
+    /// Populates a part as mlock(2) does; returns the number of threads. Populated pages do not change.
     ///
     /// # Errors
-    /// The first that any of its chunks met, and then nothing is known of the others; `EINVAL` for
-    /// a part that has no fault.
+    /// The first error of a chunk; other chunks may be populated or not. `EINVAL` for a part without a
+    /// fault.
     pub fn populate(&self, part: &MappedPart) -> io::Result<usize> {
         let fault = part.fault.ok_or(io::ErrorKind::InvalidInput)?;
         let huge = match part.memory {
             MemoryType::Hugetlb => Some(part.page_bytes),
-            memory => machine::thp_is_offered(memory == MemoryType::Shmem)
-                .filter(|offered| *offered)
+            memory => machine::thp_is_enabled(memory == MemoryType::Shmem)
+                .filter(|enabled| *enabled)
                 .and_then(|_| machine::thp_bytes()),
         };
         let chunk = huge.map_or(BASE_CHUNK_BYTES, |huge| huge.max(HUGE_CHUNK_BYTES));
@@ -120,11 +119,11 @@ impl<'a> Workers<'a> {
         })
     }
 
-    /// Does `work` to all of the addresses, at most `chunk_bytes` at a time, which start at
-    /// multiples of that but for the first; returns how many threads worked.
+    /// Calls `work` for each chunk of the addresses; returns the number of threads. Chunks have at most
+    /// `chunk_bytes` and, except for the first, start at multiples of it.
     ///
     /// # Errors
-    /// The first that `work` met; the chunks that were begun are done, others are not.
+    /// The first error of `work`; chunks that were started are completed, others are not.
     pub fn each_chunk(
         &self,
         phase: Phase,
@@ -139,8 +138,8 @@ impl<'a> Workers<'a> {
         let chunk = |range: Range<usize>| {
             work((base + range.start).max(addresses.start)..(base + range.end).min(addresses.end))
         };
-        let quiet = &mut |_: &_| ControlFlow::Continue(());
-        match self.group.run_on(self.spawner, phase, &layout, &chunk, quiet) {
+        let no_progress = &mut |_: &_| ControlFlow::Continue(());
+        match self.group.run_on(self.spawner, phase, &layout, &chunk, no_progress) {
             Ok(workers) => Ok(workers),
             Err(Stopped::Failed { error, .. }) => Err(error),
             Err(Stopped::Cancelled { .. }) => Err(io::ErrorKind::Interrupted.into()),
@@ -148,11 +147,10 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// What is mapped at these addresses of this process, at most `limit` parts. Where nothing is
-/// mapped there is no part.
+/// The mappings of this process in a range, at most `limit`. Holes are left out.
 ///
 /// # Errors
-/// Where /proc cannot be read, and when there are more parts.
+/// If /proc cannot be read, or there are more mappings.
 pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<MappedPart>> {
     let devices = shmem_devices();
     let mut parts = Vec::new();
@@ -166,10 +164,10 @@ pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<MappedPart
     Ok(parts)
 }
 
-/// The mapping that starts at an address of this process, whole.
+/// The mapping of this process that starts at an address.
 ///
 /// # Errors
-/// Where /proc cannot be read.
+/// If /proc cannot be read.
 pub fn mapping_at(address: usize) -> io::Result<Option<Mapping>> {
     let mut found = None;
     each_mapping(address..address.saturating_add(1), &mut |mapping| {
@@ -190,8 +188,8 @@ fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Mappe
         device if shmem.contains(&device) => MemoryType::Shmem,
         _ => MemoryType::Other,
     };
-    // Writing to what is shared would make it dirty for nothing; writing to what is private makes
-    // it this process's own (mm/gup.c, populate_vma_page_range).
+    // A write fault would make shared pages dirty; it gives this process its own copy of private pages
+    // (mm/gup.c, populate_vma_page_range).
     let write = mapping.writable && !mapping.shared;
     let fault = match write {
         true => Some(Fault::Write),
@@ -206,11 +204,11 @@ fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Mappe
     }
 }
 
-/// Tells of each mapping in the range, asked for one by one where the kernel can (6.11), else read
-/// from the text of them all.
+/// Calls `report` for each mapping in the range: queried one by one (`PROCMAP_QUERY`, Linux 6.11), or
+/// read from the text of /proc/self/maps.
 fn each_mapping(
     addresses: Range<usize>,
-    tell: &mut dyn FnMut(Mapping) -> io::Result<()>,
+    report: &mut dyn FnMut(Mapping) -> io::Result<()>,
 ) -> io::Result<()> {
     let maps = DirectFile::open("/proc/self/maps")?;
     let mut at = addresses.start;
@@ -218,20 +216,20 @@ fn each_mapping(
         match mw_sys::mapping_from(maps.as_fd(), at) {
             Ok(Some(mapping)) if mapping.addresses.start < addresses.end => {
                 at = mapping.addresses.end.max(at + 1);
-                tell(mapping)?;
+                report(mapping)?;
             }
             Ok(_) => break,
-            Err(_) if at == addresses.start => return each_line(addresses, tell),
+            Err(_) if at == addresses.start => return each_line(addresses, report),
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-/// The text does not say how large pages are: those of the pool are then files of another kind.
+/// The text does not contain page sizes, so that hugetlb mappings count as [`MemoryType::Other`].
 fn each_line(
     addresses: Range<usize>,
-    tell: &mut dyn FnMut(Mapping) -> io::Result<()>,
+    report: &mut dyn FnMut(Mapping) -> io::Result<()>,
 ) -> io::Result<()> {
     let lines =
         mw_proc::maps::parse(&mw_sys::read_file("/proc/self/maps")?).map_err(io::Error::other)?;
@@ -241,7 +239,7 @@ fn each_line(
         if range.end <= addresses.start || range.start >= addresses.end {
             continue;
         }
-        tell(Mapping {
+        report(Mapping {
             addresses: range,
             readable: line.readable,
             writable: line.writable,
@@ -254,8 +252,8 @@ fn each_line(
     Ok(())
 }
 
-/// The devices of shared memory: the kernel's own, which memfds and System V segments are on, and
-/// /dev/shm where it is one.
+/// The devices of shared memory: the kernel's internal mount of memfds and System V segments, and
+/// /dev/shm if it is a tmpfs.
 fn shmem_devices() -> Vec<(u32, u32)> {
     let split = |device: u64| (major(device), minor(device));
     let own = memfd_create("memwright", MemfdFlags::CLOEXEC)
@@ -273,8 +271,8 @@ fn shmem_devices() -> Vec<(u32, u32)> {
 /// `TMPFS_MAGIC` (linux/magic.h).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// What this process has available, in bytes: what the machine has, or the tightest of its memory
-/// cgroups. None where the kernel does not report it.
+/// Available memory of this process in bytes: that of the machine, or of the tightest of its memory
+/// cgroups. None if the kernel does not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     limits::available_bytes(&Groups::own())
@@ -286,12 +284,12 @@ pub fn has_room(bytes: u64) -> bool {
     available_bytes().is_none_or(|available| limits::with_overhead(bytes) <= available)
 }
 
-/// Whether transparent huge pages are offered to private memory and free for so much, without
+/// Whether transparent huge pages are enabled for private memory, and enough are free for `bytes` without
 /// compaction.
 #[must_use]
 pub fn has_huge_pages(bytes: u64) -> bool {
     let free = machine::thp_bytes().and_then(machine::free_in_blocks_of);
-    machine::thp_is_offered(false) == Some(true) && free.is_some_and(|free| free >= bytes)
+    machine::thp_is_enabled(false) == Some(true) && free.is_some_and(|free| free >= bytes)
 }
 
 #[cfg(test)]
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_told_apart() {
+    fn every_memory_type_is_recognized() {
         let region = Region::reserve(8 * MIB, 4096, 2 * MIB).unwrap();
         let at = start(&region);
         let memfd = memfd_create("mw-segment-test", MemfdFlags::CLOEXEC).unwrap();
@@ -331,21 +329,21 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_what_the_query_says() {
+    fn the_text_of_maps_agrees_with_the_query() {
         let region = Region::anonymous(4 * MIB, PageSize::Base).unwrap();
         let range = start(&region)..start(&region) + 4 * MIB;
-        let (mut asked, mut read) = (Vec::new(), Vec::new());
+        let (mut queried, mut read) = (Vec::new(), Vec::new());
         let keep = |kept: &mut Vec<Mapping>, mapping| {
             kept.push(mapping);
             Ok(())
         };
-        each_mapping(range.clone(), &mut |mapping| keep(&mut asked, mapping)).unwrap();
+        each_mapping(range.clone(), &mut |mapping| keep(&mut queried, mapping)).unwrap();
         each_line(range, &mut |mapping| keep(&mut read, mapping)).unwrap();
-        assert_eq!(asked, read);
+        assert_eq!(queried, read);
     }
 
     #[test]
-    fn a_mapping_is_found_where_it_starts_and_nowhere_else() {
+    fn a_mapping_is_found_only_at_its_start() {
         let region = Region::reserve(8 * MIB, 4096, 2 * MIB).unwrap();
         region.map_anonymous(2 * MIB..4 * MIB, false).unwrap();
         let at = start(&region) + 2 * MIB;
@@ -355,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn more_parts_than_wanted_are_an_error() {
+    fn more_parts_than_the_limit_are_an_error() {
         assert!(parts(0..usize::MAX, 1).is_err());
         assert!(parts(0..usize::MAX, 1 << 16).is_ok());
     }
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_populated_and_one_that_cannot_be_is_an_error() {
+    fn a_part_that_cannot_be_populated_is_an_error() {
         let region = Region::reserve(16 * MIB, 4096, 2 * MIB).unwrap();
         region.map_anonymous(0..8 * MIB, false).unwrap();
         let (at, existing) = (start(&region), Workers::new(&StdThreads));
@@ -389,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_little_and_none_for_everything() {
+    fn has_room_for_one_page_but_not_for_everything() {
         assert!(has_room(4096));
         assert!(!has_room(u64::MAX) && !has_huge_pages(u64::MAX));
     }

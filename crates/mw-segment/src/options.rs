@@ -1,9 +1,6 @@
 //! Options of a segment.
 
 use crate::cancel::Cancel;
-use crate::error::Error;
-use crate::progress::Progress;
-use crate::segment::Segment;
 use crate::segment_kind::{Kind, Placement};
 use mw_memory::PageSize;
 
@@ -48,7 +45,7 @@ impl Options {
         }
     }
 
-    /// Its kind.
+    /// Its kind; [`Kind::Memfd`] by default.
     #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
@@ -64,7 +61,7 @@ impl Options {
     }
 
     /// Whether smaller pages are acceptable where the requested size is not available;
-    /// [`Segment::page_size`] is the actual size.
+    /// [`Segment::page_size`](crate::Segment::page_size) is the actual size.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> Self {
         self.lenient = lenient;
@@ -95,7 +92,7 @@ impl Options {
 
     /// The stripe size of a memfd or hugetlb segment, rounded up to whole chunks (4 MiB) or pages;
     /// otherwise it is chosen by size and workers. The files can then be sealed, to be passed on (see
-    /// [`Segment::into_files`]).
+    /// [`Segment::into_files`](crate::Segment::into_files)).
     #[must_use]
     pub fn stripe_bytes(mut self, stripe_bytes: usize) -> Self {
         self.stripe_bytes = Some(stripe_bytes);
@@ -128,29 +125,5 @@ impl Options {
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
         self
-    }
-
-    /// Checks limits and options without creating anything, as [`create`](Self::create) does first.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create), as far as can be known in advance.
-    pub fn check(&self) -> Result<(), Error> {
-        Segment::check(self)
-    }
-
-    /// Creates the segment: reserves, places, locks (if requested) and populates it.
-    ///
-    /// # Errors
-    /// Nothing is left behind; [`Error`] names the limit.
-    pub fn create(&self) -> Result<Segment, Error> {
-        self.create_with(&mut |_| ())
-    }
-
-    /// As [`create`](Self::create), with progress about twenty times a second, on this thread.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create).
-    pub fn create_with(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Segment, Error> {
-        Segment::create(self, progress)
     }
 }

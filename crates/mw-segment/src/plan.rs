@@ -14,7 +14,7 @@ use mw_memory::{NumaPolicy, PageSize};
 pub(crate) const BASE_CHUNK_BYTES: usize = 1 << 20;
 pub(crate) const HUGE_CHUNK_BYTES: usize = 4 << 20;
 /// For freeing through a file, for which no other call waits: larger chunks need fewer TLB flushes.
-const GIVE_BACK_CHUNK_BYTES: usize = 16 << 20;
+const FREE_CHUNK_BYTES: usize = 16 << 20;
 /// For reading page tables, which is 100 times as fast.
 const CONFIRM_CHUNK_BYTES: usize = 64 << 20;
 
@@ -69,7 +69,7 @@ impl Plan {
         let (cpus, by_node) = place(options, bytes);
         let workers = options.workers.min(cpus.count());
         let chunk = if page == PageSize::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
-        let give_back = if options.kind == Kind::Memfd { GIVE_BACK_CHUNK_BYTES } else { chunk };
+        let free_chunk = if options.kind == Kind::Memfd { FREE_CHUNK_BYTES } else { chunk };
         let stripe = match options.stripe_bytes {
             Some(stripe) => stripe,
             None => stripe_bytes(options.kind, bytes, workers),
@@ -82,7 +82,7 @@ impl Plan {
             align: machine::thp_bytes().unwrap_or(base).max(granule),
             layout: layout(chunk),
             confirm_layout: layout(CONFIRM_CHUNK_BYTES),
-            destroy_layout: layout(give_back.max(chunk)),
+            destroy_layout: layout(free_chunk.max(chunk)),
             huge_page_bytes: match page {
                 PageSize::Thp => machine::thp_bytes(),
                 _ => page.hugetlb_bytes(),
@@ -192,7 +192,7 @@ fn choose_page(options: &Options) -> Result<PageSize, Error> {
             PageSize::Thp => Some(PageSize::Base),
             PageSize::Base => None,
         };
-        match (is_offered(options.kind, page), smaller) {
+        match (is_supported(options.kind, page), smaller) {
             (Ok(()), None) => return Ok(page),
             (Ok(()), Some(_)) if has_room(page, options.bytes) => return Ok(page),
             (_, Some(smaller)) => page = smaller,
@@ -211,10 +211,10 @@ fn best_page(options: &Options) -> PageSize {
         wasted <= options.bytes / 16
     };
     let smallest = if options.kind == Kind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
-    let offered = |page: &PageSize| {
-        is_offered(options.kind, *page).is_ok() && has_room(*page, options.bytes) && fits(*page)
+    let suitable = |page: &PageSize| {
+        is_supported(options.kind, *page).is_ok() && has_room(*page, options.bytes) && fits(*page)
     };
-    let usable = PageSize::ALL.into_iter().rev().find(offered);
+    let usable = PageSize::ALL.into_iter().rev().find(suitable);
     usable
         .filter(|page| options.kind != Kind::Hugetlb || page.hugetlb_bytes().is_some())
         .unwrap_or(smallest)
@@ -222,16 +222,16 @@ fn best_page(options: &Options) -> PageSize {
 
 /// Whether pages of this size are available for all of `bytes` now.
 fn has_room(page: PageSize, bytes: usize) -> bool {
-    let had = match (page, page.hugetlb_bytes()) {
+    let available = match (page, page.hugetlb_bytes()) {
         (_, Some(size)) => machine::pool_bytes(size),
         (PageSize::Thp, None) => machine::thp_bytes().and_then(machine::free_in_blocks_of),
         _ => return true,
     };
-    had.is_some_and(|had| had >= bytes as u64)
+    available.is_some_and(|available| available >= bytes as u64)
 }
 
 /// Whether this machine has such pages for this kind, or what is missing.
-fn is_offered(kind: Kind, page: PageSize) -> Result<(), String> {
+fn is_supported(kind: Kind, page: PageSize) -> Result<(), String> {
     match (page, page.hugetlb_bytes()) {
         (_, Some(_)) if kind == Kind::Posix => {
             Err("files in /dev/shm cannot have them (use kind hugetlb)".to_owned())
@@ -246,7 +246,7 @@ fn is_offered(kind: Kind, page: PageSize) -> Result<(), String> {
         (PageSize::Thp, None) if kind == Kind::Posix => {
             Err("the mount option huge= of /dev/shm decides".to_owned())
         }
-        (PageSize::Thp, None) => match machine::thp_is_offered(kind.is_shared()) {
+        (PageSize::Thp, None) => match machine::thp_is_enabled(kind.is_shared()) {
             Some(true) => Ok(()),
             Some(false) => Err(format!(
                 "/sys/kernel/mm/transparent_hugepage/{} is never (write {} to it)",

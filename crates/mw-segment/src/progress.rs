@@ -10,7 +10,7 @@ pub enum Phase {
     Create,
     /// Every page is verified to be populated and locked.
     Confirm,
-    /// Pages are freed.
+    /// Pages are freed in parallel.
     Destroy,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Phase {
 /// The progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// The phase.
+    /// The current phase.
     pub phase: Phase,
     /// Bytes of this phase that are completed.
     pub done_bytes: usize,

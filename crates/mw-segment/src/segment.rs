@@ -1,4 +1,4 @@
-//! A segment, from its creation to its end.
+//! A segment, from its creation to its destruction.
 
 use crate::backing::Backing;
 use crate::cancel::Cancel;
@@ -19,42 +19,65 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// How long each part of a creation took.
+/// The duration of each part of a creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Times {
-    /// Looking at limits, mapping, and saying where pages come from and that they are locked.
+    /// Checking limits, mapping, setting the memory policy and the lock.
     pub reserve: Duration,
-    /// Populating.
+    /// Allocating, zeroing and mapping pages.
     pub populate: Duration,
-    /// Seeing that every page is there and locked; zero for what is not locked by mapping.
+    /// Verifying that every page is populated and locked; zero if the mapping is not locked.
     pub confirm: Duration,
-    /// The threads that populated, the caller's included.
+    /// The number of worker threads that populated it, the caller included.
     pub workers: usize,
 }
 
 /// A segment of memory, destroyed in parallel when it is dropped.
 ///
-/// In a fork of the process that made it, dropping takes it out of that fork only.
+/// In a fork of the process that created it, dropping only unmaps it in that fork.
 #[derive(Debug)]
 pub struct Segment {
-    /// Unmapped last: after it, a System V segment is gone.
+    /// Unmapped last, which removes a System V segment.
     region: Region,
     backing: Backing,
     plan: Plan,
-    /// Who made it.
+    /// The process that created it.
     pid: u32,
     /// Whether there may be pages.
     populated: bool,
-    /// Whether the pages stay when it is dropped.
+    /// Whether the pages persist when it is dropped.
     kept: bool,
     times: Times,
 }
 
+impl Options {
+    /// Checks limits and options without creating anything, as [`create`](Self::create) does first.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), as far as can be known in advance.
+    pub fn check(&self) -> Result<(), Error> {
+        limits::check(&Plan::new(self)?, &Groups::own())
+    }
+
+    /// Creates the segment: reserves, places, locks (if requested) and populates it.
+    ///
+    /// # Errors
+    /// Nothing is left behind; [`Error`] names the limit.
+    pub fn create(&self) -> Result<Segment, Error> {
+        self.create_with(&mut |_| ())
+    }
+
+    /// As [`create`](Self::create), with progress about twenty times a second, on this thread.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_with(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Segment, Error> {
+        Segment::create(self, progress)
+    }
+}
+
 impl Segment {
-    pub(crate) fn create(
-        options: &Options,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<Self, Error> {
+    fn create(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Self, Error> {
         let start = Instant::now();
         let plan = Plan::new(options)?;
         let groups = Groups::own();
@@ -65,16 +88,12 @@ impl Segment {
         segment.times.reserve = start.elapsed();
         segment.populate(&groups, progress)?;
         segment.confirm(progress)?;
-        segment.see_huge_pages()?;
+        segment.verify_huge_pages()?;
         segment.kept = options.kept;
         Ok(segment)
     }
 
-    pub(crate) fn check(options: &Options) -> Result<(), Error> {
-        limits::check(&Plan::new(options)?, &Groups::own())
-    }
-
-    /// Addresses and what is behind them, without a page.
+    /// Reserves addresses and maps the backing, without populating it.
     fn reserve(options: &Options, plan: Plan) -> Result<Self, Error> {
         let region = Region::reserve(plan.layout.bytes(), plan.granule, plan.align)
             .map_err(|error| limits::explain(&plan, "mmap", error))?;
@@ -91,23 +110,25 @@ impl Segment {
     }
 
     fn place(&self) -> Result<(), Error> {
-        let chosen = match self.plan.page {
+        let advised = match self.plan.page {
             PageSize::Thp => self.region.advise_thp(ThpAdvice::Enable),
             // A kernel without transparent huge pages has nothing to decline.
             PageSize::Base => self.region.advise_thp(ThpAdvice::Disable).or(Ok(())),
             PageSize::Hugetlb(_) => Ok(()),
         };
-        chosen.map_err(Error::system("madvise"))?;
+        advised.map_err(Error::system("madvise"))?;
         for (range, policy) in self.plan.placement.policies(self.bytes()) {
             self.region.set_policy(range, &policy).map_err(|error| {
-                Error::Invalid(format!("{policy:?}: {error}; /sys/devices/system/node has them"))
+                Error::Invalid(format!(
+                    "{policy:?}: {error}; /sys/devices/system/node lists the nodes"
+                ))
             })?;
         }
         Ok(())
     }
 
-    /// Locked before it is populated, memory is locked page by page as it comes; locking it
-    /// afterwards costs another walk with a lock for each page.
+    /// Locks the memory before it is populated, so that each page is locked when it is allocated. Locking
+    /// it afterwards would take the lock of each page again.
     fn lock_on_fault(&self) -> Result<(), Error> {
         match self.plan.lock {
             Lock::None => Ok(()),
@@ -127,7 +148,7 @@ impl Segment {
         self.populated = true;
         let start = Instant::now();
         let mut shortage: Option<Shortage> = None;
-        let mut tell = |now: &Progress| {
+        let mut on_progress = |now: &Progress| {
             progress(now);
             let left = now.total_bytes.saturating_sub(now.done_bytes) as u64;
             match limits::room(&self.plan, groups, left, now.total_bytes as u64) {
@@ -139,7 +160,7 @@ impl Segment {
             }
         };
         let work = |range: Range<usize>| self.backing.populate(&self.plan, &self.region, range);
-        let run = self.plan.group.run(Phase::Create, &self.plan.layout, &work, &mut tell);
+        let run = self.plan.group.run(Phase::Create, &self.plan.layout, &work, &mut on_progress);
         let workers = match (run, shortage) {
             (Ok(workers), _) => workers,
             (Err(_), Some(shortage)) => return Err(shortage.into()),
@@ -150,17 +171,17 @@ impl Segment {
         Ok(())
     }
 
-    /// Sees that every page is there; what is mapped and locked then stays. An mlock(2) says the
-    /// same but visits every page's own record, for 42 ms/GiB of base pages where a look at the
-    /// page tables took 1; it is one call for which the process's other mmap(2) calls wait, and in
-    /// chunks it would split the mapping at each. A kernel that has no such look (before 6.7)
-    /// populates once more, which finds out the same at mlock's cost.
+    /// Verifies that every page is populated; a populated page of a locked mapping stays. mlock(2)
+    /// verifies the same, but visits the struct page of every page: 42 ms/GiB of base pages, against 1
+    /// for reading the page tables (`PAGEMAP_SCAN`). It is also one call for which other mmap(2) calls of
+    /// the process wait, and in chunks it would split the mapping. Before Linux 6.7 the range is
+    /// populated once more, which verifies the same at the cost of mlock(2).
     fn confirm(&mut self, progress: &mut dyn FnMut(&Progress)) -> Result<(), Error> {
         if self.plan.lock != Lock::Mapping {
             return Ok(());
         }
         let start = Instant::now();
-        let mut tell = |now: &Progress| {
+        let mut on_progress = |now: &Progress| {
             progress(now);
             ControlFlow::Continue(())
         };
@@ -170,14 +191,14 @@ impl Segment {
         };
         self.plan
             .group
-            .run(Phase::Confirm, &self.plan.confirm_layout, &work, &mut tell)
+            .run(Phase::Confirm, &self.plan.confirm_layout, &work, &mut on_progress)
             .map_err(|stopped| self.failed(Phase::Confirm, stopped))?;
         self.times.confirm = start.elapsed();
         Ok(())
     }
 
-    /// The kernel takes base pages in silence where it finds no huge ones.
-    fn see_huge_pages(&self) -> Result<(), Error> {
+    /// The kernel silently allocates base pages if it finds no huge ones.
+    fn verify_huge_pages(&self) -> Result<(), Error> {
         let size = crate::machine::thp_bytes().unwrap_or(1);
         let requested_bytes = self.bytes() - self.bytes() % size;
         match self.plan.strict_thp.then(|| self.huge_bytes()).flatten() {
@@ -188,8 +209,8 @@ impl Segment {
         }
     }
 
-    /// How many bytes are in huge pages now, transparent or of the pool, as this process maps
-    /// them; none where the kernel cannot say (before 6.7).
+    /// How many bytes this process maps by huge pages now, transparent or hugetlb; none if the kernel
+    /// does not report it (before 6.7).
     #[must_use]
     pub fn huge_bytes(&self) -> Option<usize> {
         self.region.huge_bytes(self.all()).ok()
@@ -199,7 +220,7 @@ impl Segment {
     /// not populated count for no node.
     ///
     /// # Errors
-    /// move_pages(2)'s: `ENOSYS` on a kernel without NUMA.
+    /// Those of move_pages(2): `ENOSYS` on a kernel without NUMA.
     pub fn node_shares(&self) -> io::Result<BTreeMap<u32, f64>> {
         self.region.node_shares()
     }
@@ -214,72 +235,71 @@ impl Segment {
         }
     }
 
-    /// Gives everything back now, and says how long it took; dropping does the same.
+    /// Destroys it now and returns how long that took; dropping does the same.
     pub fn destroy(self) -> Duration {
         self.destroy_with(&mut |_| ())
     }
 
-    /// As [`destroy`](Self::destroy), and tells of progress on this thread.
+    /// As [`destroy`](Self::destroy), with progress on this thread.
     pub fn destroy_with(mut self, progress: &mut dyn FnMut(&Progress)) -> Duration {
         let start = Instant::now();
-        self.give_back(progress);
+        self.free_in_parallel(progress);
         drop(self);
         start.elapsed()
     }
 
-    /// The part of the destruction that is done in parallel. What a call refuses, the unmapping
-    /// and closing that follow give back.
-    fn give_back(&mut self, progress: &mut dyn FnMut(&Progress)) {
+    /// The part of the destruction that is done in parallel. After an error, the unmapping and closing that
+    /// follow free the rest.
+    fn free_in_parallel(&mut self, progress: &mut dyn FnMut(&Progress)) {
         if !std::mem::take(&mut self.populated) || self.kept || self.pid != std::process::id() {
             return;
         }
         let group = WorkerGroup { cancel: Cancel::new(), ..self.plan.group.clone() };
-        let mut tell = |now: &Progress| {
+        let mut on_progress = |now: &Progress| {
             progress(now);
             ControlFlow::Continue(())
         };
-        let work = |range: Range<usize>| self.backing.give_back(&self.plan, &self.region, range);
-        drop(group.run(Phase::Destroy, &self.plan.destroy_layout, &work, &mut tell));
+        let work = |range: Range<usize>| self.backing.free(&self.plan, &self.region, range);
+        drop(group.run(Phase::Destroy, &self.plan.destroy_layout, &work, &mut on_progress));
     }
 
-    /// Where it starts. What is read there is zero until something is written. References made
-    /// from it must be gone before the segment is.
+    /// Its address. The memory is zero until it is written. References to it must not outlive the segment.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.region.as_ptr()
     }
 
-    /// Its size in bytes, of whole pages.
+    /// Its size in bytes: the requested size, rounded up to whole pages.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.region.bytes()
     }
 
-    /// What it is made of.
+    /// The kind that was requested.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.plan.kind
     }
 
-    /// The pages that it came to: never less than asked for in strict mode.
+    /// The actual page size: smaller than requested only in lenient mode.
     #[must_use]
     pub fn page_size(&self) -> PageSize {
         self.plan.page
     }
 
-    /// Whether its pages stay in memory.
+    /// Whether its pages stay in memory: locked, or hugetlb pages.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.plan.lock != Lock::None || self.plan.page.hugetlb_bytes().is_some()
     }
 
-    /// How long the parts of its creation took.
+    /// The duration of each part of its creation.
     #[must_use]
     pub fn times(&self) -> Times {
         self.times
     }
 
-    /// The number of a System V segment, for shmat(2) elsewhere.
+    /// The id of a System V segment, for shmat(2) in other processes.
     #[must_use]
     pub fn sysv_id(&self) -> Option<i32> {
         match &self.backing {
@@ -288,24 +308,24 @@ impl Segment {
         }
     }
 
-    /// Its files, in the order of their bytes, and the bytes of each. Whoever gets one of them
-    /// sees it emptied when the segment is dropped here.
+    /// Its files in the order of their offsets, and the size of each in bytes. When the segment is
+    /// dropped, the files are emptied for every process that maps them.
     pub fn stripes(&self) -> impl Iterator<Item = (BorrowedFd<'_>, usize)> {
         let files: &[OwnedFd] = match &self.backing {
             Backing::Files(files) => files,
             Backing::Named(file, _) => std::slice::from_ref(file),
-            Backing::Process | Backing::Sysv { .. } => &[],
+            Backing::Anonymous | Backing::Sysv { .. } => &[],
         };
         let bytes = |stripe| self.plan.layout.stripe(stripe).len();
         files.iter().enumerate().map(move |(stripe, file)| (file.as_fd(), bytes(stripe)))
     }
 
-    /// Its files, in the order of their bytes, with all their pages: they are the caller's now, and
-    /// the memory goes when the last that has them closes and unmaps them. Here it is unmapped.
+    /// Its files in the order of their offsets, with all their pages. They belong to the caller: the
+    /// memory is freed when the last process has closed and unmapped them. This unmaps it.
     #[must_use]
     pub fn into_files(mut self) -> Vec<OwnedFd> {
         self.kept = true;
-        match std::mem::replace(&mut self.backing, Backing::Process) {
+        match std::mem::replace(&mut self.backing, Backing::Anonymous) {
             Backing::Files(files) => files,
             other => {
                 self.backing = other;
@@ -322,9 +342,9 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        self.give_back(&mut |_| ());
+        self.free_in_parallel(&mut |_| ());
         if !self.kept && self.pid == std::process::id() {
-            self.backing.forget_name();
+            self.backing.remove_name();
         }
     }
 }

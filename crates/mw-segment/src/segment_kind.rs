@@ -1,33 +1,33 @@
-//! What a segment is made of, and where its pages come from.
+//! Kinds of segments, and their memory policies.
 
 use mw_memory::NumaPolicy;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Kinds of segments.
+/// The kinds of segments, by what backs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A System V segment, locked as a whole (`SHM_LOCK`) and populated when it is attached.
     Ism,
     /// A System V segment, locked by mlock(2) if at all.
     Dism,
-    /// Several memfds mapped side by side: one inode would serialise the workers.
+    /// Several memfds mapped side by side: one inode would serialize the workers.
     Memfd,
     /// Private anonymous memory.
     Anon,
-    /// As memfd, of hugetlb pages: 2 MiB unless another page size is asked for.
+    /// As memfd, of hugetlb pages: 2 MiB unless another page size is requested.
     Hugetlb,
-    /// POSIX shared memory under a name (shm_open(3)).
+    /// POSIX shared memory with a name (shm_open(3)).
     Posix,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds, in the order of the C interface.
     pub const ALL: [Self; 6] =
         [Self::Ism, Self::Dism, Self::Memfd, Self::Anon, Self::Hugetlb, Self::Posix];
 
-    /// As on the command line.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// Whether its base and transparent huge pages are shmem's.
+    /// Whether its base pages and transparent huge pages are shmem.
     pub(crate) fn is_shared(self) -> bool {
         self != Self::Anon
     }

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-/// Workers only make system calls: the deepest stack is that of the standard library's start-up.
+/// Workers only make system calls; the standard library's start of a thread needs the deepest stack.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Spawns the worker threads of one operation.

@@ -309,6 +309,7 @@ mod tests {
     fn the_progress_callback_may_stop_the_operation_and_may_panic() {
         let layout = Layout::new(1024 * MIB, 1024 * MIB, MIB);
         let work = |_| {
+            // Longer than the interval of reports, all chunks together.
             std::thread::sleep(Duration::from_millis(10));
             Ok(())
         };
@@ -326,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_held_up_in_one_chunk_leaves_the_rest_to_the_others() {
+    fn a_worker_delayed_in_one_chunk_leaves_the_rest_to_the_others() {
         let layout = Layout::new(100 * MIB, 100 * MIB, MIB);
         let (others, seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        // The first chunk ends when all others are done, which its own worker cannot do.
+        // The first chunk ends only when the other worker has done all others.
         let work = |range: Range<usize>| {
             if range.start > 0 {
                 others.fetch_add(1, Ordering::Relaxed);

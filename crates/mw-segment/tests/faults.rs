@@ -4,13 +4,15 @@
 
 mod common;
 
-use common::{MIB, Random, assert_held, assert_shmem_returns, child, field, held, options, value};
+use common::{
+    MIB, Random, assert_resources, assert_shmem_returns, child, field, options, resources, value,
+};
 use mw_segment::{Cancel, Error, Kind, PageSize};
 use mw_test::{HugePages, alone};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// As many rounds as fit, up to a thousand; `MW_FAULT_SECONDS=600` makes room for all.
+/// The maximum number of rounds; `MW_FAULT_SECONDS=600` is enough time for all.
 const ROUNDS: usize = 1_000;
 const BUDGET_SECONDS: u64 = 12;
 
@@ -19,21 +21,21 @@ fn budget() -> Duration {
     Duration::from_secs(given.unwrap_or(BUDGET_SECONDS))
 }
 
-/// What a process has that a failed call could have left.
+/// Resources of this process that a failed call could leave.
 #[derive(Debug, PartialEq, Eq)]
-struct Own {
+struct ProcessResources {
     files: usize,
     threads: u64,
     locked: u64,
     address_mib: u64,
 }
 
-fn own() -> Own {
-    Own {
+fn own_resources() -> ProcessResources {
+    ProcessResources {
         files: fs::read_dir("/proc/self/fd").unwrap().count(),
         threads: fs::read_dir("/proc/self/task").unwrap().count() as u64,
         locked: field("/proc/self/status", "VmLck"),
-        // The allocator keeps arenas for threads; a segment would be more than that.
+        // The allocator keeps arenas for threads; a segment is larger.
         address_mib: field("/proc/self/status", "RssAnon") >> 24,
     }
 }
@@ -43,14 +45,14 @@ fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
 }
 
 #[test]
-fn cancelled_at_any_moment_everything_is_given_back() {
+fn cancelled_at_any_moment_everything_is_freed() {
     let _alone = alone();
     let _pool = HugePages::more(2 * MIB, 64);
     let (mut random, start) = (Random::new(), Instant::now());
-    let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
+    let (before, shmem) = (resources(), field("/proc/meminfo", "Shmem"));
     drop(options(Kind::Anon, PageSize::Base, 8 * MIB).create().unwrap());
-    let own_before = own();
-    let (mut cancelled, mut made) = (0, 0);
+    let own_before = own_resources();
+    let (mut cancelled, mut created) = (0, 0);
     for _ in 0..ROUNDS {
         if start.elapsed() > budget() {
             break;
@@ -75,30 +77,31 @@ fn cancelled_at_any_moment_everything_is_given_back() {
         let after = Duration::from_micros(random.below(40_000));
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
+                // A random moment.
                 std::thread::sleep(after);
                 cancel.cancel();
             });
             options.create()
         });
         match result {
-            Ok(_) => made += 1,
+            Ok(_) => created += 1,
             Err(Error::Cancelled { .. }) => cancelled += 1,
             Err(Error::NoSuchPages { .. } | Error::Invalid(_) | Error::Fragmented { .. }) => {}
             Err(Error::Short(_)) if page == Some(PageSize::HUGE_2M) => {}
             Err(error) => panic!("{kind} {page:?}: {error}"),
         }
     }
-    eprintln!("{cancelled} cancelled, {made} made");
-    assert!(cancelled > 20, "{cancelled} of {made}");
-    assert_held(before, "cancelled");
-    // A thread that was joined is a task for another moment.
+    eprintln!("{cancelled} cancelled, {created} created");
+    assert!(cancelled > 20, "{cancelled} cancelled, {created} created");
+    assert_resources(before, "cancelled");
+    // The kernel removes a joined thread from /proc shortly after the join; there is no event for it.
     for _ in 0..300 {
-        if own().threads <= own_before.threads {
+        if own_resources().threads <= own_before.threads {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let own_after = own();
+    let own_after = own_resources();
     assert_eq!((own_after.files, own_after.locked), (own_before.files, own_before.locked));
     assert!(own_after.threads <= own_before.threads, "{own_after:?}");
     assert!(own_after.address_mib <= own_before.address_mib + 1, "{own_after:?}");
@@ -106,11 +109,11 @@ fn cancelled_at_any_moment_everything_is_given_back() {
 }
 
 #[test]
-fn killed_at_any_moment_a_program_leaves_nothing() {
+fn a_program_killed_at_any_moment_leaves_nothing() {
     let _alone = alone();
     let _pool = HugePages::more(2 * MIB, 64);
     let (mut random, start) = (Random::new(), Instant::now());
-    let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
+    let (before, shmem) = (resources(), field("/proc/meminfo", "Shmem"));
     let mut kills = 0;
     while kills < ROUNDS && start.elapsed() < budget() {
         let kinds = [Kind::Ism, Kind::Dism, Kind::Memfd, Kind::Hugetlb, Kind::Anon];
@@ -121,11 +124,12 @@ fn killed_at_any_moment_a_program_leaves_nothing() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
+        // A random moment.
         std::thread::sleep(Duration::from_micros(5_000 + random.below(60_000)));
         child.kill().unwrap();
         child.wait().unwrap();
         kills += 1;
-        assert_held(before, kind.name());
+        assert_resources(before, kind.name());
     }
     eprintln!("{kills} kills");
     assert!(kills > 20);
@@ -133,7 +137,7 @@ fn killed_at_any_moment_a_program_leaves_nothing() {
 }
 
 #[test]
-#[ignore = "run by killed_at_any_moment_a_program_leaves_nothing"]
+#[ignore = "run by a_program_killed_at_any_moment_leaves_nothing"]
 fn killed_child() {
     let Some(value) = value() else { return };
     let (kind, limit_mib) = value.split_once(' ').unwrap();

@@ -1,5 +1,5 @@
-//! The cursor and the CPU shares under shuttle: their sources, with shuttle's atomics in the place of
-//! std's, over thousands of interleavings.
+//! The cursor and the CPU shares under shuttle: their sources with shuttle's atomics instead of std's, in
+//! thousands of interleavings.
 
 #![allow(dead_code, reason = "the modules are used in part")]
 
@@ -66,7 +66,7 @@ fn operations_share_the_cpus_and_leave_nothing_behind() {
 }
 
 #[test]
-fn registrations_of_the_parent_count_for_nothing_after_a_fork() {
+fn registrations_of_the_parent_do_not_count_after_a_fork() {
     shuttle::check_random(
         || {
             let cpu_shares = Arc::new(CpuShares::<2>::new());

@@ -1,19 +1,19 @@
-//! Every kind with every page size that this machine has.
+//! Every kind with every page size that the machine supports.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 
-use common::{MIB, assert_held, assert_shmem_returns, field, held, options};
+use common::{MIB, assert_resources, assert_shmem_returns, field, options, resources};
 use mw_segment::{Error, Kind, Limit, NumaPolicy, PageSize, Phase, Placement};
 use mw_test::{HugePages, alone};
 
 #[test]
-fn every_kind_and_page_size_is_populated_and_given_back() {
+fn every_kind_and_page_size_is_populated_and_freed() {
     let _alone = alone();
     let pool = HugePages::more(2 * MIB, 64);
     let giant = HugePages::more(1024 * MIB, 1);
-    let (before, shmem) = (held(), field("/proc/meminfo", "Shmem"));
+    let (before, shmem) = (resources(), field("/proc/meminfo", "Shmem"));
     let mut seen = Vec::new();
     for kind in Kind::ALL {
         for page in PageSize::ALL {
@@ -42,13 +42,13 @@ fn every_kind_and_page_size_is_populated_and_given_back() {
                     }
                     Err(error) => panic!("{kind} {page}: {error}"),
                 }
-                assert_held(before, kind.name());
+                assert_resources(before, kind.name());
             }
         }
     }
     assert_shmem_returns(shmem, 64 << 20);
     seen.dedup();
-    eprintln!("made: {}", seen.join(", "));
+    eprintln!("created: {}", seen.join(", "));
     assert!(seen.len() >= 5, "{seen:?}");
 }
 
@@ -66,7 +66,7 @@ fn locked_memory_is_locked_and_resident() {
 }
 
 #[test]
-fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
+fn auto_and_lenient_mode_take_available_pages_and_report_them() {
     let _alone = alone();
     let pool = HugePages::more(2 * MIB, 64);
     let segment = options(Kind::Memfd, None, 64 * MIB).create().unwrap();
@@ -75,7 +75,7 @@ fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
     }
     drop(segment);
     drop(pool);
-    let free = common::held().huge_free_2m * 2;
+    let free = common::resources().huge_free_2m * 2;
     let more = usize::try_from(free).unwrap() * MIB + 64 * MIB;
     let lenient = options(Kind::Memfd, PageSize::HUGE_2M, more).lenient(true).create().unwrap();
     assert_ne!(lenient.page_size(), PageSize::HUGE_2M);
@@ -87,7 +87,7 @@ fn auto_takes_what_there_is_and_lenient_mode_says_what_it_came_to() {
 }
 
 #[test]
-fn memory_can_be_placed() {
+fn memory_comes_from_the_requested_nodes() {
     let _alone = alone();
     let halves = vec![(0..8 * MIB, vec![0]), (8 * MIB..12 * MIB, vec![0])];
     for placement in [
@@ -113,7 +113,7 @@ fn memory_can_be_placed() {
 }
 
 #[test]
-fn progress_is_told_in_order() {
+fn progress_is_reported_in_order() {
     let _alone = alone();
     let mut last = (Phase::Create, 0);
     let options = options(Kind::Anon, PageSize::Base, 512 * MIB);
@@ -129,14 +129,14 @@ fn progress_is_told_in_order() {
 }
 
 #[test]
-fn a_kept_name_stays_and_another_goes() {
+fn only_a_kept_name_persists() {
     let _alone = alone();
     let name = format!("mw-test-kept-{}", std::process::id());
     let path = format!("/dev/shm/{name}");
     let options = options(Kind::Posix, PageSize::Base, MIB).name(&name);
     let segment = options.create().unwrap();
-    assert!(options.create().is_err(), "the name is taken");
-    assert!(std::fs::exists(&path).unwrap(), "and the failure left it alone");
+    assert!(options.create().is_err(), "the name exists");
+    assert!(std::fs::exists(&path).unwrap(), "the failure does not remove it");
     drop(segment);
     assert!(!std::fs::exists(&path).unwrap());
     drop(options.kept(true).create().unwrap());
@@ -145,7 +145,7 @@ fn a_kept_name_stays_and_another_goes() {
 }
 
 #[test]
-fn files_are_handed_on_with_their_pages() {
+fn files_are_passed_on_with_their_pages() {
     let _alone = alone();
     let segment = options(Kind::Memfd, PageSize::Base, 12 * MIB).stripe_bytes(4 * MIB);
     let files = segment.create().unwrap().into_files();

@@ -1,10 +1,10 @@
-//! Limits: each is met in a process of its own, is named, and leaves nothing behind.
+//! Limits: each is reached in a process of its own, is named in the error, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 
-use common::{MIB, assert_held, child, field, held, options, value};
+use common::{MIB, assert_resources, child, field, options, resources, value};
 use mw_segment::{Error, Kind, Limit, PageSize, Shortage};
 use mw_sys::Capability;
 use mw_test::{Cgroup, alone, skip};
@@ -14,23 +14,23 @@ use std::fs;
 const KINDS: [Kind; 4] = [Kind::Anon, Kind::Memfd, Kind::Ism, Kind::Dism];
 
 fn shortage(kind: Kind, page: PageSize, bytes: usize, locked: bool) -> Shortage {
-    let made = options(kind, page, bytes).locked(locked).create();
-    match made {
+    let created = options(kind, page, bytes).locked(locked).create();
+    match created {
         Err(Error::Short(short)) => *short,
         other => panic!("{kind} {page}: {other:?}"),
     }
 }
 
-/// Runs a child, and sees that it succeeded and left nothing.
+/// Runs a child, and checks that it succeeds and leaves nothing.
 fn run(name: &str, value: &str) {
-    let before = held();
+    let before = resources();
     let status = child(name, value).status().unwrap();
     assert!(status.success(), "{name}: {status}");
-    assert_held(before, name);
+    assert_resources(before, name);
 }
 
 #[test]
-fn more_than_is_available_is_refused_before_anything_is_taken() {
+fn more_than_is_available_fails_before_anything_is_allocated() {
     let _alone = alone();
     let resident = field("/proc/self/status", "VmHWM");
     for kind in KINDS {
@@ -78,13 +78,13 @@ fn memlock_child() {
 }
 
 #[test]
-fn addresses_are_a_limit() {
+fn address_space_is_a_limit() {
     let _alone = alone();
     run("address_child", "256");
 }
 
 #[test]
-#[ignore = "run by addresses_are_a_limit"]
+#[ignore = "run by address_space_is_a_limit"]
 fn address_child() {
     let Some(mib) = value() else { return };
     let bytes = Some(mib.parse::<u64>().unwrap() << 20);
@@ -96,9 +96,9 @@ fn address_child() {
 }
 
 #[test]
-fn a_memory_cgroup_is_a_limit_and_nobody_is_killed() {
+fn a_memory_cgroup_is_a_limit_and_no_process_is_killed() {
     let _alone = alone();
-    let group = match Cgroup::of("memory") {
+    let group = match Cgroup::new("memory") {
         Ok(group) => group,
         Err(error) => return skip(format!("no memory cgroup of version 1: {error}")),
     };
@@ -109,7 +109,7 @@ fn a_memory_cgroup_is_a_limit_and_nobody_is_killed() {
 }
 
 #[test]
-#[ignore = "run by a_memory_cgroup_is_a_limit_and_nobody_is_killed"]
+#[ignore = "run by a_memory_cgroup_is_a_limit_and_no_process_is_killed"]
 fn cgroup_child() {
     let Some(group) = value() else { return };
     fs::write(format!("{group}/cgroup.procs"), std::process::id().to_string()).unwrap();
@@ -120,7 +120,7 @@ fn cgroup_child() {
             short.available_bytes <= 128 << 20 && short.remedy.contains("limit_in_bytes"),
             "{short}"
         );
-        // Charged to us, whoever of the workers touched it, and given back.
+        // It is charged to this cgroup, whichever worker touched it.
         let segment = options(kind, PageSize::Base, 64 * MIB).create().unwrap();
         assert!(common::number(&format!("{group}/memory.usage_in_bytes")) >= 64 << 20);
         drop(segment);
@@ -165,7 +165,7 @@ fn namespaced_child() {
 #[test]
 fn without_threads_the_caller_works_alone() {
     let _alone = alone();
-    let group = match Cgroup::of("pids") {
+    let group = match Cgroup::new("pids") {
         Ok(group) => group,
         Err(error) => return skip(format!("no pids cgroup of version 1: {error}")),
     };

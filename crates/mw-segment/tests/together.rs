@@ -1,19 +1,19 @@
-//! Several operations at once, from any thread.
+//! Concurrent operations.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod common;
 
-use common::{MIB, assert_held, held, options};
+use common::{MIB, assert_resources, options, resources};
 use mw_segment::{Cancel, Kind, PageSize};
 use mw_test::alone;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
-fn many_operations_at_once_all_get_done() {
+fn many_concurrent_operations_all_finish() {
     let _alone = alone();
-    let before = held();
+    let before = resources();
     std::thread::scope(|scope| {
         for thread in 0..8 {
             scope.spawn(move || {
@@ -26,35 +26,35 @@ fn many_operations_at_once_all_get_done() {
             });
         }
     });
-    assert_held(before, "together");
+    assert_resources(before, "together");
 }
 
 #[test]
 fn a_small_operation_is_not_starved_by_a_large_one() {
     let _alone = alone();
-    let alone = time_of_small();
-    let (cancel, over) = (Cancel::new(), AtomicBool::new(false));
-    let (working, works) = std::sync::mpsc::channel();
+    let idle = time_of_small();
+    let (cancel, is_over) = (Cancel::new(), AtomicBool::new(false));
+    let (progress, has_progress) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let working = working;
-            while !over.load(Ordering::Relaxed) {
+            let progress = progress;
+            while !is_over.load(Ordering::Relaxed) {
                 let large = options(Kind::Memfd, PageSize::Base, 512 * MIB).cancel(&cancel);
                 drop(large.create_with(&mut |_| {
-                    let _ = working.send(());
+                    let _ = progress.send(());
                 }));
             }
         });
-        let _ = works.recv_timeout(Duration::from_secs(10));
-        let beside = time_of_small();
-        over.store(true, Ordering::Relaxed);
+        let _ = has_progress.recv_timeout(Duration::from_secs(10));
+        let loaded = time_of_small();
+        is_over.store(true, Ordering::Relaxed);
         cancel.cancel();
-        // Half of the processors are left to it; the rest is room for other builds.
-        assert!(beside < alone * 6 + Duration::from_millis(300), "{alone:?} alone, {beside:?}");
+        // Half of the CPUs are left to it; the rest is a margin for other load.
+        assert!(loaded < idle * 6 + Duration::from_millis(300), "{idle:?} alone, {loaded:?}");
     });
 }
 
-/// The best of three.
+/// The shortest of three runs.
 fn time_of_small() -> Duration {
     let time = || {
         let start = Instant::now();
@@ -65,7 +65,7 @@ fn time_of_small() -> Duration {
 }
 
 #[test]
-fn helpers_are_as_many_as_the_affinity_allows() {
+fn the_affinity_limits_the_worker_threads() {
     let _alone = alone();
     let allowed = std::thread::available_parallelism().unwrap().get();
     let segment = options(Kind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
@@ -82,7 +82,7 @@ fn helpers_are_as_many_as_the_affinity_allows() {
 }
 
 #[test]
-fn signals_go_to_the_program_and_not_to_helpers() {
+fn signals_go_to_the_program_and_not_to_workers() {
     let _alone = alone();
     let blocked = mw_sys::SignalsBlocked::new().unwrap();
     drop(options(Kind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());

@@ -219,7 +219,7 @@ impl Drop for EndAll<'_> {
                 if alive == 0 {
                     break;
                 }
-                // The kernel wakes whoever waits, of this process or another (no PRIVATE).
+                // The kernel wakes waiters of this process and of others (no PRIVATE).
                 let _ = futex::wait(&start.alive, futex::Flags::empty(), alive, None);
             }
         }

@@ -66,8 +66,8 @@ pub fn advise_huge_pages(addresses: Range<usize>) -> io::Result<()> {
 fn advise(addresses: Range<usize>, advice: Advice) -> io::Result<()> {
     let bytes = addresses.end.checked_sub(addresses.start).ok_or(Errno::INVAL)?;
     let start = std::ptr::with_exposed_provenance_mut(addresses.start);
-    // SAFETY: the advice that this module gives changes no content and no right, so that it breaks
-    // no borrow, whoever owns the memory; the kernel checks the addresses (madvise(2)).
+    // SAFETY: the advice of this module changes no content and no right, so that it breaks
+    // no borrow of any owner; the kernel checks the addresses (madvise(2)).
     #[allow(unsafe_code, reason = "addresses that somebody else answers for")]
     let done = unsafe { rustix::mm::madvise(start, bytes, advice) };
     Ok(done?)

@@ -27,7 +27,7 @@ impl HugeMappings {
     /// Of `bytes` bytes from `start` on.
     ///
     /// # Errors
-    /// `Unsupported` if they share a mapping with memory outside, which smaps does not tell apart.
+    /// `Unsupported` if they share a mapping with memory outside, which smaps does not distinguish.
     pub(crate) fn huge_bytes(&self, start: usize, bytes: usize) -> io::Result<usize> {
         let end = start.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let overlapping =

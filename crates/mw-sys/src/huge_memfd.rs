@@ -3,7 +3,7 @@
 use mw_memory::PageSize;
 use rustix::fs::MemfdFlags;
 
-/// `MFD_HUGE_SHIFT` (linux/memfd.h): the base-2 logarithm of the size stands from this bit on.
+/// `MFD_HUGE_SHIFT` (linux/memfd.h): the base-2 logarithm of the size begins at this bit.
 const HUGE_SHIFT: u32 = 26;
 
 /// The flags of memfd_create(2) for files of these pages.

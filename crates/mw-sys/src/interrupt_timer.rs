@@ -50,7 +50,7 @@ impl InterruptTimer {
         };
         let spec = libc::itimerspec { it_interval: every, it_value: every };
         let wakeups = Self { timer, _thread: std::marker::PhantomData };
-        // SAFETY: the timer is this process's, `spec` is live, the old value is not asked for
+        // SAFETY: the timer is this process's, `spec` is live, the old value is not requested
         // (timer_settime(2)).
         let set = unsafe { libc::timer_settime(timer, 0, &raw const spec, std::ptr::null_mut()) };
         if set < 0 { Err(io::Error::last_os_error()) } else { Ok(wakeups) }

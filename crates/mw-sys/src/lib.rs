@@ -11,6 +11,7 @@
 
 mod anonymous;
 mod bare_threads;
+mod clock;
 mod direct;
 mod direct_file;
 mod existing;
@@ -22,10 +23,12 @@ mod interrupt_timer;
 mod lock_file;
 mod malloc;
 mod mappings;
+mod page_nodes;
 mod pagemap;
 mod peer;
 mod perf;
 mod perf_ring;
+mod pidfd;
 mod policy;
 mod populate;
 mod privilege;
@@ -42,6 +45,7 @@ mod touch;
 mod zero;
 
 pub use bare_threads::run_bare_threads;
+pub use clock::{monotonic_ns, unix_ms};
 pub use direct::system_call;
 pub use direct_file::{DirectFile, read_file, subdirectories};
 pub use existing::{Fault, advise_huge_pages, can_populate, populate_existing};
@@ -56,6 +60,7 @@ pub use mappings::{Mapping, mapping_from};
 pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
 pub use perf::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
 pub use perf_ring::PerfRing;
+pub use pidfd::exit_status_of;
 pub use policy::{AffinityGuard, PolicyGuard, bind_thread_to_node, pin_thread_to_cpus};
 pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,

@@ -1,4 +1,4 @@
-//! Lock files that only their owner can open: flock(2) needs no permission but a descriptor, so that whoever can
+//! Lock files that only their owner can open: flock(2) needs no permission but a descriptor, so that anybody who can
 //! open a lock file can hold the lock.
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -19,12 +19,7 @@ pub enum LockFileError {
     /// It is a symbolic link, or no regular file.
     NotAFile,
     /// Another user than root or this one owns it.
-    Foreign {
-        /// The owner.
-        owner: u32,
-        /// Its permissions.
-        mode: u32,
-    },
+    Foreign { owner: u32, mode: u32 },
 }
 
 impl fmt::Display for LockFileError {

@@ -63,7 +63,7 @@ pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<M
         ..Query::default()
     };
     // SAFETY: `query` is as the kernel defines it and says its size; no name and no build ID is
-    // asked for, so that nothing else is written.
+    // requested, so that nothing else is written.
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
     let asked = unsafe { control(maps, PROCMAP_QUERY, &raw mut query) };
     if let Err(error) = asked {

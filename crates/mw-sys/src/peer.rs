@@ -73,7 +73,7 @@ pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<()> {
     /// asm-generic/socket.h; libc does not know it on every architecture.
     const SO_PASSRIGHTS: libc::c_int = 83;
     let off: libc::c_int = 0;
-    // SAFETY: `off` is readable and as long as is said (setsockopt(2)).
+    // SAFETY: `off` is readable and as long as passed (setsockopt(2)).
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
     let set = unsafe {
         libc::setsockopt(

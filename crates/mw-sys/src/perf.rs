@@ -27,7 +27,7 @@ pub enum SamplePeriod {
 /// What an event records, and when.
 ///
 /// Records hold, in this order: the event's id, the task, the time (`CLOCK_MONOTONIC`), then the
-/// stack or the tracepoint's fields where they were asked for.
+/// stack or the tracepoint's fields if they were requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerfAttr {
     pub source: PerfSource,

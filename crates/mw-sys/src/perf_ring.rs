@@ -48,7 +48,7 @@ impl PerfRing {
         self.data_bytes
     }
 
-    /// Appends all whole records to `into` and gives their room back to the kernel; how many
+    /// Appends all whole records to `into` and returns their space to the kernel; how many
     /// bytes that were, at most [`Self::capacity_bytes`].
     pub fn drain(&mut self, into: &mut Vec<u8>) -> usize {
         let tail = self.tail().load(Ordering::Relaxed);
@@ -190,6 +190,7 @@ mod tests {
         event.enable().unwrap();
         let (since, mut found) = (Instant::now(), Vec::new());
         while !found.contains(&LOST) && since.elapsed() < Duration::from_secs(20) {
+            // Long enough for the ring to overflow.
             std::thread::sleep(Duration::from_millis(100));
             let mut bytes = Vec::new();
             ring.drain(&mut bytes);

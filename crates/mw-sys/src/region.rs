@@ -57,7 +57,7 @@ impl Region {
         if !sizes || bytes == 0 || !bytes.is_multiple_of(granule) {
             return Err(invalid());
         }
-        // mmap(2) aligns to base pages: for more than that, map more and give back what lies
+        // mmap(2) aligns to base pages: for more than that, map more and unmap what lies
         // outside.
         let spare = if align > base { align } else { 0 };
         let more = bytes.checked_add(spare).ok_or_else(invalid)?;

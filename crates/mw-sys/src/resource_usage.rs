@@ -12,7 +12,6 @@ pub struct ResourceUsage {
     pub max_resident_kib: u64,
     pub user: Duration,
     pub system: Duration,
-    /// How it ended.
     pub status: ExitStatus,
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The first one (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
 
-/// The maximum number.
 const MOST: RawFd = 1 << 16;
 
 /// The file descriptors that the service manager passed to this process, with their names

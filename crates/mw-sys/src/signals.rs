@@ -72,7 +72,7 @@ pub fn is_termination_requested() -> bool {
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: `before` is a mask that the kernel gave; the old mask is not asked for
+        // SAFETY: `before` is a mask that the kernel gave; the old mask is not requested
         // (pthread_sigmask(3)).
         #[allow(unsafe_code, reason = "no safe wrapper of pthread_sigmask(3)")]
         unsafe {
@@ -90,7 +90,7 @@ const LAST_SIGNAL: u64 = 64;
 /// Sets this thread's mask in the kernel, past the C library, and returns what it was.
 pub(crate) fn swap_signal_mask(mask: u64) -> u64 {
     let mut before = 0_u64;
-    // SAFETY: both masks are live and of the size that is said (rt_sigprocmask(2)).
+    // SAFETY: both masks are live and of the size that is passed (rt_sigprocmask(2)).
     #[allow(unsafe_code, reason = "pthread_sigmask(3) leaves out two signals")]
     unsafe {
         let (new, old) = (&raw const mask, &raw mut before);

@@ -19,7 +19,6 @@ pub struct SysvState {
     pub creator: u32,
     /// Its owner and its creator.
     pub users: [u32; 2],
-    /// Their groups.
     pub groups: [u32; 2],
     /// Its permissions: the low nine bits are those of a file's mode.
     pub mode: u32,
@@ -50,7 +49,6 @@ impl SysvSegment {
         if id < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { id }) }
     }
 
-    /// The segment's number.
     pub fn id(self) -> i32 {
         self.id
     }
@@ -93,7 +91,7 @@ impl SysvSegment {
     /// # Errors
     /// shmctl(2)'s: `EINVAL` where it is gone, `EIDRM`.
     pub fn state(self) -> io::Result<SysvState> {
-        // The kernel looks at the place of the number alone (ipc/util.h, `ipcid_to_idx`), and says
+        // The kernel checks only the index part of the number (ipc/util.h, `ipcid_to_idx`), and says
         // whose segment it found there.
         let (found, status) = self.ask(SHM_STAT_ANY)?;
         if found != self.id {

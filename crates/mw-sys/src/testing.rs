@@ -38,7 +38,7 @@ pub fn policy_mode(region: &Region, offset: usize) -> io::Result<i32> {
     const MPOL_F_ADDR: libc::c_long = 2;
     let mut mode = -1;
     let address = region.as_ptr().as_ptr().wrapping_add(offset);
-    // SAFETY: `mode` is written; no mask is asked for; an address without a mapping is EFAULT
+    // SAFETY: `mode` is written; no mask is requested; an address without a mapping is EFAULT
     // (get_mempolicy(2)).
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
     let got = unsafe {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A control group. Dropped, it is removed, once whoever is in it has ended; this process leaves it.
+/// A cgroup. Dropping it makes this process leave it, and removes it once its other processes have ended.
 #[derive(Debug)]
 pub struct Cgroup {
     above: PathBuf,
@@ -22,7 +22,7 @@ impl Cgroup {
     ///
     /// # Errors
     /// The hierarchy is not there, or not ours to change.
-    pub fn of(controller: &str) -> io::Result<Self> {
+    pub fn new(controller: &str) -> io::Result<Self> {
         Self::below(Path::new(ROOT).join(controller))
     }
 
@@ -31,7 +31,7 @@ impl Cgroup {
     /// # Errors
     /// There is none for memory, or it is not ours to change.
     pub fn with_memory(limit_bytes: u64) -> io::Result<Self> {
-        let (group, file) = match Self::of("memory") {
+        let (group, file) = match Self::new("memory") {
             Ok(group) => (group, "memory.limit_in_bytes"),
             Err(_) => (Self::below(ROOT.into())?, "memory.max"),
         };

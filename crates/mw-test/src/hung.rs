@@ -89,7 +89,7 @@ fn serve(device: OwnedFd, stop: &OwnedFd, hung: &AtomicBool) {
         }
         let length = match rustix::io::read(&device, &mut bytes) {
             Ok(length) => length,
-            // Whoever asked has gone meanwhile.
+            // The requester has gone meanwhile.
             Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => continue,
             Err(_) => return,
         };
@@ -115,7 +115,7 @@ const BATCH_FORGET: u32 = 42;
 const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
 
-/// An answer (linux/fuse.h): a header, and what was asked for.
+/// An answer (linux/fuse.h): a header and the data.
 fn answer(request: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
     let (opcode, unique) = (word(4), &request[8..16]);
@@ -145,7 +145,7 @@ fn init() -> Vec<u8> {
     out
 }
 
-/// Node 2, valid for no time: every look asks again.
+/// Node 2, with a validity of zero, so that every lookup is a request.
 fn entry() -> Vec<u8> {
     [2_u64.to_ne_bytes().to_vec(), vec![0; 32], attributes(false)].concat()
 }

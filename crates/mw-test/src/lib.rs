@@ -16,6 +16,7 @@ mod hung;
 pub mod measure;
 mod rounds;
 mod skip;
+mod wait;
 
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
@@ -23,6 +24,7 @@ pub use huge_pages::HugePages;
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
 pub use rounds::{FULL, full, is_full_run, rounds};
 pub use skip::{SKIPPED_FILE, is_root, skip};
+pub use wait::{exit_within, wait_until};
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What benches are asked, and where what they measured goes.
+//! Options of benches, and where they write their results.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn option(name: &str) -> Option<String> {
     args.nth(1)
 }
 
-/// Whether something is asked for on the command line.
+/// Whether the command line has an option.
 #[must_use]
 pub fn is_asked(name: &str) -> bool {
     std::env::args().any(|arg| arg == name)

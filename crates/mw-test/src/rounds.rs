@@ -5,7 +5,6 @@ use crate::skip;
 /// Set to 1 by `cargo xtask ci --full`.
 pub const FULL: &str = "MW_FULL";
 
-/// Whether long campaigns run.
 #[must_use]
 pub fn full() -> bool {
     std::env::var_os(FULL).is_some_and(|value| value == "1")

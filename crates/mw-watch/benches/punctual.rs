@@ -39,6 +39,7 @@ fn main() {
             limit: LIMIT,
             interval: Duration::from_millis(20),
             timeout: Duration::from_secs(5),
+            details: mw_probe::Details::default(),
         }],
         canary: Some(mw_watch::CanaryOptions::default()),
         token_timeout: None,
@@ -107,7 +108,7 @@ fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
     loop {
         match watch.event(at_most)? {
             Event::Incident(incident) => return Some(*incident),
-            Event::Begun(_) | Event::NotCaptured(_) => {}
+            Event::Begun(_) | Event::Provisional(_) | Event::NotCaptured(_) => {}
             Event::Delayed { error, .. } => panic!("{error}"),
         }
     }

@@ -66,7 +66,7 @@ fn main() {
 }
 
 fn incident(table: &Table, unix_ms: u64) -> Incident {
-    let mut rows = Table::of(table.columns.iter().map(|column| column.name.as_str()));
+    let mut rows = Table::new(table.columns.iter().map(|column| column.name.as_str()));
     let mut row = Vec::new();
     for at in 0..INCIDENT_ROWS {
         table.row(at % table.rows(), &mut row);

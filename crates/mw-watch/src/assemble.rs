@@ -1,15 +1,16 @@
 //! Puts an incident together from what was gathered. Pure.
 
-use crate::trigger::Begun;
+use crate::stalls::Begun;
 use mw_model::{
     BlockedTask, CanaryMetric, FloodShare, Host, INCIDENT_SCHEMA, Incident, Layout, Metric,
-    Missing, ProbeMetric, Profile, Snapshot, Table, TaskUse, Tick, Window,
+    Missing, ProbeMetric, Profile, Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window,
 };
+use mw_probe::ProbeFailure;
 use mw_profile::{Evidence, difference};
 use mw_sys::HELPER_THREAD_NAME;
 
 /// What was gathered during a stall.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Gathered {
     pub(crate) evidence: Evidence,
     pub(crate) flood: Vec<FloodShare>,
@@ -23,7 +24,7 @@ pub(crate) fn incident(
     host: &Host,
     begun: &Begun,
     ended_unix_ms: u64,
-    failure: Option<String>,
+    failure: Option<ProbeFailure>,
     table: Table,
     gathered: Gathered,
 ) -> Incident {
@@ -33,13 +34,11 @@ pub(crate) fn incident(
         trigger.worst_ms = trigger.worst_ms.max(worst_us as f64 / 1000.0);
     }
     let failures = Metric::Probe(trigger.name.as_str().into(), ProbeMetric::Failures);
-    trigger.failure = failure.filter(|_| largest(&table, &failures, &during) > Some(0));
-    let Gathered { mut evidence, flood, tasks, blocked, unseen } = gathered;
-    for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
-        profile
-            .stacks
-            .retain(|stack| ![OWN_TASK, HELPER_THREAD_NAME].contains(&stack.task.as_str()));
+    if let Some(failure) = failure.filter(|_| largest(&table, &failures, &during) > Some(0)) {
+        (trigger.failure_kind, trigger.failure) = (Some(failure.kind), Some(failure.text));
     }
+    let gathered = without_own(&trigger, gathered);
+    let Gathered { evidence, flood, tasks, blocked, unseen } = gathered;
     let difference = match (&evidence.baseline, &evidence.profile) {
         (Some(baseline), Some(profile)) => difference(baseline, profile),
         (None, Some(profile)) => difference(&Profile::default(), profile),
@@ -78,8 +77,26 @@ pub(crate) fn drop_chronic(blocked: &mut Vec<BlockedTask>, after: &[BlockedTask]
     });
 }
 
-/// The thread that looks at all others during a stall; what it does is no part of the stall.
-pub(crate) const OWN_TASK: &str = "mw-evidence";
+/// The recorder's own threads are never evidence; but the canary's are that of a stall which it measured.
+fn without_own(trigger: &Trigger, mut gathered: Gathered) -> Gathered {
+    let is_canary = !matches!(trigger.kind, TriggerKind::Probe | TriggerKind::Pressure);
+    let is_own = |task: &str| {
+        let of_canary = task.starts_with(CANARY_PREFIX) && is_canary;
+        (task.starts_with(OWN_PREFIX) && !of_canary) || task == HELPER_THREAD_NAME
+    };
+    let Gathered { evidence, tasks, blocked, .. } = &mut gathered;
+    for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
+        profile.stacks.retain(|stack| !is_own(&stack.task));
+    }
+    evidence.waits.retain(|wait| !is_own(&wait.task));
+    blocked.retain(|task| !is_own(&task.task));
+    tasks.retain(|task| task.pid != std::process::id());
+    gathered
+}
+
+/// How the names of the recorder's threads begin, and of its canary's.
+const OWN_PREFIX: &str = "mw-";
+const CANARY_PREFIX: &str = "mw-canary";
 
 /// Rows are so far apart, in milliseconds: what happens between two is in the second.
 const ROW_MS: u64 = 100;

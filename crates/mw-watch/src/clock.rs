@@ -1,12 +1,8 @@
-//! Time: of the wall for people, and of a clock that never goes back for differences.
+//! A clock that never goes back, for differences of time.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;
-
-pub(crate) fn unix_ms() -> u64 {
-    u64::try_from(since(ClockId::Realtime).as_millis()).unwrap_or(0)
-}
 
 /// Since a moment that stays the same while the machine runs.
 pub(crate) fn monotonic() -> Duration {

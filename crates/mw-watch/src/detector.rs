@@ -1,47 +1,75 @@
-//! Decides when a stall begins and when it is over. Pure: it is told the time and what was seen.
+//! Decides when a stall begins and when it is over. Pure: it is told the time and what was read.
 //!
 //! ```text
-//!          a limit is exceeded             all are within limits again, for QUIET_MS
-//!   calm ───────────────────────────▶ stalled ─────────────────────────────────────▶ calm
-//!    ▲                                   │ MAX_STALL_MS: the evidence is closed
-//!    └───────────────────────────────────┘ those still exceeded count again once they were within
+//!          a limit is exceeded             within its limit again, for QUIET_MS
+//!   calm ───────────────────────────▶ stalled ───────────────────────────────────▶ calm
 //! ```
+//!
+//! Each probe has a stall of its own. What is not a probe (canary, heartbeat, pressure) begins one only while no
+//! other monitor is stalled: it is evidence of that stall then.
 
 use mw_model::{Trigger, TriggerKind};
 
-/// A stall is over when all monitors were within their limits for so long: a second stall within it is the same one.
+/// A stall is over when its monitor was within its limit for so long: a second stall within it is the same one.
 pub const QUIET_MS: f64 = 1000.0;
 
-/// The longest stall of which evidence is taken; within the ring with time before and after it.
-pub const MAX_STALL_MS: f64 = 60_000.0;
+/// How long evidence is taken of one stall; within the ring with time before and after it.
+pub const MAX_EVIDENCE_MS: f64 = 60_000.0;
 
 /// The share of a heartbeat's token time-out from which on its lateness is a stall, in percent.
 pub const HEARTBEAT_PERCENT: f64 = 25.0;
 
-/// Pressure lasts so long after the kernel's trigger has spoken: it speaks once a window, of a
-/// second.
+/// Pressure lasts so long after the kernel's trigger has fired: it fires once a window, of a second.
 const PRESSURE_MS: f64 = 1500.0;
 
 /// What has been under way for less is not waited for: nearly all end before.
 pub(crate) const FRESH_MS: f64 = 1.0;
 
+/// From this share of its limit on, what is under way raises an alarm.
+const ALARM_SHARE: f64 = 0.5;
+
 /// Limits of the monitors that are not probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
-    /// Of touching fresh memory.
+    /// Of touching new pages.
     pub(crate) canary_ms: f64,
     /// Token time-out of a heartbeat that the machine must keep.
     pub(crate) token_ms: Option<f64>,
+}
+
+/// When a request began and ended, or was last seen under way, in nanoseconds (`CLOCK_MONOTONIC`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestTimes {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
 }
 
 /// What a probe is doing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ProbeReading {
     pub(crate) limit_ms: f64,
-    /// How long the question under way has been out.
-    pub(crate) under_way_ms: Option<f64>,
-    /// The number of the last answer, how long it took, and whether it was a failure.
-    pub(crate) last: Option<(u64, f64, bool)>,
+    /// How long a request may be outstanding before the alarm.
+    pub(crate) alarm_ms: f64,
+    pub(crate) under_way: Option<UnderWayReading>,
+    /// The last request that ended.
+    pub(crate) last: Option<AnswerReading>,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct UnderWayReading {
+    pub(crate) began_ns: u64,
+    pub(crate) elapsed_ms: f64,
+}
+
+/// A request that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct AnswerReading {
+    /// Counts the requests, from 1.
+    pub(crate) sequence: u64,
+    pub(crate) began_ns: u64,
+    pub(crate) took_ms: f64,
+    pub(crate) failed: bool,
 }
 
 /// What the canary is doing.
@@ -52,47 +80,76 @@ pub(crate) struct CanaryReading {
     pub(crate) late_ms: f64,
 }
 
-/// What was seen in one turn.
+/// What was read in one turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Readings<'a> {
     pub(crate) probes: &'a [ProbeReading],
     pub(crate) canary: Option<CanaryReading>,
-    /// Whether the kernel's pressure trigger has spoken since the last turn.
+    /// Whether the kernel's pressure trigger has fired since the last turn.
     pub(crate) pressure: bool,
 }
 
 impl Readings<'_> {
-    /// How long until the next look that is under way passes its limit, in milliseconds; infinite
-    /// where none is. Those that have passed it are no more waited for.
+    /// How long until the next request or touch that is under way passes its limit, or the share of it that
+    /// raises the alarm, in milliseconds; infinite where none is. Those that have passed it are no more waited
+    /// for.
     pub(crate) fn passes_in(&self, limits: &Limits) -> f64 {
-        let probes = self.probes.iter();
-        let probes = probes.filter_map(|probe| Some(probe.limit_ms - probe.under_way_ms?));
-        let canary = self.canary.and_then(|look| limits.canary_passes_in(look));
-        probes
-            .chain(canary)
+        let probe = |probe: &ProbeReading| {
+            let elapsed_ms = probe.under_way?.elapsed_ms;
+            Some([probe.limit_ms - elapsed_ms, probe.alarm_ms - elapsed_ms])
+        };
+        let canary = self.canary.into_iter().flat_map(|reading| {
+            let alarm = limits.scaled(ALARM_SHARE);
+            [limits.canary_passes_in(reading), alarm.canary_passes_in(reading)]
+        });
+        self.probes
+            .iter()
+            .filter_map(probe)
+            .flatten()
+            .chain(canary.flatten())
             .filter(|passes_in_ms| *passes_in_ms > 0.0)
             .fold(f64::INFINITY, f64::min)
     }
+
+    /// Whether something has been under way for so long that it may become a stall.
+    pub(crate) fn are_alarming(&self, limits: &Limits) -> bool {
+        let slow = |probe: &ProbeReading| {
+            probe.under_way.is_some_and(|request| request.elapsed_ms >= probe.alarm_ms)
+        };
+        let (heartbeat, touch) =
+            limits.scaled(ALARM_SHARE).passed_by(self.canary.unwrap_or_default());
+        self.probes.iter().any(slow) || heartbeat.is_some() || touch.is_some()
+    }
+}
+
+/// A monitor: what a stall is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Monitor {
+    /// A probe, by its place.
+    Probe(usize),
+    Heartbeat,
+    Canary,
+    Pressure,
 }
 
 /// The limit that was exceeded, and by how much.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Exceeded {
-    pub(crate) kind: TriggerKind,
-    /// The probe's place, for a probe.
-    pub(crate) probe: usize,
+    pub(crate) monitor: Monitor,
     pub(crate) limit_ms: f64,
     pub(crate) took_ms: f64,
 }
 
 /// What a turn came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Turn {
-    Same,
+pub(crate) enum Transition {
     Begun(Exceeded),
-    /// The stall is over; all monitors have been within their limits for so many milliseconds.
+    /// The stall is over; its monitor has been within its limit for so many milliseconds.
     Over {
+        monitor: Monitor,
         good_for_ms: f64,
+        /// The slowest request, for a probe.
+        slowest: Option<RequestTimes>,
     },
 }
 
@@ -101,123 +158,96 @@ pub(crate) enum Turn {
 pub(crate) struct Detector {
     limits: Limits,
     probes: Vec<Followed>,
-    canary: Followed,
-    heartbeat: Followed,
-    pressure: Followed,
-    /// When the kernel's pressure trigger last spoke.
+    /// Heartbeat, canary and pressure.
+    others: [Followed; 3],
+    /// When the kernel's pressure trigger last fired.
     pressure_at_ms: Option<f64>,
-    phase: Phase,
 }
 
+/// One monitor.
 #[derive(Debug, Clone, Copy, Default)]
 struct Followed {
     bad: bool,
-    /// Bad since before its last stall was closed: begins no other until it was good.
-    chronic: bool,
     answered: u64,
+    phase: Phase,
+    /// The slowest request of the stall under way.
+    slowest: Option<RequestTimes>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Phase {
+    #[default]
     Calm,
-    Stalled { since_ms: f64, good_since_ms: Option<f64> },
+    Stalled {
+        good_since_ms: Option<f64>,
+    },
 }
+
+/// The monitors that are not probes, in the order of [`Detector::others`].
+const OTHERS: [Monitor; 3] = [Monitor::Heartbeat, Monitor::Canary, Monitor::Pressure];
 
 impl Detector {
     pub(crate) fn new(limits: Limits, probes: usize) -> Self {
         Self {
             limits,
             probes: vec![Followed::default(); probes],
-            canary: Followed::default(),
-            heartbeat: Followed::default(),
-            pressure: Followed::default(),
+            others: [Followed::default(); 3],
             pressure_at_ms: None,
-            phase: Phase::Calm,
         }
     }
 
-    /// Whether there is a stall.
+    /// Whether there is a stall of any monitor.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.phase != Phase::Calm
+        self.followed().any(Followed::is_stalled)
     }
 
     /// Whether all monitors are within their limits, stall or not.
     pub(crate) fn is_good(&self) -> bool {
-        !matches!(self.phase, Phase::Stalled { good_since_ms: None, .. })
+        !self.followed().any(|followed| followed.bad)
     }
 
-    /// One look at everything, at `now_ms` of a clock that never goes back.
-    pub(crate) fn turn(&mut self, now_ms: f64, seen: Readings<'_>) -> Turn {
-        let passed = self.passed(now_ms, seen);
-        let bad = self.followed().any(|look| look.bad && !look.chronic);
-        match self.phase {
-            Phase::Calm => match passed {
-                Some(passed) => {
-                    self.phase = Phase::Stalled { since_ms: now_ms, good_since_ms: None };
-                    Turn::Begun(passed)
-                }
-                None => Turn::Same,
-            },
-            Phase::Stalled { since_ms, .. } if now_ms - since_ms >= MAX_STALL_MS => {
-                for look in self.followed() {
-                    look.chronic = look.bad;
-                }
-                self.calm(0.0)
-            }
-            Phase::Stalled { since_ms, .. } if bad => {
-                self.phase = Phase::Stalled { since_ms, good_since_ms: None };
-                Turn::Same
-            }
-            Phase::Stalled { since_ms, good_since_ms } => {
-                let good_since_ms = good_since_ms.unwrap_or(now_ms);
-                if now_ms - good_since_ms >= QUIET_MS {
-                    return self.calm(now_ms - good_since_ms);
-                }
-                self.phase = Phase::Stalled { since_ms, good_since_ms: Some(good_since_ms) };
-                Turn::Same
-            }
-        }
+    /// The slowest request so far of the stall of a probe.
+    pub(crate) fn slowest(&self, probe: usize) -> Option<RequestTimes> {
+        self.probes.get(probe)?.slowest
     }
 
-    fn calm(&mut self, good_for_ms: f64) -> Turn {
-        self.phase = Phase::Calm;
-        Turn::Over { good_for_ms }
-    }
-
-    fn followed(&mut self) -> impl Iterator<Item = &mut Followed> {
-        let others = [&mut self.canary, &mut self.heartbeat, &mut self.pressure];
-        self.probes.iter_mut().chain(others)
-    }
-
-    /// The first look that passes its limit in this turn and is no old acquaintance.
-    fn passed(&mut self, now_ms: f64, seen: Readings<'_>) -> Option<Exceeded> {
-        let mut passed = None;
-        for (place, (followed, look)) in self.probes.iter_mut().zip(seen.probes).enumerate() {
-            let new = |took_ms| Exceeded {
-                kind: TriggerKind::Probe,
-                probe: place,
-                limit_ms: look.limit_ms,
+    /// Takes one reading of everything, at `now_ms` of a clock that never goes back, and adds what it came to.
+    pub(crate) fn turn(&mut self, now_ms: f64, seen: Readings<'_>, into: &mut Vec<Transition>) {
+        into.clear();
+        for (place, (followed, reading)) in self.probes.iter_mut().zip(seen.probes).enumerate() {
+            let exceeded = followed.request(reading).map(|took_ms| Exceeded {
+                monitor: Monitor::Probe(place),
+                limit_ms: reading.limit_ms,
                 took_ms,
-            };
-            let took_ms = followed.asked(look).filter(|_| !followed.chronic);
-            passed = passed.or(took_ms.map(new));
+            });
+            into.extend(followed.step(now_ms, Monitor::Probe(place), exceeded));
         }
         let (heartbeat, canary) = self.limits.passed_by(seen.canary.unwrap_or_default());
         let pressure = self.pressed(now_ms, seen.pressure);
-        let canary = self.canary.follow(canary);
-        let heartbeat = self.heartbeat.follow(heartbeat);
-        let pressure = self.pressure.follow(pressure);
-        passed.or(heartbeat).or(canary).or(pressure)
+        for (place, exceeded) in [heartbeat, canary, pressure].into_iter().enumerate() {
+            let is_other_stalled = self.is_stalled();
+            let (Some(followed), Some(monitor)) = (self.others.get_mut(place), OTHERS.get(place))
+            else {
+                continue;
+            };
+            followed.bad = exceeded.is_some();
+            let exceeded = exceeded.filter(|_| followed.is_stalled() || !is_other_stalled);
+            into.extend(followed.step(now_ms, *monitor, exceeded));
+        }
     }
 
-    /// The kernel's trigger speaks once a window while there is pressure.
-    fn pressed(&mut self, now_ms: f64, spoke: bool) -> Option<Exceeded> {
-        if spoke {
+    fn followed(&self) -> impl Iterator<Item = &Followed> {
+        self.probes.iter().chain(&self.others)
+    }
+
+    /// The kernel's trigger fires once a window while there is pressure.
+    fn pressed(&mut self, now_ms: f64, fired: bool) -> Option<Exceeded> {
+        if fired {
             self.pressure_at_ms = Some(now_ms);
         }
         let limit_ms = crate::PRESSURE_STALL.as_secs_f64() * 1000.0;
         let recent = self.pressure_at_ms.is_some_and(|at| now_ms - at < PRESSURE_MS);
-        recent.then(|| Exceeded::new(TriggerKind::Pressure, limit_ms, limit_ms))
+        recent.then_some(Exceeded { monitor: Monitor::Pressure, limit_ms, took_ms: limit_ms })
     }
 }
 
@@ -229,12 +259,19 @@ impl Limits {
 
     /// How long until the canary passes a limit, where a touch or a turn is under way; negative
     /// where it has passed one.
-    pub(crate) fn canary_passes_in(&self, look: CanaryReading) -> Option<f64> {
-        let touch = (look.touching_ms >= FRESH_MS)
-            .then_some(self.canary_ms - (look.touching_ms - look.late_ms));
-        let heartbeat = self.heartbeat_ms().filter(|_| look.late_ms >= FRESH_MS);
-        let heartbeat = heartbeat.map(|limit_ms| limit_ms - look.late_ms);
+    pub(crate) fn canary_passes_in(&self, reading: CanaryReading) -> Option<f64> {
+        let touch = (reading.touching_ms >= FRESH_MS)
+            .then_some(self.canary_ms - (reading.touching_ms - reading.late_ms));
+        let heartbeat = self.heartbeat_ms().filter(|_| reading.late_ms >= FRESH_MS);
+        let heartbeat = heartbeat.map(|limit_ms| limit_ms - reading.late_ms);
         touch.into_iter().chain(heartbeat).reduce(f64::min)
+    }
+
+    fn scaled(&self, share: f64) -> Self {
+        Self {
+            canary_ms: self.canary_ms * share,
+            token_ms: self.token_ms.map(|token_ms| token_ms * share),
+        }
     }
 
     fn heartbeat_ms(&self) -> Option<f64> {
@@ -242,61 +279,103 @@ impl Limits {
     }
 
     /// Whether the canary passes the limit of a heartbeat, and its own.
-    fn passed_by(&self, look: CanaryReading) -> (Option<Exceeded>, Option<Exceeded>) {
+    fn passed_by(&self, reading: CanaryReading) -> (Option<Exceeded>, Option<Exceeded>) {
+        let exceeded = |monitor, limit_ms, took_ms| Exceeded { monitor, limit_ms, took_ms };
         let heartbeat = self
             .heartbeat_ms()
-            .filter(|limit_ms| look.late_ms >= *limit_ms)
-            .map(|limit_ms| Exceeded::new(TriggerKind::Heartbeat, limit_ms, look.late_ms));
-        // Where the thread that touches nothing is late too, it is processors that are short.
-        let canary = (look.touching_ms - look.late_ms >= self.canary_ms)
-            .then(|| Exceeded::new(TriggerKind::Canary, self.canary_ms, look.touching_ms));
+            .filter(|limit_ms| reading.late_ms >= *limit_ms)
+            .map(|limit_ms| exceeded(Monitor::Heartbeat, limit_ms, reading.late_ms));
+        // Where the thread that touches nothing is late too, it is CPUs that are short.
+        let canary = (reading.touching_ms - reading.late_ms >= self.canary_ms)
+            .then(|| exceeded(Monitor::Canary, self.canary_ms, reading.touching_ms));
         (heartbeat, canary)
     }
 }
 
 impl Followed {
-    /// Follows a look that is bad or good at every turn; what it passed, unless that is old.
-    fn follow(&mut self, passed: Option<Exceeded>) -> Option<Exceeded> {
-        self.bad = passed.is_some();
-        self.chronic &= self.bad;
-        passed.filter(|_| !self.chronic)
+    fn is_stalled(&self) -> bool {
+        self.phase != Phase::Calm
     }
 
     /// Follows a probe, which is bad from its limit to its answer, and from a failure to the next
     /// answer; how long it has taken where it passes its limit in this turn.
-    fn asked(&mut self, look: &ProbeReading) -> Option<f64> {
-        let waiting = look.under_way_ms.filter(|ms| *ms >= look.limit_ms);
-        if let Some((number, took_ms, failed)) = look.last.filter(|(n, ..)| *n != self.answered) {
-            self.answered = number;
-            let slow = took_ms >= look.limit_ms;
-            self.bad = failed || waiting.is_some();
-            self.chronic &= failed || slow;
-            return if failed || slow { Some(took_ms) } else { waiting };
+    fn request(&mut self, reading: &ProbeReading) -> Option<f64> {
+        let waiting = reading.under_way.filter(|way| way.elapsed_ms >= reading.limit_ms);
+        let mut exceeded = None;
+        if let Some(answer) = reading.last.filter(|answer| answer.sequence != self.answered) {
+            self.answered = answer.sequence;
+            self.bad = answer.failed;
+            if answer.failed || answer.took_ms >= reading.limit_ms {
+                exceeded = Some(answer.took_ms);
+                self.keep_slowest(answer.began_ns, answer.took_ms);
+            }
         }
-        self.bad |= waiting.is_some();
-        waiting
+        if let Some(way) = waiting {
+            self.bad = true;
+            exceeded = exceeded.or(Some(way.elapsed_ms));
+            self.keep_slowest(way.began_ns, way.elapsed_ms);
+        }
+        exceeded
+    }
+
+    fn keep_slowest(&mut self, from_ns: u64, took_ms: f64) {
+        let to_ns = from_ns.saturating_add((took_ms * 1e6) as u64);
+        let known = self.slowest.map_or(0, |slowest| slowest.to_ns - slowest.from_ns);
+        if to_ns - from_ns >= known {
+            self.slowest = Some(RequestTimes { from_ns, to_ns });
+        }
+    }
+
+    /// The next phase.
+    fn step(
+        &mut self,
+        now_ms: f64,
+        monitor: Monitor,
+        exceeded: Option<Exceeded>,
+    ) -> Option<Transition> {
+        match self.phase {
+            Phase::Calm => {
+                let exceeded = exceeded?;
+                self.phase = Phase::Stalled { good_since_ms: None };
+                Some(Transition::Begun(exceeded))
+            }
+            Phase::Stalled { .. } if self.bad || exceeded.is_some() => {
+                // A slow answer has ended what was bad.
+                let good_since_ms = (!self.bad).then_some(now_ms);
+                self.phase = Phase::Stalled { good_since_ms };
+                None
+            }
+            Phase::Stalled { good_since_ms } => {
+                let good_since_ms = good_since_ms.unwrap_or(now_ms);
+                let good_for_ms = now_ms - good_since_ms;
+                if good_for_ms >= QUIET_MS {
+                    self.phase = Phase::Calm;
+                    let slowest = self.slowest.take();
+                    return Some(Transition::Over { monitor, good_for_ms, slowest });
+                }
+                self.phase = Phase::Stalled { good_since_ms: Some(good_since_ms) };
+                None
+            }
+        }
     }
 }
 
 impl Exceeded {
-    fn new(kind: TriggerKind, limit_ms: f64, took_ms: f64) -> Self {
-        Self { kind, probe: 0, limit_ms, took_ms }
-    }
-
     /// The trigger as an incident has it.
     pub(crate) fn trigger(&self, probe_name: &str) -> Trigger {
-        let name = match self.kind {
-            TriggerKind::Probe => probe_name,
-            TriggerKind::Canary => "canary",
-            TriggerKind::Pressure => "pressure",
-            TriggerKind::Heartbeat => "heartbeat",
+        let (kind, name) = match self.monitor {
+            Monitor::Probe(_) => (TriggerKind::Probe, probe_name),
+            Monitor::Canary => (TriggerKind::Canary, "canary"),
+            Monitor::Pressure => (TriggerKind::Pressure, "pressure"),
+            Monitor::Heartbeat => (TriggerKind::Heartbeat, "heartbeat"),
         };
         Trigger {
-            kind: self.kind,
+            kind,
             name: name.to_owned(),
             limit_ms: self.limit_ms,
             worst_ms: self.took_ms,
             failure: None,
+            failure_kind: None,
         }
     }
 }

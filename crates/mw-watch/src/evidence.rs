@@ -1,157 +1,169 @@
-//! The evidence thread: while there is a stall it looks at tasks; afterwards it puts the incident
-//! together, has it explained, and keeps it.
+//! The evidence thread: while there is a stall it looks at tasks and explains what is known so far; afterwards it
+//! assembles the incident, has it explained, and stores it.
 
-use crate::Event;
-use crate::assemble::{self, Gathered};
-use crate::monitors::Monitors;
-use crate::ring::Ring;
-use crate::trigger::{Begun, Stalls};
-use mw_model::{BlockedTask, Host, Incident, Missing, Snapshot, TriggerKind};
-use mw_profile::{Blocked, TaskFiles, Tasks};
-use mw_record::Writer;
-use mw_sys::HelperThread;
-use std::sync::Arc;
+use crate::assemble;
+use crate::context::{AFTER, BEFORE, Context};
+use crate::episode::Episode;
+use crate::event::Event;
+use crate::stall::OpenStall;
+use crate::stalls::{Next, StallEvent};
+use mw_model::{Incident, IncidentState, Missing, Snapshot};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at blocked tasks.
-const BLOCKED_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The longest that one look at tasks may take.
-const LOOK_LIMIT: Duration = Duration::from_millis(50);
-
-/// Looks at tasks that one after the stall may need more, where there are thousands: a second.
-const MORE_LOOKS: usize = 20;
-
-/// Looks at what is still blocked after a stall.
-const CHRONIC_LOOKS: u32 = 3;
-
-/// How long is recorded after a stall before its incident is closed.
-pub const AFTER: Duration = Duration::from_secs(5);
-
-/// How long before a stall belongs to its incident.
-pub const BEFORE: Duration = Duration::from_secs(45);
+const ROUND: Duration = Duration::from_millis(100);
 
 /// How long a look at the whole machine may take before its incident has to do without.
 pub(crate) const SNAPSHOT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The canary's interval while there is a stall.
-const CANARY_INTERVAL: Duration = Duration::from_millis(1);
-
 const UNANSWERED: &str = "the kernel does not answer: a file system or a device may not respond; \
                           settings, mounts and cgroups are not seen";
 
-/// What the evidence thread works with.
+/// The evidence thread.
 pub(crate) struct Evidence {
-    pub(crate) monitors: Arc<Monitors>,
-    pub(crate) ring: Arc<Ring>,
-    pub(crate) writer: Arc<Writer>,
-    pub(crate) stalls: Arc<Stalls>,
-    /// Looks at the whole machine: a mount or a device may not answer.
-    pub(crate) snapshot: HelperThread<(), Snapshot>,
-    pub(crate) files: TaskFiles,
-    pub(crate) host: Host,
-    /// What cannot be looked at on this machine.
-    pub(crate) unseen: Vec<Missing>,
-    pub(crate) canary_interval: Duration,
+    pub(crate) context: Context,
     pub(crate) events: Sender<Event>,
 }
 
 impl Evidence {
-    /// Gathers until the recorder stops.
+    /// Gathers until the recorder stops, or nobody listens.
     pub(crate) fn run(mut self) {
-        while let Some(begun) = self.stalls.wait() {
-            if self.events.send(Event::Begun(begun.trigger.clone())).is_err() {
-                return;
+        let mut stalls: Vec<OpenStall> = Vec::new();
+        let mut episode: Option<Episode> = None;
+        loop {
+            let is_idle = stalls.is_empty() && episode.is_none();
+            match self.context.stalls.next((!is_idle).then_some(ROUND)) {
+                Next::Stopped => return self.interrupt(stalls, episode),
+                Next::Nothing => {}
+                Next::Event(StallEvent::Begun(begun)) => {
+                    episode.get_or_insert_with(|| Episode::begin(&mut self.context));
+                    if self.events.send(Event::Begun(begun.trigger.clone())).is_err() {
+                        return;
+                    }
+                    let mut stall = OpenStall::new(begun);
+                    stall.ask_service(&self.context);
+                    stalls.push(stall);
+                }
+                Next::Event(StallEvent::Over { monitor, ended_unix_ms, slowest }) => {
+                    let over = stalls.iter_mut().find(|stall| stall.is_of(monitor));
+                    if let Some(stall) = over {
+                        stall.end(&self.context, ended_unix_ms, slowest);
+                    }
+                    self.context.tracing.release();
+                }
             }
-            let incident = self.incident(&begun);
-            let event = match self.writer.keep_incident(incident.clone()) {
-                Ok(id) => Event::Incident(Box::new(Incident { id, ..incident })),
-                Err(error) => Event::Delayed { incident: Box::new(incident), error },
-            };
-            if self.events.send(event).is_err() {
+            self.look(&mut episode, &mut stalls);
+            if self.update(&mut stalls).is_err() || self.close(&mut stalls, &mut episode).is_err() {
                 return;
             }
         }
     }
 
-    fn incident(&mut self, begun: &Begun) -> Incident {
-        let (mut gathered, ended_unix_ms) = self.during();
-        self.stalls.rest(AFTER);
-        self.drop_chronic(&mut gathered.blocked);
-        let failure = match begun.trigger.kind {
-            TriggerKind::Probe => {
-                self.monitors.probers.get(begun.probe).and_then(|prober| prober.last_failure())
+    /// Looks at tasks while a stall lasts; takes the evidence once none does, or after
+    /// [`crate::detector::MAX_EVIDENCE_MS`].
+    fn look(&mut self, episode: &mut Option<Episode>, stalls: &mut [OpenStall]) {
+        let Some(current) = episode else { return };
+        let is_over = stalls.iter().all(OpenStall::has_ended) || current.is_long();
+        if !is_over {
+            return current.look(&mut self.context);
+        }
+        if let Some(current) = episode.take() {
+            current.end(&mut self.context, stalls);
+        }
+    }
+
+    /// Stores provisional explanations of the stalls that last.
+    fn update(&mut self, stalls: &mut [OpenStall]) -> Result<(), NobodyListens> {
+        for stall in stalls {
+            if !stall.is_update_due() {
+                continue;
             }
-            _ => None,
-        };
+            let began = Instant::now();
+            let mut incident = self.incident(stall, IncidentState::Open, mw_sys::unix_ms());
+            stall.updated(began.elapsed());
+            let is_first = stall.id().is_none();
+            incident.id = stall.number(&self.context.writer);
+            self.context.writer.update_incident(incident.clone());
+            if is_first {
+                self.send(Event::Provisional(Box::new(incident)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the incidents of stalls that have been over for [`AFTER`].
+    fn close(
+        &mut self,
+        stalls: &mut Vec<OpenStall>,
+        episode: &mut Option<Episode>,
+    ) -> Result<(), NobodyListens> {
+        while let Some(place) = stalls.iter().position(OpenStall::is_complete) {
+            if stalls.get(place).is_some_and(|stall| stall.lacks_evidence())
+                && let Some(current) = episode.take()
+            {
+                // Another stall goes on: what was gathered so far is of both.
+                current.end(&mut self.context, stalls);
+                *episode = Some(Episode::begin(&mut self.context));
+            }
+            let mut stall = stalls.remove(place);
+            let ended_unix_ms = stall.ended_unix_ms().unwrap_or_else(mw_sys::unix_ms);
+            let incident = self.incident(&mut stall, IncidentState::Closed, ended_unix_ms);
+            let event = match self.context.writer.keep_incident(incident.clone()) {
+                Ok(id) => Event::Incident(Box::new(Incident { id, ..incident })),
+                Err(error) => Event::Delayed { incident: Box::new(incident), error },
+            };
+            self.send(event)?;
+        }
+        Ok(())
+    }
+
+    /// The recorder stops: what is known of stalls under way is stored.
+    fn interrupt(mut self, mut stalls: Vec<OpenStall>, episode: Option<Episode>) {
+        if let Some(episode) = episode {
+            episode.end(&mut self.context, &mut stalls);
+        }
+        for mut stall in stalls {
+            let (state, ended_unix_ms) = match stall.ended_unix_ms() {
+                Some(ended_unix_ms) => (IncidentState::Closed, ended_unix_ms),
+                None => (IncidentState::Interrupted, mw_sys::unix_ms()),
+            };
+            let incident = self.incident(&mut stall, state, ended_unix_ms);
+            // There is nobody to tell.
+            drop(self.context.writer.keep_incident(incident));
+        }
+    }
+
+    fn send(&self, event: Event) -> Result<(), NobodyListens> {
+        self.events.send(event).map_err(|_| NobodyListens)
+    }
+
+    /// What is known of a stall, explained.
+    fn incident(
+        &mut self,
+        stall: &mut OpenStall,
+        state: IncidentState,
+        ended_unix_ms: u64,
+    ) -> Incident {
+        if !stall.has_ended() {
+            stall.find_path(&self.context);
+        }
+        let begun = stall.begun();
         let since = begun.started_unix_ms.saturating_sub(millis(BEFORE));
-        let table = self.ring.table(since, ended_unix_ms + millis(AFTER));
+        let table = self.context.ring.table(since, ended_unix_ms + millis(AFTER));
+        let failure = stall.failure(&self.context);
+        let gathered = stall.gathered().unwrap_or_default();
         let mut incident =
-            assemble::incident(&self.host, begun, ended_unix_ms, failure, table, gathered);
-        incident.unseen.extend(self.unseen.iter().cloned());
+            assemble::incident(&self.context.host, begun, ended_unix_ms, failure, table, gathered);
+        (incident.id, incident.state) = (stall.id().unwrap_or(0), state);
+        stall.describe(&mut incident);
+        incident.unseen.extend(self.context.unseen.iter().cloned());
         self.explain(&mut incident);
         incident
     }
 
-    /// Looks at tasks while the stall lasts; what was seen, and when it ended.
-    fn during(&mut self) -> (Gathered, u64) {
-        if let Some(canary) = &self.monitors.canary {
-            canary.set_interval(CANARY_INTERVAL);
-        }
-        let mut before = Tasks::look(&mut self.files, LOOK_LIMIT);
-        let mut blocked = Blocked::default();
-        let ended_unix_ms = loop {
-            if !self.stalls.is_good() {
-                blocked.look(&mut self.files, LOOK_LIMIT);
-            }
-            before.go_on(&mut self.files, LOOK_LIMIT);
-            if let Some(ended) = self.stalls.ended(BLOCKED_INTERVAL) {
-                break ended;
-            }
-        };
-        if let Some(canary) = &self.monitors.canary {
-            canary.set_interval(self.canary_interval);
-        }
-        let mut after = Tasks::look(&mut self.files, LOOK_LIMIT);
-        (0..MORE_LOOKS).for_each(|_| after.go_on(&mut self.files, LOOK_LIMIT));
-        let profiler = self.monitors.profiler.as_ref();
-        let gathered = Gathered {
-            evidence: profiler.map(mw_profile::Profiler::end).unwrap_or_default(),
-            flood: profiler.map(mw_profile::Profiler::flood).unwrap_or_default(),
-            tasks: after.since(&before),
-            blocked: blocked.tasks(),
-            unseen: blocked
-                .missing()
-                .into_iter()
-                .chain(after.missing())
-                .chain(self.files.missing())
-                .chain(profiler.and_then(mw_profile::Profiler::flood_missing))
-                .collect(),
-        };
-        (gathered, ended_unix_ms)
-    }
-
-    /// What is blocked at the same place when all is well again has nothing to do with the stall.
-    fn drop_chronic(&mut self, blocked: &mut Vec<BlockedTask>) {
-        if blocked.is_empty() || !self.stalls.is_good() {
-            return;
-        }
-        let mut after = Blocked::default();
-        for look in 0..CHRONIC_LOOKS {
-            if look > 0 {
-                self.stalls.rest(BLOCKED_INTERVAL);
-            }
-            after.look(&mut self.files, LOOK_LIMIT);
-        }
-        // A stall that began meanwhile blocks the same tasks.
-        if self.stalls.is_good() {
-            assemble::drop_chronic(blocked, &after.tasks());
-        }
-    }
-
     fn explain(&mut self, incident: &mut Incident) {
-        let snapshot = self.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
+        let snapshot = self.context.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
         let snapshot = snapshot.unwrap_or_else(|| {
             incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
             Snapshot::default()
@@ -160,17 +172,15 @@ impl Evidence {
         let window = assemble::window(&incident.table, snapshot, started, ended);
         let calm = assemble::calm(&incident.table, &window, started);
         let explanation = mw_rules::explain(incident, &window, calm.as_ref());
-        incident.verdict = explanation.verdict;
-        incident.causes = explanation.causes;
-        incident.suffering = explanation.suffering;
-        incident.causing = explanation.causing;
-        let why = |skipped: mw_model::SkippedRule| skipped.missing;
-        incident.unseen.extend(explanation.skipped.into_iter().map(why));
+        explanation.into_incident(incident);
         incident.unseen.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
         incident.unseen.dedup();
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+/// The receiver of events has gone: the recorder ends.
+pub(crate) struct NobodyListens;
+
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -18,20 +18,28 @@
 
 mod assemble;
 mod clock;
+mod context;
 mod detector;
+mod episode;
+mod event;
 mod evidence;
 mod monitors;
 mod ring;
 mod sampling;
+mod services;
+mod stall;
+mod stalls;
+mod tracing;
 mod trigger;
 mod wakeup;
 mod watch;
 
-pub use detector::{HEARTBEAT_PERCENT, MAX_STALL_MS, QUIET_MS};
-pub use evidence::{AFTER, BEFORE};
+pub use context::{AFTER, BEFORE};
+pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS};
+pub use event::Event;
 pub use ring::RING_ROWS;
 pub use sampling::FAST_INTERVAL;
-pub use watch::{CanaryOptions, Event, MAX_END, Options, Watch, WatchError};
+pub use watch::{CanaryOptions, MAX_END, Options, Watch, WatchError};
 
 use std::time::Duration;
 

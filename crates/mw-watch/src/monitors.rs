@@ -1,6 +1,6 @@
 //! The active monitors, shared by the threads of the recorder.
 
-use crate::detector::{CanaryReading, Limits, ProbeReading};
+use crate::detector::{AnswerReading, CanaryReading, Limits, ProbeReading, UnderWayReading};
 use crate::wakeup::Wakeup;
 use mw_model::{CanaryTick, ProbeTick};
 use mw_probe::Prober;
@@ -42,8 +42,18 @@ impl Monitors {
         readings.clear();
         readings.extend(self.probers.iter().map(|prober| ProbeReading {
             limit_ms: ms(prober.spec().limit),
-            under_way_ms: prober.under_way().map(|way| ms(way.elapsed)),
-            last: prober.last().map(|last| (last.sequence, ms(last.elapsed), last.failed)),
+            alarm_ms: ms(prober.alarm_after()),
+            under_way:
+                prober.under_way().map(|way| UnderWayReading {
+                    began_ns: way.began_ns,
+                    elapsed_ms: ms(way.elapsed),
+                }),
+            last: prober.last().map(|last| AnswerReading {
+                sequence: last.sequence,
+                began_ns: last.began_ns,
+                took_ms: ms(last.elapsed),
+                failed: last.failed,
+            }),
         }));
     }
 
@@ -68,11 +78,15 @@ impl Monitors {
 
     /// Descriptors that wake the trigger thread.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.probers.iter().map(Prober::overdue).chain([self.wakeup.as_fd()])
+        let probers = self.probers.iter().flat_map(|prober| [prober.overdue(), prober.alarm()]);
+        probers.chain([self.wakeup.as_fd()])
     }
 
     pub(crate) fn clear(&self) {
-        self.probers.iter().for_each(Prober::clear_overdue);
+        for prober in &self.probers {
+            prober.clear_overdue();
+            prober.clear_alarm();
+        }
         self.wakeup.clear();
     }
 

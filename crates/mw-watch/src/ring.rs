@@ -50,7 +50,7 @@ impl Ring {
 
     /// The rows from one time to another, both included, in the order in which they were taken.
     pub(crate) fn table(&self, since_unix_ms: u64, until_unix_ms: u64) -> Table {
-        let mut table = Table::of(self.names.iter().map(String::as_str));
+        let mut table = Table::new(self.names.iter().map(String::as_str));
         let mut values = Vec::with_capacity(self.names.len());
         let pushed = self.rows().pushed;
         for number in pushed.saturating_sub(RING_ROWS)..pushed {

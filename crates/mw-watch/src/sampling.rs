@@ -110,7 +110,7 @@ impl Sampling {
     }
 
     fn sample(&mut self, whole: bool) {
-        self.tick.unix_ms = clock::unix_ms();
+        self.tick.unix_ms = mw_sys::unix_ms();
         if whole {
             self.sampler.sample(&mut self.tick.sample);
         } else {

@@ -1,14 +1,18 @@
 //! Starts the recorder's threads and ends them.
 
-use crate::assemble::OWN_TASK;
+use crate::context::Context;
 use crate::detector::Limits;
+use crate::event::Event;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
 use crate::monitors::Monitors;
 use crate::sampling::{SampleAge, Sampling};
-use crate::trigger::{self, Stalls};
+use crate::services::Services;
+use crate::stalls::Stalls;
+use crate::tracing::Tracing;
+use crate::trigger::TriggerThread;
 use crate::wakeup::Wakeup;
 use mw_collect::{Source, SourceError, capture};
-use mw_model::{Host, Incident, Missing, Trigger};
+use mw_model::{Host, Missing};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
 use mw_probe::{Prober, Spec};
@@ -60,23 +64,6 @@ const CANARY_BYTES: usize = 4 << 10;
 /// The longest that the end of a recorder takes: threads, writer, and the profiler's and probes' own.
 pub const MAX_END: Duration = Duration::from_secs(10);
 
-/// What the recorder has to say.
-#[derive(Debug)]
-pub enum Event {
-    /// A stall has begun, and evidence is taken.
-    Begun(Trigger),
-    /// A stall is over and its incident is kept.
-    Incident(Box<Incident>),
-    /// The machine could not be looked at for a capture.
-    NotCaptured(io::Error),
-    /// A stall is over and its incident could not be kept yet; the writer tries again.
-    Delayed {
-        /// The incident, without a number.
-        incident: Box<Incident>,
-        error: RecordError,
-    },
-}
-
 /// Why the recorder could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
@@ -95,6 +82,9 @@ pub enum WatchError {
 /// not respond.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How long storing a stall under way may take: explaining it takes a second on a busy machine.
+const EVIDENCE_GRACE: Duration = Duration::from_secs(4);
+
 /// How long a capture under way may take.
 const CAPTURE_GRACE: Duration = Duration::from_secs(2);
 
@@ -107,6 +97,8 @@ const WRITER_GRACE: Duration = Duration::from_secs(5);
 pub struct Watch {
     stop: Arc<AtomicBool>,
     stalls: Arc<Stalls>,
+    tracing: Arc<Tracing>,
+    services: Arc<Services>,
     monitors: Arc<Monitors>,
     writer: Arc<Writer>,
     sample_age: Arc<SampleAge>,
@@ -115,6 +107,7 @@ pub struct Watch {
     capturing: Option<JoinHandle<()>>,
     unseen: Vec<Missing>,
     threads: Vec<JoinHandle<()>>,
+    evidence: Option<JoinHandle<()>>,
 }
 
 impl Watch {
@@ -137,14 +130,19 @@ impl Watch {
                 None
             }
         };
+        let tracing = Arc::new(Tracing::open(&source, options.profile, &mut unseen));
+        let services = Arc::new(Services::new(&monitors, &mut unseen));
         let (sender, events) = channel();
         let mut watch = Self {
             stop: Arc::default(),
             stalls: Arc::default(),
+            tracing,
+            services,
             monitors: Arc::clone(&monitors),
             sample_age: Arc::default(),
             writer: Arc::clone(&writer),
             threads: Vec::new(),
+            evidence: None,
             teller: sender.clone(),
             capturing: None,
             unseen,
@@ -172,23 +170,33 @@ impl Watch {
         self.thread("mw-sample", move || sampling.run(&age, &stop))?;
         let snapshot =
             HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| mw_collect::snapshot(&source));
-        let evidence = Evidence {
+        let context = Context {
             snapshot: snapshot.map_err(WatchError::Thread)?,
             files: TaskFiles::start().map_err(WatchError::Thread)?,
             monitors: Arc::clone(monitors),
             writer: Arc::clone(&self.writer),
             stalls: Arc::clone(&self.stalls),
+            tracing: Arc::clone(&self.tracing),
+            services: Arc::clone(&self.services),
             unseen: self.unseen.clone(),
             canary_interval: options.canary.unwrap_or_default().interval,
             ring,
             host,
-            events,
         };
-        self.thread(OWN_TASK, move || evidence.run())?;
+        let evidence = Evidence { context, events };
+        self.thread("mw-evidence", move || evidence.run())?;
+        self.evidence = self.threads.pop();
+        let tracing = Arc::clone(&self.tracing);
+        self.thread("mw-trace", move || tracing.run())?;
+        let (services, tracing) = (Arc::clone(&self.services), Arc::clone(&self.tracing));
+        let (known, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
+        self.thread("mw-services", move || services.run(&known, &stalls, &tracing))?;
         let (monitors, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
-        let stop = Arc::clone(&self.stop);
+        let (tracing, stop) = (Arc::clone(&self.tracing), Arc::clone(&self.stop));
         self.thread("mw-trigger", move || {
-            trigger::run(&monitors, pressure.as_ref(), &stalls, &stop)
+            let pressure = pressure.as_ref();
+            TriggerThread { monitors: &monitors, pressure, stalls: &stalls, tracing: &tracing }
+                .run(&stop);
         })
     }
 
@@ -239,7 +247,7 @@ impl Watch {
         }
         let (writer, teller) = (Arc::clone(&self.writer), self.teller.clone());
         let capture = move || match captured() {
-            Ok(bytes) => writer.keep_capture(crate::clock::unix_ms(), bytes),
+            Ok(bytes) => writer.keep_capture(mw_sys::unix_ms(), bytes),
             // Whoever listened may have gone.
             Err(error) => drop(teller.send(Event::NotCaptured(error))),
         };
@@ -260,10 +268,15 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.stalls.stop();
+        self.tracing.stop();
+        self.services.stop();
         self.monitors.wakeup.wake();
         let end = Instant::now() + GRACE;
         for thread in self.threads.drain(..) {
             join_within(thread, end.saturating_duration_since(Instant::now()));
+        }
+        if let Some(evidence) = self.evidence.take() {
+            join_within(evidence, EVIDENCE_GRACE);
         }
         if let Some(capturing) = self.capturing.take() {
             join_within(capturing, CAPTURE_GRACE);

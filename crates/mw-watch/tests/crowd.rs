@@ -42,7 +42,7 @@ const TRIES: usize = 7;
 struct Crowd(Child);
 
 impl Crowd {
-    fn of(processes: usize) -> Self {
+    fn start(processes: usize) -> Self {
         let mut shell = Command::new("sh")
             .args(["-c", CROWD, &processes.to_string()])
             .stdin(Stdio::piped())
@@ -98,6 +98,7 @@ impl Recorder {
             limit: LIMIT,
             interval: Duration::from_millis(100),
             timeout: Duration::from_secs(60),
+            details: mw_probe::Details::default(),
         };
         let watch = Watch::start(Options {
             recording: path.clone(),
@@ -171,7 +172,7 @@ fn ten_thousand_processes_leave_the_recorder_as_it_is() {
     let few = recorder.stall();
     let source = Source::live().unwrap();
     let few_snapshot = times(|| drop(mw_collect::snapshot(&source)));
-    let crowd = Crowd::of(PROCESSES);
+    let crowd = Crowd::start(PROCESSES);
     let one = one_stopped_is_found();
     crowd.signal(Signal::STOP);
     let many = recorder.stall();

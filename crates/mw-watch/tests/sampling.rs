@@ -85,6 +85,7 @@ impl Recorder {
             limit: LIMIT,
             interval: Duration::from_millis(100),
             timeout: Duration::from_secs(5),
+            details: mw_probe::Details::default(),
         };
         let watch = Watch::start(Options {
             recording: dir.path().join("recording.db"),
@@ -112,8 +113,8 @@ impl Recorder {
                 Some(Event::Begun(trigger)) => begun |= trigger.name == "web",
                 Some(Event::Incident(_)) => kept = begun,
                 Some(Event::NotCaptured(error)) => panic!("{error}"),
+                Some(Event::Provisional(_)) | None => {}
                 Some(Event::Delayed { error, .. }) => panic!("{error}"),
-                None => {}
             }
         }
     }

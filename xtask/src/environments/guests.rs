@@ -1,7 +1,7 @@
 //! Environments of other kernels: guests with those of Debian releases, and control groups of every
 //! version in them.
 
-use super::{Answer, Expected, Printed, Row};
+use super::answer::{Answer, Expected, Printed, Row};
 use crate::packages;
 use anyhow::Context;
 use mw_lab::vm::guest::Role;
@@ -27,26 +27,27 @@ enum Origin {
     },
 }
 
-/// What guests are asked, in the order of guest.sh: the control groups' version, the name of the
-/// environment, how it is made, what is expected.
-const LOOKS: &[(&str, &str, &str, Look)] = &[
-    ("v2", "v2", "cgroup2 at /sys/fs/cgroup", Look::Machine),
-    ("v2", "v2-small", "in a cgroup2 group of 128 MiB", Look::Group),
-    ("v2", "none", "no control groups", Look::Nothing),
+/// The environments of a guest, in the order of guest.sh: the version of cgroups, the name, how it is
+/// created, what is expected.
+const ENVIRONMENTS: &[(&str, &str, &str, Visible)] = &[
+    ("v2", "v2", "cgroup2 at /sys/fs/cgroup", Visible::Machine),
+    ("v2", "v2-small", "in a cgroup2 group of 128 MiB", Visible::Group),
+    ("v2", "none", "no control groups", Visible::Nothing),
     (
         "v2",
         "masked-proc",
         "a tmpfs over /proc/sys/vm",
-        Look::Hidden("a tmpfs is mounted over /proc/sys/vm"),
+        Visible::Hidden("a tmpfs is mounted over /proc/sys/vm"),
     ),
-    ("v2", "masked-sys", "a tmpfs over /sys", Look::Hidden("a tmpfs is mounted over /sys")),
-    ("v1", "v1", "memory controller of version 1", Look::Machine),
-    ("v1", "v1-small", "in a group of version 1 of 128 MiB", Look::Group),
-    ("v1", "hybrid", "memory in version 1, and a cgroup2 beside it", Look::Machine),
+    ("v2", "masked-sys", "a tmpfs over /sys", Visible::Hidden("a tmpfs is mounted over /sys")),
+    ("v1", "v1", "memory controller of version 1", Visible::Machine),
+    ("v1", "v1-small", "in a group of version 1 of 128 MiB", Visible::Group),
+    ("v1", "hybrid", "memory in version 1, and a cgroup2 beside it", Visible::Machine),
 ];
 
+/// What `check` can see in an environment.
 #[derive(Clone, Copy)]
-enum Look {
+enum Visible {
     Machine,
     Group,
     /// No control groups are mounted.
@@ -93,10 +94,10 @@ pub(super) fn rows(
                 absent.push(format!("{name}: {why}"));
                 continue;
             }
-            let looks = LOOKS.iter().filter(|(version, ..)| *version == variant.name);
-            for (_, look, made, expected) in looks {
-                let name = format!("{name} ({}), {look}", kernel.release);
-                let answer = answer(&run, look).with_context(|| name.clone())?;
+            let environments = ENVIRONMENTS.iter().filter(|(version, ..)| *version == variant.name);
+            for (_, environment, made, expected) in environments {
+                let name = format!("{name} ({}), {environment}", kernel.release);
+                let answer = answer(&run, environment).with_context(|| name.clone())?;
                 let expected = expected_of(*expected, &answer)?;
                 rows.push(Row::new(&name, &format!("guest: {made}"), expected, Ok(answer)));
             }
@@ -105,7 +106,7 @@ pub(super) fn rows(
     Ok((rows, absent))
 }
 
-/// Why the guest has looked at nothing, where its kernel lacks what is asked about.
+/// Why the guest was skipped: its kernel lacks what the environments need.
 fn skipped(run: &GuestRun) -> Option<String> {
     let outcome = run.frames.text("outcome")?;
     outcome.strip_prefix("skipped: ").map(str::to_owned)
@@ -127,10 +128,10 @@ fn play(lab: &Lab, variant: &Variant, kernel: &Kernel) -> anyhow::Result<GuestRu
     run.with_context(|| play.outcome.to_string())
 }
 
-/// What the guest has sent of one environment.
-fn answer(run: &GuestRun, look: &str) -> anyhow::Result<Answer> {
+/// The answer of `check` in one environment.
+fn answer(run: &GuestRun, environment: &str) -> anyhow::Result<Answer> {
     Answer::ask(|format| {
-        let frame = format!("keep/{look}.{format}");
+        let frame = format!("keep/{environment}.{format}");
         let lost = || format!("the guest has not sent {frame}; it ended: {:?}", run.ended);
         let text = run.frames.text(&frame).with_context(lost)?;
         let code = run.frames.text(&format!("{frame}.exit")).with_context(lost)?;
@@ -139,16 +140,16 @@ fn answer(run: &GuestRun, look: &str) -> anyhow::Result<Answer> {
 }
 
 /// What is expected, with the guest's own memory in it, as it was sent beside the answer.
-fn expected_of(look: Look, answer: &Answer) -> anyhow::Result<Expected> {
-    if let Look::Hidden(why) = look {
+fn expected_of(visible: Visible, answer: &Answer) -> anyhow::Result<Expected> {
+    if let Visible::Hidden(why) = visible {
         return Ok(Expected::NotChecked(why));
     }
     let report: serde_json::Value = serde_json::from_str(&answer.json.text)?;
     let memory = report["memory_bytes"].as_u64().context("no memory_bytes in the report")?;
     let machine = || Expected::checked(mw_model::format_bytes(memory));
-    Ok(match look {
-        Look::Group => Expected::checked("this cgroup's 128 MiB"),
-        Look::Nothing => machine().without("/sys/fs/cgroup"),
-        Look::Machine | Look::Hidden(_) => machine(),
+    Ok(match visible {
+        Visible::Group => Expected::checked("this cgroup's 128 MiB"),
+        Visible::Nothing => machine().without("/sys/fs/cgroup"),
+        Visible::Machine | Visible::Hidden(_) => machine(),
     })
 }

@@ -1,7 +1,7 @@
 //! Environments that are made on this machine, with mounts, namespaces and control groups of their
 //! own, which go with them.
 
-use super::{Answer, Expected, Printed, Row, TRIES};
+use super::answer::{Answer, Expected, Printed, Row, TRIES};
 use anyhow::Context;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -77,7 +77,7 @@ fn run(binary: &Path, script: &str, format: &str) -> anyhow::Result<Printed> {
 
 /// `MemTotal` of a meminfo, as `check` writes it.
 pub(super) fn memory_of(meminfo: &Path) -> anyhow::Result<String> {
-    let text = crate::read(meminfo)?;
+    let text = crate::workspace::read(meminfo)?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|total| total.split_whitespace().next()?.parse::<u64>().ok());
     Ok(mw_model::format_bytes(kib.context("no MemTotal in meminfo")? << 10))
@@ -85,7 +85,7 @@ pub(super) fn memory_of(meminfo: &Path) -> anyhow::Result<String> {
 
 /// Rules that report what the kernel has counted since boot, where it has counted it.
 fn counted() -> anyhow::Result<Vec<String>> {
-    let vmstat = crate::read(Path::new("/proc/vmstat"))?;
+    let vmstat = crate::workspace::read(Path::new("/proc/vmstat"))?;
     let killed = vmstat
         .lines()
         .any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"));

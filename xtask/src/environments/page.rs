@@ -1,7 +1,7 @@
 //! docs/environments.md.
 
-use super::Row;
-use crate::root;
+use super::answer::Row;
+use crate::workspace::root;
 use anyhow::Context;
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! Environments of other kernels than Linux, and of Linux under Windows, as trees that are made up
 //! after what those kernels have: `check --root`.
 
-use super::{Answer, Expected, Printed, Row};
-use crate::root;
+use super::answer::{Answer, Expected, Printed, Row};
+use crate::workspace::root;
 use anyhow::Context;
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The page and the plot of an evaluation, from what was measured. Pure.
 
-use super::results::{Middle, Results, Tried};
+use super::results::{Results, Tried};
 use anyhow::Context;
 use mw_lab::report::short;
 use mw_lab::{Case, Claim};
@@ -28,7 +28,7 @@ pub(super) fn page(case: &Case, about: &str, results: &Results) -> anyhow::Resul
         writeln!(out, "- `{}`: {}", variant.name, variant.how)?;
     }
     let claims = case.evaluation.iter().flat_map(|evaluation| &evaluation.claim);
-    let claims: Vec<String> = claims.map(|claim| said(claim, results)).collect();
+    let claims: Vec<String> = claims.map(|claim| verdict(claim, results)).collect();
     if !claims.is_empty() {
         out += "\nThe claims behind the recommendation, checked against the medians:\n\n";
         claims.iter().try_for_each(|claim| writeln!(out, "- {claim}"))?;
@@ -54,8 +54,8 @@ fn under(case: &Case, results: &Results, ends: &str) -> String {
 
 fn cells(results: &Results, tried: &Tried) -> Vec<String> {
     let cell = |name: &String| {
-        let middle = results.middle(&tried.option, std::slice::from_ref(name));
-        middle.map_or_else(|| "-".to_owned(), ranged)
+        let spread = results.spread(&tried.option, std::slice::from_ref(name));
+        spread.map_or_else(|| "-".to_owned(), ranged)
     };
     let mut cells: Vec<String> = results.quantities.iter().map(|q| cell(&q.name)).collect();
     let failed: Vec<&str> = tried.rounds.iter().filter_map(|r| r.failed.as_deref()).collect();
@@ -67,22 +67,22 @@ fn cells(results: &Results, tried: &Tried) -> Vec<String> {
 }
 
 /// `2.10 (2.00 to 2.31)`, or one number if all values are equal.
-fn ranged(middle: Middle) -> String {
-    let median = short(middle.median);
-    if middle.min == middle.max {
+fn ranged(spread: Spread) -> String {
+    let median = short(spread.median);
+    if spread.min == spread.max {
         return median;
     }
-    format!("{median} ({} to {})", short(middle.min), short(middle.max))
+    format!("{median} ({} to {})", short(spread.min), short(spread.max))
 }
 
 /// The medians that a claim compares: less, more.
 fn compared(claim: &Claim, results: &Results) -> Option<(f64, f64)> {
     let of = std::slice::from_ref(&claim.of);
-    let median = |option: &str| results.middle(option, of).map(|middle| middle.median);
+    let median = |option: &str| results.spread(option, of).map(|spread| spread.median);
     Some((median(&claim.less)?, median(&claim.more)?))
 }
 
-fn said(claim: &Claim, results: &Results) -> String {
+fn verdict(claim: &Claim, results: &Results) -> String {
     let Claim { of, less, more, times } = claim;
     let claimed = match times {
         1.0 => format!("{of} is higher with `{more}` than with `{less}`"),
@@ -105,7 +105,7 @@ pub(super) fn broken_claims(case: &Case, results: &Results) -> Vec<String> {
         compared(claim, results).is_some_and(|(less, more)| claim.holds(less, more))
     };
     let broken = claims.filter(|claim| !holds(claim));
-    broken.map(|claim| format!("{}: {}", case.name, said(claim, results))).collect()
+    broken.map(|claim| format!("{}: {}", case.name, verdict(claim, results))).collect()
 }
 
 /// The measurements that the case wants drawn, a bar for each option.
@@ -127,15 +127,12 @@ pub(super) fn plot(case: &Case, results: &Results) -> anyhow::Result<String> {
 
 fn bar(results: &Results, tried: &Tried, drawn: &[String]) -> Bar {
     let part = |name: &String| {
-        let middle = results.middle(&tried.option, std::slice::from_ref(name))?;
-        Some(middle.median)
+        results.spread(&tried.option, std::slice::from_ref(name)).map(|spread| spread.median)
     };
     let parts: Option<Vec<f64>> = drawn.iter().map(part).collect();
     let failed = tried.rounds.iter().find_map(|round| round.failed.clone());
-    let outcome = match (results.middle(&tried.option, drawn), parts) {
-        (Some(Middle { median, min, max }), Some(parts)) => {
-            Outcome::Measured { parts, total: Spread { median, min, max }, ratio: None }
-        }
+    let outcome = match (results.spread(&tried.option, drawn), parts) {
+        (Some(total), Some(parts)) => Outcome::Measured { parts, total, ratio: None },
         _ => Outcome::Missing(failed.unwrap_or_else(|| "not measured".to_owned())),
     };
     Bar { name: tried.option.clone(), outcome }

@@ -2,6 +2,7 @@
 
 use mw_lab::judge::transcript::Phase;
 use mw_lab::{Case, CaseRun, Outcome};
+use mw_render::plot::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,25 +37,6 @@ pub(super) struct Round {
     pub(super) values: BTreeMap<String, f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed: Option<String>,
-}
-
-/// The middle and the ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Middle {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-impl Middle {
-    /// Of some values, if there are any.
-    pub(super) fn of(mut values: Vec<f64>) -> Option<Middle> {
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        let upper = values.len() / 2;
-        let lower = (values.len() - 1) / 2;
-        Some(Middle { median: (values.get(lower)? + values.get(upper)?) / 2.0, min, max })
-    }
 }
 
 impl Results {
@@ -106,12 +88,12 @@ impl Results {
     }
 
     /// The middle of the sums of `quantities` in the rounds of `option` that have them all.
-    pub(super) fn middle(&self, option: &str, quantities: &[String]) -> Option<Middle> {
+    pub(super) fn spread(&self, option: &str, quantities: &[String]) -> Option<Spread> {
         let tried = self.tried.iter().find(|tried| tried.option == option)?;
         let sum = |round: &Round| -> Option<f64> {
             quantities.iter().map(|name| round.values.get(name)).sum()
         };
-        Middle::of(tried.rounds.iter().filter_map(sum).collect())
+        Spread::from_samples(&tried.rounds.iter().filter_map(sum).collect::<Vec<_>>())
     }
 
     /// The most rounds of any option.
@@ -132,7 +114,8 @@ mod tests {
 
     #[test]
     fn the_middle_is_between_the_ends() {
-        let middle = |values: &[f64]| Middle::of(values.to_vec()).map(|m| (m.min, m.median, m.max));
+        let middle =
+            |values: &[f64]| Spread::from_samples(values).map(|m| (m.min, m.median, m.max));
         assert_eq!(middle(&[]), None);
         assert_eq!(middle(&[2.0]), Some((2.0, 2.0, 2.0)));
         assert_eq!(middle(&[9.0, 1.0, 2.0]), Some((1.0, 2.0, 9.0)));

@@ -1,6 +1,7 @@
 //! docs/lab.md, rendered from docs/lab/results.json: the latest run of each variant on each kernel.
 
-use crate::{plots, read, root};
+use crate::plots;
+use crate::workspace::{read, root};
 use anyhow::Context;
 use mw_lab::CaseRun;
 use mw_lab::report::Report;

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn each_quick_run_exists_and_has_a_reason() {
-        let folder = crate::root().join("lab");
+        let folder = crate::workspace::root().join("lab");
         for run in CHECKED.iter().chain(WATCHED) {
             let chosen = mw_lab::catalogue::select(&folder, &[run.name.to_owned()], &[]).unwrap();
             assert_eq!(chosen.len(), 1, "{}", run.name);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_field_report_has_a_quick_run() {
-        let folder = crate::root().join("lab");
+        let folder = crate::workspace::root().join("lab");
         let reports =
             mw_lab::catalogue::select(&folder, &[], &[mw_lab::CaseKind::FieldReport]).unwrap();
         for report in reports {

@@ -24,7 +24,6 @@ rm -rf "$2"
 /// The groups and the folder of a comparison; on dropping, all processes are killed and both removed.
 pub(super) struct Workplace {
     groups: PathBuf,
-    /// For the recorders' files.
     pub(super) folder: PathBuf,
     cleaner: Child,
 }
@@ -66,7 +65,7 @@ impl Drop for Workplace {
 
 /// Where groups of version 2 are mounted: beside those of version 1 it counts processor time too.
 fn mount() -> anyhow::Result<PathBuf> {
-    let mounts = crate::read(Path::new("/proc/self/mounts"))?;
+    let mounts = crate::workspace::read(Path::new("/proc/self/mounts"))?;
     let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     lines
         .find(|line| line.get(2) == Some(&"cgroup2"))
@@ -77,9 +76,9 @@ fn mount() -> anyhow::Result<PathBuf> {
 /// The group of one recorder.
 pub(super) struct Group(PathBuf);
 
-/// What a group's processes hold at one moment.
+/// What the processes of a group use at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Usage {
     pub(super) processes: usize,
     /// The sum of what each has resident: what they share counts for each.
     pub(super) resident_bytes: u64,
@@ -98,23 +97,23 @@ impl Group {
     /// Processor time of all processes, those that have ended included, in microseconds.
     pub(super) fn cpu_us(&self) -> anyhow::Result<u64> {
         let path = self.0.join("cpu.stat");
-        let text = crate::read(&path)?;
+        let text = crate::workspace::read(&path)?;
         usage_us(&text).with_context(|| format!("{}: no usage_usec", path.display()))
     }
 
-    pub(super) fn held(&self) -> anyhow::Result<Held> {
-        let pids = crate::read(&self.0.join("cgroup.procs"))?;
+    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+        let pids = crate::workspace::read(&self.0.join("cgroup.procs"))?;
         let page = rustix::param::page_size() as u64;
-        let mut held = Held::default();
+        let mut usage = Usage::default();
         for pid in pids.lines() {
-            // Whoever has ended meanwhile holds nothing.
+            // A process that has ended meanwhile uses nothing.
             let of = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
             let Some(pages) = of("statm").as_deref().and_then(resident_pages) else { continue };
-            held.processes += 1;
-            held.resident_bytes += pages * page;
-            held.written_bytes += of("io").as_deref().and_then(written_bytes).unwrap_or(0);
+            usage.processes += 1;
+            usage.resident_bytes += pages * page;
+            usage.written_bytes += of("io").as_deref().and_then(written_bytes).unwrap_or(0);
         }
-        Ok(held)
+        Ok(usage)
     }
 }
 

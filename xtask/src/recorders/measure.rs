@@ -1,13 +1,14 @@
 //! Measures all recorders at once.
 
-use super::bytes_below;
-use super::group::Held;
-use super::peers::Recorder;
-use super::recording::Kept;
+use super::group::Usage;
+use super::programs::Recorder;
+use super::recording::RecordedRows;
+use anyhow::Context;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Between two looks at what processes hold.
+/// Between two samples of what processes use.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a recorder took, over the time that all were measured.
@@ -25,7 +26,7 @@ pub(super) struct Measured {
     /// What it had written to disks.
     pub(super) written_bytes: u64,
     /// What a recording says itself.
-    pub(super) recording: Option<Kept>,
+    pub(super) recording: Option<RecordedRows>,
 }
 
 /// One recorder's counters at one moment.
@@ -33,17 +34,17 @@ struct Counters {
     at: Instant,
     cpu_us: u64,
     output_bytes: u64,
-    held: Held,
+    usage: Usage,
 }
 
 impl Counters {
-    fn of(recorder: &Recorder) -> anyhow::Result<Self> {
+    fn read(recorder: &Recorder) -> anyhow::Result<Self> {
         let group = &recorder.group;
         Ok(Self {
             at: Instant::now(),
             cpu_us: group.cpu_us()?,
             output_bytes: bytes_below(&recorder.output)?,
-            held: group.held()?,
+            usage: group.usage()?,
         })
     }
 }
@@ -52,14 +53,14 @@ impl Counters {
 pub(super) fn all(recorders: &mut [Recorder], duration: Duration) -> anyhow::Result<Vec<Measured>> {
     let since_ms = unix_ms()?;
     let before = counters(recorders)?;
-    let mut most: Vec<Held> = before.iter().map(|counters| counters.held).collect();
+    let mut most: Vec<Usage> = before.iter().map(|counters| counters.usage).collect();
     let begun = Instant::now();
     while begun.elapsed() < duration {
         std::thread::sleep(INTERVAL.min(duration.saturating_sub(begun.elapsed())));
         for (recorder, most) in recorders.iter().zip(&mut most) {
-            let held = recorder.group.held()?;
-            most.processes = most.processes.max(held.processes);
-            most.resident_bytes = most.resident_bytes.max(held.resident_bytes);
+            let usage = recorder.group.usage()?;
+            most.processes = most.processes.max(usage.processes);
+            most.resident_bytes = most.resident_bytes.max(usage.resident_bytes);
         }
     }
     let after = counters(recorders)?;
@@ -71,13 +72,13 @@ pub(super) fn all(recorders: &mut [Recorder], duration: Duration) -> anyhow::Res
 }
 
 fn counters(recorders: &[Recorder]) -> anyhow::Result<Vec<Counters>> {
-    recorders.iter().map(Counters::of).collect()
+    recorders.iter().map(Counters::read).collect()
 }
 
 fn measured_between(
     before: &Counters,
     after: &Counters,
-    most: &Held,
+    most: &Usage,
     window_ms: RangeInclusive<u64>,
 ) -> Measured {
     Measured {
@@ -87,11 +88,22 @@ fn measured_between(
         processes: most.processes,
         resident_bytes: most.resident_bytes,
         grown_bytes: after.output_bytes.saturating_sub(before.output_bytes),
-        written_bytes: after.held.written_bytes.saturating_sub(before.held.written_bytes),
+        written_bytes: after.usage.written_bytes.saturating_sub(before.usage.written_bytes),
         recording: None,
     }
 }
 
 fn unix_ms() -> anyhow::Result<u64> {
     Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
+}
+
+/// Bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in folder.read_dir().with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
 }

@@ -2,8 +2,8 @@
 
 use super::measure::Measured;
 use super::peers::PEERS;
-use super::recording::{Kept, PERCENTILES};
-use crate::root;
+use super::recording::{PERCENTILES, RecordedRows};
+use crate::workspace::root;
 use anyhow::Context;
 use std::fmt::Write as _;
 
@@ -66,7 +66,7 @@ fn megabytes(bytes: f64) -> String {
     format!("{:.1}", bytes / 1e6)
 }
 
-fn punctual(name: &str, kept: &Kept) -> String {
+fn punctual(name: &str, kept: &RecordedRows) -> String {
     let mut text = format!("| {name} |");
     for late_ms in kept.late_ms {
         let _ = write!(text, " {late_ms:.1} |");
@@ -78,7 +78,7 @@ fn punctual(name: &str, kept: &Kept) -> String {
 /// Puts the table between its marks.
 pub(super) fn write(table: &str) -> anyhow::Result<()> {
     let path = root().join(PAGE);
-    let page = crate::read(&path)?;
+    let page = crate::workspace::read(&path)?;
     let page =
         replaced(&page, table).with_context(|| format!("{PAGE}: no {BEGIN:?} and {END:?}"))?;
     std::fs::write(&path, page).context(PAGE)?;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_page_has_its_marks_once() {
-        let page = crate::read(&root().join(PAGE)).unwrap();
+        let page = crate::workspace::read(&root().join(PAGE)).unwrap();
         assert_eq!((page.matches(BEGIN).count(), page.matches(END).count()), (1, 1));
     }
 

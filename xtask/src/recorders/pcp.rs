@@ -2,7 +2,7 @@
 //! has it start, and pmlogger with the configuration that pmlogconf makes of what there is to log.
 
 use super::group::Group;
-use super::peers::{Programs, Recorder};
+use super::programs::{Programs, Recorder};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,12 +62,12 @@ impl Pcp {
             std::fs::create_dir_all(state.join(place.trim_start_matches('/')))?;
         }
         let conf = folder.join("pcp.conf");
-        let text = crate::read(&programs.path("etc/pcp.conf"))?;
+        let text = crate::workspace::read(&programs.path("etc/pcp.conf"))?;
         let pmcd_conf = folder.join("pmcd.conf");
         let own = format!("PCP_PMCDCONF_PATH={}\n", pmcd_conf.display());
         // Of two lines the first counts.
         std::fs::write(&conf, own + &moved(&text, &programs.path(""), &state))?;
-        let agents = crate::read(&programs.path("etc/pcp/pmcd/pmcd.conf"))?;
+        let agents = crate::workspace::read(&programs.path("etc/pcp/pmcd/pmcd.conf"))?;
         let installed = programs.path("usr/lib/pcp/pmdas").display().to_string();
         std::fs::write(pmcd_conf, agents.replace("/var/lib/pcp/pmdas", &installed))?;
         let pcp = Self { conf, names: state.join("var/lib/pcp/pmns/root") };
@@ -85,7 +85,7 @@ impl Pcp {
         for entry in parts.read_dir().with_context(|| parts.display().to_string())? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if name.starts_with("stdpmid.") {
-                domains += &defines(&crate::read(&parts.join(&name))?);
+                domains += &defines(&crate::workspace::read(&parts.join(&name))?);
             } else if name.starts_with("root_") {
                 std::fs::copy(parts.join(&name), place.join(&name))?;
                 merge.arg(&name);

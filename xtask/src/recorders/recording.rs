@@ -12,24 +12,24 @@ const FAST_INTERVAL_US: u64 = 100_000;
 /// Between two rows, in milliseconds.
 const ROW_INTERVAL_MS: u64 = 1000;
 
-/// What [`Kept::late_ms`] gives: its name, and how many in a hundred are not above.
+/// What [`RecordedRows::late_ms`] gives: its name, and how many in a hundred are not above.
 pub(super) const PERCENTILES: [(&str, f64); 4] =
     [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("most", 100.0)];
 
 /// What was recorded while it was measured.
 #[derive(Debug, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct RecordedRows {
     pub(super) rows: u64,
     /// Rows that are not there.
     pub(super) missing: u64,
-    /// How late the latest fast look of each second was, at [`PERCENTILES`], in milliseconds.
+    /// How late the latest fast sample of each second was, at [`PERCENTILES`], in milliseconds.
     pub(super) late_ms: [f64; 4],
     /// Bytes of an hour of rows, as packed; `None` where none were packed yet.
     pub(super) packed_bytes_an_hour: Option<f64>,
 }
 
-/// Looks at the rows of that time; the process that wrote has ended.
-pub(super) fn look(path: &Path, window_ms: &RangeInclusive<u64>) -> anyhow::Result<Kept> {
+/// Reads the rows of that time; the process that wrote has ended.
+pub(super) fn read(path: &Path, window_ms: &RangeInclusive<u64>) -> anyhow::Result<RecordedRows> {
     let ticks = Recording::open(path)?.ticks(*window_ms.start(), *window_ms.end())?;
     let mut late_us: Vec<u64> =
         ticks.iter().map(|tick| tick.recorder.gap_us.saturating_sub(FAST_INTERVAL_US)).collect();
@@ -37,7 +37,7 @@ pub(super) fn look(path: &Path, window_ms: &RangeInclusive<u64>) -> anyhow::Resu
     let times: Vec<u64> = ticks.iter().map(|tick| tick.unix_ms).collect();
     let late_ms = PERCENTILES.map(|(_, percent)| percentile(&late_us, percent) as f64 / 1e3);
     anyhow::ensure!(!times.is_empty(), "{}: no row", path.display());
-    Ok(Kept {
+    Ok(RecordedRows {
         rows: times.len() as u64,
         missing: missing(&times),
         late_ms,
@@ -45,7 +45,7 @@ pub(super) fn look(path: &Path, window_ms: &RangeInclusive<u64>) -> anyhow::Resu
     })
 }
 
-/// The value that so many in a hundred of the sorted ones are not above; 0 of none.
+/// The value that this percentage of the sorted values does not exceed; 0 if there are none.
 fn percentile(sorted: &[u64], percent: f64) -> u64 {
     let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)

@@ -1,8 +1,8 @@
 //! CPython's tests of mmap, shared memory and multiprocessing, from Debian's package, on Debian's
 //! interpreter.
 
-use super::outcome::{Outcome, Outcomes};
-use super::{Launcher, Opened, Place, Runner};
+use super::outcome::{Outcomes, TestOutcome};
+use super::runner::{Directories, Launcher, OpenedSuite, Runner};
 use crate::packages;
 use anyhow::Context;
 use std::collections::BTreeSet;
@@ -26,16 +26,16 @@ struct Tests {
     work: PathBuf,
 }
 
-pub(super) fn open(place: &Place) -> anyhow::Result<Opened> {
+pub(super) fn open(directories: &Directories) -> anyhow::Result<OpenedSuite> {
     packages::install(&[("python3", PYTHON)])?;
     let output = Command::new(PYTHON).arg("--version").output().context(PYTHON)?;
     let version = String::from_utf8_lossy(&output.stdout).trim().replace("Python ", "");
     let (series, _) = version.rsplit_once('.').with_context(|| format!("version {version}"))?;
     let package = format!("libpython{series}-testsuite");
     packages::install(&[(&package, &format!("/usr/lib/python{series}/test/{}.py", TESTS[0]))])?;
-    let work = place.work.path().join(NAME);
+    let work = directories.work.path().join(NAME);
     std::fs::create_dir(&work)?;
-    Ok(Opened::Ready { version, runner: Box::new(Tests { work }) })
+    Ok(OpenedSuite::Ready { version, runner: Box::new(Tests { work }) })
 }
 
 impl Runner for Tests {
@@ -79,13 +79,13 @@ fn outcomes(xml: &str) -> Outcomes {
             let name = case.split_once("name=\"")?.1.split_once('"')?.0;
             let has = |tag: &str| case.contains(tag);
             let outcome = if has("<error") {
-                Outcome::Failed("error".to_owned())
+                TestOutcome::Failed("error".to_owned())
             } else if has("<failure") {
-                Outcome::Failed("failed".to_owned())
+                TestOutcome::Failed("failed".to_owned())
             } else if has("<skipped") {
-                Outcome::Skipped
+                TestOutcome::Skipped
             } else {
-                Outcome::Passed
+                TestOutcome::Passed
             };
             Some((name.to_owned(), outcome))
         })
@@ -102,10 +102,10 @@ mod tests {
                    time=\"0.1\" /><testcase name=\"t.A.b\" status=\"run\"><skipped>no</skipped>\
                    </testcase><testcase name=\"t.A.c\"><failure message=\"x\">y</failure>\
                    </testcase><testcase name=\"t.A.d\"><error>e</error></testcase></testsuite>";
-        let failed = |how: &str| Outcome::Failed(how.to_owned());
+        let failed = |how: &str| TestOutcome::Failed(how.to_owned());
         let want = [
-            ("t.A.a", Outcome::Passed),
-            ("t.A.b", Outcome::Skipped),
+            ("t.A.a", TestOutcome::Passed),
+            ("t.A.b", TestOutcome::Skipped),
             ("t.A.c", failed("failed")),
             ("t.A.d", failed("error")),
         ];

@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 const FILE: &str = include_str!("known.toml");
 
-/// What known.toml says.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {

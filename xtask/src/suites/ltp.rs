@@ -2,9 +2,9 @@
 //! stands in for or that act on its memory, its threads or its descriptors. It is in no package
 //! registry, so that it is run where somebody has installed it.
 
-use super::outcome::{Outcome, Outcomes};
-use super::{Launcher, Opened, Place, Runner};
-use crate::read;
+use super::outcome::{Outcomes, TestOutcome};
+use super::runner::{Directories, Launcher, OpenedSuite, Runner};
+use crate::workspace::read;
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(super) const NAME: &str = "ltp";
 /// The release that is run: another has other programs.
 const RELEASE: &str = "20260529";
 
-/// LTP's own variable for where it is installed, and its usual place.
+/// LTP's own variable for where it is installed, and its usual directories.
 const ROOT_VARIABLE: &str = "LTPROOT";
 const USUAL_ROOT: &str = "/opt/ltp";
 
@@ -177,17 +177,16 @@ struct Installed {
     programs: Vec<Program>,
 }
 
-/// Where LTP is installed.
 pub(super) fn root(named: Option<&Path>) -> PathBuf {
     let variable = || std::env::var_os(ROOT_VARIABLE).map(PathBuf::from);
     named.map(Path::to_owned).or_else(variable).unwrap_or_else(|| USUAL_ROOT.into())
 }
 
-pub(super) fn open(place: &Place) -> anyhow::Result<Opened> {
-    let root = place.ltp.clone();
+pub(super) fn open(directories: &Directories) -> anyhow::Result<OpenedSuite> {
+    let root = directories.ltp.clone();
     let Ok(version) = read(&root.join("Version")) else {
         let why = format!("no LTP at {} (name it with --ltp or {ROOT_VARIABLE})", root.display());
-        return Ok(Opened::Missing(why));
+        return Ok(OpenedSuite::Missing(why));
     };
     let version = version.trim();
     anyhow::ensure!(
@@ -199,10 +198,10 @@ pub(super) fn open(place: &Place) -> anyhow::Result<Opened> {
     for (file, is_chosen) in [("mm", None), ("syscalls", Some(CALLS))] {
         programs.extend(parse(&read(&root.join("runtest").join(file))?, is_chosen));
     }
-    let work = place.work.path().join(NAME);
+    let work = directories.work.path().join(NAME);
     std::fs::create_dir(&work)?;
     let runner = Box::new(Installed { root, work, programs });
-    Ok(Opened::Ready { version: version.to_owned(), runner })
+    Ok(OpenedSuite::Ready { version: version.to_owned(), runner })
 }
 
 /// The programs of a file of LTP's: a name, then a command line for the shell.
@@ -234,7 +233,7 @@ impl Runner for Installed {
 }
 
 impl Installed {
-    fn one(&self, launcher: &Launcher, program: &Program) -> anyhow::Result<Outcome> {
+    fn one(&self, launcher: &Launcher, program: &Program) -> anyhow::Result<TestOutcome> {
         let dir = tempfile::tempdir_in(&self.work)?;
         let words = launcher.words(&["sh", "-c", &program.command]);
         let bin = self.root.join("testcases/bin");
@@ -257,10 +256,10 @@ impl Installed {
             .status()
             .context("timeout")?;
         Ok(match status.code() {
-            Some(0) => Outcome::Passed,
-            Some(NOT_APPROPRIATE) => Outcome::Skipped,
-            Some(TIMED_OUT) => Outcome::Failed("timed out".to_owned()),
-            _ => Outcome::Failed(status.to_string()),
+            Some(0) => TestOutcome::Passed,
+            Some(NOT_APPROPRIATE) => TestOutcome::Skipped,
+            Some(TIMED_OUT) => TestOutcome::Failed("timed out".to_owned()),
+            _ => TestOutcome::Failed(status.to_string()),
         })
     }
 }

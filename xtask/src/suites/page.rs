@@ -1,7 +1,8 @@
 //! docs/suites.md.
 
-use super::{Compared, Difference, OPTION_SETS};
-use crate::root;
+use super::compared::{Compared, Difference};
+use super::runner::OPTION_SETS;
+use crate::workspace::root;
 use anyhow::Context;
 use std::fmt::Write;
 
@@ -23,7 +24,6 @@ as skipped. LTP programs that change the whole machine or use up its memory are 
 
 ";
 
-/// Writes the page.
 pub(super) fn write(compared: &[Compared]) -> anyhow::Result<()> {
     let path = root().join(PAGE);
     std::fs::write(&path, page(compared)).with_context(|| path.display().to_string())?;

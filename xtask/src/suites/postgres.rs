@@ -1,8 +1,8 @@
 //! PostgreSQL's regression tests, of the version that is installed: a server of their own is started,
 //! and every statement's answer is compared with what is expected.
 
-use super::outcome::{Outcome, Outcomes};
-use super::{Launcher, Opened, Place, Runner};
+use super::outcome::{Outcomes, TestOutcome};
+use super::runner::{Directories, Launcher, OpenedSuite, Runner};
 use crate::packages;
 use anyhow::Context;
 use std::collections::BTreeSet;
@@ -33,23 +33,23 @@ struct Tests {
     work: PathBuf,
 }
 
-pub(super) fn open(place: &Place) -> anyhow::Result<Opened> {
+pub(super) fn open(directories: &Directories) -> anyhow::Result<OpenedSuite> {
     packages::install(PACKAGES)?;
     let major = newest()?;
     let package = format!("postgresql-{major}");
     let Some(version) = packages::installed_source_version(&package)? else {
-        return Ok(Opened::Missing(format!("{package} is not installed as a Debian package")));
+        return Ok(OpenedSuite::Missing(format!("{package} is not installed as a Debian package")));
     };
-    let cache = place.cache.join(format!("{package}-{version}"));
+    let cache = directories.cache.join(format!("{package}-{version}"));
     if !cache.exists() {
         get(&major, &version, &cache)?;
     }
-    let source = place.work.path().join("postgresql-source");
+    let source = directories.work.path().join("postgresql-source");
     copy(&cache, &source)?;
-    let work = place.work.path().join(NAME);
+    let work = directories.work.path().join(NAME);
     std::fs::create_dir(&work)?;
     give_away(&work)?;
-    Ok(Opened::Ready { version, runner: Box::new(Tests { major, source, work }) })
+    Ok(OpenedSuite::Ready { version, runner: Box::new(Tests { major, source, work }) })
 }
 
 /// The newest major version that is installed.
@@ -159,8 +159,8 @@ fn outcomes(text: &str) -> Outcomes {
             let (name, rest) = line.split_once(" ... ")?;
             let name = name.trim().trim_start_matches("test ").trim();
             let outcome = match rest.split_whitespace().next()? {
-                "ok" => Outcome::Passed,
-                how => Outcome::Failed(how.to_lowercase()),
+                "ok" => TestOutcome::Passed,
+                how => TestOutcome::Failed(how.to_lowercase()),
             };
             (!name.contains(' ')).then(|| (name.to_owned(), outcome))
         })
@@ -180,10 +180,10 @@ mod tests {
                     char                         ... ok           40 ms\n     \
                     varchar                      ... FAILED       40 ms\n\
                     test misc    ... FAILED (test process exited with exit code 2)   40 ms\n";
-        let failed = || Outcome::Failed("failed".to_owned());
+        let failed = || TestOutcome::Failed("failed".to_owned());
         let want = [
-            ("tablespace", Outcome::Passed),
-            ("char", Outcome::Passed),
+            ("tablespace", TestOutcome::Passed),
+            ("char", TestOutcome::Passed),
             ("varchar", failed()),
             ("misc", failed()),
         ];

@@ -1,7 +1,7 @@
 //! The latest result of each suite with each option set, so that suites can be run one by one: all of
 //! them together take hours.
 
-use super::{Compared, SUITES};
+use super::compared::Compared;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,16 @@ pub(super) fn keep(cache: &Path, compared: &Compared) -> anyhow::Result<()> {
 }
 
 /// All that were kept, suite by suite.
-pub(super) fn all(cache: &Path) -> anyhow::Result<Vec<Compared>> {
+pub(super) fn all<'a>(
+    cache: &Path,
+    suites: impl Iterator<Item = (&'a str, &'a [&'a str])>,
+) -> anyhow::Result<Vec<Compared>> {
     let mut all = Vec::new();
-    for suite in SUITES {
-        for set in suite.sets {
-            let path = path(cache, suite.name, set);
+    for (suite, sets) in suites {
+        for set in sets {
+            let path = path(cache, suite, set);
             if path.exists() {
-                let json = crate::read(&path)?;
+                let json = crate::workspace::read(&path)?;
                 all.push(serde_json::from_str(&json).with_context(|| path.display().to_string())?);
             }
         }
@@ -35,8 +38,8 @@ fn path(cache: &Path, suite: &str, set: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suites::Difference;
-    use crate::suites::outcome::Outcome;
+    use crate::suites::compared::Difference;
+    use crate::suites::outcome::TestOutcome;
 
     #[test]
     fn the_latest_result_is_kept() {
@@ -49,15 +52,17 @@ mod tests {
             skipped: 1,
             differences: vec![Difference {
                 test: "a".to_owned(),
-                plain: Outcome::Passed,
-                with: Outcome::Failed("exit status: 1".to_owned()),
+                plain: TestOutcome::Passed,
+                with: TestOutcome::Failed("exit status: 1".to_owned()),
                 known: None,
             }],
         };
-        assert!(all(cache.path()).unwrap().is_empty());
+        let suites: [(&str, &[&str]); 1] = [("ltp", &["default", "lock"])];
+        let all = || all(cache.path(), suites.into_iter()).unwrap();
+        assert!(all().is_empty());
         keep(cache.path(), &compared).unwrap();
         compared.same = 3;
         keep(cache.path(), &compared).unwrap();
-        assert_eq!(all(cache.path()).unwrap(), [compared]);
+        assert_eq!(all(), [compared]);
     }
 }

@@ -1,10 +1,8 @@
 //! Runs one test program and reads its results.
 
 use super::targets::Target;
-use crate::target_dir;
+use crate::workspace::target_dir;
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
@@ -19,7 +17,6 @@ const FULL_LIMIT: Duration = Duration::from_secs(4 * 3600);
 /// How test programs are started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings<'a> {
-    /// Long campaigns too.
     pub(crate) full: bool,
     /// Collects skipped tests.
     pub(crate) skipped: &'a Path,
@@ -29,7 +26,7 @@ pub(crate) struct Settings<'a> {
 
 /// What a test program said.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     pub(crate) passed: usize,
     /// By name. Empty where the program ended without results.
     pub(crate) failed: Vec<String>,
@@ -44,7 +41,7 @@ pub(crate) fn run(
     target: &Target,
     only: &[String],
     settings: Settings<'_>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<RunOutcome> {
     let printed = tempfile::NamedTempFile::new()?;
     let file =
         || -> anyhow::Result<File> { Ok(File::options().append(true).open(printed.path())?) };
@@ -68,7 +65,7 @@ pub(crate) fn run(
     let limit = if settings.full { FULL_LIMIT } else { LIMIT };
     let status = end(child, limit)?;
     let output = String::from_utf8_lossy(&std::fs::read(printed.path())?).into_owned();
-    Ok(Outcome { took: began.elapsed(), ..outcome(status, output) })
+    Ok(RunOutcome { took: began.elapsed(), ..outcome(status, output) })
 }
 
 /// Runs a bench, which fails where what it asserts does not hold.
@@ -81,17 +78,15 @@ pub(crate) fn bench(target: &Target, args: &[&str]) -> anyhow::Result<()> {
 
 /// The status at the end; none where the program was killed for taking too long.
 fn end(mut child: Child, limit: Duration) -> anyhow::Result<Option<ExitStatus>> {
-    let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let limit = Timespec { tv_sec: limit.as_secs().try_into()?, tv_nsec: 0 };
-    if poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit))? == 0 {
+    let status = mw_test::exit_within(&mut child, limit)?;
+    if status.is_none() {
         child.kill()?;
         child.wait()?;
-        return Ok(None);
     }
-    Ok(Some(child.wait()?))
+    Ok(status)
 }
 
-fn outcome(status: Option<ExitStatus>, mut output: String) -> Outcome {
+fn outcome(status: Option<ExitStatus>, mut output: String) -> RunOutcome {
     let passed = output.lines().filter_map(passed).sum();
     let failed = failures(&output);
     match status {
@@ -102,7 +97,7 @@ fn outcome(status: Option<ExitStatus>, mut output: String) -> Outcome {
         Some(_) => {}
     }
     let success = status.is_some_and(|status| status.success());
-    Outcome { passed, failed, success, output, ..Outcome::default() }
+    RunOutcome { passed, failed, success, output, ..RunOutcome::default() }
 }
 
 /// From `test result: ok. 12 passed; 0 failed; 1 ignored; …`.

@@ -1,6 +1,6 @@
 //! Tests that were skipped, and the reasons that docs/testing.md accepts.
 
-use crate::{read, root};
+use crate::workspace::{read, root};
 use anyhow::Context;
 use std::path::Path;
 

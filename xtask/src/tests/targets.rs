@@ -1,12 +1,11 @@
 //! Builds every test program at once, with the libraries and programs that the tests start.
 
-use crate::root;
+use crate::workspace::root;
 use anyhow::Context;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A test program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     /// The package and the target, as in `mw-cli watch`; `mw-cli` for the unit tests of the library.

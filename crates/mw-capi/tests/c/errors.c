@@ -1,4 +1,4 @@
-/* What goes wrong is an error that says what it is, and leaves nothing. */
+/* Failures are reported as errors and leave nothing behind. */
 
 #define _GNU_SOURCE
 #include <memwright.h>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What this process has that a failed call could have left. */
+/* Resources of this process that a failed call could leave. */
 struct own {
     int files;
     int threads;
@@ -61,7 +61,7 @@ static struct own own(void)
     return now;
 }
 
-/* A thread that has been waited for is taken apart by the kernel a moment later. */
+/* The kernel removes a joined thread shortly after the join. */
 static void check_own(struct own before)
 {
     struct own now = own();
@@ -113,6 +113,7 @@ static void null_options(void)
     CHECK(mw_options_set_page(NULL, MW_PAGE_BASE) == MW_INVALID);
     CHECK(mw_options_set_lenient(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_locked(NULL, 1) == MW_INVALID);
+    CHECK(mw_options_set_workers(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_helpers(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_name(NULL, "name") == MW_INVALID);
     CHECK(mw_options_set_key(NULL, 1) == MW_INVALID);
@@ -161,7 +162,7 @@ static void null_handles(void)
     mw_segment_destroy(NULL);
 }
 
-/* A value without a meaning is refused at once, and again when the segment is made. */
+/* An invalid value is an error immediately, and again when the segment is created. */
 static void meaningless(void)
 {
     const int kinds[] = { -1, 0, 7, INT_MIN, INT_MAX };
@@ -215,7 +216,7 @@ static void contradictions(void)
     mw_error_free(refused(options, NULL, NULL, MW_INVALID));
 }
 
-/* A kernel without NUMA refuses to place, and says so. */
+/* On a kernel without NUMA, placement is an error. */
 static void placed(void)
 {
     const uint32_t node = 0;
@@ -275,7 +276,7 @@ static int count_and_stop(const mw_progress *progress, void *user)
     return -1;
 }
 
-/* A fast machine may need a large segment to be asked at all. */
+/* On a fast machine only a large segment takes long enough for a progress report. */
 static void cancelled_by_progress(void)
 {
     for (size_t bytes = 256 * MIB; bytes <= 4096 * MIB; bytes *= 2) {
@@ -285,7 +286,7 @@ static void cancelled_by_progress(void)
         int calls = 0;
         mw_status status;
 
-        mw_options_set_helpers(options, 1);
+        mw_options_set_workers(options, 1);
         status = mw_segment_create(options, count_and_stop, &calls, &segment, &error);
         mw_options_free(options);
         mw_segment_destroy(segment);
@@ -296,7 +297,7 @@ static void cancelled_by_progress(void)
         if (calls == 1)
             return;
     }
-    CHECK(!"progress was told");
+    CHECK(!"progress was reported");
 }
 
 static void cancelled_by_token(void)
@@ -312,7 +313,7 @@ static void cancelled_by_token(void)
     mw_error_free(refused(options, NULL, NULL, MW_CANCELLED));
 }
 
-/* A system call that fails has its number. */
+/* A failed system call is reported with its errno. */
 static void taken_name(void)
 {
     char name[64];
@@ -367,11 +368,11 @@ static void made(int kind)
     CHECK((mw_segment_stripes(segment) > 0) == (kind == MW_KIND_MEMFD));
     check_stripes(segment);
     times = mw_segment_times(segment);
-    CHECK(times->populate_ns > 0 && times->helpers >= 1);
+    CHECK(times->populate_ns > 0 && times->workers >= 1 && times->helpers == times->workers);
     mw_segment_destroy(segment);
 }
 
-/* Without CAP_IPC_LOCK, which nobody has. */
+/* Without CAP_IPC_LOCK: as another user. */
 static void memlock(void)
 {
     struct rlimit limit = { MIB, MIB };
@@ -410,6 +411,6 @@ int main(void)
     check_own(before);
     memlock();
     check_own(before);
-    printf("all errors told, nothing left\n");
+    printf("all errors reported, nothing left\n");
     return EXIT_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* Memory of a pool: taken, given back, and refused. */
+/* Memory of a pool: attached, detached, kept and refused. */
 
 #include <memwright.h>
 
@@ -50,7 +50,7 @@ static void check_refusals(const char *socket)
     mw_pool_detach(NULL);
 }
 
-/* A fork has the memory too, for longer than the process that took it. */
+/* A fork keeps the memory after its parent has detached it. */
 static void check_fork(const char *socket)
 {
     mw_pool_memory *memory = attach(socket, NULL);
@@ -66,7 +66,7 @@ static void check_fork(const char *socket)
     if (child == 0) {
         char word;
 
-        /* As a daemon does: no descriptor is left, the mapping is. */
+        /* As a daemon does: closes all descriptors and keeps the mapping. */
         CHECK(dup2(ends[0], 0) == 0);
         for (int fd = 3; fd < 1024; fd++)
             close(fd);
@@ -110,6 +110,6 @@ int main(int count, char **args)
     check_refusals(args[1]);
     check_fork(args[1]);
     check_kept(args[1]);
-    puts("taken, given back, kept and refused");
+    puts("attached, detached, kept and refused");
     return EXIT_SUCCESS;
 }

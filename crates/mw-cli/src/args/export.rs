@@ -7,7 +7,6 @@ use mw_record::ExportFormat;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Arguments of `export`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ExportArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
@@ -32,13 +31,10 @@ pub struct ExportArgs {
 /// Where an export goes, and as what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct To {
-    /// The file.
     pub path: PathBuf,
-    /// Its format.
     pub form: Form,
 }
 
-/// Formats of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Rows of numbers.

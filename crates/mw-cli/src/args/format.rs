@@ -4,7 +4,6 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 /// Output formats of a command; every command has JSON.
 pub trait Formats: ValueEnum + Copy + Send + Sync + 'static {
-    /// The default.
     const DEFAULT: Self;
     /// The format that `--json` selects.
     const JSON: Self;
@@ -22,13 +21,11 @@ pub struct FormatArgs<F: Formats> {
 }
 
 impl<F: Formats> FormatArgs<F> {
-    /// The selected format.
     pub fn chosen(&self) -> F {
         if self.json { F::JSON } else { self.format }
     }
 }
 
-/// Text or JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextOrJson {
     /// For people
@@ -43,7 +40,6 @@ impl Formats for TextOrJson {
 }
 
 impl FormatArgs<TextOrJson> {
-    /// Whether JSON was selected.
     pub fn is_json(&self) -> bool {
         self.chosen() == TextOrJson::Json
     }

@@ -4,15 +4,12 @@ use super::{FormatArgs, TextOrJson};
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
-/// Arguments of `iotune`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct IotuneArgs {
-    /// What to do.
     #[command(subcommand)]
     pub action: IotuneAction,
 }
 
-/// What `iotune` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum IotuneAction {
     /// Say what holds for a path or for all, where that comes from, and what programs did
@@ -20,7 +17,6 @@ pub enum IotuneAction {
         /// A file or folder [default: all that have a setting]
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
-        /// How to print it.
         #[command(flatten)]
         format: FormatArgs<TextOrJson>,
     },

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 /// Limit of --jobs.
 const MAX_JOBS: usize = 64;
 
-/// Arguments of `lab`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct LabArgs {
     /// Cases or variants to run [default: all but the evaluations]
@@ -50,12 +49,10 @@ pub struct LabArgs {
     /// Save each guest's console and output in this directory
     #[arg(long, value_name = "DIR")]
     pub keep_logs: Option<PathBuf>,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<LabFormat>,
 }
 
-/// Output formats of `lab`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LabFormat {
     /// For people
@@ -84,7 +81,6 @@ pub enum CaseKind {
     Evaluation,
 }
 
-/// Acceleration of the guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Acceleration {
     /// KVM if a guest boots on it, otherwise software emulation

@@ -5,18 +5,15 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use mw_pool::{Name, NumaPolicy, PageSize};
 use std::path::PathBuf;
 
-/// Arguments of `pool`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolArgs {
     /// Socket of the server [default: /run/memwright-pool/pool.sock]
     #[arg(long, global = true, value_name = "FILE")]
     pub socket: Option<PathBuf>,
-    /// What to do.
     #[command(subcommand)]
     pub command: PoolCommand,
 }
 
-/// The commands of `pool`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum PoolCommand {
     /// Run the pool server
@@ -37,7 +34,6 @@ pub enum PoolCommand {
     Remove(PoolNameArgs),
 }
 
-/// Arguments of `pool serve`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolServeArgs {
     /// Limit of all pools together [default: half of the machine's memory]
@@ -45,7 +41,6 @@ pub struct PoolServeArgs {
     pub budget: Option<u64>,
 }
 
-/// Arguments of `pool create`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolCreateArgs {
     /// Name of the pool: letters, digits, '-', '_' and '.'
@@ -76,24 +71,20 @@ pub struct PoolCreateArgs {
     pub no_wait: bool,
 }
 
-/// Arguments of `pool list`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolShowArgs {
     /// The pool [default: all]
     #[arg(value_name = "NAME")]
     pub name: Option<Name>,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
 }
 
-/// Arguments of `pool stats`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct PoolStatsArgs {
     /// The pool [default: all]
     #[arg(value_name = "NAME")]
     pub name: Option<Name>,
-    /// The output format.
     #[command(flatten)]
     pub format: FormatArgs<PoolFormat>,
 }

@@ -17,7 +17,6 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// The recording.
     pub fn file(&self) -> Option<&Path> {
         self.recording.as_deref()
     }

@@ -4,7 +4,6 @@ use clap::{Args as ClapArgs, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Arguments of `run`.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct RunArgs {
     /// Lock what the command maps, as it is touched; populate large memory when it is mapped

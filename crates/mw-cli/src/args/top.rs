@@ -5,7 +5,6 @@ use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Arguments of `top`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct TopArgs {
     /// Show a recording of watch instead of this machine

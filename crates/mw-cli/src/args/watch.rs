@@ -1,8 +1,8 @@
 //! Arguments of `watch`, `incidents` and `report`.
 
-use super::{FormatArgs, TextOrJson, duration};
+use super::{FormatArgs, Moment, TextOrJson, duration};
 use clap::{Args as ClapArgs, ValueEnum};
-use mw_probe::Target;
+use mw_probe::{Details, Target};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +14,10 @@ pub struct WatchArgs {
     /// http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated
     #[arg(long = "probe", value_name = "[NAME=]URL")]
     pub probes: Vec<ProbeArg>,
+    /// Systemd unit or cgroup path of a probe's service, where its connection does not tell; may be
+    /// repeated
+    #[arg(long = "service", value_name = "PROBE=UNIT")]
+    pub services: Vec<ServiceArg>,
     /// Response time above which a service stalls [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub limit: Option<Duration>,
@@ -58,6 +62,8 @@ pub struct ProbeArg {
     pub target: Target,
     /// Its own limit, from the configuration.
     pub limit: Option<Duration>,
+    /// What else the configuration says of it.
+    pub details: Details,
 }
 
 impl FromStr for ProbeArg {
@@ -70,7 +76,57 @@ impl FromStr for ProbeArg {
             None => (None, text),
         };
         let target: Target = target.parse().map_err(|error| format!("{error}"))?;
-        Ok(Self { name, target, limit: None })
+        Ok(Self { name, target, limit: None, details: Details::default() })
+    }
+}
+
+/// The service of a probe.
+#[derive(Debug, Clone)]
+pub struct ServiceArg {
+    pub probe: String,
+    pub service: ServiceName,
+}
+
+impl FromStr for ServiceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (probe, service) =
+            text.split_once('=').ok_or("use PROBE=UNIT, for example db=postgresql.service")?;
+        Ok(Self { probe: probe.to_owned(), service: service.to_owned().try_into()? })
+    }
+}
+
+/// A systemd unit, or the path of a cgroup from the root of its hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub struct ServiceName(String);
+
+impl TryFrom<String> for ServiceName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        const MAX_BYTES: usize = 1024;
+        let is_path = text.starts_with('/') && text.len() > 1;
+        let is_unit = !text.is_empty() && !text.contains('/');
+        let leaves = text.split('/').any(|part| part == "..");
+        if text.len() > MAX_BYTES
+            || text.chars().any(char::is_control)
+            || leaves
+            || !(is_path || is_unit)
+        {
+            return Err(format!(
+                "invalid service '{}' (use a systemd unit, or a cgroup path that begins with /)",
+                mw_model::visible::line(&text)
+            ));
+        }
+        Ok(Self(text))
+    }
+}
+
+impl From<ServiceName> for String {
+    fn from(name: ServiceName) -> Self {
+        name.0
     }
 }
 
@@ -84,6 +140,25 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// Arguments of `incidents`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct IncidentsArgs {
+    /// Show this incident, as report does: its number, last, or worst (the slowest answer)
+    #[arg(
+        value_name = "ID",
+        value_parser = incident_id,
+        conflicts_with_all = ["all", "since", "cause", "probe"]
+    )]
+    pub id: Option<IncidentId>,
+    /// List every incident; without it, similar ones (same cause, subject and probe) are one entry
+    #[arg(long)]
+    pub all: bool,
+    /// Only incidents that lasted beyond this time
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Moment>,
+    /// Only incidents with this cause: a rule such as cgroup-limit, or unknown
+    #[arg(long, value_name = "RULE")]
+    pub cause: Option<String>,
+    /// Only incidents of this probe
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
@@ -95,7 +170,7 @@ pub struct IncidentsArgs {
 /// Arguments of `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct ReportArgs {
-    /// The incident, as numbered by incidents, or last, or worst (the longest)
+    /// The incident, as numbered by incidents, or last, or worst (the slowest answer)
     #[arg(value_name = "ID", value_parser = incident_id)]
     pub id: IncidentId,
     /// Write a self-contained HTML page to this file; - is standard output
@@ -119,7 +194,7 @@ pub enum IncidentId {
     Number(u64),
     /// The latest.
     Last,
-    /// The longest.
+    /// The one with the slowest answer.
     Worst,
 }
 
@@ -149,6 +224,17 @@ pub enum ReportFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn services_are_units_or_groups() {
+        let service: ServiceArg = "db=postgresql@15-main.service".parse().unwrap();
+        assert_eq!(service.probe, "db");
+        assert_eq!(String::from(service.service), "postgresql@15-main.service");
+        assert!("db=/system.slice/x=y".parse::<ServiceArg>().is_ok());
+        for wrong in ["db", "db=", "db=/", "db=a/b", "db=/../a", "db=a\nb"] {
+            assert!(wrong.parse::<ServiceArg>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_probe_may_have_a_name() {

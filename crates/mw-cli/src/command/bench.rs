@@ -1,15 +1,16 @@
-//! `memwright bench`: what it costs on this machine to create, lock and destroy a segment, the
-//! plain way and ours, in one run.
+//! `memwright bench`: the cost of creating, locking and destroying a segment on this machine, by plain
+//! system calls and by memwright, in one run.
 
 mod baseline;
-mod ceiling;
-mod drawing;
-mod latency;
-mod others;
+mod mmap_latency;
+mod other_load;
 mod pool;
 mod report;
+mod sample;
+mod svg;
 mod table;
-mod ways;
+mod variant;
+mod zeroing_bandwidth;
 
 use crate::args::BenchArgs;
 use crate::config::Config;
@@ -20,41 +21,41 @@ use mw_segment::{Cancel, Kind, Options, PageSize};
 use mw_sys::SignalsBlocked;
 use pool::Pool;
 use report::{Report, Row};
-use ways::{How, Way};
+use variant::{Method, Variant};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The default size, on a machine that has it.
-const USUAL_BYTES: u64 = 4 * GIB;
-/// The share of available memory that the default size takes at most.
-const USUAL_SHARE: f64 = 0.4;
-/// What is always left free.
-const ROOM_BYTES: u64 = 2 * GIB;
+/// The default size, if enough memory is available.
+const DEFAULT_BYTES: u64 = 4 * GIB;
+/// The largest share of available memory that the default size takes.
+const DEFAULT_SHARE: f64 = 0.4;
+/// Memory that is always left free.
+const RESERVE_BYTES: u64 = 2 * GIB;
 
-/// What `--json` prints: its version and its JSON schema.
+/// The version and the JSON schema of the output of `--json`.
 #[cfg(feature = "schema")]
 pub(crate) fn schema() -> (u32, schemars::Schema) {
     (report::SCHEMA, schemars::schema_for!(Report))
 }
 
 pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
-    args.svg.as_deref().map_or(Ok(()), drawing::check)?;
+    args.svg.as_deref().map_or(Ok(()), svg::check)?;
     let pages = pages(args);
     let window = live::window()?;
     let bytes = size(args, &pages, &window)?;
     preflight(&window, bytes)?;
-    // A bench that is interrupted gives back what it holds, then ends by the signal.
+    // When it is interrupted, it frees its memory and huge pages, and then ends by the signal.
     let signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let pools = reserve(args, config, &pages, bytes)?;
-    let ways = ways(args, &pages);
-    let measured = measure(args, bytes, ways, &signals);
+    let variants = variants(args, &pages);
+    let measured = measure(args, bytes, variants, &signals);
     drop(pools);
     drop(signals);
     let report = measured?;
     if let Some(path) = &args.svg {
-        drawing::write(&report, path)?;
+        svg::write(&report, path)?;
     }
     if args.format.is_json() {
         super::print_json(&report)?;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// The page sizes to measure: those given, or those that this machine can do.
+/// The page sizes to measure: those of the command line, or all.
 fn pages(args: &BenchArgs) -> Vec<PageSize> {
     let all = [PageSize::Base, PageSize::Thp, PageSize::HUGE_2M];
     let given = if args.page.is_empty() { &all[..] } else { &args.page };
@@ -78,23 +79,23 @@ fn pages(args: &BenchArgs) -> Vec<PageSize> {
     pages
 }
 
-/// What is measured at once, huge pages that are reserved beside the segment included.
+/// The size of a segment, which leaves room for the huge pages that are reserved.
 fn size(args: &BenchArgs, pages: &[PageSize], window: &Window) -> Result<u64, Failure> {
-    let refused = |line: String| Failure::new(Exit::Findings, line);
+    let failure = |line: String| Failure::new(Exit::Findings, line);
     let available = available(window)?;
     let pools = pages.iter().filter(|page| page.hugetlb_bytes().is_some()).count() as u64;
     let parts = if args.reserve { 1 + pools } else { 1 };
-    let most = available.saturating_sub(ROOM_BYTES) / parts;
-    let usual = USUAL_BYTES.min((available as f64 * USUAL_SHARE) as u64 / parts).min(most);
+    let most = available.saturating_sub(RESERVE_BYTES) / parts;
+    let default = DEFAULT_BYTES.min((available as f64 * DEFAULT_SHARE) as u64 / parts).min(most);
     let granule = if pages.contains(&PageSize::HUGE_1G) { GIB } else { 64 * MIB };
-    let bytes = args.size.unwrap_or(usual / granule * granule);
+    let bytes = args.size.unwrap_or(default / granule * granule);
     if bytes == 0 || bytes > most {
-        let asked = args.size.map_or("64M".to_owned(), format_bytes);
-        return Err(refused(format!(
-            "{asked} is too much: this process can get {}, of which {} are left free{}; use \
+        let requested = args.size.map_or("64M".to_owned(), format_bytes);
+        return Err(failure(format!(
+            "{requested} is too much: {} are available to this process, of which {} stay free{}; use \
              --size {}M",
             format_bytes(available),
-            format_bytes(ROOM_BYTES),
+            format_bytes(RESERVE_BYTES),
             if parts > 1 { " and huge pages are reserved as well" } else { "" },
             most / MIB,
         )));
@@ -102,14 +103,14 @@ fn size(args: &BenchArgs, pages: &[PageSize], window: &Window) -> Result<u64, Fa
     Ok(bytes)
 }
 
-/// What this process can get.
+/// The memory that is available to this process, in bytes.
 fn available(window: &Window) -> Result<u64, Failure> {
     let machine = derived::available_bytes(&window.now)
         .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))?;
     Ok(caller::available(&window.now, machine).bytes)
 }
 
-/// What `check --for` would refuse is not tried.
+/// Fails if `check --for` does.
 fn preflight(window: &Window, bytes: u64) -> Result<(), Failure> {
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let request: Request = format!("{bytes},lock").parse().map_err(|error| could_not(&error))?;
@@ -137,30 +138,37 @@ fn reserve(
     pools.map(|pools| pools.into_iter().flatten().collect())
 }
 
-/// What is measured: the plain way, ours in every page size and number of threads, and the ways of
-/// others.
-fn ways(args: &BenchArgs, pages: &[PageSize]) -> Vec<Way> {
+/// The variants to measure: plain system calls, memwright with each page size and number of threads, and
+/// the methods of other programs.
+fn variants(args: &BenchArgs, pages: &[PageSize]) -> Vec<Variant> {
     let threads = threads(args);
     let most = threads.iter().copied().max().unwrap_or(1);
     let (kind, place) = (args.kind, &args.place);
-    let way =
-        |how, page, threads, slowed| Way { how, kind, page, threads, slowed, place: place.clone() };
-    let mut ways = vec![way(How::Before, PageSize::Base, 1, 1)];
+    let variant = |method, page, threads, slowed| Variant {
+        method,
+        kind,
+        page,
+        threads,
+        slowed,
+        place: place.clone(),
+    };
+    let mut variants = vec![variant(Method::PlainCalls, PageSize::Base, 1, 1)];
     for page in pages {
-        ways.extend(threads.iter().map(|threads| way(How::Ours, *page, *threads, 1)));
+        variants
+            .extend(threads.iter().map(|threads| variant(Method::Memwright, *page, *threads, 1)));
     }
     if let Some(page) = pages.first().copied() {
-        ways.push(way(How::EqualShare, page, most, 1));
-        ways.push(way(How::PageByPage, page, 1, 1));
+        variants.push(variant(Method::EqualShare, page, most, 1));
+        variants.push(variant(Method::PageByPage, page, 1, 1));
         if most > 1 {
-            ways.push(way(How::Ours, page, most, ways::SLOWED));
-            ways.push(way(How::EqualShare, page, most, ways::SLOWED));
+            variants.push(variant(Method::Memwright, page, most, variant::SLOWED));
+            variants.push(variant(Method::EqualShare, page, most, variant::SLOWED));
         }
     }
-    ways
+    variants
 }
 
-/// 1, 2, 4 and so on up to the processors that this process may use, 16 at most.
+/// 1, 2, 4 and so on up to the CPUs that this process may use, 16 at most.
 fn threads(args: &BenchArgs) -> Vec<usize> {
     if !args.threads.is_empty() {
         return args.threads.clone();
@@ -173,34 +181,35 @@ fn threads(args: &BenchArgs) -> Vec<usize> {
     threads
 }
 
-/// All ways in turn, in several rounds, each beginning with another, so that none always meets the
-/// memory that the host has reclaimed.
+/// All variants in turn, in several rounds. Each round starts with another variant, so that none always
+/// gets the memory that the host has reclaimed.
 fn measure(
     args: &BenchArgs,
     bytes: u64,
-    ways: Vec<Way>,
+    variants: Vec<Variant>,
     signals: &SignalsBlocked,
 ) -> Result<Report, Failure> {
-    let bar = bar(((ways.len() + 1) * args.rounds + 2) as u64);
+    let bar = bar(((variants.len() + 1) * args.rounds + 2) as u64);
     let run = Run { bytes, signals, cancel: Cancel::new(), bar };
-    let mut rows: Vec<Row> = ways.into_iter().map(Row::new).collect();
+    let mut rows: Vec<Row> = variants.into_iter().map(Row::new).collect();
     run.warm_up();
-    let others = others::Others::start();
+    let other_load = other_load::OtherLoad::start();
     let threads = threads(args);
-    let mut ceiling = ceiling::Ceiling::new(threads.iter().copied().max().unwrap_or(1));
+    let mut zeroing =
+        zeroing_bandwidth::ZeroingBandwidth::new(threads.iter().copied().max().unwrap_or(1));
     for round in 0..args.rounds {
         for number in 0..rows.len() {
             let number = (number + round) % rows.len();
             run.row(&mut rows[number])?;
         }
-        run.step("ceiling")?;
-        ceiling.measure(bytes);
+        run.step("zeroing bandwidth")?;
+        zeroing.measure(bytes);
     }
-    run.step("mmap beside")?;
-    let latency = latency::beside(args.kind, bytes);
-    let others = others.processors();
+    run.step("mmap latency")?;
+    let latency = mmap_latency::measure(args.kind, bytes);
+    let other_cpus = other_load.cpus();
     run.bar.finish_and_clear();
-    Ok(Report { others_processors: others, ..Report::new(bytes, args, rows, ceiling, latency) })
+    Ok(Report { other_cpus, ..Report::new(bytes, args, rows, zeroing, latency) })
 }
 
 fn bar(steps: u64) -> ProgressBar {
@@ -212,7 +221,7 @@ fn bar(steps: u64) -> ProgressBar {
     bar
 }
 
-/// A run that goes on.
+/// A run in progress.
 struct Run<'a> {
     bytes: u64,
     signals: &'a SignalsBlocked,
@@ -221,35 +230,34 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Takes as much memory as the next measurement will and gives it back, so that it meets
-    /// memory that the host of a virtual machine has not taken away meanwhile. The kernel hands out
-    /// first what was freed last.
+    /// Allocates as much memory as the next measurement and frees it, so that the host of a virtual
+    /// machine has backed it. The kernel allocates first what was freed last.
     fn warm_up(&self) {
         let warm = Options::new(usize::try_from(self.bytes).unwrap_or(usize::MAX))
             .kind(Kind::Anon)
             .page_size(PageSize::Thp)
             .lenient(true)
             .cancel(&self.cancel);
-        let made = warm.create_with(&mut |_| self.look());
-        // What cannot be had now will be said of the way that needs it.
-        drop(made);
+        let segment = warm.create_with(&mut |_| self.check_interrupt());
+        // A failure is reported for the variant that needs the memory.
+        drop(segment);
     }
 
-    /// Stops what is being made when somebody has asked the program to end.
-    fn look(&self) {
+    /// Cancels the creation of a segment if the program was told to end.
+    fn check_interrupt(&self) {
         if self.signals.is_termination_requested() {
             self.cancel.cancel();
         }
     }
 
-    /// Measures a way once more; what cannot be done here says why, once.
+    /// Measures a variant once more; one that failed before is skipped.
     fn row(&self, row: &mut Row) -> Result<(), Failure> {
-        self.step(&row.way.name())?;
+        self.step(&row.variant.name())?;
         if row.missing.is_some() {
             return Ok(());
         }
         self.warm_up();
-        match row.way.measure(self.bytes, &self.cancel, &|| self.look()) {
+        match row.variant.measure(self.bytes, &self.cancel, &|| self.check_interrupt()) {
             Ok(sample) => row.add(sample),
             Err(error) => row.missing = Some(error),
         }

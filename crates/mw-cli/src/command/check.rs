@@ -32,12 +32,12 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
-    let looked = look(args, config)?;
-    let window = looked.window;
+    let checked = collect(args, config)?;
+    let window = checked.window;
     let request = args.request.as_ref();
     let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
     let mut report = mw_rules::check(&window, preflight);
-    if let Some(root) = looked.root {
+    if let Some(root) = checked.root {
         report.root = root.display().to_string();
     }
     let format = args.format.chosen();
@@ -54,30 +54,30 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     Ok(exit(&report, args, config))
 }
 
-/// What was seen, and of what.
-struct Looked {
+/// The window, and where it is from.
+struct Checked {
     window: Window,
     /// The tree or the recording, where it is not this machine.
     root: Option<PathBuf>,
 }
 
 #[cfg_attr(not(feature = "watch"), expect(unused_variables, reason = "for recordings"))]
-fn look(args: &CheckArgs, config: &Config) -> Result<Looked, Failure> {
+fn collect(args: &CheckArgs, config: &Config) -> Result<Checked, Failure> {
     #[cfg(feature = "watch")]
     if let Some(file) = args.replay.file() {
         let recording = super::recording(Some(file), config)?;
         let window = super::replay::window(&recording, args.replay.at)?;
-        return Ok(Looked { window, root: Some(file.to_owned()) });
+        return Ok(Checked { window, root: Some(file.to_owned()) });
     }
     let Some(root) = &args.root else {
-        return Ok(Looked { window: live::window()?, root: None });
+        return Ok(Checked { window: live::window()?, root: None });
     };
-    let look = || {
+    let collect = || {
         let opened = open(root)?;
-        Ok(Looked { window: mw_collect::window(&opened.source), root: Some(root.clone()) })
+        Ok(Checked { window: mw_collect::window(&opened.source), root: Some(root.clone()) })
     };
     // Only a capture is unpacked to a directory.
-    if root.is_dir() { look() } else { without_interruption(look) }
+    if root.is_dir() { collect() } else { without_interruption(collect) }
 }
 
 /// The answer of the pool that is named, or else of the machine.

@@ -14,46 +14,48 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The findings before or after.
-struct Look {
+/// The result of `check`, before or after.
+struct CheckResult {
     findings: Vec<Finding>,
     /// Why the machine could not be checked, where it could not.
     unknown: Option<String>,
     /// Rules that could not be checked.
-    blind: BTreeSet<String>,
+    unchecked: BTreeSet<String>,
 }
 
-/// What became of a run, for people and as JSON.
+/// The result of `fix`, for people and as JSON.
 #[derive(Serialize)]
-struct Outcome {
+struct Report {
     dry_run: bool,
     plan: Plan,
     applied: Applied,
-    /// Changes that are persisted.
-    kept: Vec<AppliedChange>,
-    /// Rules that found something before and find nothing now.
-    mended: Vec<String>,
+    #[serde(rename = "kept")]
+    persisted: Vec<AppliedChange>,
+    /// Rules with a finding before and none now.
+    #[serde(rename = "mended")]
+    fixed: Vec<String>,
     /// What the rules that were fixed still find.
     remaining: Vec<Finding>,
     /// Rules whose remedy is applied only when they are named.
     needs_name: Vec<String>,
-    /// Rules that were named and find nothing.
+    /// Named rules without a finding.
     nothing_found: Vec<String>,
-    /// Rules that were named and could not be checked.
-    not_looked: Vec<String>,
+    /// Named rules that could not be checked.
+    #[serde(rename = "not_looked")]
+    could_not_check: Vec<String>,
 }
 
 pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     for id in &args.rules {
         if !super::rule(id)?.has_hazard() {
-            let says = format!(
+            let why = format!(
                 "'{id}' explains stalls and has nothing to fix; 'memwright explain {id}' tells what \
                  to do"
             );
-            return Err(Failure::new(Exit::Usage, says));
+            return Err(Failure::new(Exit::Usage, why));
         }
     }
-    let before = look()?;
+    let before = check()?;
     let named: BTreeSet<&str> = args.rules.iter().map(String::as_str).collect();
     let chosen = choose(&before.findings, &named);
     let kernel = Kernel::live();
@@ -69,36 +71,36 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     {
         return Err(Failure::new(Exit::CouldNotCheck, verdict));
     }
-    let mut outcome = Outcome {
+    let mut report = Report {
         dry_run: args.dry_run,
         applied: Applied::default(),
-        kept: Vec::new(),
-        mended: Vec::new(),
+        persisted: Vec::new(),
+        fixed: Vec::new(),
         remaining: Vec::new(),
         needs_name: needs_name(&before.findings, &named),
         nothing_found: absent(&named, |id| {
-            !before.blind.contains(id) && before.findings.iter().all(|f| f.rule != id)
+            !before.unchecked.contains(id) && before.findings.iter().all(|f| f.rule != id)
         }),
-        not_looked: absent(&named, |id| before.blind.contains(id)),
+        could_not_check: absent(&named, |id| before.unchecked.contains(id)),
         plan,
     };
-    if !args.dry_run && (args.persist || !outcome.plan.is_empty()) {
-        carry_out(&kernel, args, config, &mut outcome)?;
+    if !args.dry_run && (args.persist || !report.plan.is_empty()) {
+        carry_out(&kernel, args, config, &mut report)?;
     }
     if args.format.is_json() {
-        super::print_json(&outcome)?;
+        super::print_json(&report)?;
     } else {
-        terminal::print(&text(&outcome, &config.state_dir(args.state_dir.as_deref())));
+        terminal::print(&text(&report, &config.state_dir(args.state_dir.as_deref())));
     }
-    let left = !outcome.remaining.is_empty() || !outcome.not_looked.is_empty();
+    let left = !report.remaining.is_empty() || !report.could_not_check.is_empty();
     Ok(if left { Exit::Findings } else { Exit::Fine })
 }
 
-fn look() -> Result<Look, Failure> {
+fn check() -> Result<CheckResult, Failure> {
     let report = mw_rules::check(&live::window()?, None);
     let unknown = report.is_unknown().then_some(report.verdict);
-    let blind = report.skipped.into_iter().map(|skipped| skipped.rule).collect();
-    Ok(Look { findings: report.findings, blind, unknown })
+    let unchecked = report.skipped.into_iter().map(|skipped| skipped.rule).collect();
+    Ok(CheckResult { findings: report.findings, unchecked, unknown })
 }
 
 /// The findings to fix: of the named rules, or all whose remedy needs no name.
@@ -131,22 +133,22 @@ fn carry_out(
     kernel: &Kernel,
     args: &FixArgs,
     config: &Config,
-    outcome: &mut Outcome,
+    report: &mut Report,
 ) -> Result<(), Failure> {
     let _spinner = Spinner::start("fixing");
     let state_dir = config.state_dir(args.state_dir.as_deref());
     let mut journal = lock(&state_dir).map_err(|error| {
         Failure::new(journal_exit(&error), advice::with_sudo(&error, error.is_privilege()))
     })?;
-    if !outcome.plan.is_empty() {
-        fix(kernel, &mut journal, &state_dir, outcome)?;
+    if !report.plan.is_empty() {
+        fix(kernel, &mut journal, &state_dir, report)?;
     }
     if args.persist {
-        for action in outcome.applied.changes.iter_mut().filter(|change| change.once) {
+        for action in report.applied.changes.iter_mut().filter(|change| change.once) {
             action.not_kept = Some(DONE_ONCE.to_owned());
         }
-        let ids = to_keep(kernel, &journal, args, outcome);
-        outcome.kept = keep(kernel, &mut journal, &ids, &mut nobody).map_err(|cause| {
+        let ids = to_keep(kernel, &journal, args, report);
+        report.persisted = keep(kernel, &mut journal, &ids, &mut nobody).map_err(|cause| {
             let line = format!(
                 "the changes are in force but could not be persisted: {cause}; revert with: {}",
                 advice::undo(&[], &state_dir)
@@ -165,36 +167,36 @@ fn fix(
     kernel: &Kernel,
     journal: &mut Journal,
     state_dir: &Path,
-    outcome: &mut Outcome,
+    report: &mut Report,
 ) -> Result<(), Failure> {
-    outcome.applied = apply(kernel, journal, &outcome.plan, false, &mut nobody)
+    report.applied = apply(kernel, journal, &report.plan, false, &mut nobody)
         .map_err(|error| apply_failure(state_dir, &error))?;
-    let touched: BTreeSet<&str> = outcome
+    let touched: BTreeSet<&str> = report
         .plan
         .changes
         .iter()
         .flat_map(|change| std::iter::once(&change.rule).chain(&change.also))
         .map(String::as_str)
         .collect();
-    let after = look()?;
-    outcome.remaining =
+    let after = check()?;
+    report.remaining =
         after.findings.into_iter().filter(|f| touched.contains(f.rule.as_str())).collect();
-    let still: BTreeSet<&str> = outcome.remaining.iter().map(|f| f.rule.as_str()).collect();
-    outcome.mended = touched.difference(&still).map(|rule| (*rule).to_owned()).collect();
+    let still: BTreeSet<&str> = report.remaining.iter().map(|f| f.rule.as_str()).collect();
+    report.fixed = touched.difference(&still).map(|rule| (*rule).to_owned()).collect();
     Ok(())
 }
 
 /// The changes to keep over a reboot: those of this run that helped, and those that an earlier run
 /// made and that are in force.
-fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, outcome: &Outcome) -> Vec<u64> {
-    let of_this_run = |id: u64| outcome.applied.changes.iter().any(|change| change.id == id);
+fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, report: &Report) -> Vec<u64> {
+    let of_this_run = |id: u64| report.applied.changes.iter().any(|change| change.id == id);
     let wanted = |rule: &String| args.rules.is_empty() || args.rules.contains(rule);
     changes(kernel, journal.history())
         .changes
         .into_iter()
         .filter(|change| change.state == ChangeState::InForce && change.kept_in.is_none())
         .filter(|change| match of_this_run(change.id) {
-            true => outcome.mended.contains(&change.rule),
+            true => report.fixed.contains(&change.rule),
             false => wanted(&change.rule),
         })
         .map(|change| change.id)
@@ -226,15 +228,15 @@ fn apply_failure(state_dir: &Path, error: &ApplyError) -> Failure {
     Failure::new(exit, line)
 }
 
-fn text(outcome: &Outcome, state_dir: &Path) -> String {
-    let mut out = answer(outcome) + "\n";
-    let plan = &outcome.plan;
-    if outcome.dry_run {
+fn text(report: &Report, state_dir: &Path) -> String {
+    let mut out = answer(report) + "\n";
+    let plan = &report.plan;
+    if report.dry_run {
         for change in &plan.changes {
             let _ = writeln!(out, "  {change}");
         }
     }
-    for change in &outcome.applied.changes {
+    for change in &report.applied.changes {
         let _ = match &change.before {
             Some(before) => {
                 writeln!(out, "  {}: {} {before} -> {}", change.id, change.path, change.value)
@@ -247,7 +249,7 @@ fn text(outcome: &Outcome, state_dir: &Path) -> String {
             let _ = writeln!(out, "  {} not persisted: {why}", change.path);
         }
     }
-    for kept in &outcome.kept {
+    for kept in &report.persisted {
         match (&kept.kept, &kept.not_kept) {
             (Some(kept), _) => {
                 let _ = writeln!(out, "  persisted in {}", kept.target.file);
@@ -266,17 +268,17 @@ fn text(outcome: &Outcome, state_dir: &Path) -> String {
             }
         }
     }
-    let _ = notes(&mut out, outcome);
-    if outcome.applied.changes.iter().any(|change| !change.once) {
+    let _ = notes(&mut out, report);
+    if report.applied.changes.iter().any(|change| !change.once) {
         let _ = writeln!(out, "revert with: {}", advice::undo(&[], state_dir));
     }
     out
 }
 
 /// What memwright left to others, a line each.
-fn notes(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    let plan = &outcome.plan;
-    for finding in &outcome.remaining {
+fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
+    let plan = &report.plan;
+    for finding in &report.remaining {
         writeln!(out, "still present: {}: {}", finding.rule, finding.headline)?;
     }
     for already in &plan.already {
@@ -294,39 +296,39 @@ fn notes(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     for parameter in &plan.boot {
         writeln!(out, "boot parameter: {parameter}")?;
     }
-    for rule in &outcome.needs_name {
+    for rule in &report.needs_name {
         writeln!(
             out,
             "applied only when named: memwright fix {rule}  (see memwright explain {rule})"
         )?;
     }
-    for rule in &outcome.nothing_found {
+    for rule in &report.nothing_found {
         writeln!(out, "nothing to fix: {rule}")?;
     }
-    for rule in &outcome.not_looked {
+    for rule in &report.could_not_check {
         writeln!(out, "could not be checked: {rule}  (see memwright check)")?;
     }
     Ok(())
 }
 
 /// The answer in one line.
-fn answer(outcome: &Outcome) -> String {
+fn answer(report: &Report) -> String {
     let number = |count: usize| match count {
         1 => "1 change".to_owned(),
         count => format!("{count} changes"),
     };
-    let made = outcome.applied.changes.len();
-    if outcome.plan.is_empty() && !outcome.kept.is_empty() {
-        format!("persisted: {} made earlier", number(outcome.kept.len()))
-    } else if outcome.plan.is_empty() {
+    let made = report.applied.changes.len();
+    if report.plan.is_empty() && !report.persisted.is_empty() {
+        format!("persisted: {} made earlier", number(report.persisted.len()))
+    } else if report.plan.is_empty() {
         "nothing to change".to_owned()
-    } else if outcome.dry_run {
-        format!("would make {}; nothing changed (dry run)", number(outcome.plan.changes.len()))
-    } else if outcome.remaining.is_empty() {
-        format!("fixed and verified: {} ({})", outcome.mended.join(", "), number(made))
+    } else if report.dry_run {
+        format!("would make {}; nothing changed (dry run)", number(report.plan.changes.len()))
+    } else if report.remaining.is_empty() {
+        format!("fixed and verified: {} ({})", report.fixed.join(", "), number(made))
     } else {
         let rules: BTreeSet<&str> =
-            outcome.remaining.iter().map(|finding| finding.rule.as_str()).collect();
+            report.remaining.iter().map(|finding| finding.rule.as_str()).collect();
         let rules = rules.into_iter().collect::<Vec<_>>().join(", ");
         format!("{} made, but still present: {rules}", number(made))
     }
@@ -353,7 +355,7 @@ mod tests {
         }
     }
 
-    fn said(changes: Vec<AppliedChange>) -> String {
+    fn rendered(changes: Vec<AppliedChange>) -> String {
         let planned = |change: &AppliedChange| PlannedChange {
             rule: change.rule.clone(),
             also: Vec::new(),
@@ -365,27 +367,27 @@ mod tests {
             not_kept: None,
             shadowed: Vec::new(),
         };
-        let outcome = Outcome {
+        let report = Report {
             dry_run: false,
             plan: Plan { changes: changes.iter().map(planned).collect(), ..Plan::default() },
             applied: Applied { changes, already: Vec::new() },
-            kept: Vec::new(),
-            mended: vec!["rule".to_owned()],
+            persisted: Vec::new(),
+            fixed: vec!["rule".to_owned()],
             remaining: Vec::new(),
             needs_name: Vec::new(),
             nothing_found: Vec::new(),
-            not_looked: Vec::new(),
+            could_not_check: Vec::new(),
         };
-        text(&outcome, Path::new(mw_remedy::STATE_DIR))
+        text(&report, Path::new(mw_remedy::STATE_DIR))
     }
 
     #[test]
     fn a_revert_is_offered_only_for_settings() {
-        let action = said(vec![change(COMPACT, None)]);
+        let action = rendered(vec![change(COMPACT, None)]);
         assert!(action.contains(&format!("  1: wrote 1 to {COMPACT} once\n")), "{action}");
         assert!(action.contains("not persisted: it is a one-time action"), "{action}");
         assert!(!action.contains("memwright undo"), "{action}");
-        let both = said(vec![change(COMPACT, None), change(MODE, Some("7"))]);
+        let both = rendered(vec![change(COMPACT, None), change(MODE, Some("7"))]);
         assert!(both.ends_with("revert with: memwright undo\n"), "{both}");
     }
 }

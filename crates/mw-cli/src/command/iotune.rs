@@ -1,6 +1,7 @@
 //! `memwright iotune`: discovered direct I/O per path, shown, set and saved.
 
 mod directory;
+mod file_error;
 mod programs;
 mod show;
 mod tables;
@@ -8,7 +9,6 @@ mod tables;
 use crate::args::{IotuneAction, IotuneArgs};
 use crate::{Exit, Failure, terminal};
 use mw_iotune::{LIVE, SAVED, Setting};
-use std::io::ErrorKind;
 use std::path::Path;
 use tables::Table;
 
@@ -30,15 +30,16 @@ pub(crate) fn run(args: &IotuneArgs) -> Result<Exit, Failure> {
 fn set(path: &Path, settings: &[String]) -> Result<Exit, Failure> {
     let text = settings.join(",");
     let wrong = |why| Failure::new(Exit::Usage, format!("'{text}': {why}"));
-    let asked = mw_iotune::setting(text.as_bytes()).map_err(wrong)?;
+    let requested = mw_iotune::setting(text.as_bytes()).map_err(wrong)?;
     let path = tables::real(path)?;
     let _lock = tables::lock()?;
     let mut table = Table::in_force()?;
     let before = table.get(&path).unwrap_or_default();
-    let setting = Setting { size: asked.size.or(before.size), reads: asked.reads.or(before.reads) };
+    let setting =
+        Setting { size: requested.size.or(before.size), reads: requested.reads.or(before.reads) };
     table.put(&path, setting);
     table.write(LIVE)?;
-    terminal::print(&format!("{path}: {setting}, until the next reboot\n{}", told()));
+    terminal::print(&format!("{path}: {setting}, until the next reboot\n{}", notify_programs()));
     Ok(Exit::Fine)
 }
 
@@ -52,7 +53,10 @@ fn unset(path: &Path) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, why));
     }
     table.write(LIVE)?;
-    terminal::print(&format!("{path}: no setting of its own, until the next reboot\n{}", told()));
+    terminal::print(&format!(
+        "{path}: no setting of its own, until the next reboot\n{}",
+        notify_programs()
+    ));
     Ok(Exit::Fine)
 }
 
@@ -78,27 +82,18 @@ fn save(path: Option<&Path>) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Tells running programs to read the table, and says how many heard.
-fn told() -> String {
-    let (told, deaf) = programs::tell();
-    let mut text = match told {
+/// Notifies running programs of the change, and reports how many.
+fn notify_programs() -> String {
+    let (notified, failed) = programs::notify();
+    let mut text = match notified {
         0 => "No running program has the library loaded; start them with 'memwright run'.\n".into(),
-        1 => "1 running program was told.\n".to_owned(),
-        _ => format!("{told} running programs were told.\n"),
+        1 => "1 running program was notified.\n".to_owned(),
+        _ => format!("{notified} running programs were notified.\n"),
     };
-    if deaf > 0 {
-        text += &format!("{deaf} could not be told: they see it when they are started again.\n");
+    if failed > 0 {
+        text += &format!(
+            "{failed} could not be notified: the change takes effect when they are restarted.\n"
+        );
     }
     text
-}
-
-/// A failure with the file that it is about.
-fn failed(path: impl AsRef<Path>, error: &std::io::Error) -> Failure {
-    let path = path.as_ref().display();
-    match error.kind() {
-        ErrorKind::PermissionDenied => {
-            Failure::new(Exit::PermissionDenied, format!("{path}: {error}; run it as root"))
-        }
-        _ => Failure::new(Exit::CouldNotCheck, format!("{path}: {error}")),
-    }
 }

@@ -5,12 +5,13 @@ mod session;
 use crate::args::{CaseKind, LabArgs, LabFormat};
 use crate::{Exit, Failure, terminal};
 use mw_lab::report::{Report, Tally};
-use mw_lab::{LabError, Variant, catalogue, interrupt, kernel};
+use mw_lab::{Variant, catalogue, interrupt, kernel};
 use mw_model::format_duration_ms;
 use mw_sys::SignalsBlocked;
-use session::{Planned, Session};
+use session::{Planned, Session, could_not, failure};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 /// The median time of a play under emulation, with two processors (docs/lab.md).
@@ -34,14 +35,12 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
 
 /// What became of the cases that were chosen.
 enum Chosen {
-    /// They are listed.
     Listed(String),
-    /// They were played.
     Played(Report),
 }
 
-/// How often it is looked whether the lab is told to end.
-const LOOK: Duration = Duration::from_millis(50);
+/// How soon a termination signal is noticed.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
 
 /// Does the lab's work on a thread of its own, so that it is interrupted wherever it waits; it removes
 /// its files, and then the program ends by the signal.
@@ -49,12 +48,16 @@ fn interruptibly<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> R
     let signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     std::thread::scope(|scope| {
-        let worker = scope.spawn(work);
-        while !worker.is_finished() {
+        // Disconnected when the worker ends, also by a panic.
+        let (running, ended) = mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            let _running = running;
+            work()
+        });
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SIGNAL_POLL) {
             if signals.is_termination_requested() {
                 interrupt::interrupt();
             }
-            std::thread::sleep(LOOK);
         }
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -144,17 +147,4 @@ fn kind_of(kind: CaseKind) -> mw_lab::CaseKind {
         CaseKind::Decoy => mw_lab::CaseKind::Decoy,
         CaseKind::Evaluation => mw_lab::CaseKind::Evaluation,
     }
-}
-
-/// A name or a description that cannot be used is a mistake of usage.
-fn failure(error: LabError) -> Failure {
-    let exit = match error {
-        LabError::CaseUnknown { .. } | LabError::Case { .. } => Exit::Usage,
-        _ => Exit::CouldNotCheck,
-    };
-    Failure::new(exit, error)
-}
-
-fn could_not(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::CouldNotCheck, error)
 }

@@ -1,7 +1,9 @@
 //! `memwright pool`: pools of memory that a server keeps ready.
 
+mod failure;
 mod report;
 mod serve;
+mod spec;
 
 use crate::args::{
     PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolSizeArgs, PoolStatsArgs,
@@ -9,16 +11,16 @@ use crate::args::{
 use crate::config::Config;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
+pub(super) use failure::failure;
 use mw_model::{PoolRoom, format_bytes};
-use mw_pool::protocol::{PoolStatus, Refusal};
-use mw_pool::spec::MAX_OWNERS;
-use mw_pool::{Client, Error, Name, Owners, PageSize, Spec};
+use mw_pool::protocol::PoolStatus;
+use mw_pool::{Client, Name};
 use report::Report;
-use std::path::Path;
+use spec::spec;
 use std::time::{Duration, Instant};
 
-/// Between two looks at a pool that is being populated.
-const TURN: Duration = Duration::from_millis(100);
+/// How often the state of a pool is read while it is populated.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What `--json` prints: its version and its JSON schema.
 #[cfg(feature = "schema")]
@@ -87,9 +89,9 @@ fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
 fn create(client: &Client, args: &PoolCreateArgs) -> Result<Exit, Failure> {
     let spec = spec(args).map_err(|why| Failure::new(Exit::Usage, why))?;
     client.create(&spec).map_err(failure)?;
-    let asked = format_bytes(spec.bytes);
+    let requested = format_bytes(spec.bytes);
     if args.no_wait {
-        terminal::print(&format!("pool {} of {asked} is being populated\n", spec.name));
+        terminal::print(&format!("pool {} of {requested} is being populated\n", spec.name));
         return Ok(Exit::Fine);
     }
     match populated(client, &spec.name)? {
@@ -104,7 +106,7 @@ fn create(client: &Client, args: &PoolCreateArgs) -> Result<Exit, Failure> {
         }
         Err(why) => {
             client.remove(&spec.name).map_err(failure)?;
-            let line = format!("pool {} of {asked} not created: {why}", spec.name);
+            let line = format!("pool {} of {requested} not created: {why}", spec.name);
             Err(Failure::new(Exit::RolledBack, line))
         }
     }
@@ -143,8 +145,8 @@ fn populated(client: &Client, name: &Name) -> Result<Result<PoolStatus, String>,
             return Ok(Err(pool.trouble));
         }
         let first = *first.get_or_insert(missing);
-        spinner.say(&how_far(first - missing.min(first), missing, start.elapsed()));
-        std::thread::sleep(TURN);
+        spinner.update(&how_far(first - missing.min(first), missing, start.elapsed()));
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -163,73 +165,9 @@ fn size(client: &Client, name: &Name) -> Result<u64, Failure> {
     client.pool(name).map(|pool| pool.spec.bytes).map_err(failure)
 }
 
-/// What is asked for, with names of users and groups as numbers.
-fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
-    let numbers = |names: &[String], file: &str| -> Result<Vec<u32>, String> {
-        if names.len() > MAX_OWNERS {
-            return Err(format!("too many names: {} (at most {MAX_OWNERS})", names.len()));
-        }
-        names.iter().map(|name| number(name, Path::new(file))).collect()
-    };
-    let groups = numbers(&args.group, "/etc/group")?;
-    let users = match args.owner.is_empty() && groups.is_empty() {
-        true => vec![rustix::process::geteuid().as_raw()],
-        false => numbers(&args.owner, "/etc/passwd")?,
-    };
-    Ok(Spec {
-        name: args.name.clone(),
-        bytes: args.size,
-        pages: args.huge.unwrap_or(PageSize::Base),
-        nodes: args.node.clone().unwrap_or_default(),
-        owners: Owners { users, groups },
-        trusting: args.trusting,
-    })
-}
-
-/// A user's or group's number, if need be from a file of lines `name:password:number:…`.
-fn number(name: &str, file: &Path) -> Result<u32, String> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("{}: {error}; use the numeric id of '{name}'", file.display()))?;
-    let of_line = |line: &str| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
-    };
-    let found = text.lines().find_map(of_line);
-    found.ok_or_else(|| format!("{} has no '{name}'; use the numeric id", file.display()))
-}
-
-/// One line for people, and the exit code.
-pub(super) fn failure(error: Error) -> Failure {
-    let exit = match &error {
-        Error::Refused(Refusal::Denied, _) => Exit::PermissionDenied,
-        Error::Refused(Refusal::TooLarge | Refusal::Full | Refusal::Limit, _) => Exit::Findings,
-        Error::Refused(Refusal::NoSuchPool | Refusal::Exists | Refusal::Invalid, _) => Exit::Usage,
-        _ => Exit::CouldNotCheck,
-    };
-    Failure::new(exit, error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_users_are_numbers() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("passwd");
-        let text = "root:x:0:0:root:/root:/bin/sh\npostgres:x:105:113::/:/bin/sh\nbad\n";
-        std::fs::write(&file, text).unwrap();
-        assert_eq!(number("postgres", &file), Ok(105));
-        assert_eq!(number("7", Path::new("/nowhere")), Ok(7));
-        for bad in ["nobody", "bad"] {
-            let error = number(bad, &file).unwrap_err();
-            assert!(error.ends_with(&format!("has no '{bad}'; use the numeric id")), "{error}");
-        }
-        assert!(number("nobody", Path::new("/nowhere")).is_err());
-    }
 
     #[test]
     fn progress_has_a_rate_and_the_time_left() {

@@ -56,7 +56,9 @@ pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Fa
     let id = match id {
         IncidentId::Number(id) => Some(id),
         IncidentId::Last => ids.clone().max(),
-        IncidentId::Worst => rows.iter().max_by_key(|row| row.duration_ms()).map(|row| row.id),
+        IncidentId::Worst => {
+            rows.iter().max_by(|a, b| a.slowest_ms().total_cmp(&b.slowest_ms())).map(|row| row.id)
+        }
     };
     let found = id.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
     found.ok_or_else(|| {

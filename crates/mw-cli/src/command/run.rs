@@ -4,28 +4,24 @@ mod elf;
 mod explain;
 mod library;
 mod needed;
+mod preload;
 mod program;
+mod seccomp;
 
 use crate::args::{HugePolicy, RunArgs};
 use crate::config::Config;
 use crate::{Exit, Failure};
-use elf::Kind;
 use library::Library;
 use mw_iotune::environment;
 use mw_pool::Client;
+use preload::{PRELOAD, fits, preload};
 use program::Program;
+use seccomp::{filter_allows, filters};
 use std::ffi::{CStr, OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-const PRELOAD: &str = "LD_PRELOAD";
-
-/// Room for /proc/self/status, so that it is read at once.
-const STATUS_BYTES: usize = 8192;
+use std::process::Command;
 
 pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     let args = config.run().complete(args);
@@ -62,33 +58,6 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     }
     let error = command.exec();
     Err(Failure::new(Exit::from_exec_error(&error), format!("{}: {error}", program.path.display())))
-}
-
-/// Whether the library can be loaded into the program.
-fn fits(program: &Program, library: &Library) -> Result<(), String> {
-    match &program.kind {
-        Kind::Dynamic(machine) if *machine != library.machine => {
-            Err(format!("it is made for another processor than {}", library.path.display()))
-        }
-        Kind::Dynamic(_) => {
-            let runs = program.interpreter.as_ref().unwrap_or(&program.path);
-            match needed::first(runs).filter(|_| !is_preloaded_first(std::env::var_os(PRELOAD))) {
-                Some(first) => Err(format!(
-                    "it is made with AddressSanitizer, which has no library loaded before its own; \
-                     to run it with both, start memwright with {PRELOAD}={first}"
-                )),
-                None => Ok(()),
-            }
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether what is to be loaded already begins with a library that must be first.
-fn is_preloaded_first(before: Option<OsString>) -> bool {
-    let before = before.unwrap_or_default();
-    let first = before.as_encoded_bytes().split(|byte| matches!(byte, b':' | b' ')).next();
-    first.is_some_and(needed::is_first)
 }
 
 /// The environment that has the library loaded and says what it is to do.
@@ -135,75 +104,4 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
         );
     }
     set(environment::SECCOMP, tried.then(|| filters.to_string().into()));
-}
-
-/// The library before whatever was to be loaded already, once, but behind what must be first.
-fn preload(library: &Path, before: Option<OsString>) -> OsString {
-    let mut all = library.as_os_str().to_owned();
-    let Some(before) = before.filter(|before| !before.is_empty()) else { return all };
-    let named = before.as_encoded_bytes().split(|byte| matches!(byte, b':' | b' '));
-    if named.into_iter().any(|name| name == library.as_os_str().as_encoded_bytes()) {
-        return before;
-    }
-    if is_preloaded_first(Some(before.clone())) {
-        let bytes = before.as_encoded_bytes();
-        let end = bytes.iter().position(|byte| matches!(byte, b':' | b' ')).unwrap_or(bytes.len());
-        let (first, rest) = bytes.split_at(end);
-        let own = library.as_os_str().as_encoded_bytes();
-        return OsString::from_vec([first, b":", own, rest].concat());
-    }
-    all.push(":");
-    all.push(before);
-    all
-}
-
-/// How many filters of system calls are installed, for this process and so for the command. The library
-/// goes by the same line of the same file.
-fn filters() -> u32 {
-    let mut status = String::with_capacity(STATUS_BYTES);
-    let read =
-        File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
-    if read.is_err() {
-        return 0;
-    }
-    let number = |name| {
-        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().parse::<u32>().ok()
-    };
-    match number("Seccomp:") {
-        None | Some(0) => 0,
-        Some(_) => number("Seccomp_filters:").unwrap_or(1).max(1),
-    }
-}
-
-/// Whether it lets the library work: tried by a process of our own, which it may end.
-fn filter_allows(library: &Path) -> bool {
-    let Ok(own) = std::env::current_exe() else { return false };
-    let mut trial = Command::new(own);
-    let variable = OsStr::from_bytes(environment::SECCOMP.to_bytes());
-    trial.env(PRELOAD, library).env(variable, "try").stdin(Stdio::null());
-    trial.stdout(Stdio::null()).stderr(Stdio::null());
-    trial.status().is_ok_and(|status| status.success())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_to_be_loaded_stays_and_nothing_is_loaded_twice() {
-        let library = Path::new("/lib/a.so");
-        for (before, after) in [
-            (None, "/lib/a.so"),
-            (Some(""), "/lib/a.so"),
-            (Some("/lib/b.so"), "/lib/a.so:/lib/b.so"),
-            (Some("/lib/b.so:/lib/a.so"), "/lib/b.so:/lib/a.so"),
-            (Some("/lib/b.so /lib/a.so"), "/lib/b.so /lib/a.so"),
-            (Some("/lib/a.so.1"), "/lib/a.so:/lib/a.so.1"),
-            (Some("libasan.so.8"), "libasan.so.8:/lib/a.so"),
-            (Some("/x/libasan.so.8 /lib/b.so"), "/x/libasan.so.8:/lib/a.so /lib/b.so"),
-        ] {
-            assert_eq!(preload(library, before.map(OsString::from)), after, "{before:?}");
-        }
-    }
 }

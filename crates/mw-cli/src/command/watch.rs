@@ -1,6 +1,6 @@
 //! `memwright watch`: records, and explains stalls, until it is told to end.
 
-use crate::args::WatchArgs;
+use crate::args::{ServiceArg, WatchArgs};
 use crate::config::Config;
 use crate::journal_log::Log;
 use crate::{Exit, Failure};
@@ -26,7 +26,6 @@ const CAPTURE_INTERVAL: Duration = Duration::from_secs(3600);
 /// The watchdog is fed only while the counters are looked at.
 const MAX_SILENCE_MS: u64 = 5000;
 
-/// The most probes.
 const MAX_PROBES: usize = 64;
 
 pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Exit, Failure> {
@@ -99,8 +98,9 @@ impl Service {
     fn turn(&mut self) {
         match self.watch.event(TURN) {
             Some(Event::Begun(trigger)) => self.log.warning(&begun(&trigger)),
+            Some(Event::Provisional(incident)) => self.log.warning(&provisional(&incident)),
             Some(Event::Incident(incident)) => {
-                self.log.warning(&said(&incident));
+                self.log.warning(&summary(&incident));
                 self.captured = None;
             }
             Some(Event::NotCaptured(error)) => self.not_captured(&error),
@@ -155,7 +155,15 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
         }
         let limit = probe.limit.unwrap_or(limit);
         let timeout = timeout.max(limit);
-        specs.push(Spec { name, target: probe.target, limit, interval, timeout });
+        let details = probe.details;
+        specs.push(Spec { name, target: probe.target, limit, interval, timeout, details });
+    }
+    for ServiceArg { probe, service } in &args.services {
+        let spec = specs.iter_mut().find(|spec| spec.name == *probe).ok_or_else(|| {
+            let line = format!("--service: no probe is named '{probe}' (use --probe {probe}=URL)");
+            Failure::new(Exit::Usage, line)
+        })?;
+        spec.details.service = Some(service.clone().into());
     }
     let usual = CanaryOptions::default();
     let canary = CanaryOptions {
@@ -187,14 +195,14 @@ fn started(options: &Options) -> String {
     format!("recording to {}; {watched}", options.recording.display())
 }
 
-/// That a look has passed its limit.
+/// A sample has exceeded its limit.
 fn begun(trigger: &Trigger) -> String {
     let limit = format_duration_ms(trigger.limit_ms);
     format!("stall: {} exceeded its limit of {limit}; collecting evidence", trigger.name)
 }
 
 /// The incident in one line, and how to see more.
-fn said(incident: &Incident) -> String {
+fn summary(incident: &Incident) -> String {
     let Incident { id, verdict, .. } = incident;
     format!("incident {id}: {verdict}; see: memwright report {id}")
 }
@@ -219,4 +227,10 @@ fn notify(states: &[NotifyState<'_>]) {
 
 fn reload_time() -> NotifyState<'static> {
     NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
+}
+
+/// A stall that lasts, with what explains it so far.
+fn provisional(incident: &Incident) -> String {
+    let Incident { id, verdict, .. } = incident;
+    format!("incident {id}, open: {verdict} (provisional)")
 }

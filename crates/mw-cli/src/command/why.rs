@@ -1,12 +1,17 @@
-//! `memwright why`: runs a command as time(1) does, and reports what it waited for.
+//! `memwright why`: runs a command as time(1) does, or looks at a running program, and reports what it waited
+//! for.
+
+mod processes;
+mod running;
 
 use crate::args::WhyArgs;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
 use mw_critical_path::{Request, Trace, critical_path};
 use mw_model::Missing;
-use mw_profile::SchedTracer;
+use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::ResourceUsage;
+use processes::Processes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, setrlimit,
@@ -24,11 +29,17 @@ use std::time::{Duration, Instant};
 const ROUND: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
+    if let Some(processes) = Processes::of(args)? {
+        let traced = running::trace(&processes, args.duration)?;
+        crate::terminal::print_page(&traced.page);
+        write_output(args, &|| traced.json())?;
+        return Ok(Exit::Fine);
+    }
     let Some((name, rest)) = args.command.split_first() else {
         return Err(Failure::new(Exit::Usage, "no command is given; write it after --"));
     };
     let signals = Signals::catch()?;
-    let mut tracer = SchedTracer::open();
+    let mut tracer = SchedTracer::open(TraceOptions::COMMAND);
     if let Ok(tracer) = &mut tracer {
         tracer.start(&[]);
     }
@@ -123,17 +134,25 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
 /// The path of the command, from its creation to its end, on standard error as time(1) has it.
 fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
     let (born, ended) = trace.lifetime(pid);
-    let request =
-        Request { task: pid, from: born.unwrap_or(trace.from), to: ended.unwrap_or(trace.to) };
+    let request = Request {
+        task: pid,
+        from: born.unwrap_or(trace.from),
+        to: ended.unwrap_or(trace.to),
+        servers: Vec::new(),
+    };
     let path = critical_path(trace, request);
     crate::terminal::tell_page(&mw_render::text::critical_path(
-        trace,
-        &path,
+        &path.summary(trace),
         crate::terminal::error_layout(),
     ));
+    write_output(args, &|| mw_render::trace_event::json(trace, &path))
+}
+
+/// Writes what was traced to the file that was asked for.
+fn write_output(args: &WhyArgs, json: &dyn Fn() -> String) -> Result<(), Failure> {
     match &args.output {
         Some(file) => {
-            let json = mw_render::trace_event::json(trace, &path);
+            let json = json();
             let failed = |error: &std::io::Error| {
                 Failure::new(Exit::CouldNotCheck, format!("{}: {error}", file.display()))
             };

@@ -6,12 +6,11 @@ use mw_model::parse_size;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The table `[pool]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Pool {
     socket: Option<PathBuf>,
-    #[serde(deserialize_with = "super::size")]
+    #[serde(deserialize_with = "super::value::size")]
     pub(crate) budget: Option<u64>,
     create: Vec<Create>,
 }

@@ -4,7 +4,6 @@ use crate::args::{HugePolicy, RunArgs, direct_io, threshold};
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
-/// The table `[run]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Run {
@@ -44,13 +43,13 @@ impl Run {
 }
 
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    super::as_argument(from, threshold)
+    super::value::as_argument(from, threshold)
 }
 
 fn direct_io_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    super::as_argument(from, direct_io)
+    super::value::as_argument(from, direct_io)
 }
 
 fn pool_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<mw_pool::Name>, D::Error> {
-    super::as_argument(from, str::parse::<mw_pool::Name>)
+    super::value::as_argument(from, str::parse::<mw_pool::Name>)
 }

@@ -1,12 +1,12 @@
 //! The part of the configuration that concerns `watch`.
 
-use crate::args::{ProbeArg, duration, is_name};
+use crate::args::{ProbeArg, ServiceName, duration, is_name};
 use crate::{Exit, Failure};
+use mw_probe::Details;
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The table `[watch]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Watch {
@@ -27,7 +27,7 @@ pub(crate) struct Watch {
     pub(crate) profile: Option<bool>,
     #[serde(deserialize_with = "time")]
     pub(crate) keep: Option<Duration>,
-    #[serde(deserialize_with = "super::size")]
+    #[serde(deserialize_with = "super::value::size")]
     pub(crate) max_size: Option<u64>,
     probe: Vec<Probe>,
 }
@@ -40,10 +40,13 @@ struct Probe {
     target: String,
     #[serde(default, deserialize_with = "time")]
     limit: Option<Duration>,
+    service: Option<ServiceName>,
+    #[serde(default)]
+    queries: bool,
+    gc_log: Option<PathBuf>,
 }
 
 impl Watch {
-    /// The probes.
     pub(crate) fn probes(&self) -> Result<Vec<ProbeArg>, Failure> {
         let wrong = |what: String| Failure::new(Exit::Usage, format!("[[watch.probe]]: {what}"));
         let probe = |probe: &Probe| {
@@ -52,12 +55,17 @@ impl Watch {
                 return Err(wrong(format!("invalid name '{name}' ({rule})")));
             }
             let target = probe.target.parse().map_err(|error| wrong(format!("{error}")))?;
-            Ok(ProbeArg { name: probe.name.clone(), target, limit: probe.limit })
+            let details = Details {
+                service: probe.service.clone().map(String::from),
+                queries: probe.queries,
+                gc_log: probe.gc_log.clone(),
+            };
+            Ok(ProbeArg { name: probe.name.clone(), target, limit: probe.limit, details })
         };
         self.probe.iter().map(probe).collect()
     }
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    super::as_argument(from, duration)
+    super::value::as_argument(from, duration)
 }

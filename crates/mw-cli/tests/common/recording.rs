@@ -52,7 +52,7 @@ fn incident() -> Incident {
     let stack = Stack { task: "mysqld".to_owned(), pid: 7, frames: vec![0, 1], samples: 40 };
     let functions = ["do_syscall_64", "compaction_alloc"].map(str::to_owned).to_vec();
     let profile = Profile { hz: 999, functions, stacks: vec![stack], ..Profile::default() };
-    let mut table = Table::of(["vmstat.compact_stall"]);
+    let mut table = Table::new(["vmstat.compact_stall"]);
     (0..30).for_each(|at| table.push(START_MS + at * 100, &[at]));
     Incident { schema: INCIDENT_SCHEMA, profile: Some(profile), table, ..Incident::default() }
 }

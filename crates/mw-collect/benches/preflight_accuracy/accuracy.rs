@@ -15,8 +15,8 @@ const QUICK_SIZES_MIB: [u64; 3] = [256, 1024, 4096];
 const SPARE_PAGES: u64 = 32;
 /// How often each request is really taken; the median counts, since these machines are noisy.
 const TAKES: usize = 3;
-/// How often the same question is asked of cold memory.
-const ASKED: usize = 4;
+/// How often the same request is predicted for cold memory.
+const REPETITIONS: usize = 4;
 /// How long memory stays free before it counts as cold.
 const COOLING: Duration = Duration::from_secs(60);
 
@@ -132,17 +132,17 @@ fn cold() -> Result<(), Failure> {
     println!("\nAfter {} s of rest, not part of the bounds:", COOLING.as_secs());
     for page in [PageSize::Base, PageSize::Thp] {
         std::thread::sleep(COOLING);
-        asked_again(1024 * MIB, page)?;
+        repeated(1024 * MIB, page)?;
         case("cold", 1024 * MIB, page, true)?;
     }
     Ok(())
 }
 
 /// The same question several times in a row: each measurement backs memory that the next one finds.
-fn asked_again(size_bytes: u64, page: PageSize) -> Result<(), Failure> {
+fn repeated(size_bytes: u64, page: PageSize) -> Result<(), Failure> {
     let request = Request { size_bytes, lock: true, page, node: None };
     let mut predicted = Vec::new();
-    for _ in 0..ASKED {
+    for _ in 0..REPETITIONS {
         let (preflight, calibration) = ask(&request)?;
         let time = preflight.time.as_ref().ok_or("nothing was predicted")?;
         let crowding = calibration.map_or(1.0, |calibration| calibration.crowding);
@@ -152,7 +152,7 @@ fn asked_again(size_bytes: u64, page: PageSize) -> Result<(), Failure> {
     let least = predicted.iter().copied().fold(f64::INFINITY, f64::min);
     let ms: Vec<String> = predicted.iter().map(|ms| format!("{ms:.0}")).collect();
     println!(
-        "asked {ASKED} times: {} ms of processor time, apart by {:.2}",
+        "predicted {REPETITIONS} times: {} ms of processor time, apart by {:.2}",
         ms.join(", "),
         most / least
     );

@@ -1,9 +1,9 @@
 //! How right preflight is, on the running machine.
 //!
 //! Every case asks preflight as `check --for` does, with a fresh look and a fresh calibration, and
-//! then really takes the memory with one thread: mmap, populate, and mlock where it is asked for.
+//! then really takes the memory with one thread: mmap, populate, and mlock where requested.
 //! `--assert` exits with 1 unless nine predictions of ten are within 25%, all are within a factor
-//! of two, every "yes" was had and every "no" was refused. `--quick` takes fewer sizes, and
+//! of two, every "yes" was allocated and every "no" was refused. `--quick` takes fewer sizes, and
 //! `--answers` times nothing: it only holds "yes" and "no" against what the kernel does.
 //!
 //! It needs root for huge pages (their number is put back) and for cgroups, and about 12 GiB.

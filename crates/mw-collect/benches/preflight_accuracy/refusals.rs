@@ -1,4 +1,4 @@
-//! "No" is right when the kernel refuses or kills, "yes" when the memory is had.
+//! "No" is right when the kernel refuses or kills, "yes" when the memory is allocated.
 
 use crate::{Failure, accuracy, ask};
 use mw_model::Request;
@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 const HUGE: u64 = 2 * MIB;
 
 /// What the child says in its exit status of what the kernel did.
-const HAD: u8 = 10;
+const ALLOCATED: u8 = 10;
 const REFUSED: u8 = 11;
 
 /// Runs all refusals; whether every answer was right.
@@ -59,13 +59,13 @@ fn check(what: &str, settings: &[&str], request: &str, expect_no: bool) -> Resul
     let output = command.arg("--child").arg(request).args(settings).output()?;
     let summary = String::from_utf8_lossy(&output.stdout);
     let said_no = summary.lines().any(|line| line.starts_with("no:"));
-    let (had, kernel) = match (output.status.code(), output.status.signal()) {
-        (Some(code), _) if code == i32::from(HAD) => (true, "had".to_owned()),
+    let (allocated, kernel) = match (output.status.code(), output.status.signal()) {
+        (Some(code), _) if code == i32::from(ALLOCATED) => (true, "allocated".to_owned()),
         (Some(code), _) if code == i32::from(REFUSED) => (false, "refused".to_owned()),
         (None, Some(signal)) => (false, format!("killed by signal {signal}")),
         _ => return Err(String::from_utf8_lossy(&output.stderr).into()),
     };
-    let right = !summary.is_empty() && said_no == expect_no && said_no != had;
+    let right = !summary.is_empty() && said_no == expect_no && said_no != allocated;
     let verdict = if right { "right" } else { "WRONG" };
     println!("  {verdict}  {what:<24} {kernel:<18} {}", summary.trim_end());
     Ok(right)
@@ -91,7 +91,7 @@ fn answer_and_try(arguments: &[String]) -> Result<u8, Failure> {
     let (preflight, _) = ask(&request)?;
     println!("{}", preflight.summary);
     Ok(match accuracy::take(&request) {
-        Ok(_) => HAD,
+        Ok(_) => ALLOCATED,
         Err(_) => REFUSED,
     })
 }

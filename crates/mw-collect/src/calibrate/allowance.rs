@@ -29,7 +29,7 @@ pub(super) struct Allowance {
 
 impl Allowance {
     /// What `request` may be measured with.
-    pub(super) fn of(request: &Request, snapshot: &Snapshot) -> Result<Self, Missing> {
+    pub(super) fn new(request: &Request, snapshot: &Snapshot) -> Result<Self, Missing> {
         let hugetlb_bytes = hugetlb_bytes(request, snapshot);
         let base_bytes = base_bytes(request, snapshot).min(MOST_BYTES) / MIB * MIB;
         if base_bytes < LEAST_BYTES && hugetlb_bytes == 0 {
@@ -64,35 +64,36 @@ fn base_bytes(request: &Request, snapshot: &Snapshot) -> usize {
     clamp(available.min(free))
 }
 
-fn is_asked_for(request: &Request, node: u32) -> bool {
-    request.node.is_none_or(|asked| asked == node)
+fn is_requested(request: &Request, node: u32) -> bool {
+    request.node.is_none_or(|requested| requested == node)
 }
 
 /// Free memory above the watermark at which an allocation stalls.
 fn free_above_min(request: &Request, snapshot: &Snapshot) -> u64 {
-    let Some(zoneinfo) = snapshot.sample.zoneinfo.seen() else {
+    let Some(zoneinfo) = snapshot.sample.zoneinfo.value() else {
         // Old kernels and bare containers: free memory in the round, cautiously.
-        let meminfo = snapshot.sample.meminfo.seen();
+        let meminfo = snapshot.sample.meminfo.value();
         return meminfo.and_then(|m| m.mem_free_bytes).unwrap_or(0) / 4;
     };
     let spare = |zone: &Zone| {
         let reserve = zone.protection().iter().max().copied().unwrap_or(0);
         zone.free_pages.saturating_sub(zone.min_pages.saturating_add(reserve))
     };
-    let zones = zoneinfo.zones.iter().filter(|zone| is_asked_for(request, zone.node));
+    let zones = zoneinfo.zones.iter().filter(|zone| is_requested(request, zone.node));
     zones.map(spare).sum::<u64>().saturating_mul(snapshot.origin.page_bytes)
 }
 
 /// A part of the free blocks of a huge page's size, where programs may have them for the asking.
 fn free_huge_bytes(request: &Request, snapshot: &Snapshot, huge_page_bytes: u64) -> usize {
-    let enabled = snapshot.thp.seen().and_then(|thp| thp.enabled.selected());
-    let (Some("always" | "madvise"), Some(buddyinfo)) = (enabled, snapshot.sample.buddyinfo.seen())
+    let enabled = snapshot.thp.value().and_then(|thp| thp.enabled.selected());
+    let (Some("always" | "madvise"), Some(buddyinfo)) =
+        (enabled, snapshot.sample.buddyinfo.value())
     else {
         return 0;
     };
     let page_bytes = snapshot.origin.page_bytes;
     let order = derived::order_of(huge_page_bytes, page_bytes);
-    let zones = buddyinfo.zones.iter().filter(|zone| is_asked_for(request, zone.node));
+    let zones = buddyinfo.zones.iter().filter(|zone| is_requested(request, zone.node));
     let pages: u64 = zones.map(|zone| fragmentation::free_pages_from_order(zone, order)).sum();
     clamp(pages.saturating_mul(page_bytes) / FREE_SHARE)
 }
@@ -100,11 +101,11 @@ fn free_huge_bytes(request: &Request, snapshot: &Snapshot, huge_page_bytes: u64)
 fn hugetlb_bytes(request: &Request, snapshot: &Snapshot) -> usize {
     let PageSize::Hugetlb(page_bytes) = request.page else { return 0 };
     let find = |pools: &[HugePool]| pools.iter().find(|p| p.page_bytes == page_bytes).copied();
-    let all = snapshot.hugepages.seen().and_then(|pools| find(pools));
+    let all = snapshot.hugepages.value().and_then(|pools| find(pools));
     let mut pages = all.map_or(0, |pool| pool.available_pages());
-    if let Some(asked) = request.node {
-        let nodes = snapshot.nodes.seen();
-        let node = nodes.and_then(|nodes| nodes.iter().find(|node| node.id == asked));
+    if let Some(requested) = request.node {
+        let nodes = snapshot.nodes.value();
+        let node = nodes.and_then(|nodes| nodes.iter().find(|node| node.id == requested));
         let pool = node.and_then(|node| find(&node.hugepages));
         pages = pages.min(pool.map_or(0, |pool| pool.free_pages));
     }

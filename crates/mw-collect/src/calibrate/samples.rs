@@ -21,14 +21,14 @@ pub(super) struct Samples {
     pub(super) spread: f64,
 }
 
-/// A chunk that took so many times as long as backed memory was not backed. Fragments of the free
+/// A chunk that took this many times as long as backed memory was not backed. Fragments of the free
 /// lists cost up to 2 times as much as large blocks; unbacked memory costs 8 to 30 times as much.
 const UNBACKED_FACTOR: f64 = 4.0;
-/// A timing of so many medians is the processor being taken away.
+/// A timing beyond this multiple of the median means that the thread lost its CPU.
 const OUTLIER_FACTOR: f64 = 3.0;
-/// So many chunks that were not backed speak for all of such memory.
+/// Unbacked chunks that are enough to estimate all unbacked memory.
 const ENOUGH_UNBACKED: usize = 8;
-/// So few slow chunks among many are chance, not unbacked memory.
+/// A smaller share of slow chunks is chance, not unbacked memory.
 const CHANCE_SHARE: f64 = 0.08;
 
 /// Sorts the timings of `fresh` memory out by comparing them with those of memory that was
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backed_and_unbacked_memory_are_told_apart() {
+    fn backed_and_unbacked_memory_are_distinguished() {
         let fresh = [0.3, 0.32, 0.31, 2.8, 2.6, 3.0];
         let samples = sort_out(&fresh, &[0.25, 0.26, 0.25], true).unwrap();
         assert!((samples.ns_per_byte - 0.31).abs() < 1e-9);

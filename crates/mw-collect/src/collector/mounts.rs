@@ -17,7 +17,7 @@ const MEMORY_TYPES: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 
 const MOUNTINFO: &str = "/proc/self/mountinfo";
 
-/// The most filesystems that are asked for their usage: a host of many containers has hundreds.
+/// The most filesystems whose usage is read: a host of many containers has hundreds.
 const MAX_FILESYSTEMS: usize = 1024;
 
 /// Where a captured tree keeps what statfs said: a line a filesystem,

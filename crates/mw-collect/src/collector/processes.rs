@@ -37,12 +37,12 @@ fn collect_within(source: &Source, budget: Duration) -> Result<Processes, Missin
     pids.sort_unstable_by(|a, b| b.cmp(a));
     let deadline = Instant::now() + budget;
     let (mut seen, mut list) = (0, Vec::new());
-    let mut look = look(source)?;
+    let mut read = reader(source)?;
     for batch in pids.get(..MAX_PROCESSES).unwrap_or(&pids).chunks(BATCH) {
         if Instant::now() >= deadline {
             break;
         }
-        let answers = look(batch);
+        let answers = read(batch);
         seen += answers.iter().flatten().count();
         list.extend(answers.into_iter().flatten().flatten());
     }
@@ -50,10 +50,10 @@ fn collect_within(source: &Source, budget: Duration) -> Result<Processes, Missin
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
 
-/// How processes are looked at: those of the running machine on a thread apart, for a file in /proc may
-/// wait for a lock of its process. No answer is none in time.
+/// Reads processes: those of the running machine on a helper thread, because a file in /proc may wait
+/// for a lock of its process. `None` for a process that did not answer in time.
 #[allow(clippy::type_complexity, reason = "a function of one place")]
-fn look(
+fn reader(
     source: &Source,
 ) -> Result<Box<dyn FnMut(&[u32]) -> Vec<Option<Option<Process>>> + '_>, Missing> {
     if source.kind() == OriginKind::Tree {

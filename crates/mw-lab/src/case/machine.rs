@@ -1,5 +1,6 @@
 //! The virtual machine that a variant runs on.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The contents of a disk when the machine starts.
@@ -19,6 +20,8 @@ pub enum DiskFormat {
 pub struct Disk {
     pub size_bytes: u64,
     pub format: DiskFormat,
+    /// What is on it, instead of what `format` says; writes of a guest are discarded with it.
+    pub image: Option<PathBuf>,
     /// `None`: not throttled.
     pub read_bytes_per_s: Option<u64>,
     /// `None`: not throttled.

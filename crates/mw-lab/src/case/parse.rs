@@ -207,6 +207,7 @@ impl RawDisk {
             format: self.format,
             read_bytes_per_s: self.read_bytes_per_s,
             write_bytes_per_s: self.write_bytes_per_s,
+            image: None,
         })
     }
 }

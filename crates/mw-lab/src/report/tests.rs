@@ -5,26 +5,10 @@ use crate::Outcome;
 use crate::case::CaseKind;
 use crate::judge::MeasurementSeries;
 use crate::judge::transcript::Phase;
-use std::collections::BTreeMap;
 
 fn run(case: &str, kernel: &str, outcome: Outcome) -> CaseRun {
-    CaseRun {
-        case: case.to_owned(),
-        variant: "firing".to_owned(),
-        kind: CaseKind::Rule,
-        kernel: kernel.to_owned(),
-        outcome,
-        tries: 1,
-        console_tail: None,
-        measured: Vec::new(),
-        checks: BTreeMap::new(),
-        changes: Vec::new(),
-        stall: None,
-        troubles: Vec::new(),
-        steps: Vec::new(),
-        first_step_s: Some(3.1),
-        wall_s: 12.3,
-    }
+    let run = CaseRun::new(case, "firing", CaseKind::Rule, kernel, outcome);
+    CaseRun { first_step_s: Some(3.1), wall_s: 12.3, ..run }
 }
 
 fn series(values: &[(Phase, f64)]) -> MeasurementSeries {

@@ -74,6 +74,9 @@ fn numa_arguments(machine: &Machine) -> Vec<(&'static str, String)> {
 fn drive_argument(disk: &Disk, number: usize, image: &Path) -> String {
     let mut drive =
         format!("if=none,id=d{number},format=raw,cache=unsafe,file={}", image.display());
+    if disk.image.is_some() {
+        drive += ",snapshot=on";
+    }
     for (name, limit) in [("read", disk.read_bytes_per_s), ("write", disk.write_bytes_per_s)] {
         if let Some(bytes) = limit {
             drive += &format!(",throttling.bps-{name}={bytes}");
@@ -144,6 +147,7 @@ mod tests {
         let disk = Disk {
             size_bytes: 1 << 30,
             format: DiskFormat::Swap,
+            image: None,
             read_bytes_per_s: None,
             write_bytes_per_s: Some(2_000_000),
         };
@@ -156,5 +160,19 @@ mod tests {
             "{args}"
         );
         assert_eq!(machine.swap_disks(), ["disk0"]);
+        assert!(!args.contains("snapshot"));
+    }
+
+    #[test]
+    fn an_image_of_the_host_is_not_written() {
+        let image = std::path::PathBuf::from("/images/data");
+        let disk = Disk {
+            size_bytes: 1 << 30,
+            format: DiskFormat::Ext4,
+            image: Some(image.clone()),
+            read_bytes_per_s: None,
+            write_bytes_per_s: None,
+        };
+        assert!(drive_argument(&disk, 0, &image).ends_with("file=/images/data,snapshot=on"));
     }
 }

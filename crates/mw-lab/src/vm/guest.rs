@@ -27,6 +27,8 @@ pub enum Role {
     Check,
     /// Run the recorder while the condition is created: `lab/guest/watch.sh`.
     Watch,
+    /// Let `make.sh` do everything: `lab/guest/play.sh`.
+    Play,
 }
 
 /// The preload library; `memwright run` looks for it in ../lib/memwright.
@@ -49,7 +51,12 @@ impl GuestBase {
         }
         image.add_program("busybox", Path::new(BUSYBOX))?;
         image.add("init", 0o755, guest_file("init"));
-        for role in ["lab/guest/capture.sh", "lab/guest/check.sh", "lab/guest/watch.sh"] {
+        for role in [
+            "lab/guest/capture.sh",
+            "lab/guest/check.sh",
+            "lab/guest/watch.sh",
+            "lab/guest/play.sh",
+        ] {
             image.add(role, 0o644, guest_file(role.trim_start_matches("lab/guest/")));
         }
         for tool in ["hold", "took"] {
@@ -106,6 +113,7 @@ fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
         Role::Capture => "capture",
         Role::Check => "check",
         Role::Watch => "watch",
+        Role::Play => "play",
     };
     let watched = variant.watched.as_ref();
     let lines = [

@@ -184,6 +184,10 @@ fn read(path: &Path) -> Result<String, LabError> {
 fn make_disks(disks: &[Disk], dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut images = Vec::new();
     for (number, disk) in disks.iter().enumerate() {
+        if let Some(image) = &disk.image {
+            images.push(image.clone());
+            continue;
+        }
         let image = dir.join(format!("disk{number}"));
         let file = std::fs::File::create(&image).map_err(LabError::io(&image))?;
         file.set_len(disk.size_bytes).map_err(LabError::io(&image))?;

@@ -1,6 +1,6 @@
 //! Metrics that are the fields of a struct: name, unit, aggregation and access in one table each.
 
-use super::{Aggregation, Unit};
+use super::unit::{Aggregation, Unit};
 use crate::{CanaryTick, DiskTick, ProbeTick, RecorderTick};
 use mw_proc::zoneinfo::Zone;
 

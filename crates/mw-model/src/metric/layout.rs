@@ -59,7 +59,7 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::{Aggregation, Unit};
-    use crate::{CanaryTick, DiskTick, Look, NodeSample, ProbeTick};
+    use crate::{CanaryTick, DiskTick, NodeSample, ProbeTick, Reading};
     use mw_proc::buddyinfo::Buddyinfo;
     use mw_proc::meminfo::Meminfo;
     use mw_proc::pressure::Pressure;
@@ -80,12 +80,12 @@ mod tests {
         zoneinfo.parse_into(include_bytes!("../../../mw-proc/tests/data/zoneinfo")).unwrap();
         zoneinfo.zones.retain(mw_proc::zoneinfo::Zone::is_populated);
         let pressure = b"some avg10=73.05 avg60=0.00 avg300=0.00 total=18234567\n";
-        sample.pressure.memory = Look::Seen(Pressure::parse(pressure).unwrap());
-        sample.nodes = vec![NodeSample { node: 3, meminfo: Look::Seen(meminfo) }];
-        sample.meminfo = Look::Seen(meminfo);
-        sample.vmstat = Look::Seen(vmstat);
-        sample.buddyinfo = Look::Seen(buddyinfo);
-        sample.zoneinfo = Look::Seen(zoneinfo);
+        sample.pressure.memory = Reading::Value(Pressure::parse(pressure).unwrap());
+        sample.nodes = vec![NodeSample { node: 3, meminfo: Reading::Value(meminfo) }];
+        sample.meminfo = Reading::Value(meminfo);
+        sample.vmstat = Reading::Value(vmstat);
+        sample.buddyinfo = Reading::Value(buddyinfo);
+        sample.zoneinfo = Reading::Value(zoneinfo);
         tick.disks = vec![DiskTick { name: "sda".to_owned(), busy_ms: 7, ..DiskTick::default() }];
         tick.probes = vec![ProbeTick { name: "db".to_owned(), answers: 3, ..ProbeTick::default() }];
         tick.canary = Some(CanaryTick { touch_us: 5, idle_us: 2, late_us: 90 });
@@ -139,7 +139,7 @@ mod tests {
         let names = ["meminfo.MemFree", "vmstat.of_the_future", "odd", "zone.x.y.z", ""];
         let layout = Layout::from_names(&names);
         let tick = layout.read(1, &[4096, 1, 2, 3, 4]);
-        assert_eq!(tick.sample.meminfo.need().unwrap().mem_free_bytes, Some(4096));
+        assert_eq!(tick.sample.meminfo.required().unwrap().mem_free_bytes, Some(4096));
         let mut row = Vec::new();
         layout.write(&tick, &mut row);
         assert_eq!(row, [4096, NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE]);

@@ -1,7 +1,7 @@
 //! Reading a metric from a tick, and writing it back.
 
 use super::{MeminfoLine, Metric, PressureMetric, Resource, Stalled, ZoneId};
-use crate::{DiskTick, Look, NodeSample, ProbeTick, Sample, Tick};
+use crate::{DiskTick, NodeSample, ProbeTick, Reading, Sample, Tick};
 use mw_proc::buddyinfo::{BuddyZone, Buddyinfo};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::{Pressure, PressureLine};
@@ -12,17 +12,17 @@ impl Metric {
     pub(super) fn get(&self, tick: &Tick) -> Option<u64> {
         let sample = &tick.sample;
         match self {
-            Self::Meminfo(line) => sample.meminfo.seen()?.get(line.0),
-            Self::Vmstat(counter) => sample.vmstat.seen()?.get(*counter),
+            Self::Meminfo(line) => sample.meminfo.value()?.get(line.0),
+            Self::Vmstat(counter) => sample.vmstat.value()?.get(*counter),
             Self::Zone(id, metric) => metric.get(id.zone_of(sample)?),
             Self::ZoneProtection(id, at) => id.zone_of(sample)?.protection().get(*at).copied(),
             Self::FreeBlocks(id, order) => {
-                let zones = &sample.buddyinfo.seen()?.zones;
+                let zones = &sample.buddyinfo.value()?.zones;
                 let zone = zones.iter().find(|zone| id.is(zone.node, zone.name))?;
                 zone.values().get(*order).copied()
             }
             Self::Pressure(resource, stalled, metric) => {
-                let pressure = resource.of(sample).seen()?;
+                let pressure = resource.of(sample).value()?;
                 metric.get(match stalled {
                     Stalled::Some => &pressure.some,
                     Stalled::Full => pressure.full.as_ref()?,
@@ -30,7 +30,7 @@ impl Metric {
             }
             Self::NodeMeminfo(node, line) => {
                 let node = sample.nodes.iter().find(|sample| sample.node == *node)?;
-                node.meminfo.seen()?.get(line.0)
+                node.meminfo.value()?.get(line.0)
             }
             Self::Disk(name, metric) => {
                 metric.get(tick.disks.iter().find(|disk| *disk.name == **name)?)
@@ -97,7 +97,7 @@ impl ZoneId {
     }
 
     fn zone_of(self, sample: &Sample) -> Option<&Zone> {
-        sample.zoneinfo.seen()?.zones.iter().find(|zone| self.is(zone.node, zone.name))
+        sample.zoneinfo.value()?.zones.iter().find(|zone| self.is(zone.node, zone.name))
     }
 
     fn zone_in(self, sample: &mut Sample) -> &mut Zone {
@@ -108,13 +108,13 @@ impl ZoneId {
 
     fn buddy_in(self, sample: &mut Sample) -> &mut BuddyZone {
         let Buddyinfo { zones } = seen(&mut sample.buddyinfo);
-        let new = || BuddyZone::of(self.node, self.zone);
+        let new = || BuddyZone::new(self.node, self.zone);
         entry(zones, |zone| self.is(zone.node, zone.name), new)
     }
 }
 
 impl Resource {
-    fn of_mut(self, sample: &mut Sample) -> &mut Look<Pressure> {
+    fn of_mut(self, sample: &mut Sample) -> &mut Reading<Pressure> {
         match self {
             Self::Cpu => &mut sample.pressure.cpu,
             Self::Memory => &mut sample.pressure.memory,
@@ -146,13 +146,13 @@ fn set_meminfo(meminfo: &mut Meminfo, line: MeminfoLine, value: u64) {
 }
 
 /// The value of a look, which becomes `Seen`.
-fn seen<T: Default>(look: &mut Look<T>) -> &mut T {
-    if look.seen().is_none() {
-        *look = Look::Seen(T::default());
+fn seen<T: Default>(look: &mut Reading<T>) -> &mut T {
+    if look.value().is_none() {
+        *look = Reading::Value(T::default());
     }
     match look {
-        Look::Seen(value) => value,
-        Look::Missing(_) => unreachable!("it was made seen above"),
+        Reading::Value(value) => value,
+        Reading::Missing(_) => unreachable!("it was made seen above"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who gets which stripes.
+//! Allocation of stripes to leases.
 
 use super::{
     AttachOutcome, LeaseEntry, LeaseTable, MAX_LEASES, MAX_LEASES_PER_USER, Ownership, PoolId,
@@ -9,7 +9,7 @@ use crate::spec::Name;
 
 impl LeaseTable {
     /// Leases memory of a pool to a requester who may have it; its contents are kept after the lease
-    /// if `keep` names them. `ownership` asks the kernel about each stripe that is about to be leased.
+    /// if `keep` names them. `ownership` queries the kernel about each stripe that is about to be leased.
     ///
     /// # Errors
     /// If the request can never be granted, or nothing is about to come back.
@@ -34,9 +34,9 @@ impl LeaseTable {
             }
             match ownership(stripe) {
                 Ownership::Free => chosen.push(stripe),
-                // Nobody should have it; whoever has it is waited for.
+                // It should not be in use; if it is, the server waits.
                 Ownership::InUse => self.set_state(stripe, StripeState::Returned),
-                // A stripe that nobody has ever had needs no proof.
+                // A stripe that was never leased needs no check.
                 Ownership::Unknown if self.is_unused(stripe) => chosen.push(stripe),
                 Ownership::Unknown => self.exchange(stripe),
             }

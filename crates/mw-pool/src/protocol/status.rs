@@ -9,12 +9,12 @@ pub(super) const MAX_TEXT_BYTES: usize = 1024;
 /// The phase of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeasePhase {
-    /// Somebody has its socket, or the process that requested it still has its memory, or it is the
+    /// A process has its socket, or the process that requested it still uses its memory, or it is the
     /// memory of a System V segment that exists.
     Active,
-    /// It is over, and its contents are to be kept; somebody may still have its memory.
+    /// It has ended, and its contents are to be kept; its memory may still be in use.
     Draining,
-    /// Nobody has its memory; its contents are kept for its user.
+    /// Its memory is not in use; its contents are kept for its user.
     Kept,
 }
 
@@ -24,13 +24,13 @@ const PHASES: [LeasePhase; 3] = [LeasePhase::Active, LeasePhase::Draining, Lease
 /// How the bytes of a pool are used. Their sum is its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolBytes {
-    /// Zeroed, and nobody has them.
+    /// Zeroed, and not in use.
     pub ready: u64,
-    /// Leased.
+    /// Part of a lease.
     pub leased: u64,
-    /// Returned, and somebody still has them.
+    /// Returned, and still in use.
     pub draining: u64,
-    /// Being zeroed.
+    /// Being zeroed by the server.
     pub zeroing: u64,
     /// Returned, with their contents kept.
     pub kept: u64,
@@ -41,7 +41,7 @@ pub struct PoolBytes {
 /// The status of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// Its specification.
+    /// Name, size, pages, nodes and owners.
     pub spec: Spec,
     /// The size of each stripe.
     pub stripe_bytes: u64,
@@ -62,17 +62,17 @@ pub struct PoolStatus {
 /// The status of a lease; its user and root see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseStatus {
-    /// Its number.
+    /// The lease number, unique for a server and its successors.
     pub id: u64,
-    /// Its pool.
+    /// The pool that its memory is part of.
     pub pool: Name,
     /// The user who requested it.
     pub user: u32,
     /// The process that requested it; by now others may have its memory.
     pub process: u32,
-    /// Its size.
+    /// The size in bytes, of whole stripes.
     pub bytes: u64,
-    /// Its phase.
+    /// Whether it is in use, ends, or is kept.
     pub phase: LeasePhase,
     /// The name under which its contents are kept.
     pub keep: Option<Name>,
@@ -98,7 +98,7 @@ pub struct ServerStatus {
     /// Messages with descriptors, which the kernel dropped. From Linux 6.16 on it refuses to send
     /// them, and the server does not see them.
     pub stray_descriptors_total: u64,
-    /// Whether the kernel can say who still has memory that was returned.
+    /// Whether the kernel reports if returned memory is still in use.
     pub owners_known: bool,
     /// Whether a service manager keeps the server's descriptors.
     pub stored: bool,

@@ -98,7 +98,7 @@ impl Server {
         Ok(())
     }
 
-    /// Checks that the machine has room for so many bytes more, beside what pools with the same kind
+    /// Checks that the machine has room for `bytes` more, beside what pools with the same kind
     /// of pages have yet to get.
     fn preflight(&self, spec: &Spec, bytes: u64) -> Result<(), Refused> {
         let hugetlb_size = |spec: &Spec| {
@@ -164,7 +164,7 @@ impl Server {
 
     fn grant(&mut self, lease: LeaseId, stripes: &[StripeId], contents: Contents) -> Outcome {
         let files = self.lease_descriptors(lease, stripes).map_err(|error| {
-            // The lease is in the table, and nobody has it: it ends as any other.
+            // The lease is in the table, and not in use: it ends as any other.
             self.table.end_lease(lease);
             (Refusal::Failed, format!("cannot send the lease's descriptors: {error}"))
         })?;

@@ -1,8 +1,8 @@
-//! A file system of user space (FUSE) with one file, whose flush is never answered to one process
-//! and whose release is answered to nobody.
+//! A file system in user space (FUSE) with one file. It never answers the flush of one process, and never
+//! answers a release.
 //!
 //! The daemon is a process of its own in a mount namespace of its own. It holds no file of the file
-//! system, so that killing it aborts the connection, which ends every wait for it at once.
+//! system, so that killing it aborts the connection and ends every wait for it.
 
 use super::eventually;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};

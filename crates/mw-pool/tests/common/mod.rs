@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) const MIB: u64 = 1 << 20;
 /// What is looked at or written at a time.
@@ -70,9 +70,9 @@ impl Running {
     /// Waits until all of a pool is ready.
     pub(crate) fn whole(&self, name: &str) {
         let name = name.parse().unwrap();
+        // On a busy machine it takes more requests than the server answers in that time.
         eventually("it is whole", || {
-            let pool = self.client.pool(&name).unwrap();
-            pool.bytes.ready == pool.spec.bytes
+            self.client.pool(&name).is_ok_and(|pool| pool.bytes.ready == pool.spec.bytes)
         });
     }
 }
@@ -100,21 +100,20 @@ pub(crate) fn spec(name: &str, mib: u64) -> Spec {
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// What the kernel says of its pool of huge pages.
+/// A value of the kernel's pool of huge pages.
 pub(crate) fn huge_pages(file: &str) -> u64 {
     fs::read_to_string(format!("{HUGE_PAGES}/{file}")).unwrap().trim().parse().unwrap()
 }
 
-/// Waits for what is bound to happen, and fails when it does not for very long.
-pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Far longer than anything takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[track_caller]
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    mw_test::wait_until(what, LIMIT, condition);
 }
 
-/// What is mapped from a pool.
+/// Memory of a pool that is mapped.
 pub(crate) trait Mapped {
     fn region(&self) -> &Region;
 }
@@ -131,7 +130,7 @@ impl Mapped for Region {
     }
 }
 
-/// The memory of this process, which no reference is made to.
+/// Access to the memory of this process without references.
 pub(crate) struct Memory(File);
 
 impl Memory {

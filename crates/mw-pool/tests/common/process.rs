@@ -1,6 +1,7 @@
 //! Processes of a test: this program again, as a server, as another user or in another namespace.
 //!
-//! Not in `common`, which the tests of other crates include too. Each role is an ignored test of the same program, which reads what it needs from its environment.
+//! Not in `common`, which the tests of other crates include too. Each role is an ignored test of the same
+//! program, which reads what it needs from its environment.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 

@@ -56,7 +56,7 @@ impl Strange {
         Self { kinds, peers: vec![writer, peer, queue] }
     }
 
-    /// Lets go of the connection that is waited for, which whoever was sent it has alone then.
+    /// Closes the lingering connection here, so that only its receiver has it.
     pub(crate) fn renew(&mut self) {
         let (lingering, peer) = lingering();
         if let Some(kind) = self.kinds.iter_mut().find(|(kind, _)| *kind == "tcp-linger") {
@@ -80,8 +80,7 @@ fn memfd(seals: SealFlags) -> OwnedFd {
     file
 }
 
-/// A connection that whoever closes it last waits for, for an hour: it has data that its other end
-/// never reads.
+/// A connection whose last close waits for an hour (SO_LINGER): it has data that its other end never reads.
 pub(crate) fn lingering() -> (OwnedFd, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

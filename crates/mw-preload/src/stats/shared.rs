@@ -1,89 +1,90 @@
-//! The counts of a command and of all that it starts, in one page that they share, so that the command
-//! can report one sum at its end.
+//! The counters that a command shares with all processes that it starts, so that it can report their sum at
+//! its end.
 //!
-//! The page is a System V segment: it is found by a number in the environment after exec(2), chroot(2)
-//! and with all descriptors closed, and the kernel removes it with the last process that has it. The
-//! command's process creates it when the library is loaded, removes its name at once, and writes the
-//! number over the digits that `memwright run` has put into `MEMWRIGHT_STATS_SEGMENT`. A command that
-//! replaces itself by exec(2) attaches it again where another process still has it, else it creates another.
+//! They are in a System V segment, which is found by a number in the environment after exec(2), after
+//! chroot(2) and with all descriptors closed, and which the kernel removes with the last process that has
+//! it attached. The command's process creates it when the library is loaded, marks it for removal
+//! immediately, and writes its number over the digits that `memwright run` has put into
+//! `MEMWRIGHT_STATS_SEGMENT`. A command that replaces itself by exec(2) attaches it again if another
+//! process still has it attached, and otherwise creates another.
 //!
-//! What is done after the command's end is reported by the last process that has the page. What a command's
-//! children did before it replaced itself by exec(2) with none of them left is lost with the page.
+//! What is done after the command's end is reported by the last process that has the page attached. If a
+//! command replaces itself by exec(2) when none of its children are left, the earlier counts are lost.
 //!
-//! A process that cannot attach it (another user, another IPC namespace) counts for itself.
+//! A process that cannot attach the segment (another user, another IPC namespace) counts for itself.
 
-use super::Counts;
-use crate::{kernel, settings, sysv};
+use super::counts::Counts;
+use crate::{env, kernel, shm};
 use mw_iotune::environment;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-/// What such a page begins with.
+/// The start of the page.
 const MAGIC: u64 = u64::from_ne_bytes(*b"mw-stats");
 
 #[repr(C)]
 pub(super) struct Page {
     magic: AtomicU64,
-    /// The command's process.
+    /// The process of the command.
     command: AtomicU64,
     counts: Counts,
 }
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(null_mut());
 
-/// The number of its segment.
-static SEGMENT: AtomicI32 = AtomicI32::new(-1);
+/// The id of the segment.
+static SEGMENT_ID: AtomicI32 = AtomicI32::new(-1);
 
-/// The counts that are shared; none where this process counts for itself.
+/// The shared counters; none if this process counts for itself.
 pub(super) fn counts() -> Option<&'static Counts> {
     Some(&page(PAGE.load(Ordering::Relaxed))?.counts)
 }
 
-/// The page that is attached there.
+/// The page that is attached at an address.
 fn page(at: *const Page) -> Option<&'static Page> {
-    // SAFETY: a segment is at least a page long and made of atomics here, for which any bits are a
-    // value; one that is in use is never detached.
+    // SAFETY: the segment has at least the size of the page, which consists of atomics, for which all bits
+    // are valid; a page that is in use is never detached.
     #[allow(unsafe_code, reason = "memory that is shared")]
     unsafe {
         at.as_ref()
     }
 }
 
-/// Whether no other process has the page any more.
+/// Whether no other process has the page attached.
 pub(super) fn is_last() -> bool {
-    let status = sysv::status(SEGMENT.load(Ordering::Relaxed));
+    let status = shm::status(SEGMENT_ID.load(Ordering::Relaxed));
     status.is_some_and(|status| status.shm_nattch == 1)
 }
 
 /// Attaches the page of this command, or creates it.
 pub(super) fn begin(command: u32) {
-    let Some(digits) = settings::variable_to_write(environment::STATS_SEGMENT) else { return };
-    // The segment's number plus one; zero where there is none yet.
-    let known = digits.iter().try_fold(0_u64, |number, digit| {
+    let Some(digits) = env::variable_mut(environment::STATS_SEGMENT) else { return };
+    // The segment's id plus one; zero if there is none yet.
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
         Some(number.saturating_mul(10).saturating_add(u64::from(digit)))
     });
-    let Some(known) = known else { return };
-    let known = known.checked_sub(1).and_then(|id| i32::try_from(id).ok());
-    let known = known.filter(|id| is_made_by(*id, command));
-    let attached = known.and_then(attach).filter(|page| is_of(*page, command));
+    let Some(number) = number else { return };
+    let id = number.checked_sub(1).and_then(|id| i32::try_from(id).ok());
+    let id = id.filter(|id| is_created_by(*id, command));
+    let attached = id.and_then(attach).filter(|page| is_page_of(*page, command));
     let page = attached
         .or_else(|| (command == std::process::id()).then(|| create(command, digits)).flatten());
     PAGE.store(page.unwrap_or(null_mut()), Ordering::Relaxed);
 }
 
-/// Whether a segment is as long as a page and was made by this command, as this user: another's may say
-/// anything of itself. Who is in a namespace below the command's finds no number for that (0).
-fn is_made_by(id: i32, command: u32) -> bool {
-    sysv::status(id).is_some_and(|about| {
-        about.shm_segsz == size_of::<Page>()
-            && about.shm_perm.cuid == user()
-            && [0, command].contains(&about.shm_cpid.cast_unsigned())
+/// Whether a segment has the size of the page and was created by this command as this user: the contents of
+/// another user's segment cannot be trusted. In a PID namespace below the command's the kernel reports 0 as
+/// the creator.
+fn is_created_by(id: i32, command: u32) -> bool {
+    shm::status(id).is_some_and(|status| {
+        status.shm_segsz == size_of::<Page>()
+            && status.shm_perm.cuid == effective_user()
+            && [0, command].contains(&status.shm_cpid.cast_unsigned())
     })
 }
 
-/// The effective user.
-fn user() -> u32 {
+fn effective_user() -> u32 {
     // SAFETY: no memory is passed (geteuid(2)).
     #[allow(unsafe_code, reason = "a system call")]
     unsafe {
@@ -91,24 +92,24 @@ fn user() -> u32 {
     }
 }
 
-/// Whether a segment is the page of this command; one that is not is detached.
-fn is_of(at: *mut Page, command: u32) -> bool {
-    let is_of = page(at).is_some_and(|page| {
+/// Whether an attached segment is the page of this command; otherwise it is detached.
+fn is_page_of(at: *mut Page, command: u32) -> bool {
+    let is_page = page(at).is_some_and(|page| {
         page.magic.load(Ordering::Relaxed) == MAGIC
             && page.command.load(Ordering::Relaxed) == u64::from(command)
     });
-    if !is_of {
-        // SAFETY: it was attached here, and nobody has a reference any more (shmdt(2)).
+    if !is_page {
+        // SAFETY: it was attached here, and no reference is left (shmdt(2)).
         #[allow(unsafe_code, reason = "a system call")]
         unsafe {
             kernel::shmdt(at.cast())
         };
     }
-    is_of
+    is_page
 }
 
 fn attach(id: i32) -> Option<*mut Page> {
-    SEGMENT.store(id, Ordering::Relaxed);
+    SEGMENT_ID.store(id, Ordering::Relaxed);
     // SAFETY: addresses that the kernel chooses (shmat(2)).
     #[allow(unsafe_code, reason = "a system call")]
     let page = unsafe { kernel::shmat(id, null(), 0) };
@@ -123,7 +124,7 @@ fn create(command: u32, digits: &mut [u8]) -> Option<*mut Page> {
         return None;
     }
     let at = attach(id);
-    // SAFETY: the new segment, which goes with its last process from here on (shmctl(2)).
+    // SAFETY: the new segment, which is freed with its last attachment from here on (shmctl(2)).
     #[allow(unsafe_code, reason = "a system call")]
     unsafe {
         kernel::shmctl(id, libc::IPC_RMID, null_mut())
@@ -139,12 +140,12 @@ fn create(command: u32, digits: &mut [u8]) -> Option<*mut Page> {
     at
 }
 
-/// Does once what `begin` may do: a filter of system calls may end the process.
-pub(super) fn try_everything() {
-    is_made_by(0, 0);
-    user();
+/// Makes each system call of this module once.
+pub(super) fn make_all_calls() {
+    is_created_by(0, 0);
+    effective_user();
     if let Some(at) = create(0, &mut [0; environment::STATS_SEGMENT_DIGITS]) {
-        is_of(at, 1);
+        is_page_of(at, 1);
     }
 }
 
@@ -154,19 +155,19 @@ mod tests {
 
     #[test]
     #[allow(unsafe_code, reason = "system calls")]
-    fn a_segment_is_one_that_the_command_has_made() {
+    fn only_a_segment_that_the_command_created_is_accepted() {
         let command = std::process::id();
-        let check = |bytes: usize, command: u32, is_it: bool| {
+        let check = |bytes: usize, command: u32, expected: bool| {
             // SAFETY: a new segment (shmget(2)).
             let id = unsafe { kernel::shmget(libc::IPC_PRIVATE, bytes, 0o600) };
-            assert_eq!(is_made_by(id, command), is_it, "{bytes} bytes of {command}");
-            // SAFETY: that segment, which nobody has attached (shmctl(2)).
+            assert_eq!(is_created_by(id, command), expected, "{bytes} bytes of {command}");
+            // SAFETY: that segment, which is attached nowhere (shmctl(2)).
             unsafe { kernel::shmctl(id, libc::IPC_RMID, null_mut()) };
         };
         check(size_of::<Page>(), command, true);
         check(size_of::<Page>(), command + 1, false);
         check(size_of::<Page>() + 1, command, false);
         check(1, command, false);
-        assert!(!is_made_by(-1, command));
+        assert!(!is_created_by(-1, command));
     }
 }

@@ -1,104 +1,110 @@
-//! What is asked for, per path, and what was done. `mw_iotune` says how others are told and tell.
+//! The settings of paths and the counters, shared with `memwright iotune`; `mw_iotune` defines their
+//! format.
 
-use super::{Way, system};
-use crate::anew::anew;
+use super::file_calls;
+use super::file_table::Direction;
+use crate::confinement::{UninterruptedGuard, is_confined};
 use crate::helper_thread::on_helper_thread;
-use crate::seccomp::{Uninterrupted, is_confined};
-use crate::{settings, stats};
+use crate::{settings, stats, wipe_on_fork};
 use mw_iotune::{Control, OFF, READING, TABLE_MAX_BYTES};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-/// In the library's data, at the beginning of a page, where `memwright iotune` looks for it.
+/// In the library's data at the start of a page, where `memwright iotune` finds it.
 static CONTROL: Control = Control::new();
 
-/// Whether the kernel's RWF_DONTCACHE is used.
-static DONTCACHE: AtomicBool = AtomicBool::new(false);
+/// Whether RWF_DONTCACHE is used.
+static HAS_DONTCACHE: AtomicBool = AtomicBool::new(false);
 
-/// Whether some reads go uncached.
-static READS: AtomicBool = AtomicBool::new(false);
+/// Whether any reads are uncached.
+static HAS_READS: AtomicBool = AtomicBool::new(false);
 
-/// How often the table was read.
+/// How often the table has been read.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 static TABLE: Table = Table {
     length: AtomicUsize::new(0),
     root: AtomicU64::new(0),
-    bytes: UnsafeCell::new(Bytes { text: [0; TABLE_MAX_BYTES], path: [0; PATH_MAX_BYTES] }),
+    buffers: UnsafeCell::new(Buffers { text: [0; TABLE_MAX_BYTES], path: [0; PATH_MAX_BYTES] }),
 };
 
 const PATH_MAX_BYTES: usize = 4096;
 
-/// `mw_iotune::LIVE` and `mw_iotune::SAVED`, for system calls.
+/// `mw_iotune::LIVE` and `mw_iotune::SAVED`, as C strings.
 const LIVE: &CStr = c"/run/memwright/iotunetab";
 const SAVED: &CStr = c"/etc/memwright/iotunetab";
 
-/// The table as it was read last.
+/// The table of settings, as it was last read.
 struct Table {
     length: AtomicUsize,
-    /// Who / was then: paths of another root (chroot(2)) are others.
+    /// The root directory at that time: with another one (chroot(2)) paths mean other files.
     root: AtomicU64,
-    bytes: UnsafeCell<Bytes>,
+    buffers: UnsafeCell<Buffers>,
 }
 
-struct Bytes {
+struct Buffers {
     text: [u8; TABLE_MAX_BYTES],
-    /// Room for a path, which a signal handler's stack may not have.
+    /// For a path; not on the stack, which may be a small one of a signal handler.
     path: [u8; PATH_MAX_BYTES],
 }
 
-// SAFETY: the bytes are used by who holds the table.
+// SAFETY: the buffers are accessed only by the holder of the lock (`WipedOnFork::is_table_locked`).
 #[allow(unsafe_code, reason = "one thread at a time")]
 unsafe impl Sync for Table {}
 
-/// A path's setting, or that nobody can say now.
-pub(super) enum Known {
-    Setting { size: u64, slot: u32 },
-    LeftAlone,
-    NotNow,
+/// The setting of a file.
+pub(super) enum FileSetting {
+    /// From `threshold` bytes on; `slot` is that of its counters.
+    Uncached {
+        threshold: u64,
+        slot: u32,
+    },
+    Cached,
+    /// The table is in use.
+    Unavailable,
 }
 
-/// Whether nothing goes uncached, which is all that a call costs then; where the table has changed
-/// it is read.
+/// Whether all transfers are cached; then a call costs only this check. Reads the table if it has changed.
 #[inline]
 pub(crate) fn is_off() -> bool {
     let floor = CONTROL.floor.load(Relaxed);
-    floor == OFF || is_confined() || (floor <= READING && is_off_in_the_new_table())
+    floor == OFF || is_confined() || (floor <= READING && is_off_after_reading())
 }
 
-/// Whether no reads go uncached.
+/// Whether all reads are cached.
 #[inline]
-pub(crate) fn are_reads_off() -> bool {
-    is_off() || !READS.load(Relaxed)
+pub(crate) fn is_off_for_reads() -> bool {
+    is_off() || !HAS_READS.load(Relaxed)
 }
 
-/// The smallest size from which on anything goes uncached.
-pub(super) fn floor() -> u64 {
+/// The smallest threshold of any file.
+pub(super) fn min_threshold() -> u64 {
     CONTROL.floor.load(Relaxed)
 }
 
-/// Another number where other settings hold.
+/// Changes whenever the settings may have changed.
 pub(super) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
-/// Whether the kernel's RWF_DONTCACHE is used: from 6.16 on. Before, it could free pages that were in use
-/// or dirty again, and 6.15 has it switched off.
+/// Whether RWF_DONTCACHE is used: from Linux 6.16 on. Before, it could free pages that were in use or dirty
+/// again, and in 6.15 it is disabled.
 pub(super) fn has_dontcache() -> bool {
-    DONTCACHE.load(Relaxed)
+    HAS_DONTCACHE.load(Relaxed)
 }
 
-/// Reads the table when the library is loaded: whoever has descriptors then has no other thread.
+/// Reads the table when the library is loaded. The program has no other thread yet, which could see its
+/// descriptors change.
 pub(crate) fn begin() {
     let release = rustix::system::uname();
-    DONTCACHE.store(is_sound(release.release().to_bytes()), Relaxed);
-    CONTROL.floor.store(TABLE.hold(read).unwrap_or(OFF), Relaxed);
+    HAS_DONTCACHE.store(has_sound_dontcache(release.release().to_bytes()), Relaxed);
+    CONTROL.floor.store(TABLE.with_buffers(read).unwrap_or(OFF), Relaxed);
 }
 
-/// Whether a release of the kernel, such as `6.18.3-generic`, has a sound RWF_DONTCACHE.
-fn is_sound(release: &[u8]) -> bool {
+/// Whether RWF_DONTCACHE works in a kernel release such as `6.18.3-generic`.
+fn has_sound_dontcache(release: &[u8]) -> bool {
     let mut numbers = release
         .split(|byte| !byte.is_ascii_digit())
         .filter_map(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
@@ -106,26 +112,29 @@ fn is_sound(release: &[u8]) -> bool {
 }
 
 #[cold]
-fn is_off_in_the_new_table() -> bool {
-    let (Some(anew), Some(_uninterrupted)) = (anew(), Uninterrupted::begin()) else { return true };
-    if !claim_reading(&anew.is_table_read) {
+fn is_off_after_reading() -> bool {
+    let (Some(state), Some(_uninterrupted)) = (wipe_on_fork::state(), UninterruptedGuard::enter())
+    else {
+        return true;
+    };
+    if !claim_reading(&state.is_table_being_read) {
         let floor = CONTROL.floor.load(Relaxed);
         return floor == OFF || floor <= READING;
     }
-    // Without a helper thread what was there before holds on.
-    let floor =
-        on_helper_thread(&|_| TABLE.hold(read)).or_else(|| TABLE.hold(|bytes| floor_of(bytes)));
+    // Without a helper thread the previous settings stay in effect.
+    let floor = on_helper_thread(&|_| TABLE.with_buffers(read))
+        .or_else(|| TABLE.with_buffers(|buffers| table_min_threshold(buffers)));
     let floor = floor.unwrap_or(OFF);
-    // Whoever asks once more in the meantime is heard: the number is `READ_AGAIN` again then.
+    // If another change is announced in the meantime, the number is `READ_AGAIN` again.
     let _ = CONTROL.floor.compare_exchange(READING, floor, Relaxed, Relaxed);
-    anew.is_table_read.store(false, Release);
+    state.is_table_being_read.store(false, Release);
     CONTROL.floor.load(Relaxed) == OFF
 }
 
-/// Whether the caller is to read the table. The child of a fork(2) while another thread was reading it
-/// finds `READING`, and nobody who does.
-fn claim_reading(is_table_read: &AtomicBool) -> bool {
-    if CONTROL.floor.load(Relaxed) > READING || is_table_read.swap(true, Acquire) {
+/// Whether the caller is to read the table. The child of a fork(2) finds `READING` if another thread was
+/// reading the table, but does not have that thread.
+fn claim_reading(is_being_read: &AtomicBool) -> bool {
+    if CONTROL.floor.load(Relaxed) > READING || is_being_read.swap(true, Acquire) {
         return false;
     }
     CONTROL
@@ -134,78 +143,79 @@ fn claim_reading(is_table_read: &AtomicBool) -> bool {
         .is_ok()
 }
 
-/// Reads the table, and says the smallest size of all.
-fn read(bytes: &mut Bytes) -> u64 {
-    let live = system::read_file(LIVE, &mut bytes.text);
-    let length = live.or_else(|| system::read_file(SAVED, &mut bytes.text)).unwrap_or(0);
+/// Reads the table, and returns the smallest threshold.
+fn read(buffers: &mut Buffers) -> u64 {
+    let live = file_calls::read_file(LIVE, &mut buffers.text);
+    let length = live.or_else(|| file_calls::read_file(SAVED, &mut buffers.text)).unwrap_or(0);
     TABLE.length.store(length, Relaxed);
     if length > 0 {
-        TABLE.root.store(system::root(), Relaxed);
+        TABLE.root.store(file_calls::root(), Relaxed);
     }
     GENERATION.fetch_add(1, Relaxed);
-    floor_of(bytes)
+    table_min_threshold(buffers)
 }
 
-/// The smallest size of the table as it is held, and of `--direct-io`.
-fn floor_of(bytes: &Bytes) -> u64 {
+/// The smallest threshold of the table and of `--direct-io`.
+fn table_min_threshold(buffers: &Buffers) -> u64 {
     let length = TABLE.length.load(Relaxed);
-    let text = bytes.text.get(..length).unwrap_or_default();
+    let text = buffers.text.get(..length).unwrap_or_default();
     let settings = || mw_iotune::lines(text).filter_map(|(_, line)| Some(line.ok()?.setting));
     let reads = settings().any(|setting| setting.reads == Some(true));
-    READS.store(reads || settings::direct_io_reads(), Relaxed);
+    HAS_READS.store(reads || settings::direct_io_reads(), Relaxed);
     let sizes = settings().filter_map(|setting| setting.size).chain([settings::direct_io()]);
     sizes.filter(|size| *size != 0).min().unwrap_or(OFF)
 }
 
-/// What holds for the file behind a descriptor, which is recognised just now.
-pub(super) fn setting(way: Way, fd: c_int) -> Known {
+pub(super) fn setting(direction: Direction, fd: c_int) -> FileSetting {
     let process = u64::from(std::process::id());
     if CONTROL.process.load(Relaxed) != process {
         CONTROL.begin(process);
     }
-    let Some((key, line)) = TABLE.hold(|bytes| line(fd, bytes)) else { return Known::NotNow };
-    let size = line.size.unwrap_or(settings::direct_io());
+    let Some((key, line)) = TABLE.with_buffers(|buffers| find_line(fd, buffers)) else {
+        return FileSetting::Unavailable;
+    };
+    let threshold = line.size.unwrap_or(settings::direct_io());
     let reads = line.reads.unwrap_or(settings::direct_io_reads());
-    if size == 0 || (way == Way::Read && !reads) {
-        return Known::LeftAlone;
+    if threshold == 0 || (direction == Direction::Read && !reads) {
+        return FileSetting::Cached;
     }
     let slot = CONTROL.slot(key);
     if let Some(counts) = CONTROL.slots.get(slot) {
-        counts.size.store(size, Relaxed);
+        counts.size.store(threshold, Relaxed);
     }
-    Known::Setting { size, slot: slot as u32 }
+    FileSetting::Uncached { threshold, slot: slot as u32 }
 }
 
-/// The key of the line that holds for a file, and what that says.
-fn line(fd: c_int, bytes: &mut Bytes) -> (u64, mw_iotune::Setting) {
+/// The key and the setting of the line that applies to a file.
+fn find_line(fd: c_int, buffers: &mut Buffers) -> (u64, mw_iotune::Setting) {
     let length = TABLE.length.load(Relaxed);
-    let text = bytes.text.get(..length).unwrap_or_default();
+    let text = buffers.text.get(..length).unwrap_or_default();
     let none = (mw_iotune::key(b""), mw_iotune::Setting::default());
-    if text.is_empty() || system::root() != TABLE.root.load(Relaxed) {
+    if text.is_empty() || file_calls::root() != TABLE.root.load(Relaxed) {
         return none;
     }
-    let path = system::path(fd, &mut bytes.path);
+    let path = file_calls::path(fd, &mut buffers.path);
     let found = mw_iotune::find(text, path.unwrap_or_default());
     found.map_or(none, |line| (mw_iotune::key(line.path), line.setting))
 }
 
-/// Notes bytes that went through the page cache.
-pub(super) fn note_cached(slot: u32, bytes: u64) {
+/// Counts bytes that went through the page cache.
+pub(super) fn count_cached(slot: u32, bytes: u64) {
     if let Some(slot) = CONTROL.slots.get(slot as usize) {
         slot.cached.fetch_add(bytes, Relaxed);
     }
 }
 
-/// Notes bytes that were asked to leave the page cache.
-pub(super) fn note_asked(slot: u32, bytes: u64) {
+/// Counts bytes that the kernel was asked to drop from the page cache.
+pub(super) fn count_unverified(slot: u32, bytes: u64) {
     if let Some(unverified) = CONTROL.unverified.get(slot as usize) {
         unverified.fetch_add(bytes, Relaxed);
-        stats::note_asked(bytes);
+        stats::count_unverified(bytes);
     }
 }
 
-/// Notes bytes of these that were seen to have left it, or to stay.
-pub(super) fn note_settled(slot: u32, left: u64, stayed: u64) {
+/// Counts unverified bytes that were verified: those that left the page cache, and those that stayed.
+pub(super) fn count_verified(slot: u32, left: u64, stayed: u64) {
     let place = slot as usize;
     let (Some(slot), Some(unverified)) = (CONTROL.slots.get(place), CONTROL.unverified.get(place))
     else {
@@ -213,23 +223,23 @@ pub(super) fn note_settled(slot: u32, left: u64, stayed: u64) {
     };
     slot.uncached.fetch_add(left, Relaxed);
     slot.cached.fetch_add(stayed, Relaxed);
-    // A vfork(2) child has begun to count anew meanwhile.
+    // A vfork(2) child may have reset the counters in the meantime.
     let less = |before: u64| Some(before.saturating_sub(left + stayed));
     let _ = unverified.fetch_update(Relaxed, Relaxed, less);
-    stats::note_settled(left, stayed);
+    stats::count_verified(left, stayed);
 }
 
 impl Table {
-    /// What `work` makes of it; none where it is held, as it may be below a signal handler.
-    fn hold<T>(&self, work: impl FnOnce(&mut Bytes) -> T) -> Option<T> {
-        let held = &anew()?.table;
-        if held.swap(true, Acquire) {
+    /// None if the lock is held; this thread may hold it itself, below a signal handler.
+    fn with_buffers<T>(&self, work: impl FnOnce(&mut Buffers) -> T) -> Option<T> {
+        let is_locked = &wipe_on_fork::state()?.is_table_locked;
+        if is_locked.swap(true, Acquire) {
             return None;
         }
-        // SAFETY: who holds the table is alone with the bytes.
+        // SAFETY: the lock is held.
         #[allow(unsafe_code, reason = "one thread at a time")]
-        let done = work(unsafe { &mut *self.bytes.get() });
-        held.store(false, Release);
+        let done = work(unsafe { &mut *self.buffers.get() });
+        is_locked.store(false, Release);
         Some(done)
     }
 }
@@ -241,34 +251,34 @@ mod tests {
     use mw_iotune::READ_AGAIN;
 
     #[test]
-    fn the_kernels_release_says_whether_its_flag_is_sound() {
+    fn dontcache_is_used_from_linux_6_16_on() {
         for release in ["6.16.0", "6.18.44-fc-v669", "7.0-rc1", "10.2"] {
-            assert!(is_sound(release.as_bytes()), "{release}");
+            assert!(has_sound_dontcache(release.as_bytes()), "{release}");
         }
         for release in ["6.14.0-37-generic", "6.15.1", "6.1.0-56-cloud-amd64", "5.20", "6", "", "x"]
         {
-            assert!(!is_sound(release.as_bytes()), "{release}");
+            assert!(!has_sound_dontcache(release.as_bytes()), "{release}");
         }
     }
 
-    /// Another thread of the parent's reads the table while it is forked.
+    /// Another thread of the parent reads the table during the fork.
     #[test]
     #[allow(unsafe_code, reason = "a fork")]
     fn a_child_reads_the_table_that_the_parent_was_reading() {
-        assert!(crate::anew::begin());
-        let anew = anew().unwrap();
+        assert!(wipe_on_fork::map());
+        let state = wipe_on_fork::state().unwrap();
         CONTROL.floor.store(READ_AGAIN, Relaxed);
-        assert!(claim_reading(&anew.is_table_read));
-        assert!(is_off(), "nothing is known while it is read");
+        assert!(claim_reading(&state.is_table_being_read));
+        assert!(is_off(), "no setting applies while the table is read");
         let generation = generation();
-        let child = TABLE.hold(|_| {
-            // SAFETY: the child reads files and ends (fork(2)).
+        let child = TABLE.with_buffers(|_| {
+            // SAFETY: the child reads files and exits (fork(2)).
             let child = unsafe { libc::fork() };
             if child == 0 {
                 is_off();
                 let has_read = GENERATION.load(Relaxed) > generation;
                 let is_known = CONTROL.floor.load(Relaxed) > READING;
-                // SAFETY: nothing of the parent's is undone (_exit(2)).
+                // SAFETY: runs no cleanup of the parent (_exit(2)).
                 unsafe { libc::_exit(if has_read && is_known { 0 } else { 1 }) };
             }
             child

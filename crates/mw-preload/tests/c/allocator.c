@@ -1,5 +1,5 @@
-/* A program with an allocator of its own, which maps and unmaps large memory while it holds its
- * lock, and is called before main and from threads. */
+/* A program with its own allocator, which maps and unmaps large memory while it holds its lock, and is called
+ * before main and from threads. */
 #include "state.h"
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-/* A daemon: what was standard error is closed, and a file of its own gets the number. */
+/* A daemon: it closes standard error and then opens a file, which gets the same number. */
 #include "state.h"
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@ int main(void) {
     close(2);
     int fd = mkstemp(name);
     if (fd != 2 || munmap(at, 16 * MIB)) return 1;
-    /* A child ends as a program does, with what it runs at exit. */
+    /* A child exits like a program, with its exit handlers. */
     pid_t pid = fork();
     if (pid == 0) {
         at = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE,

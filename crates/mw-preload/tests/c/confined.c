@@ -1,4 +1,4 @@
-/* Programs that allow themselves few system calls and end at any other, and what they do then. */
+/* Programs with a seccomp filter that allows few system calls and kills them at any other. */
 #include "state.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,13 +13,13 @@
 #define LOAD BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
 #define OTHERS(action) BPF_STMT(BPF_RET | BPF_K, action)
 
-/* What the program itself does once it is confined. */
+/* The system calls of the confined program itself. */
 static struct sock_filter few[] = {
     LOAD, ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_mlock), ALLOW(SYS_mlock2), ALLOW(SYS_munlock),
     ALLOW(SYS_madvise), ALLOW(SYS_shmdt), ALLOW(SYS_shmat), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
     ALLOW(SYS_write), ALLOW(SYS_futex), OTHERS(SECCOMP_RET_KILL_PROCESS)};
 
-/* What neither the dynamic linker nor the program does. */
+/* System calls that neither the dynamic linker nor the program makes. */
 static struct sock_filter unexpected[] = {
     LOAD, KILL(SYS_prctl), KILL(SYS_clone), KILL(SYS_clone3), KILL(SYS_mincore), KILL(SYS_mlock2),
     KILL(SYS_uname), KILL(SYS_close_range), KILL(SYS_memfd_create), KILL(SYS_statfs), KILL(SYS_fstatfs),
@@ -40,8 +40,8 @@ static void confine(const char *how) {
         done = syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &of_few, 0, 0);
     if (!strcmp(how, "no-new-privileges")) done = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (!strcmp(how, "strict")) done = syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL);
-    /* As libseccomp and systemd find out what the kernel can. */
-    if (!strcmp(how, "asked"))
+    /* As libseccomp and systemd query the kernel's support. */
+    if (!strcmp(how, "query"))
         done = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) != -1 || errno != EFAULT ||
                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != -1 || errno != EFAULT;
     if (done) perror(how), exit(3);
@@ -63,7 +63,7 @@ static void *lock_and_empty(void *at) {
     return NULL;
 }
 
-/* Threads that are at it while all are confined. */
+/* Threads that are in large calls when all are confined. */
 static void working(void) {
     pthread_t thread;
     for (int i = 0; i < 2; i++) {
@@ -81,12 +81,12 @@ static void working(void) {
 int main(int count, char **names) {
     if (count < 2) return 2;
     const char *how = names[1];
-    if (!strcmp(how, "working")) {
+    if (!strcmp(how, "threads")) {
         srand(atoi(names[2]));
         working();
     }
     if (!strcmp(how, "inherited")) {
-        /* As who is nobody and has given up new privileges, or as root. */
+        /* As user nobody with PR_SET_NO_NEW_PRIVS, or as root. */
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &of_unexpected))
             return perror("prctl"), 3;
         execl(names[0], names[0], "none", NULL);
@@ -105,6 +105,6 @@ int main(int count, char **names) {
         if (munmap(full, SIZE) == 0) put("munmap\n");
     }
     put("end\n");
-    if (!strcmp(how, "asked")) return 0;
+    if (!strcmp(how, "query")) return 0;
     syscall(SYS_exit, 0);
 }

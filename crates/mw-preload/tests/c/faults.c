@@ -1,4 +1,4 @@
-/* A program that handles its own page faults, and counts what it hears. */
+/* A program that handles its own page faults (userfaultfd), and counts the events. */
 #include "state.h"
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -52,7 +52,7 @@ int main(int count, char **names) {
     for (size_t offset = 0; offset < SIZE; offset += PAGE) sum += at[offset];
     printf("faults %d, sum %ld\n", faults, sum);
     int done = madvise(at, SIZE, MADV_DONTNEED);
-    /* The kernel waits until it is read, not until it is counted. */
+    /* The kernel waits until an event is read, not until it is counted. */
     while (!removed) {}
     printf("dropped %d\n", done);
     for (size_t offset = 0; offset < SIZE; offset += PAGE) sum += at[offset];

@@ -1,4 +1,4 @@
-/* Forks while another thread unmaps: no child may have what was unmapped, anywhere. */
+/* Forks while another thread unmaps: no child may inherit the unmapped memory at any address. */
 #include "state.h"
 #include <pthread.h>
 
@@ -15,7 +15,7 @@ static void *map_and_unmap(void *unused) {
     return unused;
 }
 
-/* Whether something is resident or reserved that the program did not map. */
+/* Whether memory is resident or reserved that the program did not map. */
 static int has_more(void) {
     char line[512];
     uintptr_t start = 0, end = 0;

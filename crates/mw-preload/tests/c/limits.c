@@ -1,4 +1,4 @@
-/* Large memory where there is not enough of it: what a limit refuses, and whom it ends. */
+/* Large memory beyond a limit: which calls fail, and which processes are killed. */
 #include "state.h"
 #include <sys/ipc.h>
 #include <sys/shm.h>
@@ -7,10 +7,10 @@
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 #define HUGE (2 * MIB)
 
-/* The pool has so much more than is in use: see tests/limits.rs. */
+/* The free huge pages of the pool: see tests/limits.rs. */
 #define POOL (16 * MIB)
 
-/* In a child: what it does may end it. */
+/* In a child, which may be killed. */
 static void alone(const char *what, void (*body)(void)) {
     int status;
     fflush(stdout);
@@ -25,7 +25,7 @@ static void alone(const char *what, void (*body)(void)) {
            WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-static void *map_or_say(const char *what, size_t bytes, int flags) {
+static void *map_or_print(const char *what, size_t bytes, int flags) {
     errno = 0;
     char *at = mmap(NULL, bytes, RW, flags, -1, 0);
     printf("%s: mapped %d errno %d\n", what, at != MAP_FAILED, errno);
@@ -35,32 +35,32 @@ static void *map_or_say(const char *what, size_t bytes, int flags) {
 
 static void data(void) {
     limit(RLIMIT_DATA, (size_t)status("VmData") * 1024 + 8 * MIB);
-    char *at = apart(4 * MIB, RW, ANON | MAP_POPULATE);
-    say("within", mlock(at, 4 * MIB), at, 4 * MIB);
-    map_or_say("beyond", 16 * MIB, ANON | MAP_POPULATE);
-    char *shared = apart(16 * MIB, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE);
-    say("shared is none", mlock(shared, 16 * MIB), shared, 16 * MIB);
-    char *rest = apart(3 * MIB, RW, ANON);
-    say("nearly all", mlock(rest, 3 * MIB), rest, 3 * MIB);
-    say("munmap", munmap(rest, 3 * MIB), rest, 3 * MIB);
-    say("munmap", munmap(at, 4 * MIB), at, 4 * MIB);
-    map_or_say("beyond, again", 9 * MIB, ANON | MAP_POPULATE);
+    char *at = map_isolated(4 * MIB, RW, ANON | MAP_POPULATE);
+    print_state("within", mlock(at, 4 * MIB), at, 4 * MIB);
+    map_or_print("beyond", 16 * MIB, ANON | MAP_POPULATE);
+    char *shared = map_isolated(16 * MIB, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE);
+    print_state("shared is none", mlock(shared, 16 * MIB), shared, 16 * MIB);
+    char *rest = map_isolated(3 * MIB, RW, ANON);
+    print_state("nearly all", mlock(rest, 3 * MIB), rest, 3 * MIB);
+    print_state("munmap", munmap(rest, 3 * MIB), rest, 3 * MIB);
+    print_state("munmap", munmap(at, 4 * MIB), at, 4 * MIB);
+    map_or_print("beyond, again", 9 * MIB, ANON | MAP_POPULATE);
 }
 
 static void of_pool(const char *what, int kind) {
-    char *at = map_or_say(what, POOL, kind | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE);
+    char *at = map_or_print(what, POOL, kind | MAP_ANONYMOUS | MAP_HUGETLB | MAP_POPULATE);
     if (!at) return;
     printf("zero %ld\n", is_zero(at, POOL));
     memset(at, 3, POOL);
-    say("lock", mlock(at, POOL), at, POOL);
-    say("dontneed", madvise(at, POOL / 2, MADV_DONTNEED), at, POOL);
-    say("populate", madvise(at, POOL, MADV_POPULATE_WRITE), at, POOL);
+    print_state("lock", mlock(at, POOL), at, POOL);
+    print_state("dontneed", madvise(at, POOL / 2, MADV_DONTNEED), at, POOL);
+    print_state("populate", madvise(at, POOL, MADV_POPULATE_WRITE), at, POOL);
     printf("kept %d %d\n", at[0], at[POOL - 1]);
-    say("munmap", munmap(at, POOL), at, POOL);
+    print_state("munmap", munmap(at, POOL), at, POOL);
 }
 
 static char *more_than_the_pool(int flags) {
-    return map_or_say("more than the pool", 8 * POOL, flags | MAP_ANONYMOUS | MAP_HUGETLB);
+    return map_or_print("more than the pool", 8 * POOL, flags | MAP_ANONYMOUS | MAP_HUGETLB);
 }
 
 static void lock_more(void) {
@@ -92,15 +92,15 @@ static void hugetlb(void) {
     int id = shmget(IPC_PRIVATE, POOL, 0600 | SHM_HUGETLB);
     char *at = shmat(id, NULL, 0);
     shmctl(id, IPC_RMID, NULL);
-    say("sysv", mlock(at, POOL), at, POOL);
-    say("detached", shmdt(at), at, POOL);
+    print_state("sysv", mlock(at, POOL), at, POOL);
+    print_state("detached", shmdt(at), at, POOL);
     of_pool("afterwards", MAP_PRIVATE);
 }
 
 static void lock_within(void) {
-    char *at = apart(24 * MIB, RW, ANON);
-    say("lock", mlock(at, 24 * MIB), at, 24 * MIB);
-    say("munmap", munmap(at, 24 * MIB), at, 24 * MIB);
+    char *at = map_isolated(24 * MIB, RW, ANON);
+    print_state("lock", mlock(at, 24 * MIB), at, 24 * MIB);
+    print_state("munmap", munmap(at, 24 * MIB), at, 24 * MIB);
 }
 
 static void lock_beyond(void) { mlock(map(128 * MIB, RW, ANON), 128 * MIB); }
@@ -110,7 +110,7 @@ static void advise_beyond(void) {
     madvise(map(128 * MIB, RW, ANON), 128 * MIB, MADV_POPULATE_WRITE);
 }
 
-/* In a cgroup of 64 MiB. */
+/* In a memory cgroup of 64 MiB. */
 static void cgroup(void) {
     alone("within", lock_within);
     alone("lock", lock_beyond);

@@ -1,4 +1,4 @@
-/* What is refused for locked memory: only for what the program has locked itself. */
+/* Calls that fail for locked memory: only for memory that the program itself has locked. */
 #include "state.h"
 
 #define SIZE (8 * MIB)
@@ -17,7 +17,7 @@ static void request_all(const char *what, char *at, size_t size) {
         errno = 0;
         int done = madvise(at, size, requests[i].advice);
         printf(" %s %d %d", requests[i].name, done, errno);
-        /* What is dropped is zero; what may be dropped at any time is either. */
+        /* Discarded memory is zero; with MADV_FREE it may be zero. */
         if (requests[i].advice == 4) printf(" %d%d", at[0], at[size - 1]);
     }
     int flags[] = {MS_ASYNC, MS_SYNC, MS_INVALIDATE, MS_SYNC | MS_INVALIDATE};
@@ -63,7 +63,7 @@ static char *file(size_t size) {
 static char *small(size_t size) {
     (void)size;
     char *at = NULL;
-    /* Side by side, none of them large. */
+    /* Adjacent, none of them large. */
     for (size_t offset = 0; offset < SIZE; offset += 64 * 1024)
         at = mmap(at ? at + 64 * 1024 : (char *)0x300000000000, 64 * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     return (char *)0x300000000000;
@@ -108,7 +108,7 @@ static void lock_by_number(void) {
     at = (char *)syscall(SYS_mmap, NULL, FEW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
     drop("mmap by number", memset(at, 7, FEW));
     disk_by_number();
-    /* Nothing else is known to be locked in the child. */
+    /* In the child nothing else is recorded as locked. */
     fflush(stdout);
     if (fork() == 0) {
         at = filled();

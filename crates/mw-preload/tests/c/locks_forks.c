@@ -1,4 +1,4 @@
-/* Forks while other threads lock: what they held for a moment nobody releases in the child. */
+/* Forks while other threads lock memory: a lock that they hold at that moment is never released in the child. */
 #include "state.h"
 #include <pthread.h>
 #include <time.h>
@@ -25,7 +25,7 @@ static int is_slow(void) {
     return used.tv_sec * 1000 + used.tv_nsec / 1000000 > SLOW_MS;
 }
 
-/* What the parent has locked is not locked in the child, and what that locks itself is. */
+/* Memory that the parent has locked is not locked in the child; memory that the child locks is. */
 static int is_wrong(char *of_parent) {
     char *own = map(SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
     if (madvise(of_parent, PAGE, MADV_DONTNEED)) return 1;

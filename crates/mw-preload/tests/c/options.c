@@ -1,4 +1,4 @@
-/* What is resident after it was mapped, and nothing else. */
+/* Which memory is resident after it was mapped. */
 #include "state.h"
 #include <sys/shm.h>
 
@@ -7,10 +7,10 @@
 int main(void) {
     int rw = PROT_READ | PROT_WRITE;
     say_state_from();
-    char *at = apart(SIZE, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    char *at = map_isolated(SIZE, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     struct range private = range(at, SIZE);
-    char *shared = apart(SIZE, rw, MAP_SHARED | MAP_ANONYMOUS);
-    char *reserved = apart(SIZE, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    char *shared = map_isolated(SIZE, rw, MAP_SHARED | MAP_ANONYMOUS);
+    char *reserved = map_isolated(SIZE, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     int id = shmget(IPC_PRIVATE, SIZE, 0600);
     char *sysv = shmat(id, NULL, 0);
     shmctl(id, IPC_RMID, NULL);

@@ -1,4 +1,4 @@
-/* Says whose privileges it has, and populates memory. */
+/* Prints its effective user, and populates memory. */
 #include "state.h"
 
 int main(void) {

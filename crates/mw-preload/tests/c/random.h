@@ -1,4 +1,4 @@
-/* Numbers that follow from a seed, and a sum over what came of them. */
+/* Pseudorandom numbers from a seed, and a hash. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* Large memory in threads, for programs that are made with a sanitizer. */
+/* Large memory in threads, for programs that are built with a sanitizer. */
 #include "state.h"
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-/* A program with a System V segment: `segment MIB` says what it saw, `segment MIB make KEY` leaves one,
- * `segment MIB use KEY` is another program that attaches it, and `segment MIB remove KEY` the last. */
+/* A program with a System V segment: `segment MIB` prints what it observes, `segment MIB create KEY` leaves a
+ * segment, `segment MIB attach KEY` attaches it, and `segment MIB remove KEY` removes it. */
 #include "state.h"
 
 #include <sys/ipc.h>
@@ -31,7 +31,7 @@ static void detach(void *at, int id) {
     tell("after", id);
 }
 
-/* All that a process does alone and with its children. */
+/* The operations of one process and its children. */
 static void alone(int flags) {
     int id = shmget(IPC_PRIVATE, bytes, flags | 0600);
     if (id < 0) {
@@ -67,7 +67,7 @@ static void alone(int flags) {
     refused("from null", shmctl(id, IPC_SET, NULL) < 0);
     refused("to nowhere", shmctl(id, IPC_STAT, (void *)8) < 0);
 
-    /* Where nothing is, and where something is. */
+    /* At a free address, and at one that is in use. */
     char *place = mmap(NULL, bytes + 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *aligned = (char *)(((uintptr_t)place + 2 * MIB - 1) / (2 * MIB) * (2 * MIB));
     refused("taken", shmat(id, aligned, 0) == (void *)-1);
@@ -85,14 +85,14 @@ static void alone(int flags) {
 }
 
 static int named(const char *what, key_t key) {
-    int id = shmget(key, bytes, !strcmp(what, "make") ? IPC_CREAT | 0600 : 0);
+    int id = shmget(key, bytes, !strcmp(what, "create") ? IPC_CREAT | 0600 : 0);
     unsigned char *at = shmat(id, NULL, 0);
     if (at == (void *)-1) {
         printf("not attached: %s\n", strerror(errno));
         return 1;
     }
     tell(what, id);
-    if (!strcmp(what, "make")) {
+    if (!strcmp(what, "create")) {
         refused("exclusive", shmget(key, bytes, IPC_CREAT | IPC_EXCL | 0600) < 0);
         printf("the same %d\n", shmget(key, bytes, IPC_CREAT | 0600) == id);
         refused("larger", shmget(key, 2 * bytes, 0) < 0);

@@ -1,5 +1,4 @@
-/* Random calls on one range of addresses: what each returned, and what it left. The same seed gives
- * the same calls. */
+/* Random calls on one range of addresses: the result and the effect of each. The same seed gives the same calls. */
 #include "state.h"
 
 #include "random.h"
@@ -13,7 +12,7 @@
 #define ARENA_AT ((char *)0x200000000)
 #define PAGES (ARENA / PAGE)
 
-/* Whether the limit of locked memory holds. */
+/* Whether the limit on locked memory applies. */
 static int limited;
 
 static void drop_ipc_lock(void) {
@@ -24,8 +23,8 @@ static void drop_ipc_lock(void) {
     syscall(SYS_capset, &header, data);
 }
 
-/* What is there and what it holds. The arena lies below everything else, and so its mappings are the
- * first that smaps tells of: the rest is not read. */
+/* The mappings of the arena and their contents. The arena is below everything else, so that its mappings come
+ * first in smaps: the rest is not read. */
 static char smaps[1 << 16];
 
 static void read_smaps(void) {
@@ -41,21 +40,21 @@ static void read_smaps(void) {
     close(fd);
 }
 
-/* A byte, or 256 where there is none: fallocate(2) makes pages behind the end of a file, which are
- * resident, and may not be read. */
-static sigjmp_buf behind_the_end;
+/* A byte, or 256 if it cannot be read: fallocate(2) allocates pages beyond the end of a file, which are resident
+ * and not accessible. */
+static sigjmp_buf not_readable;
 
 static void jump(int number) {
     (void)number;
-    siglongjmp(behind_the_end, 1);
+    siglongjmp(not_readable, 1);
 }
 
 static int byte_at(const char *at) {
-    if (sigsetjmp(behind_the_end, 0)) return 256;
+    if (sigsetjmp(not_readable, 0)) return 256;
     return *(const volatile unsigned char *)at;
 }
 
-/* Page by page: into how many mappings the kernel divides them depends on which it could join when. */
+/* By page: how the kernel splits and merges mappings depends on timing. */
 static uint64_t of_mapping(uint64_t hash, char *from, char *to, const char *modes, int locked) {
     static unsigned char resident[PAGES];
     uint64_t kind = modes[0] + modes[1] * 256 + modes[3] * 65536 + (locked << 24);
@@ -90,7 +89,7 @@ static uint64_t state(void) {
     return mix(hash, locked);
 }
 
-/* The segments of a sequence. */
+/* The System V segments of a sequence. */
 #define SEGMENTS 3
 static int segments[SEGMENTS];
 
@@ -104,7 +103,7 @@ static long segment(char *at, size_t bytes, size_t kind) {
         return *id < 0 ? -1 : 0;
     case 2: case 3: case 4: return shmat(*id, at, below(2) ? SHM_REMAP : SHM_RDONLY) == at ? 0 : -1;
     case 5: case 6: return shmdt(at);
-    /* Without the privilege it is counted for the user, and so for the other process as well. */
+    /* Without CAP_IPC_LOCK it is charged to the user, and so shared with the other process. */
     case 7: return limited ? 0 : shmctl(*id, below(2) ? SHM_LOCK : SHM_UNLOCK, NULL);
     case 8: return shmctl(*id, IPC_RMID, NULL);
     default: return shmctl(*id, IPC_STAT, &about) ? -1 : (long)about.shm_nattch;
@@ -137,7 +136,7 @@ static long call(char *arena, int memfd, int filled, size_t kind) {
     static const int advice[] = {MADV_DONTNEED, MADV_DONTNEED, MADV_POPULATE_READ,
                                  MADV_POPULATE_WRITE, MADV_REMOVE, MADV_FREE, MADV_NORMAL, 4711};
     static const size_t limits[] = {0, 1 * MIB, 2 * MIB, 3 * MIB, 6 * MIB};
-    /* Below the threshold, above it, and above that for giving back, which is most to populate. */
+    /* Below the threshold, above it, and above that for freeing, which is the most to populate. */
     size_t least = (size_t[]){1, 1, 256, 256, 256, 256, 256, 1024}[below(8)];
     size_t pages = least + below(least < 256 ? 64 : 192), from = below(PAGES - pages);
     size_t bytes = pages * PAGE - (below(8) ? 0 : below(PAGE));
@@ -168,7 +167,7 @@ static long call(char *arena, int memfd, int filled, size_t kind) {
         both.rlim_cur = limits[below(5)];
         return setrlimit(RLIMIT_MEMLOCK, &both);
     }
-    /* The limit is held against all that is mapped, the library included. */
+    /* The limit applies to all mappings, those of the library included. */
     case 17: return limited ? 0 : mlockall(below(2) ? MCL_CURRENT : below(8) & ~MCL_FUTURE);
     case 18: return munlockall();
     case 19: case 20: return pread(filled, at, bytes / 4, below(PAGE));
@@ -178,7 +177,7 @@ static long call(char *arena, int memfd, int filled, size_t kind) {
     }
 }
 
-/* Bytes that are told apart. */
+/* Distinguishable bytes. */
 static int filled_file(void) {
     static char bytes[ARENA / 2];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = 1 + i % 251;

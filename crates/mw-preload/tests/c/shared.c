@@ -1,6 +1,6 @@
-/* A program that shares large memory with its children: `shared MIB` says what it saw, `shared MIB hold`
- * leaves a child that has closed all descriptors and holds the memory until it is killed, `shared MIB
- * stay` holds it itself. */
+/* A program that shares large memory with its children: `shared MIB` prints what it observes, `shared MIB hold`
+ * leaves a child without descriptors that keeps the memory until it is killed, `shared MIB stay` keeps it
+ * itself. */
 #include "state.h"
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-/* Large memory in every situation that a program may be in. */
+/* Large memory in every situation of a program. */
 #include "state.h"
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -18,13 +18,13 @@
 #define SIZE (16 * MIB)
 
 static void lock_and_free_some(const char *what, size_t size) {
-    char *at = apart(size, RW, ANON);
-    say(what, mlock(at, size), at, size);
+    char *at = map_isolated(size, RW, ANON);
+    print_state(what, mlock(at, size), at, size);
     printf("zero %ld\n", is_zero(at, size));
     memset(at, 7, size);
-    say("again", mlock2(at + 5, size - PAGE, 0), at, size);
-    say("munlock", munlock(at, size / 2), at, size);
-    say("munmap", munmap(at, size), at, size);
+    print_state("again", mlock2(at + 5, size - PAGE, 0), at, size);
+    print_state("munlock", munlock(at, size / 2), at, size);
+    print_state("munmap", munmap(at, size), at, size);
 }
 
 static void lock_and_free(const char *what) { lock_and_free_some(what, SIZE); }
@@ -37,130 +37,130 @@ static long attached(int id) {
 static void segments(void) {
     int id = shmget(IPC_PRIVATE, SIZE - 5, 0600);
     char *at = shmat(id, NULL, 0), *other = shmat(id, NULL, 0);
-    say("sysv", mlock(at, SIZE), at, SIZE);
+    print_state("sysv", mlock(at, SIZE), at, SIZE);
     memset(other, 4, SIZE);
     printf("inside %d", shmdt(other + MIB));
     printf(" %d\n", errno);
-    say("sysv detached", shmdt(other), other, SIZE);
+    print_state("sysv detached", shmdt(other), other, SIZE);
     printf("attached %ld, holds %d\n", attached(id), at[SIZE - 6]);
     printf("lock %d\n", shmctl(id, SHM_LOCK, NULL));
     shmctl(id, IPC_RMID, NULL);
-    say("locked sysv detached", shmdt(at), at, SIZE);
+    print_state("locked sysv detached", shmdt(at), at, SIZE);
     printf("attached %ld", attached(id));
     printf(" %d, again %d", errno, shmdt(at));
     printf(" %d\n", errno);
     id = shmget(IPC_PRIVATE, SIZE, 0600);
     at = shmat(id, NULL, 0);
     memset(at, 5, SIZE);
-    say("half unmapped", munmap(at + SIZE / 2, SIZE / 2), at, SIZE);
+    print_state("half unmapped", munmap(at + SIZE / 2, SIZE / 2), at, SIZE);
     printf("attached %ld\n", attached(id));
-    say("half detached", shmdt(at), at, SIZE);
+    print_state("half detached", shmdt(at), at, SIZE);
     shmctl(id, IPC_RMID, NULL);
-    at = apart(SIZE, RW, MAP_SHARED | MAP_ANONYMOUS);
+    at = map_isolated(SIZE, RW, MAP_SHARED | MAP_ANONYMOUS);
     memset(at, 5, SIZE);
     printf("no segment %d", shmdt(at));
     printf(" %d\n", errno);
-    say("no segment", mlock(at, SIZE), at, SIZE);
+    print_state("no segment", mlock(at, SIZE), at, SIZE);
 }
 
 static void kinds(void) {
     lock_and_free("anonymous");
-    char *at = apart(SIZE, RW, MAP_SHARED | MAP_ANONYMOUS);
-    say("shared", mlock(at, SIZE), at, SIZE);
-    say("dontneed of locked", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    char *at = map_isolated(SIZE, RW, MAP_SHARED | MAP_ANONYMOUS);
+    print_state("shared", mlock(at, SIZE), at, SIZE);
+    print_state("dontneed of locked", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
     munmap(at, SIZE);
-    at = apart(SIZE, PROT_READ, ANON);
-    say("read only", mlock(at, SIZE), at, SIZE);
-    say("for writing", madvise(at, SIZE, MADV_POPULATE_WRITE), at, SIZE);
+    at = map_isolated(SIZE, PROT_READ, ANON);
+    print_state("read only", mlock(at, SIZE), at, SIZE);
+    print_state("for writing", madvise(at, SIZE, MADV_POPULATE_WRITE), at, SIZE);
     munmap(at, SIZE);
-    at = apart(SIZE, PROT_WRITE, ANON);
-    say("write only", mlock(at, SIZE), at, SIZE);
+    at = map_isolated(SIZE, PROT_WRITE, ANON);
+    print_state("write only", mlock(at, SIZE), at, SIZE);
     munmap(at, SIZE);
-    at = apart(SIZE, PROT_EXEC, ANON | MAP_POPULATE);
-    say("execute only", 0, at, SIZE);
+    at = map_isolated(SIZE, PROT_EXEC, ANON | MAP_POPULATE);
+    print_state("execute only", 0, at, SIZE);
     munmap(at, SIZE);
-    at = apart(SIZE, RW, ANON | MAP_NORESERVE);
-    say("no reserve", mlock(at, SIZE), at, SIZE);
+    at = map_isolated(SIZE, RW, ANON | MAP_NORESERVE);
+    print_state("no reserve", mlock(at, SIZE), at, SIZE);
     munmap(at, SIZE);
-    at = apart(SIZE, PROT_NONE, ANON);
-    say("no access", mlock(at, SIZE), at, SIZE);
+    at = map_isolated(SIZE, PROT_NONE, ANON);
+    print_state("no access", mlock(at, SIZE), at, SIZE);
     munmap(at, SIZE);
     char last[1];
     int fd = memfd_create("test", MFD_CLOEXEC);
     if (ftruncate(fd, SIZE)) perror("ftruncate");
-    at = apart(SIZE, PROT_NONE, ANON);
+    at = map_isolated(SIZE, PROT_NONE, ANON);
     mmap(at, SIZE, RW, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0);
-    say("memfd", 0, at, SIZE);
-    say("memfd lock", mlock(at, SIZE), at, SIZE);
+    print_state("memfd", 0, at, SIZE);
+    print_state("memfd lock", mlock(at, SIZE), at, SIZE);
     mmap(at, SIZE, RW, MAP_PRIVATE | MAP_FIXED | MAP_POPULATE, fd, 0);
-    say("private memfd", 0, at, SIZE);
+    print_state("private memfd", 0, at, SIZE);
     mmap(at, SIZE, RW, MAP_SHARED | MAP_FIXED, fd, SIZE / 2);
-    say("beyond its end", mlock(at, SIZE), at, SIZE);
-    say("beyond its end", madvise(at, SIZE, MADV_POPULATE_READ), at, SIZE);
+    print_state("beyond its end", mlock(at, SIZE), at, SIZE);
+    print_state("beyond its end", madvise(at, SIZE, MADV_POPULATE_READ), at, SIZE);
     munmap(at, SIZE);
     char name[] = "memwright-test-XXXXXX";
     fd = mkstemp(name);
     unlink(name);
     if (ftruncate(fd, SIZE)) perror("ftruncate");
-    at = apart(SIZE, PROT_NONE, ANON);
+    at = map_isolated(SIZE, PROT_NONE, ANON);
     mmap(at, SIZE, RW, MAP_PRIVATE | MAP_FIXED, fd, 0);
-    say("file", mlock(at, SIZE), at, SIZE);
+    print_state("file", mlock(at, SIZE), at, SIZE);
     mmap(at, SIZE, RW, MAP_PRIVATE | MAP_FIXED | MAP_LOCKED, fd, 0);
-    say("file locked", munmap(at, SIZE / 2), at, SIZE);
+    print_state("file locked", munmap(at, SIZE / 2), at, SIZE);
     munmap(at, SIZE);
     fd = memfd_create("test", MFD_CLOEXEC);
     if (ftruncate(fd, SIZE)) perror("ftruncate");
-    at = apart(SIZE, PROT_NONE, ANON);
+    at = map_isolated(SIZE, PROT_NONE, ANON);
     mmap(at, SIZE, RW, MAP_SHARED | MAP_FIXED, fd, 0);
     memset(at, 6, SIZE);
-    say("written memfd", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    print_state("written memfd", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
     printf("still there %d\n", at[0] + at[SIZE - 1]);
     memset(at, 7, SIZE);
-    say("memfd unmapped", munmap(at, SIZE), at, SIZE);
+    print_state("memfd unmapped", munmap(at, SIZE), at, SIZE);
     if (pread(fd, last, 1, SIZE - 1) != 1) perror("pread");
     printf("in the file %d\n", last[0]);
     mmap(at, SIZE, RW, MAP_PRIVATE | MAP_FIXED, fd, 0);
     memset(at, 8, SIZE);
-    say("private memfd", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    print_state("private memfd", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
     printf("the file's %d\n", at[SIZE - 1]);
     memset(at, 8, SIZE);
-    say("private memfd unmapped", munmap(at, SIZE), at, SIZE);
+    print_state("private memfd unmapped", munmap(at, SIZE), at, SIZE);
     segments();
 }
 
 static void shapes(void) {
-    char *at = apart(SIZE, RW, ANON);
+    char *at = map_isolated(SIZE, RW, ANON);
     munmap(at + 10 * MIB, MIB);
-    say("hole", mlock(at, SIZE), at, SIZE);
-    say("hole", madvise(at, SIZE, MADV_POPULATE_WRITE), at, SIZE);
-    say("hole", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
-    say("hole", munmap(at, SIZE), at, SIZE);
-    at = apart(SIZE, RW, ANON);
+    print_state("hole", mlock(at, SIZE), at, SIZE);
+    print_state("hole", madvise(at, SIZE, MADV_POPULATE_WRITE), at, SIZE);
+    print_state("hole", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    print_state("hole", munmap(at, SIZE), at, SIZE);
+    at = map_isolated(SIZE, RW, ANON);
     mprotect(at + 10 * MIB, MIB, PROT_NONE);
-    say("forbidden part", mlock(at, SIZE), at, SIZE);
-    say("forbidden part", munlock(at, SIZE), at, SIZE);
-    say("forbidden part", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    print_state("forbidden part", mlock(at, SIZE), at, SIZE);
+    print_state("forbidden part", munlock(at, SIZE), at, SIZE);
+    print_state("forbidden part", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
     mprotect(at + 10 * MIB, MIB, PROT_READ);
-    say("read only part", madvise(at, SIZE, MADV_POPULATE_WRITE), at, SIZE);
+    print_state("read only part", madvise(at, SIZE, MADV_POPULATE_WRITE), at, SIZE);
     mlock(at, MIB);
-    say("locked part", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
-    say("several parts", munmap(at, SIZE), at, SIZE);
-    at = apart(SIZE, RW, ANON);
+    print_state("locked part", madvise(at, SIZE, MADV_DONTNEED), at, SIZE);
+    print_state("several parts", munmap(at, SIZE), at, SIZE);
+    at = map_isolated(SIZE, RW, ANON);
     madvise(at, SIZE, MADV_POPULATE_WRITE);
-    say("middle", munmap(at + 4 * MIB, 8 * MIB), at, SIZE);
-    say("ends", munmap(at, SIZE), at, SIZE);
-    at = apart(SIZE, RW, ANON);
+    print_state("middle", munmap(at + 4 * MIB, 8 * MIB), at, SIZE);
+    print_state("ends", munmap(at, SIZE), at, SIZE);
+    at = map_isolated(SIZE, RW, ANON);
     madvise(at, SIZE, MADV_POPULATE_WRITE);
-    say("unaligned", munmap(at + 1, SIZE - PAGE), at, SIZE);
-    say("unaligned", madvise(at + 1, SIZE - PAGE, MADV_DONTNEED), at, SIZE);
-    say("odd length", madvise(at, SIZE - PAGE + 1, MADV_DONTNEED), at, SIZE);
-    say("overflow", mlock(at, SIZE_MAX - 4096), at, SIZE);
-    say("overflow", munmap(at, SIZE_MAX - 4095), at, SIZE);
-    say("overflow", madvise(at, SIZE_MAX, MADV_DONTNEED), at, SIZE);
-    say("unknown advice", madvise(at, SIZE, 12345), at, SIZE);
-    say("unknown flags", mlock2(at, SIZE, 64), at, SIZE);
-    say("on fault", mlock2(at, SIZE, MLOCK_ONFAULT), at, SIZE);
-    say("then all", mlock(at, SIZE), at, SIZE);
+    print_state("unaligned", munmap(at + 1, SIZE - PAGE), at, SIZE);
+    print_state("unaligned", madvise(at + 1, SIZE - PAGE, MADV_DONTNEED), at, SIZE);
+    print_state("odd length", madvise(at, SIZE - PAGE + 1, MADV_DONTNEED), at, SIZE);
+    print_state("overflow", mlock(at, SIZE_MAX - 4096), at, SIZE);
+    print_state("overflow", munmap(at, SIZE_MAX - 4095), at, SIZE);
+    print_state("overflow", madvise(at, SIZE_MAX, MADV_DONTNEED), at, SIZE);
+    print_state("unknown advice", madvise(at, SIZE, 12345), at, SIZE);
+    print_state("unknown flags", mlock2(at, SIZE, 64), at, SIZE);
+    print_state("on fault", mlock2(at, SIZE, MLOCK_ONFAULT), at, SIZE);
+    print_state("then all", mlock(at, SIZE), at, SIZE);
     munmap(at, SIZE);
     errno = 99;
     at = mmap(NULL, SIZE, RW, ANON | MAP_POPULATE, -1, 0);
@@ -177,26 +177,26 @@ static void shapes(void) {
     printf("too much %d", mmap(NULL, SIZE_MAX / 2, RW, ANON | MAP_POPULATE, -1, 0) == at);
     printf(" %d\n", errno);
     /* mseal(2), kernel 6.10: the same number everywhere. */
-    say("seal", syscall(462, at, SIZE, 0), at, SIZE);
+    print_state("seal", syscall(462, at, SIZE, 0), at, SIZE);
     memset(at, 3, SIZE);
-    say("sealed", munmap(at, SIZE), at, SIZE);
+    print_state("sealed", munmap(at, SIZE), at, SIZE);
 }
 
 static void all(void) {
-    char *at = apart(SIZE, RW, ANON), *none = apart(SIZE, PROT_NONE, ANON);
+    char *at = map_isolated(SIZE, RW, ANON), *none = map_isolated(SIZE, PROT_NONE, ANON);
     printf("current %d\n", mlockall(MCL_CURRENT));
-    say("current", 0, at, SIZE);
-    say("no access", 0, none, SIZE);
+    print_state("current", 0, at, SIZE);
+    print_state("no access", 0, none, SIZE);
     printf("wrong %d", mlockall(MCL_CURRENT | 64));
     printf(" %d\n", errno);
     printf("future %d\n", mlockall(MCL_CURRENT | MCL_FUTURE));
-    at = apart(SIZE, RW, ANON);
-    say("later", 0, at, SIZE);
-    at = apart(SIZE, RW, ANON | MAP_POPULATE);
-    say("later populated", 0, at, SIZE);
+    at = map_isolated(SIZE, RW, ANON);
+    print_state("later", 0, at, SIZE);
+    at = map_isolated(SIZE, RW, ANON | MAP_POPULATE);
+    print_state("later populated", 0, at, SIZE);
     printf("on fault %d\n", mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT));
-    at = apart(SIZE, RW, ANON | MAP_POPULATE);
-    say("later on fault", munlockall(), at, SIZE);
+    at = map_isolated(SIZE, RW, ANON | MAP_POPULATE);
+    print_state("later on fault", munlockall(), at, SIZE);
 }
 
 static void drop_ipc_lock(void) {
@@ -215,29 +215,29 @@ static void memlock(void) {
         lock_and_free_some("limited", size);
         char *at = mmap(NULL, size, RW, ANON | MAP_LOCKED, -1, 0);
         printf("locked %d errno %d\n", at != MAP_FAILED, at == MAP_FAILED ? errno : 0);
-        if (at != MAP_FAILED) say("locked", munmap(at, size), at, size);
-        at = apart(size, RW, ANON);
+        if (at != MAP_FAILED) print_state("locked", munmap(at, size), at, size);
+        at = map_isolated(size, RW, ANON);
         memset(at, 5, size);
         char *over = mmap(at, size, RW, ANON | MAP_LOCKED | MAP_FIXED, -1, 0);
-        say("over", over == at ? 0 : -1, at, size);
+        print_state("over", over == at ? 0 : -1, at, size);
         printf("there %d\n", at[size - 1]);
         munmap(at, size);
     }
 }
 
 static void address_space(void) {
-    char *at = apart(SIZE, RW, ANON);
+    char *at = map_isolated(SIZE, RW, ANON);
     limit(RLIMIT_AS, (size_t)status("VmSize") * 1024 + 64 * 1024);
-    say("lock", mlock(at, SIZE), at, SIZE);
-    say("munmap", munmap(at, SIZE), at, SIZE);
+    print_state("lock", mlock(at, SIZE), at, SIZE);
+    print_state("munmap", munmap(at, SIZE), at, SIZE);
 }
 
 static void processes(void) {
     limit(RLIMIT_NPROC, 0);
     if (setgid(65534) || setuid(65534)) perror("setuid");
-    char *at = apart(SIZE, RW, ANON | MAP_POPULATE);
-    say("populated", 0, at, SIZE);
-    say("munmap", munmap(at, SIZE), at, SIZE);
+    char *at = map_isolated(SIZE, RW, ANON | MAP_POPULATE);
+    print_state("populated", 0, at, SIZE);
+    print_state("munmap", munmap(at, SIZE), at, SIZE);
 }
 
 static void wait_for(pid_t pid) {
@@ -283,12 +283,12 @@ static void forks(void) {
     void *result;
     pthread_join(thread, &result);
     printf("thread %ld\n", (long)result);
-    char *volatile at = apart(SIZE, RW, ANON);
+    char *volatile at = map_isolated(SIZE, RW, ANON);
     memset(at, 9, SIZE);
     pid_t pid = vfork();
     if (pid == 0) _exit(mlock(at, SIZE) != 0 || munmap(at, SIZE) != 0);
     wait_for(pid);
-    say("vfork", 0, at, SIZE);
+    print_state("vfork", 0, at, SIZE);
 }
 
 static void threads(void) {
@@ -357,15 +357,15 @@ static void *lock_when_cancelled(void *at) {
 }
 
 static void cancelled(void) {
-    char *at = apart(SIZE, RW, ANON);
+    char *at = map_isolated(SIZE, RW, ANON);
     pthread_t thread;
     void *result;
     pthread_create(&thread, NULL, lock_when_cancelled, at);
     pthread_join(thread, &result);
-    say("cancelled", (long)result, at, SIZE);
+    print_state("cancelled", (long)result, at, SIZE);
 }
 
-/* Refuses the calls that the program does not make, or ends it at them. */
+/* Makes calls that the program does not make fail, or kills it at them. */
 static void confine(unsigned action, int by_prctl) {
     int unexpected[] = {SYS_clone, SYS_clone3, SYS_close_range, SYS_memfd_create, SYS_statfs};
     struct sock_filter filter[16] = {
@@ -407,12 +407,12 @@ static void no_descriptors(void) {
     int out = dup(1);
     for (int fd = 0; fd < 1024; fd++)
         if (fd != out && fd != proc) close(fd);
-    char *at = apart(SIZE, RW, ANON);
+    char *at = map_isolated(SIZE, RW, ANON);
     int locked = mlock(at, SIZE), unmapped = munmap(at, SIZE);
     int first = open("/dev/null", O_RDONLY), second = open("/dev/null", O_RDONLY);
     dprintf(out, "%d %d, next %d %d\n", locked, unmapped, first, second);
     limit(RLIMIT_NOFILE, 0);
-    at = apart(SIZE, RW, ANON);
+    at = map_isolated(SIZE, RW, ANON);
     dprintf(out, "%d %d\n", mlock(at, SIZE), munmap(at, SIZE));
 }
 
@@ -438,12 +438,12 @@ static void descriptors(void) {
 static void dl(void) {
     void *library = dlopen("libm.so.6", RTLD_NOW);
     int (*lock)(const void *, size_t) = (int (*)(const void *, size_t))dlsym(RTLD_DEFAULT, "mlock");
-    char *at = apart(SIZE, RW, ANON);
-    say("dlsym", lock(at, SIZE), at, SIZE);
+    char *at = map_isolated(SIZE, RW, ANON);
+    print_state("dlsym", lock(at, SIZE), at, SIZE);
     printf("%d\n", library != NULL && dlclose(library) == 0);
 }
 
-/* stdio has a buffer of its own, so that what is said allocates nothing here. */
+/* A buffer for stdio, so that printing does not allocate. */
 int main(int count, char **names) {
     static const struct {
         const char *name;

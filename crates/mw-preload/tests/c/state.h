@@ -1,4 +1,4 @@
-/* What the tests' programs say of themselves: the same with and without the library. */
+/* The output of the test programs: the same with and without the library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 #define MIB ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 
-/* The folder /proc, opened early: a program may change its root. */
+/* The directory /proc, opened early: a program may change its root. */
 static int proc = -1;
 
 __attribute__((unused)) static void say_state_from(void) { proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
 
-/* Sets a soft limit, and lifts the hard one where that is allowed. */
+/* Sets a soft limit, and raises the hard one if permitted. */
 __attribute__((unused)) static void limit(int which, size_t bytes) {
     struct rlimit limit = {bytes, RLIM_INFINITY};
     if (setrlimit(which, &limit)) {
@@ -45,7 +45,7 @@ __attribute__((unused)) static long status(const char *field) {
     return value;
 }
 
-/* What smaps says of a range of addresses, in KiB and in mappings. */
+/* The values of smaps for a range of addresses, in KiB and in mappings. */
 struct range {
     long mapped, resident, locked, lock, on_fault;
 };
@@ -74,8 +74,8 @@ __attribute__((unused)) static struct range range(void *at, size_t bytes) {
     return sum;
 }
 
-/* A line with what a call returned, and what it left. */
-__attribute__((unused)) static void say(const char *what, long result, void *at, size_t bytes) {
+/* Prints the result and the effect of a call. */
+__attribute__((unused)) static void print_state(const char *what, long result, void *at, size_t bytes) {
     int error = result == -1 ? errno : 0;
     struct range left = range(at, bytes);
     printf("%s: %ld errno %d; mapped %ld resident %ld locked %ld lo %ld lf %ld threads %ld\n", what,
@@ -90,8 +90,8 @@ __attribute__((unused)) static void *map(size_t bytes, int prot, int flags) {
     return at;
 }
 
-/* Memory alone: nothing of ours lies beside it. */
-__attribute__((unused)) static char *apart(size_t bytes, int prot, int flags) {
+/* Maps memory without adjacent mappings. */
+__attribute__((unused)) static char *map_isolated(size_t bytes, int prot, int flags) {
     char *all = map(bytes + 2 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     return mmap(all + MIB, bytes, prot, flags | MAP_FIXED, -1, 0);
 }

@@ -1,4 +1,4 @@
-/* How long calls take: `timed small CALLS` and `timed writes CALLS` in ns a call, `timed large MIB ROUNDS` in ms. */
+/* The duration of calls: `timed small CALLS` and `timed writes CALLS` in ns a call, `timed large MIB ROUNDS` in ms. */
 #include "state.h"
 #include <time.h>
 
@@ -10,7 +10,7 @@ static double at(clockid_t clock) {
 
 static double now(void) { return at(CLOCK_MONOTONIC); }
 
-/* By the processor's time: others may be in the way. */
+/* CPU time: other programs may run at the same time. */
 static double used(void) { return at(CLOCK_THREAD_CPUTIME_ID); }
 
 static void small(long calls) {
@@ -23,7 +23,7 @@ static void small(long calls) {
     printf("%f %f\n", (advised - start) * 1e6 / calls, (locked - advised) * 1e6 / calls);
 }
 
-/* 512 bytes a call, again and again at the beginning of a file. */
+/* 512 bytes in each call, always at the start of a file. */
 static void writes(long calls) {
     static char bytes[512];
     FILE *file = tmpfile();

@@ -1,5 +1,5 @@
-/* Transfers of files: `transfers SITUATION DIR [FIRST COUNT]`. What each returned, and what it left, is
- * printed; it has to be the same with the library and without. */
+/* Transfers of files: `transfers SITUATION DIR [FIRST COUNT]`. Prints the result and the effect of each, which must
+ * be the same with and without the library. */
 #define _GNU_SOURCE
 #include "random.h"
 #include <errno.h>
@@ -39,7 +39,7 @@ static void fill(void) {
     for (size_t at = 0; at < sizeof memory; at += 8) *(uint64_t *)(memory + at) = next();
 }
 
-/* What a file holds, read with few and with many bytes at a time. */
+/* The contents of a file, read with few and with many bytes in a call. */
 static uint64_t held(int fd) {
     static char bytes[MIB];
     uint64_t hash = 0xcbf29ce484222325;
@@ -56,7 +56,7 @@ static uint64_t held_by(const char *name) {
     return hash;
 }
 
-static void say(const char *what, long result) {
+static void print_state(const char *what, long result) {
     printf("%s %ld errno %d\n", what, result, result < 0 ? errno : 0);
 }
 
@@ -93,7 +93,7 @@ static long transfer(int fd, int other, size_t kind) {
     case 17: return write(fd, memory, 0);
     case 18: return readv(fd, pieces, 2);
     case 19: return preadv2(fd, pieces, 2, below(4) ? offset : -1, 0);
-    /* A run of small ones. */
+    /* A run of small transfers. */
     default: {
         long sum = 0;
         for (size_t i = below(200); i > 0; i--) sum += write(fd, memory + i, 4 * KIB + below(2));
@@ -117,7 +117,7 @@ static void sequences(long first, long count) {
             long result = transfer(fd, other, below(24));
             hash = mix(mix(mix(hash, result), errno), lseek(fd, 0, SEEK_CUR));
             if (!below(8)) {
-                /* The number leads elsewhere from here on. */
+                /* From here on the number is another file. */
                 close(fd);
                 fd = open(below(2) ? "file" : "second", O_RDWR | O_CREAT | (below(2) ? O_APPEND : 0), 0600);
             }
@@ -135,7 +135,7 @@ static void run_of(const char *name, int flags, size_t bytes, size_t total) {
     while (done < total) {
         ssize_t wrote = write(fd, memory + done % 4096, bytes);
         if (wrote < 0) {
-            say("write", wrote);
+            print_state("write", wrote);
             break;
         }
         done += wrote;
@@ -146,7 +146,7 @@ static void run_of(const char *name, int flags, size_t bytes, size_t total) {
     printf(", holds %016lx\n", held_by(name));
 }
 
-static void ways_to_write(void) {
+static void write_functions(void) {
     run_of("small", 0, 8 * KIB, 24 * MIB);
     run_of("odd", 0, 5003, 20 * MIB);
     run_of("large", 0, LARGE, 24 * MIB);
@@ -169,14 +169,14 @@ static void limited(void) {
     }
 }
 
-/* The disk has less room than this: the same bytes are written, and the same is said. */
+/* The disk has less space than this: the same bytes are written, with the same results. */
 static void full(void) {
     for (size_t bytes = 16 * KIB; bytes <= LARGE; bytes *= 16) {
         int fd = open("full", O_WRONLY | O_CREAT | O_TRUNC, 0600);
         long result;
         while ((result = write(fd, memory, bytes)) == (long)bytes) {}
         if (result >= 0) result = write(fd, memory, bytes);
-        say("write", result);
+        print_state("write", result);
         printf("position is size %d\n", lseek(fd, 0, SEEK_CUR) == lseek(fd, 0, SEEK_END));
         printf("fsync %d\n", fsync(fd));
         close(fd);
@@ -189,25 +189,25 @@ static void write_on(int fd, size_t bytes, size_t total) {
         if (write(fd, memory, bytes) != (ssize_t)bytes) break;
 }
 
-/* Begins to write a file to the disk. On overlayfs sync_file_range sees no page of it. */
-static void begin_writing(int fd) {
+/* Starts writeback of a file. On overlayfs sync_file_range has no effect. */
+static void start_writeback(int fd) {
     struct statfs on;
     sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     if (!fstatfs(fd, &on) && on.f_type == 0x794c7630) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/* The disk loses bytes, is mended, and takes more: who asks is told, once for each who has it open, and
- * whoever opens it before that is told too. */
+/* The disk loses bytes, and then works again: fsync reports the error once for each open file description, also
+ * for one that is opened before the first report. */
 static void lost(size_t bytes) {
     int fd = open("lost", O_RDWR | O_CREAT, 0600), second = open("lost", O_RDWR);
     write_on(fd, bytes, 36 * MIB);
-    begin_writing(fd);
+    start_writeback(fd);
     sleep(1);
     printf("written\n");
     fflush(stdout);
     (void)!read(0, memory, 1);
     write_on(fd, bytes, 16 * MIB);
-    begin_writing(fd);
+    start_writeback(fd);
     sleep(1);
     int later = open("lost", O_RDWR);
     errno = 0;
@@ -244,12 +244,12 @@ static void signals(void) {
 }
 
 static size_t resident_mib(const char *name);
-static sigjmp_buf away;
+static sigjmp_buf outside;
 
-static void leave(int number) { siglongjmp(away, number); }
+static void jump_out(int number) { siglongjmp(outside, number); }
 
-/* Handlers that leave a write in the middle; then whether what is written to that descriptor stays in the
- * page cache, and whether a filter for all threads waits for work that nobody does any more. */
+/* Handlers that leave a write by siglongjmp; then whether data written to that descriptor stays in the page cache,
+ * and whether a filter for all threads waits for operations that no longer run. */
 static void jumps(void) {
     static struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog filter = {1, &allow};
@@ -257,9 +257,9 @@ static void jumps(void) {
     struct timespec begin, end;
     volatile int left = 0;
     int fd = open("jumps", O_WRONLY | O_CREAT, 0600);
-    signal(SIGALRM, leave);
+    signal(SIGALRM, jump_out);
     setitimer(ITIMER_REAL, &often, NULL);
-    if (sigsetjmp(away, 1)) left++;
+    if (sigsetjmp(outside, 1)) left++;
     while (left < 500)
         if (write(fd, memory, 64 * KIB) < 0 || lseek(fd, 0, SEEK_CUR) > 64L * (long)MIB) lseek(fd, 0, SEEK_SET);
     setitimer(ITIMER_REAL, &never, NULL);
@@ -284,7 +284,7 @@ static void *writer(void *number) {
     size_t bytes = at % 2 ? 16 * KIB : LARGE;
     for (size_t done = 0; done < 8 * MIB; done += bytes)
         if (pwrite(shared, memory + at * 4096, bytes, at * 8 * MIB + done) != (ssize_t)bytes) abort();
-    /* All of them at the descriptor's position, too. */
+    /* All threads also write at the position of one descriptor. */
     static int appended = -1;
     pthread_mutex_lock(&once);
     if (appended < 0) appended = open("appended", O_WRONLY | O_CREAT, 0600);
@@ -346,16 +346,16 @@ static void pipes(void) {
         signal(SIGPIPE, SIG_IGN);
         close(ends[0]);
     }
-    say("closed", write(400, memory, LARGE));
+    print_state("closed", write(400, memory, LARGE));
     int null = open("/dev/null", O_WRONLY);
     for (int i = 0; i < 300; i++) if (write(null, memory, LARGE) != LARGE) perror("null");
     int name = open("/proc/self/comm", O_WRONLY);
-    say("proc", write(name, "another", 7));
+    print_state("proc", write(name, "another", 7));
     int nonblocking[2];
     if (pipe2(nonblocking, O_NONBLOCK)) perror("pipe2");
     long all = 0, got;
     while ((got = write(nonblocking[1], memory, LARGE)) > 0) all += got;
-    say("nonblocking", got);
+    print_state("nonblocking", got);
     printf("took %ld\n", all);
 }
 
@@ -421,10 +421,10 @@ static size_t resident_mib(const char *name) {
     return resident * 4096 / MIB;
 }
 
-/* How much of 96 MiB stays in the page cache, written and read in different ways. */
+/* How much of 96 MiB stays in the page cache, by the method of writing or reading. */
 static void cache(void) {
     static const struct { const char *name; size_t bytes; } ways[] = {
-        {"small", 8 * KIB}, {"tale", 128 * KIB}, {"large", MIB}};
+        {"small", 8 * KIB}, {"medium", 128 * KIB}, {"large", MIB}};
     int fd;
     for (int way = 0; way < 3; way++) {
         fd = open(ways[way].name, O_WRONLY | O_CREAT, 0600);
@@ -433,17 +433,17 @@ static void cache(void) {
         printf("%s %zu\n", ways[way].name, resident_mib(ways[way].name));
         close(fd);
     }
-    fd = open("pieces", O_RDWR | O_CREAT, 0600);
+    fd = open("vectored", O_RDWR | O_CREAT, 0600);
     for (int i = 0; i < 96 * 8; i++) {
         struct iovec pieces[] = {{memory, 64 * KIB}, {memory, 64 * KIB}};
         if (pwritev(fd, pieces, 2, i * 128L * KIB) != 128L * (long)KIB) perror("pwritev");
     }
     fdatasync(fd);
-    printf("pieces %zu\n", resident_mib("pieces"));
-    int to = open("sent", O_RDWR | O_CREAT, 0600);
+    printf("vectored %zu\n", resident_mib("vectored"));
+    int to = open("sendfile", O_RDWR | O_CREAT, 0600);
     for (int i = 0; i < 96; i++) if (sendfile(to, fd, &(off_t){i * MIB}, MIB) != (long)MIB) perror("sendfile");
     fdatasync(to);
-    printf("sent %zu\n", resident_mib("sent"));
+    printf("sendfile %zu\n", resident_mib("sendfile"));
     int random = open("random", O_RDWR | O_CREAT, 0600);
     for (int i = 0; i < 96 * 128; i++)
         if (pwrite(random, memory, 8 * KIB, i * 7919 % (96 * 128) * 8L * KIB) < 0) perror("pwrite");
@@ -458,8 +458,8 @@ static void cache(void) {
     }
 }
 
-/* MiB of 48 that stay in the page cache, written with so many bytes at a time by a descriptor that can
- * write alone, or read as well, or by who has dropped privileges since and may do neither. */
+/* MiB of 48 that stay in the page cache, written with so many bytes in a call by a descriptor that can only write,
+ * or read as well, or after privileges were dropped. */
 static void stays(const char *way, size_t bytes) {
     int fd = open("stays", O_CREAT | (strcmp(way, "write") ? O_RDWR : O_WRONLY), 0600);
     int drops = !strcmp(way, "dropped");
@@ -471,7 +471,7 @@ static void stays(const char *way, size_t bytes) {
     printf("%zu\n", resident_mib("stays"));
 }
 
-/* MiB of 48 that stay in the page cache, where they were read into it and are written once more. */
+/* MiB of 48 that stay in the page cache, if they were read before and are rewritten. */
 static void rewrites(size_t bytes) {
     int fd = open("rewrites", O_CREAT | O_RDWR, 0600);
     write_on(fd, MIB, 48 * MIB);
@@ -495,19 +495,19 @@ static void root(void) {
 
 int main(int count, char **arguments) {
     const char *name = arguments[1];
-    /* As a kernel that has no RWF_DONTCACHE: by its release, 2.6. */
+    /* Emulates a kernel without RWF_DONTCACHE by its release, 2.6 (personality(2)). */
     if (getenv("OLD") && !unsetenv("OLD") && personality(UNAME26) >= 0)
         execv("/proc/self/exe", arguments);
     if (count < 3 || chdir(arguments[2])) return 2;
     seed = 1;
     fill();
     if (!strcmp(name, "sequences")) sequences(atol(arguments[3]), atol(arguments[4]));
-    else if (!strcmp(name, "ways")) ways_to_write();
+    else if (!strcmp(name, "functions")) write_functions();
     else if (!strcmp(name, "limited")) limited();
     else if (!strcmp(name, "full")) full();
     else if (!strcmp(name, "lost")) lost(atol(arguments[3]));
     else if (!strcmp(name, "signals")) signals();
-    else if (!strcmp(name, "jumps")) jumps();
+    else if (!strcmp(name, "siglongjmp")) jumps();
     else if (!strcmp(name, "threads")) threads();
     else if (!strcmp(name, "forks")) forks();
     else if (!strcmp(name, "pipes")) pipes();

@@ -1,4 +1,4 @@
-//! Filesystems that tests mount, and that go with them.
+//! Filesystems that tests mount.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,27 +6,31 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A filesystem in a file, on a loop device; none where this machine does not make it.
+/// A filesystem in a file, on a loop device; unmounted when it is dropped.
 pub(crate) struct Disk {
     pub(crate) dir: TempDir,
     mounts: Vec<PathBuf>,
 }
 
 impl Disk {
-    pub(crate) fn new(kind: &str, room: Option<&str>) -> Option<Self> {
+    /// `tmpfs` are mount options of a tmpfs for the file. None, after a skip, if this machine cannot create it.
+    pub(crate) fn new(kind: &str, tmpfs: Option<&str>) -> Option<Self> {
         let mut disk = Self { dir: tempfile::tempdir().unwrap(), mounts: Vec::new() };
-        let made = disk.make(kind, room);
-        if let Err(why) = &made {
+        let created = disk.create(kind, tmpfs);
+        if let Err(why) = &created {
             mw_test::skip(format!("no {kind} on a loop device: {why}"));
         }
-        made.is_ok().then_some(disk)
+        created.is_ok().then_some(disk)
     }
 
-    fn make(&mut self, kind: &str, room: Option<&str>) -> Result<(), String> {
+    fn create(&mut self, kind: &str, tmpfs: Option<&str>) -> Result<(), String> {
         let backing = self.dir.path().join("backing");
         fs::create_dir(&backing).unwrap();
-        if let Some(room) = room {
-            self.mount(Command::new("mount").args(["-t", "tmpfs", "-o", room, "tmpfs"]), &backing)?;
+        if let Some(options) = tmpfs {
+            self.mount(
+                Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]),
+                &backing,
+            )?;
         }
         let image = backing.join("disk");
         File::create(&image).unwrap().set_len(320 << 20).unwrap();
@@ -47,15 +51,15 @@ impl Disk {
         Ok(())
     }
 
-    /// Another mount that goes with this one, on a new folder: the command lacks that folder alone.
-    pub(crate) fn mount_beside(&mut self, command: &mut Command) -> Result<PathBuf, String> {
-        let at = self.dir.path().join(format!("beside-{}", self.mounts.len()));
+    /// Another mount that is unmounted with this one, on a new directory, which is appended to the command.
+    pub(crate) fn mount_other(&mut self, command: &mut Command) -> Result<PathBuf, String> {
+        let at = self.dir.path().join(format!("other-{}", self.mounts.len()));
         fs::create_dir(&at).unwrap();
         self.mount(command, &at)?;
         Ok(at)
     }
 
-    /// An overlayfs whose upper directory is on this disk, or elsewhere.
+    /// An overlayfs with its upper directory on this disk, or at `upper`.
     pub(crate) fn overlay(&mut self, upper: Option<&Path>) -> Result<PathBuf, String> {
         let disk = self.path();
         let upper = upper.unwrap_or(&disk);
@@ -70,7 +74,7 @@ impl Disk {
             folder(upper, "upper"),
             folder(upper, "work")
         );
-        self.mount_beside(Command::new("mount").args(["-t", "overlay", "-o", &options, "overlay"]))
+        self.mount_other(Command::new("mount").args(["-t", "overlay", "-o", &options, "overlay"]))
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -81,21 +85,22 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for mount in self.mounts.iter().rev() {
-            // The loop device lets go of its file a little after it was unmounted.
-            let gone = (0..100).any(|_| {
-                let gone = quiet(Command::new("umount").arg(mount)).is_ok();
-                if !gone {
+            // The loop device releases its file shortly after it was unmounted; there is no event for it.
+            let is_unmounted = (0..100).any(|_| {
+                let is_unmounted = quiet(Command::new("umount").arg(mount)).is_ok();
+                if !is_unmounted {
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                gone
+                is_unmounted
             });
-            if !gone {
+            if !is_unmounted {
                 let _ = quiet(Command::new("umount").arg("--lazy").arg(mount));
             }
         }
     }
 }
 
+/// Runs a command; an error has its standard error.
 pub(crate) fn quiet(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let why = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());

@@ -1,4 +1,4 @@
-//! What the tests of the library have in common.
+//! Helpers of the tests of the library.
 
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -16,7 +16,6 @@ pub(crate) const HERE: &str = env!("CARGO_MANIFEST_DIR");
 /// The library's smallest threshold, so that tests need little memory.
 const THRESHOLD: &str = "1048576";
 
-/// The library.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -35,7 +34,7 @@ pub(crate) fn text(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A program in C, compiled; it goes with the folder.
+/// A compiled C program, deleted when it is dropped.
 pub(crate) struct Compiled {
     dir: TempDir,
 }
@@ -51,12 +50,11 @@ impl Compiled {
         compiled
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> PathBuf {
-        self.dir.path().join("it")
+        self.dir.path().join("program")
     }
 
-    /// A command that runs it, and is ended where it hangs.
+    /// A command that runs it, and kills it if it hangs.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", "120"]).arg(self.path()).args(args);
@@ -65,28 +63,28 @@ impl Compiled {
     }
 }
 
-/// Has a command run with the library, and everything from 1 MiB on done in parallel.
+/// Makes a command run with the library, and a threshold of 1 MiB.
 pub(crate) fn preload(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", library()).env("MEMWRIGHT_THRESHOLD", THRESHOLD)
 }
 
-/// How many calls the library says that it has done in parallel, in all processes.
+/// How many parallel calls the library reports for all processes.
 pub(crate) fn calls(stderr: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(stderr);
     let lines = text.lines().filter(|line| line.contains(" done in parallel"));
     lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
 }
 
-/// A program that the machine has, or none.
-pub(crate) fn program(places: &[&str]) -> Option<PathBuf> {
+/// The path of the first of these programs that is installed.
+pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let all = places.iter().flat_map(|place| dirs.iter().map(move |dir| dir.join(place)));
+    let all = names.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name)));
     all.into_iter().find(|path| path.is_file())
 }
 
-/// What two runs said, where they differ.
-pub(crate) fn same(what: &str, plain: &str, preloaded: &str) {
+/// Asserts that two runs have the same output.
+pub(crate) fn assert_same(what: &str, plain: &str, preloaded: &str) {
     let differ = |(a, b): &(&str, &str)| a != b;
     let first = plain.lines().zip(preloaded.lines()).find(differ);
     assert!(plain == preloaded, "{what}: without and with the library: {first:?}");

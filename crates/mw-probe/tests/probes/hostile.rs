@@ -1,6 +1,7 @@
 //! Servers that do what no server should: each costs failed probes and nothing else.
 
-use crate::{answers, fails, start, taken, wait};
+use crate::{answers, fails, fails_as, start, taken, wait};
+use mw_model::FailureKind;
 use mw_probe::Prober;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -66,7 +67,9 @@ fn one_that_answers_a_byte_now_and_then() {
     };
     for prober in against(drip) {
         let said = fails(&prober);
-        assert_eq!(said, "timed out while waiting for the answer");
+        let waits = ["waiting for the answer", "logging in"];
+        let said = said.strip_prefix("timed out while ").unwrap();
+        assert!(waits.iter().any(|wait| said.starts_with(wait)), "{said}");
     }
 }
 
@@ -77,7 +80,8 @@ fn one_that_answers_garbage() {
         hold(stream);
     };
     for prober in against(garbage) {
-        let said = fails(&prober);
+        let (kind, said) = fails_as(&prober);
+        assert_eq!(kind, FailureKind::Malformed, "{said}");
         assert!(!said.chars().any(char::is_control), "{said:?}");
         assert!(!said.starts_with("timed out"), "{}: {said:?}", prober.spec().target);
     }
@@ -95,8 +99,9 @@ fn one_that_never_stops_answering() {
 #[test]
 fn one_that_hangs_up() {
     for prober in against(|_, stream| drop(stream)) {
-        let said = fails(&prober);
+        let (kind, said) = fails_as(&prober);
         assert!(said.contains("closed") || said.contains("reset"), "{said}");
+        assert!([FailureKind::Closed, FailureKind::Reset].contains(&kind), "{kind:?}");
     }
 }
 
@@ -139,7 +144,32 @@ fn an_http_server_that_answers_an_error() {
             let _ = stream.write_all(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    assert_eq!(fails(&start(&format!("http://{address}"), 5_000)), "status 503");
+    let failure = fails_as(&start(&format!("http://{address}"), 5_000));
+    assert_eq!(failure, (FailureKind::HttpStatus, "status 503 No".to_owned()));
+}
+
+#[test]
+fn what_a_redis_server_says_is_kept() {
+    for said in ["LOADING Redis is loading the dataset in memory", "OOM command not allowed"] {
+        let address = server(move |mut stream| {
+            let mut bytes = [0; 1024];
+            while stream.read(&mut bytes).is_ok_and(|got| got > 0) {
+                let _ = stream.write_all(format!("-{said}\r\n").as_bytes());
+            }
+        });
+        let failure = fails_as(&start(&format!("redis://{address}"), 5_000));
+        assert_eq!(failure, (FailureKind::ServiceError, format!("the server refused: {said}")));
+    }
+}
+
+#[test]
+fn an_http_probe_of_a_tls_server() {
+    let address = server(|mut stream| {
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(&[21, 3, 1, 0, 2, 2, 70]);
+        hold(stream);
+    });
+    assert_eq!(fails_as(&start(&format!("http://{address}"), 5_000)).0, FailureKind::Tls);
 }
 
 #[test]

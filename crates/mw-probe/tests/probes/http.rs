@@ -16,5 +16,8 @@ fn a_web_server_answers_stalls_and_recovers() {
     assert_eq!(prober.spec().name, format!("http-{port}"));
     answers(&prober);
     server.stall(&prober);
-    assert_eq!(fails(&start(&format!("http://127.0.0.1:{port}/none"), 5_000)), "status 404");
+    assert_eq!(
+        fails(&start(&format!("http://127.0.0.1:{port}/none"), 5_000)),
+        "status 404 File not found"
+    );
 }

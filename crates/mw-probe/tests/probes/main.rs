@@ -13,7 +13,7 @@ mod prober;
 mod real;
 mod redis;
 
-use mw_model::ProbeTick;
+use mw_model::{FailureKind, ProbeTick, ServiceView};
 use mw_probe::{LastAnswer, Prober, Spec, Target};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ fn spec(target: &str, timeout_ms: u64) -> Spec {
         limit: Duration::from_millis(50),
         interval: Duration::from_millis(20),
         timeout: Duration::from_millis(timeout_ms),
+        details: mw_probe::Details::default(),
     }
 }
 
@@ -54,6 +55,22 @@ fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Asks for the service's view until it is as wanted.
+fn view(prober: &Prober, wanted: impl Fn(&ServiceView) -> bool) -> ServiceView {
+    prober.prepare_view();
+    let begun = Instant::now();
+    loop {
+        let view = prober.view(Duration::from_secs(5)).unwrap();
+        if view.value().is_some_and(&wanted) || begun.elapsed() > PATIENCE {
+            let view = view.required().unwrap().clone();
+            assert!(wanted(&view), "{view:?}");
+            return view;
+        }
+        // InnoDB keeps what it tells of locks for as long as it is asked more than ten times a second.
+        std::thread::sleep(Duration::from_millis(150));
+    }
+}
+
 /// An answer of a probe that began after now.
 fn next(prober: &Prober) -> LastAnswer {
     let before = prober.last().map_or(0, |last| last.sequence) + 1;
@@ -67,7 +84,12 @@ fn answers(prober: &Prober) {
 
 /// The next answer's failure.
 fn fails(prober: &Prober) -> String {
+    fails_as(prober).1
+}
+
+fn fails_as(prober: &Prober) -> (FailureKind, String) {
     let last = next(prober);
     assert!(last.failed, "{}: an answer", prober.spec().target);
-    prober.last_failure().unwrap()
+    let failure = prober.last_failure().unwrap();
+    (failure.kind, failure.text)
 }

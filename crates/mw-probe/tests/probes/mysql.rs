@@ -1,9 +1,11 @@
 //! A MariaDB server.
 
 use crate::real::{Server, command, done, folder, port, program};
-use crate::{answers, fails, start};
+use crate::{answers, fails, fails_as, start, view};
+use mw_model::{FailureKind, ServiceView};
 use rustix::process::Signal;
 use std::fs;
+use std::process::Command;
 
 const USERS: &str = "
 CREATE USER probe@'%' IDENTIFIED BY 's3cret:1';
@@ -52,12 +54,13 @@ fn a_mariadb_server_answers_stalls_and_recovers() {
         ("modern:s3cret", "the account logs in with client_ed25519"),
     ] {
         let prober = start(&format!("mysql://{login}@127.0.0.1:{port}"), 10_000);
-        let said = fails(&prober);
+        let (kind, said) = fails_as(&prober);
         assert!(said.contains(expected), "{said}");
+        assert_eq!(kind, FailureKind::Authentication);
         assert!(!format!("{said} {prober:?}").contains("s3cret"), "{said} {prober:?}");
     }
     let said = fails(&start(&format!("mysql://open@127.0.0.1:{port}/none"), 10_000));
-    assert!(said.starts_with("the server refused: "), "{said}");
+    assert!(said.starts_with("the server refused: ") && said.contains("(error 1"), "{said}");
 
     let logins = || {
         let queries = fs::read_to_string(server.folder.path().join("queries")).unwrap();
@@ -70,5 +73,35 @@ fn a_mariadb_server_answers_stalls_and_recovers() {
     }
     assert_eq!(logins(), before);
 
+    a_row_lock_is_seen(&format!("{folder}/socket"));
     server.stall(&prober);
+}
+
+fn a_row_lock_is_seen(socket: &str) {
+    let mariadb = |statement: &str| {
+        let mut mariadb = Command::new("mariadb");
+        mariadb.args(["--no-defaults", "-S", socket, "-u", "root", "-e", statement]);
+        mariadb
+    };
+    done(&mut mariadb(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id int PRIMARY KEY, n int) ENGINE=InnoDB; \
+         INSERT INTO shop.t VALUES (1, 1)",
+    ));
+    let prober = start(&format!("mysql:///?socket={socket}"), 10_000);
+    let update = "UPDATE shop.t SET n = n + 1 WHERE id = 1";
+    let mut locks = mariadb(&format!("BEGIN; {update}; SELECT SLEEP(1000)")).spawn().unwrap();
+    let sleeps = |view: &ServiceView| {
+        view.sessions.iter().any(|one| one.waits_in.as_deref() == Some("User sleep"))
+    };
+    let seen = view(&prober, sleeps);
+    let locker = seen.sessions.iter().find(|one| one.waits_in.as_deref() == Some("User sleep"));
+    let mut waits = mariadb(update).spawn().unwrap();
+    let seen = view(&prober, |view| view.sessions.iter().any(|one| !one.blocked_by.is_empty()));
+    let waiting = seen.sessions.iter().find(|one| !one.blocked_by.is_empty()).unwrap();
+    assert_eq!(waiting.blocked_by, [locker.unwrap().session], "{seen:?}");
+    assert!(!format!("{seen:?}").contains("UPDATE"), "{seen:?}");
+    for client in [&mut locks, &mut waits] {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! What holds for a prober whatever it asks.
 
-use crate::{answers, fails, spec, start, taken, wait};
+use crate::{answers, fails_as, spec, start, taken, wait};
+use mw_model::{Connection, FailureKind};
 use mw_probe::{Prober, Target, TargetError};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::net::TcpListener;
@@ -10,11 +11,17 @@ use std::time::{Duration, Instant};
 #[test]
 fn a_server_that_listens_answers_and_one_that_is_gone_refuses() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let prober = start(&format!("tcp://{}", server.local_addr().unwrap()), 5_000);
+    let address = server.local_addr().unwrap();
+    let prober = start(&format!("tcp://{address}"), 5_000);
     answers(&prober);
+    let connection = prober.connection();
+    assert!(matches!(connection, Some(Connection::Tcp { local: Some(local), peer })
+        if local.ip() == address.ip() && peer == address));
     drop(server);
     wait("a refusal", || prober.last().filter(|last| last.failed));
-    assert_eq!(prober.last_failure().unwrap(), "connecting: connection refused");
+    let expected = format!("connecting to {address}: connection refused");
+    assert_eq!(fails_as(&prober), (FailureKind::Refused, expected));
+    assert_eq!(prober.connection(), Some(Connection::Tcp { local: None, peer: address }));
     let tick = taken(&prober);
     assert!(tick.failures > 0 && tick.answers >= tick.failures, "{tick:?}");
 }
@@ -24,7 +31,8 @@ fn a_unix_socket_answers_until_its_queue_is_full() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("service.sock");
     let missing = start(&format!("unix:{}", path.display()), 300);
-    assert_eq!(fails(&missing), "connecting: no such file or directory");
+    let expected = format!("connecting to {}: no such file or directory", path.display());
+    assert_eq!(fails_as(&missing), (FailureKind::Refused, expected));
     drop(missing);
     let _server = UnixListener::bind(&path).unwrap();
     let prober = start(&format!("unix:{}", path.display()), 300);
@@ -44,7 +52,23 @@ fn a_unix_socket_answers_until_its_queue_is_full() {
         held.push(client);
     }
     wait("a time-out", || prober.last().filter(|last| last.failed));
-    assert_eq!(prober.last_failure().unwrap(), "timed out while connecting");
+    let failure = prober.last_failure().unwrap();
+    assert_eq!(failure.text, "timed out while connecting, its listen queue being full");
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+    let own = Some(std::process::id());
+    assert!(matches!(prober.connection(),
+        Some(Connection::Unix { inode: Some(_), listener, .. }) if listener == own));
+}
+
+#[test]
+fn failures_are_told_apart() {
+    let (kind, said) = fails_as(&start("tcp://no-such-host.invalid:1", 5_000));
+    assert_eq!(kind, FailureKind::NameResolution, "{said}");
+    assert!(said.starts_with("cannot resolve 'no-such-host.invalid': "), "{said}");
+    let (kind, said) = fails_as(&start("exec:sh -c 'echo broken >&2; exit 3'", 5_000));
+    assert_eq!((kind, said.as_str()), (FailureKind::ExitCode, "exit code 3: broken"));
+    let (kind, _) = fails_as(&start("exec:/no/such/program", 5_000));
+    assert_eq!(kind, FailureKind::Other);
 }
 
 #[test]

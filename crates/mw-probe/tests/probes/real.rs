@@ -136,7 +136,7 @@ impl Server {
         assert!(taken(prober).worst_us > 1_000 * 50);
         let last = wait("a time-out", || prober.last().filter(|last| last.failed));
         assert!(last.elapsed >= prober.spec().timeout);
-        let said = prober.last_failure().unwrap();
+        let said = prober.last_failure().unwrap().text;
         assert!(said.starts_with("timed out while"), "{said}");
         self.signal(Signal::CONT);
         wait("an answer", || prober.last().filter(|last| !last.failed));

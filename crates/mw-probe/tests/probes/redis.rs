@@ -1,7 +1,8 @@
 //! A Redis server with a password.
 
 use crate::real::{Server, command, done, folder, port, program};
-use crate::{answers, fails, spec, start, taken};
+use crate::{answers, fails_as, spec, start, taken, view};
+use mw_model::FailureKind;
 use mw_probe::Prober;
 use rustix::process::Signal;
 use std::process::Command;
@@ -21,8 +22,9 @@ fn a_redis_server_answers_stalls_and_recovers() {
     assert_eq!(prober.spec().target.to_string(), format!("redis://127.0.0.1:{port}"));
     answers(&start(&format!("redis://default:p%3Aw%2F1@/?socket={}", socket.display()), 5_000));
     for (wrong, expected) in [("", "NOAUTH"), (":no@", "WRONGPASS")] {
-        let said = fails(&start(&format!("redis://{wrong}127.0.0.1:{port}"), 5_000));
+        let (kind, said) = fails_as(&start(&format!("redis://{wrong}127.0.0.1:{port}"), 5_000));
         assert!(said.contains(expected), "{said}");
+        assert_eq!(kind, FailureKind::Authentication);
     }
 
     let client = |words: &[&str]| {
@@ -40,6 +42,18 @@ fn a_redis_server_answers_stalls_and_recovers() {
         answers(&prober);
     }
     assert_eq!(connections(), before + 1, "the one that counts");
+
+    for setting in [["maxmemory", "1000000"], ["slowlog-log-slower-than", "0"]] {
+        client(&["config", "set", setting[0], setting[1]]);
+    }
+    let refused = client(&["set", "s3cret-key", "s3cret-value"]);
+    assert!(refused.starts_with("OOM"), "{refused}");
+    let seen = view(&prober, |view| !view.events.is_empty());
+    let value = |name: &str| seen.values.iter().find(|value| value.name == name).unwrap();
+    assert_eq!(value("maxmemory").value, "1000000");
+    assert!(value("used_memory").value.parse::<u64>().unwrap() > 0);
+    assert!(seen.events.iter().all(|event| !event.text.contains(' ')), "{seen:?}");
+    assert!(seen.took_ms > 0.0 && !format!("{seen:?}").contains("s3cret"), "{seen:?}");
 
     // Connections that the server ends while they are idle are made anew, and nothing failed.
     drop(prober);

@@ -1,9 +1,9 @@
-//! `memory.events` (version 2) and `memory.oom_control` (version 1).
+//! `memory.events` and `cgroup.events` (version 2), `memory.oom_control` and `freezer.state` (version 1).
 
 use super::read_flat;
-use crate::error::ParseError;
+use crate::error::{ParseError, Problem};
 
-/// How often a cgroup met its limits: `memory.events` and `memory.events.local`, in events.
+/// How often a cgroup reached its limits: `memory.events` and `memory.events.local`, in events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryEvents {
     /// Reclaimed although below its protection.
@@ -72,10 +72,35 @@ pub fn parse_oom_control(text: &[u8]) -> Result<OomControl, ParseError> {
     Ok(control)
 }
 
+/// Reads from `cgroup.events` (5.2 and later for this line) whether the cgroup is frozen; it allocates
+/// nothing.
+///
+/// # Errors
+/// When a line has no number or is cut, or there is no line `frozen`.
+pub fn parse_frozen(text: &[u8]) -> Result<bool, ParseError> {
+    let mut frozen = false;
+    read_flat(text, "frozen", |key, value| {
+        frozen |= key == b"frozen" && value != 0;
+        key == b"frozen"
+    })?;
+    Ok(frozen)
+}
+
+/// Reads `freezer.state` of version 1: whether the cgroup is frozen, or becoming so.
+///
+/// # Errors
+/// When it is none of the kernel's words.
+pub fn parse_freezer_state(text: &[u8]) -> Result<bool, ParseError> {
+    match text.trim_ascii() {
+        b"FROZEN" | b"FREEZING" => Ok(true),
+        b"THAWED" => Ok(false),
+        _ => Err(ParseError::new(1, Problem::Expected("THAWED, FREEZING or FROZEN"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Problem;
 
     #[test]
     fn events() {
@@ -95,6 +120,17 @@ mod tests {
         assert_eq!(newer.oom_kill, Some(7));
         let older = parse_oom_control(b"oom_kill_disable 1\nunder_oom 0\n").unwrap();
         assert_eq!((older.is_kill_disabled, older.oom_kill), (true, None));
+    }
+
+    #[test]
+    fn frozen() {
+        assert_eq!(parse_frozen(b"populated 1\nfrozen 1\n"), Ok(true));
+        assert_eq!(parse_frozen(b"populated 1\nfrozen 0\n"), Ok(false));
+        let expected = Problem::Expected("frozen");
+        assert_eq!(parse_frozen(b"populated 1\n"), Err(ParseError::new(1, expected)));
+        assert_eq!(parse_freezer_state(b"FROZEN\n"), Ok(true));
+        assert_eq!(parse_freezer_state(b"THAWED\n"), Ok(false));
+        assert!(parse_freezer_state(b"1\n").is_err());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::{limited, read_flat};
 use crate::error::ParseError;
 
-/// What a cgroup's memory consists of, in bytes.
+/// What a cgroup's memory consists of, in bytes, and what its reclaim did since the cgroup was created, in
+/// pages.
 ///
 /// Version 1 names are folded into those of version 2, and of version 1 the `total_*` lines are
 /// taken, which count the cgroups below as version 2 always does.
@@ -46,6 +47,12 @@ pub struct MemoryStat {
     pub swap_bytes: Option<u64>,
     /// The lowest limit of this cgroup and those above it (version 1); `None` when unlimited.
     pub hierarchical_limit_bytes: Option<u64>,
+    /// Pages of files that were read again soon after reclaim (`workingset_refault` before 5.9).
+    pub refault_file_pages: Option<u64>,
+    /// Anonymous pages that were swapped in soon after reclaim (5.9 and later).
+    pub refault_anon_pages: Option<u64>,
+    /// Pages that reclaim scanned (version 2).
+    pub scanned_pages: Option<u64>,
 }
 
 impl MemoryStat {
@@ -95,6 +102,9 @@ impl MemoryStat {
             b"pagetables" => &mut self.pagetables_bytes,
             b"sock" => &mut self.sock_bytes,
             b"swap" => &mut self.swap_bytes,
+            b"workingset_refault_file" | b"workingset_refault" => &mut self.refault_file_pages,
+            b"workingset_refault_anon" => &mut self.refault_anon_pages,
+            b"pgscan" => &mut self.scanned_pages,
             _ => return None,
         })
     }
@@ -128,6 +138,17 @@ mod tests {
         assert_eq!(stat.slab_reclaimable_bytes, Some(1_101_272));
         assert_eq!(stat.pagetables_bytes, Some(61_440));
         assert_eq!(stat.swap_bytes, None);
+    }
+
+    #[test]
+    fn refaults_and_scans() {
+        let text = b"anon 1\nworkingset_refault_anon 2\nworkingset_refault_file 3\npgscan 4\n\
+            pgscan_kswapd 5\n";
+        let stat = MemoryStat::parse(text).unwrap();
+        assert_eq!((stat.refault_anon_pages, stat.refault_file_pages), (Some(2), Some(3)));
+        assert_eq!(stat.scanned_pages, Some(4));
+        let v1 = b"rss 1\nworkingset_refault_file 2\ntotal_workingset_refault_file 7\n";
+        assert_eq!(MemoryStat::parse(v1).unwrap().refault_file_pages, Some(7));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The names of the counters, in the kernel's order.
 
-/// More than one spelling may stand for a counter; the first is its own.
+/// A counter may have several spellings; the first is its own.
 macro_rules! counters {
     ($($counter:ident $name:literal $($spelling:literal)*;)*) => {
         /// A counter of `/proc/vmstat`; documented in the kernel's `mm/vmstat.c`.
@@ -260,7 +260,7 @@ const SLOTS: usize = 1024;
 const FREE: u16 = u16::MAX;
 const _: () = assert!(NAMES.len() * 2 < SLOTS);
 
-/// Where in [`NAMES`] a name stands: a hash table with linear probing, built at compile time.
+/// The index of a name in [`NAMES`]: a hash table with linear probing, built at compile time.
 static TABLE: [u16; SLOTS] = table();
 
 #[expect(
@@ -294,7 +294,7 @@ const fn hash(name: &[u8]) -> usize {
     (hash ^ (hash >> 16)) as usize % SLOTS
 }
 
-/// Where in [`NAMES`] the name stands.
+/// The index of the name in [`NAMES`].
 pub(super) fn lookup(name: &[u8]) -> Option<usize> {
     let first = hash(name);
     let (before, from) = TABLE.split_at_checked(first)?;

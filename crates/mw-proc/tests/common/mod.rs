@@ -4,13 +4,15 @@ use std::hint::black_box;
 
 use mw_proc::bdi::BdiStats;
 use mw_proc::buddyinfo::Buddyinfo;
-use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
+use mw_proc::cgroup::{self, CpuMax, CpuStat, MemoryEvents, MemoryStat};
 use mw_proc::choice::Choice;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::netstat::ListenDrops;
+use mw_proc::pid_stat::PidStat;
 use mw_proc::pressure::Pressure;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
@@ -49,6 +51,15 @@ parsers! {
     "cgroup stat v2" include_bytes!("../data/memory_stat_v2"), MemoryStat::parse;
     "cgroup events" include_bytes!("../data/memory_events"), MemoryEvents::parse;
     "cgroup oom_control" b"oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", cgroup::parse_oom_control;
+    "cgroup frozen" b"populated 1\nfrozen 0\n", cgroup::parse_frozen;
+    "cgroup freezer" b"THAWED\n", cgroup::parse_freezer_state;
+    "cgroup cpu.stat" b"usage_usec 7\nnr_throttled 2\nthrottled_usec 190000\n", CpuStat::parse;
+    "cgroup cpu.max" b"20000 100000\n", CpuMax::parse;
+    "cgroup cpu quota" b"-1\n", CpuMax::parse_quota;
+    "cgroup io.stat" b"8:0 rbytes=1 wbytes=2 rios=3 wios=4\n", io_stat;
+    "cgroup blkio bytes" b"8:0 Read 10\n8:0 Write 20\nTotal 30\n", blkio_bytes;
+    "cgroup io.max" b"8:16 rbps=2097152 wbps=max\n", cgroup::parse_io_max;
+    "cgroup blkio limit" b"8:16 2097152\n", |text: &[u8]| cgroup::parse_blkio_limit(text, "rbps");
     "choice" b"always defer defer+madvise [madvise] never\n", choice;
     "cmdline" include_bytes!("../data/cmdline"), cmdline;
     "cpulist" b"0-3,5,8-10:1/2\n", cpulist::parse;
@@ -57,15 +68,19 @@ parsers! {
     "diskstats" include_bytes!("../data/diskstats"), |text: &[u8]| diskstats::each(text, |_| ());
     "extfrag" include_bytes!("../data/unusable_index"), extfrag;
     "inode-state" b"196925\t12\t0\t0\t0\t0\t0\n", InodeState::parse;
+    "kmsg" b"6,1,5,-;Out of memory: Killed process 7 (a) x\n", kmsg;
     "limits" include_bytes!("../data/limits"), Limits::parse;
     "maps" include_bytes!("../data/maps"), maps::parse;
     "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;
     "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
     "mounts" include_bytes!("../data/mounts"), mounts::parse;
     "mounts size" b"24684092k", size_option;
+    "net tcp" b"  sl\n 0: 00000000:0001 00000000:0000 0A 0:3 0:0 0 0 0 9 1\n", net_tcp;
+    "netstat" b"TcpExt: ListenDrops\nTcpExt: 4\n", ListenDrops::parse;
     "number u64" b"67584\n", number::parse_u64;
     "number i64" b"-1\n", number::parse_i64;
     "number list" b"256\t256\t32\t0\t0\n", number::parse_list_u64;
+    "pid_stat" b"4 (a b) S 1 4 4 0 -1 4194304 500 0 7 0 30 20 0 0 20 0 3 0 999 1\n", PidStat::parse;
     "pressure" include_bytes!("../data/pressure"), Pressure::parse;
     "slabinfo" include_bytes!("../data/slabinfo"), slabinfo::parse;
     "status" include_bytes!("../data/status"), Status::parse;
@@ -106,6 +121,27 @@ fn zoneinfo(text: &[u8]) -> Result<usize, ParseError> {
     let result = info.parse_into(text);
     let info = checked(result, info, &Zoneinfo::default())?;
     Ok(info.zones.iter().map(|zone| zone.protection().len() + zone.name.as_str().len()).sum())
+}
+
+fn kmsg(text: &[u8]) -> Result<mw_proc::kmsg::Record, ()> {
+    mw_proc::kmsg::parse(text).ok_or(())
+}
+
+fn net_tcp(text: &[u8]) -> Result<mw_proc::net_tcp::TcpSocket, ()> {
+    let local = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+    mw_proc::net_tcp::find(text, local, None).ok_or(())
+}
+
+fn io_stat(text: &[u8]) -> Result<usize, ParseError> {
+    let mut devices = Vec::new();
+    let result = cgroup::parse_io_stat(text, &mut devices);
+    Ok(checked(result, devices, &Vec::new())?.len())
+}
+
+fn blkio_bytes(text: &[u8]) -> Result<usize, ParseError> {
+    let mut devices = Vec::new();
+    let result = cgroup::parse_blkio_bytes(text, &mut devices);
+    Ok(checked(result, devices, &Vec::new())?.len())
 }
 
 fn vmstat(text: &[u8]) -> Result<u64, ParseError> {

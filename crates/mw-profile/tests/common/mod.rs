@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// tracefs, mounted while this lives where it was not.
 pub(crate) struct Tracefs(bool);
@@ -59,14 +59,11 @@ impl Busy {
         Self { stop, used_ms, thread: Some(thread) }
     }
 
-    /// Waits until it has had so much processor time more: on a machine that is busy with other
-    /// things that takes a while.
+    /// Waits until it has used this much more CPU time, which takes a while on a busy machine.
     pub(crate) fn for_ms(&self, time_ms: u64) {
-        let (since, from) = (Instant::now(), self.used_ms.load(Ordering::Relaxed));
-        while self.used_ms.load(Ordering::Relaxed) < from + time_ms {
-            assert!(since.elapsed() < Duration::from_secs(60), "no processor time");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let until = self.used_ms.load(Ordering::Relaxed) + time_ms;
+        let is_used = || self.used_ms.load(Ordering::Relaxed) >= until;
+        mw_test::wait_until("CPU time", Duration::from_secs(60), is_used);
     }
 }
 
@@ -82,9 +79,7 @@ pub(crate) fn stop(pid: u32) {
     let process = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
     let stopped = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
-    while !stopped() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    mw_test::wait_until("the stop", Duration::from_secs(60), stopped);
 }
 
 /// Lets everybody look into a folder.
@@ -100,7 +95,7 @@ pub(crate) struct Setting {
 
 impl Setting {
     /// `None`, with the test reported as skipped, where this kernel does not have it.
-    pub(crate) fn of(path: &'static str) -> Option<Self> {
+    pub(crate) fn open(path: &'static str) -> Option<Self> {
         let read = fs::read_to_string(path);
         let before = read.map_err(|error| mw_test::skip(format!("no {path}: {error}"))).ok()?;
         Some(Self { path, before })

@@ -1,6 +1,6 @@
 //! Comma separated values, as RFC 4180 says.
 
-use super::{AT, ExportError, Sink, rfc3339, values};
+use super::sink::{AT, ExportError, Sink, rfc3339, values};
 use mw_model::Table;
 use std::io::Write;
 

@@ -1,6 +1,6 @@
 //! An array of objects, one a line.
 
-use super::{AT, ExportError, Sink, rfc3339, values};
+use super::sink::{AT, ExportError, Sink, rfc3339, values};
 use mw_model::Table;
 use std::io::Write;
 

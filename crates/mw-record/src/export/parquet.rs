@@ -1,6 +1,6 @@
 //! Parquet: a row group for every few thousand rows.
 
-use super::{AT, ExportError, Sink};
+use super::sink::{AT, ExportError, Sink};
 use mw_model::{NO_VALUE, Table};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::Int64Type;

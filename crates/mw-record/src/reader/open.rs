@@ -1,9 +1,8 @@
 //! Opening a recording for reading only.
 
-use super::log;
 use super::rest::QuietFile;
 use crate::RecordError;
-use crate::format::{self, damaged, failed, meta, size};
+use crate::format::{self, damaged, failed, log, meta, size};
 use mw_model::Host;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};

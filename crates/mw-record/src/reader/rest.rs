@@ -1,7 +1,6 @@
 //! Whether anybody writes a recording.
 
-use super::log;
-use crate::format::{beside, size};
+use crate::format::{beside, log, size};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! The heads of all chunks, as far as they can be read.
 
-use crate::store::{CHUNKS, Chunk};
+use crate::chunk::{CHUNKS, Chunk};
 use rusqlite::Connection;
 
 /// The most chunks that a recording has: beyond it, it is none of memwright's.

@@ -1,16 +1,22 @@
 //! The recording as one connection sees it.
 
 use super::open::Opened;
-use super::{MAX_TABLE_VALUES, Union, append, scan};
+use super::scan;
+use super::union::{Union, append};
 use crate::RecordError;
-use crate::format::{damaged, failed};
+use crate::chunk::Chunk;
+use crate::format::{self, FORMAT_WITH_STATE, damaged, failed};
 use crate::incident;
-use crate::store::{self, Chunk};
-use mw_model::{Column, Incident, IncidentRow, Table};
+use crate::lock::is_recorded;
+use crate::store;
+use mw_model::{Column, Incident, IncidentRow, IncidentState, Table};
 use rusqlite::{OptionalExtension, Transaction};
+use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// What one connection sees.
+/// The most values that [`crate::Recording::table`] gives at once: 256 MiB.
+pub const MAX_TABLE_VALUES: u64 = 32 << 20;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) opened: &'a Opened,
@@ -57,7 +63,7 @@ impl<'a> View<'a> {
         let rows = self.count(since, until)?;
         let values = rows.saturating_mul(names.len() as u64 + 1);
         self.limit(values, MAX_TABLE_VALUES, since, until)?;
-        let mut table = Table::of(names);
+        let mut table = Table::new(names);
         for chunk in self.chunks(since, until)? {
             append(&mut table, self.rows(&chunk, 0, since, until)?);
         }
@@ -66,40 +72,71 @@ impl<'a> View<'a> {
 
     pub(super) fn incidents(self) -> Result<Vec<IncidentRow>, RecordError> {
         let read = || {
-            let mut statement = self.opened.connection.prepare_cached(
-                "SELECT id, started_unix_ms, ended_unix_ms, trigger_kind, trigger_name, worst_ms, \
-                 verdict, cause, confidence_percent FROM incident ORDER BY id",
-            )?;
+            let mut statement = self.opened.connection.prepare_cached(&format!(
+                "SELECT id, started_unix_ms, ended_unix_ms, trigger_kind, trigger_name, \
+                 worst_ms, verdict, cause, confidence_percent, {} FROM incident ORDER BY id",
+                self.state_columns()?
+            ))?;
             let rows = statement.query_map([], |row| {
                 Ok(IncidentRow {
                     id: row.get(0)?,
                     started_unix_ms: row.get(1)?,
                     ended_unix_ms: row.get(2)?,
                     // A kind of a later version is shown as a probe.
-                    trigger_kind: incident::kind_of(&row.get::<_, String>(3)?).unwrap_or_default(),
+                    trigger_kind: word(row, 3)?.unwrap_or_default(),
                     trigger_name: row.get(4)?,
                     worst_ms: row.get(5)?,
                     verdict: row.get(6)?,
                     cause: row.get(7)?,
                     confidence_percent: row.get(8)?,
+                    state: word(row, 9)?.unwrap_or_default(),
+                    subject: word(row, 10)?,
+                    failure_kind: word(row, 11)?,
                 })
             })?;
             rows.collect::<rusqlite::Result<_>>()
         };
-        read().map_err(|error| failed(self.path, error))
+        let mut rows: Vec<IncidentRow> = read().map_err(|error| failed(self.path, error))?;
+        self.settle(rows.iter_mut().map(|row| &mut row.state));
+        Ok(rows)
+    }
+
+    /// The columns that tell an incident's state, its subject and its failure.
+    fn state_columns(self) -> rusqlite::Result<&'static str> {
+        Ok(if format::format(&self.opened.connection)? < FORMAT_WITH_STATE {
+            "'closed', NULL, NULL"
+        } else {
+            "state, subject, failure_kind"
+        })
+    }
+
+    /// An open incident whose recorder is gone was interrupted.
+    fn settle<'s>(self, states: impl Iterator<Item = &'s mut IncidentState>) {
+        let mut open = states.filter(|state| **state == IncidentState::Open).peekable();
+        if open.peek().is_some() && !is_recorded(self.path) {
+            open.for_each(|state| *state = IncidentState::Interrupted);
+        }
     }
 
     pub(super) fn incident(self, id: u64) -> Result<Option<Incident>, RecordError> {
         let Ok(number) = i64::try_from(id) else { return Ok(None) };
-        let query = "SELECT body, rows FROM incident WHERE id = ?";
-        let found = self.opened.connection.query_row(query, [number], |row| {
-            Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Vec<u8>>(1)?))
-        });
-        let found = found.optional().map_err(|error| failed(self.path, error))?;
-        let Some((body, rows)) = found else { return Ok(None) };
+        let read = || {
+            let columns = self.state_columns()?;
+            let query = format!("SELECT body, rows, {columns} FROM incident WHERE id = ?");
+            let found = self.opened.connection.query_row(&query, [number], |row| {
+                Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Vec<u8>>(1)?, word(row, 2)?))
+            });
+            found.optional()
+        };
+        let Some((body, rows, state)) = read().map_err(|error| failed(self.path, error))? else {
+            return Ok(None);
+        };
         let unpacked = incident::unpack(&body, &rows);
         let incident = unpacked.map_err(|why| self.damaged(format!("incident {id}: {why}")))?;
-        Ok(Some(Incident { id, ..incident }))
+        // The column is up to date where the recorder was killed.
+        let mut incident = Incident { id, state: state.unwrap_or_default(), ..incident };
+        self.settle(std::iter::once(&mut incident.state));
+        Ok(Some(incident))
     }
 
     pub(super) fn capture_before(self, at: u64) -> Result<Option<(u64, Vec<u8>)>, RecordError> {
@@ -186,4 +223,13 @@ impl<'a> View<'a> {
         );
         RecordError::Damaged { path, problem, readable }
     }
+}
+
+/// The variant whose word a column has; `None` where it has none, or one of a later version.
+fn word<T: DeserializeOwned>(
+    row: &rusqlite::Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<T>> {
+    let word = row.get::<_, Option<String>>(column)?;
+    Ok(word.and_then(|word| incident::from_word(&word)))
 }

@@ -1,8 +1,8 @@
 //! What the writer's thread does.
 
-use super::lock::Lock;
-use super::{Command, Row, Shared, held};
+use super::shared::{Command, MAX_LAYOUTS, Row, Shared, held};
 use crate::incident::{self, Packed};
+use crate::lock::Lock;
 use crate::store::{self, Store};
 use crate::{RecordError, Retention, retention};
 use mw_model::Host;
@@ -102,13 +102,14 @@ impl Worker {
         }
         let known = |(layout, names)| Known { layout, names, stored: None };
         self.layouts.extend(new.into_iter().map(known));
-        let excess = self.layouts.len().saturating_sub(super::MAX_LAYOUTS);
+        let excess = self.layouts.len().saturating_sub(MAX_LAYOUTS);
         self.layouts.drain(..excess);
     }
 
     fn reopen(&mut self) -> Result<(), RecordError> {
         let lock = Lock::take(&self.path)?;
         let (store, notice) = Store::open(&self.path, &self.host)?;
+        self.shared.last_incident.fetch_max(store.last_incident()?, Ordering::Relaxed);
         self.open = Some((store, lock));
         for known in &mut self.layouts {
             known.stored = None;
@@ -172,11 +173,12 @@ impl Worker {
     }
 
     /// Keeps an incident, or notes it for another try.
-    fn keep(&mut self, incident: Packed) -> Result<u64, RecordError> {
+    fn keep(&mut self, incident: Packed) -> Result<(), RecordError> {
         let kept = match &mut self.open {
-            Some((store, _)) => store.add_incident(&incident),
+            Some((store, _)) => store.put_incident(&incident),
             None => Err(self.trouble()),
         };
+        self.waiting.retain(|earlier| earlier.row.id != incident.row.id);
         if kept.is_err() {
             let excess = (self.waiting.len() + 1).saturating_sub(MAX_WAITING);
             self.waiting.drain(..excess);
@@ -189,13 +191,12 @@ impl Worker {
     fn keep_waiting(&mut self) -> Result<(), RecordError> {
         let Some((store, _)) = &mut self.open else { return Ok(()) };
         while let Some(incident) = self.waiting.front() {
-            store.add_incident(incident)?;
+            store.put_incident(incident)?;
             self.waiting.pop_front();
         }
         Ok(())
     }
 
-    /// Keeps incidents and captures.
     fn obey(&mut self) {
         loop {
             let Some(command) = held(&self.shared.commands).pop_front() else { return };
@@ -203,8 +204,12 @@ impl Worker {
                 Command::Incident(incident, reply) => {
                     let packed = incident::pack(*incident)
                         .map_err(|source| RecordError::Io { path: self.path.clone(), source });
-                    // Whoever asked may have gone.
-                    let _ = reply.send(packed.and_then(|incident| self.keep(incident)));
+                    let kept = packed.and_then(|incident| self.keep(incident));
+                    match reply {
+                        // Whoever asked may have gone.
+                        Some(reply) => drop(reply.send(kept)),
+                        None => self.note(kept),
+                    }
                 }
                 Command::Capture(unix_ms, bytes) => {
                     let Some((store, _)) = &mut self.open else {

@@ -9,7 +9,7 @@
 use mw_model::{Host, Table};
 use mw_record::{Recording, Retention, Writer};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// 2023-11-14, on a whole minute.
 pub(crate) const START_MS: u64 = 1_700_000_040_000;
@@ -43,13 +43,8 @@ pub(crate) fn offer(writer: &Writer, rows: std::ops::Range<u64>, columns: usize)
     }
 }
 
-/// Waits for something that comes within seconds.
-pub(crate) fn wait_for(mut what: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !what() {
-        assert!(started.elapsed() < Duration::from_secs(60), "it did not come");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+pub(crate) fn wait_for(condition: impl FnMut() -> bool) {
+    mw_test::wait_until("what the test waits for", Duration::from_secs(60), condition);
 }
 
 pub(crate) fn all(recording: &Recording) -> Table {

@@ -46,7 +46,6 @@ pub(crate) struct Disk {
 struct File {
     /// As it is on the disk for certain.
     synced: Vec<u8>,
-    /// As programs see it.
     now: Vec<u8>,
     /// What each sector was since it was synced, and by which write.
     sectors: BTreeMap<usize, Vec<(usize, Vec<u8>)>>,

@@ -14,18 +14,10 @@ const MAX_BYTES: &str = "70000";
 #[derive(Debug)]
 pub(crate) enum Call {
     Created(PathBuf),
-    Wrote {
-        path: PathBuf,
-        at: u64,
-        bytes: Vec<u8>,
-    },
-    Cut {
-        path: PathBuf,
-        bytes: u64,
-    },
+    Wrote { path: PathBuf, at: u64, bytes: Vec<u8> },
+    Cut { path: PathBuf, bytes: u64 },
     Synced(PathBuf),
     Removed(PathBuf),
-    /// On standard output.
     Said(String),
 }
 

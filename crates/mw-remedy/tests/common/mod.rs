@@ -58,7 +58,6 @@ impl Tree {
         Self { base: Base::Borrowed(base.to_owned()) }
     }
 
-    /// The same again, elsewhere.
     pub(crate) fn copy(&self) -> Self {
         let copy = scratch();
         let done = Command::new("cp")
@@ -141,7 +140,6 @@ impl Tree {
         Plan::new(&self.kernel(), findings).unwrap()
     }
 
-    /// Plans and applies.
     pub(crate) fn fix(&self, findings: &[Finding], persist: bool) -> Result<Applied, ApplyError> {
         let plan = self.plan(findings);
         mw_remedy::apply(&self.kernel(), &mut self.lock(), &plan, persist, &mut nobody)

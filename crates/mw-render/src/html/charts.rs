@@ -1,5 +1,6 @@
 //! Which charts the timeline has, and what each shows.
 
+use super::outages::{Outage, outages};
 use super::safe::shown;
 use super::series::{How, Rows};
 use mw_model::{
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 /// Lines of one chart whose number depends on the machine: probes, devices.
 const MOST_LINES: usize = 6;
-/// Columns that are looked at for them.
+/// Columns that are read for them.
 const MOST_NAMED: usize = 256;
 /// Percent of a time that there can be; a row that came early makes it look like more.
 const WHOLE: f64 = 100.0;
@@ -39,6 +40,7 @@ pub(super) struct Chart {
     log: bool,
     lines: Vec<Line>,
     limits: Vec<Limit>,
+    outages: Vec<Outage>,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,7 +83,6 @@ struct Wanted {
     dashed: bool,
 }
 
-/// A chart to be.
 struct Plan {
     title: &'static str,
     about: &'static str,
@@ -97,19 +98,28 @@ impl Timeline {
     pub(super) fn new(incident: &Incident, rows: &Rows) -> Self {
         let mut timeline = Self { charts: Vec::new(), quiet: Vec::new(), absent: Vec::new() };
         for plan in plans(incident) {
-            timeline.draw(plan, rows);
+            timeline.draw(plan, incident, rows);
         }
         timeline
     }
 
-    fn draw(&mut self, plan: Plan, rows: &Rows) {
-        let mut lines = Vec::new();
+    fn draw(&mut self, plan: Plan, incident: &Incident, rows: &Rows) {
+        let (mut lines, mut all_outages) = (Vec::new(), Vec::new());
+        let at_s = rows.seconds_since(incident.started_unix_ms);
         for wanted in &plan.wanted {
             let mut values = rows.line(&wanted.metric.to_string(), wanted.how, wanted.factor);
             if plan.unit == Unit::Percent {
                 values.iter_mut().flatten().flatten().for_each(|value| *value = value.min(WHOLE));
             }
             let (name, dashed) = (wanted.name.clone(), wanted.dashed);
+            if let (Metric::Probe(probe, ProbeMetric::Worst), Some(values)) =
+                (&wanted.metric, &mut values)
+            {
+                for outage in outages(incident, rows, probe) {
+                    outage.draw_over(&at_s, values);
+                    all_outages.push(Outage { name: name.clone(), ..outage });
+                }
+            }
             let line = |values| Line { name, dashed, low: wanted.how == How::Lowest, values };
             lines.extend(values.map(line));
         }
@@ -131,6 +141,7 @@ impl Timeline {
                 log: plan.unit == Unit::Milliseconds,
                 lines,
                 limits: plan.limits,
+                outages: all_outages,
             });
         }
     }
@@ -186,7 +197,7 @@ fn latencies(incident: &Incident) -> Vec<Plan> {
     ]
 }
 
-/// The limit that was passed, in the chart of the looks that it is for.
+/// The limit that was exceeded, in the chart of its samples.
 fn limit(incident: &Incident, kinds: &[TriggerKind]) -> Vec<Limit> {
     let trigger = &incident.trigger;
     let is_here = kinds.contains(&trigger.kind) && trigger.limit_ms > 0.0;

@@ -20,7 +20,7 @@ pub(super) struct Flame {
     branches: Vec<Branch>,
     /// Samples during the stall.
     pub(super) samples: u64,
-    /// Share of the processors in percent that all stacks had during the stall, and before.
+    /// Share of the CPUs in percent of all stacks during the stall, and before.
     during: f64,
     before: f64,
     /// Whether there is a baseline to compare with.

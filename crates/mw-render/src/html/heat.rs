@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) const MOST_COLUMNS: usize = 480;
 /// Zones that are drawn: those with the most free memory.
 const MOST_ZONES: usize = 8;
-/// Columns that are looked at: 64 nodes with four zones of 16 orders.
+/// Columns that are read: 64 nodes with four zones of 16 orders.
 const MOST_READ: usize = 4096;
 /// Orders that a zone may have; kernels have 11 to 14.
 const MOST_ORDERS: u32 = 32;
@@ -28,7 +28,6 @@ pub(super) struct Heat {
     pub(super) left_out: usize,
 }
 
-/// One zone's map.
 #[derive(Debug, Serialize)]
 pub(super) struct Zone {
     pub(super) name: String,
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_map_has_the_zones_that_change() {
-        let mut table = Table::of(["buddy.0.DMA.0", "buddy.0.Normal.9", "buddy.1.Normal.9"]);
+        let mut table = Table::new(["buddy.0.DMA.0", "buddy.0.Normal.9", "buddy.1.Normal.9"]);
         table.push(0, &[3, 10, 7]);
         table.push(100, &[3, 0, 2000]);
         let incident = Incident { table, ..Incident::default() };

@@ -3,13 +3,15 @@
 use super::charts::Timeline;
 use super::flame::Flame;
 use super::heat::Heat;
+use super::path::PathView;
 use super::safe::{self, shown};
 use super::series::Rows;
 use super::tables::{TableView, difference, grouped, of_tasks};
+use crate::incident_words::{Section, sections};
 use jiff::Timestamp;
 use mw_model::{
-    CanaryMetric, Cause, Consent, Finding, Incident, Metric, Missing, Remedy, Severity, Step,
-    TriggerKind, format_bytes, format_duration_ms,
+    CanaryMetric, Cause, Consent, Finding, Incident, IncidentState, Metric, Missing, Remedy,
+    Severity, Step, TriggerKind, format_bytes, format_duration_ms,
 };
 use serde::Serialize;
 
@@ -20,7 +22,6 @@ const MOST_LINES: usize = 40;
 /// Rows that a recording of ten a second may be late without being called late.
 const USUAL_GAP_MS: u64 = 150;
 
-/// The page's words.
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
     title: String,
@@ -30,7 +31,9 @@ pub(super) struct Page {
     host: String,
     began: Option<Moment>,
     facts: Vec<Fact>,
+    path: Option<PathView>,
     causes: Vec<CauseView>,
+    sections: Vec<SectionView>,
     charts: usize,
     quiet: Vec<String>,
     absent: Vec<String>,
@@ -63,11 +66,19 @@ struct CauseView {
     severity: Severity,
     is_memory: bool,
     confidence_percent: u8,
+    explains_percent: Option<u8>,
     subject: String,
     headline: String,
     impact: String,
     evidence: Vec<EvidenceView>,
     remedy: Option<RemedyView>,
+}
+
+/// A list under a heading.
+#[derive(Debug, Serialize)]
+struct SectionView {
+    heading: String,
+    lines: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -84,7 +95,6 @@ struct RemedyView {
     command: Option<String>,
     /// Whether it takes something that somebody may have wanted.
     is_named: bool,
-    /// What memwright then does.
     ours: Vec<String>,
     /// What is left to a person.
     theirs: Vec<StepView>,
@@ -132,7 +142,9 @@ impl Page {
             host,
             began: moment(incident.started_unix_ms),
             facts: facts(incident),
+            path: incident.path.as_ref().and_then(PathView::new),
             causes: incident.causes.iter().take(MOST_CAUSES).map(cause).collect(),
+            sections: sections(incident).iter().map(section).collect(),
             charts: timeline.charts.len(),
             quiet: timeline.quiet.clone(),
             absent: timeline.absent.clone(),
@@ -155,7 +167,7 @@ fn verdict(incident: &Incident) -> String {
     }
 }
 
-/// A time of the machine; its clock may have said anything.
+/// A time of the machine, whose clock may have had any value.
 fn moment(unix_ms: u64) -> Option<Moment> {
     let at = i64::try_from(unix_ms).ok().filter(|ms| *ms > 0)?;
     let at = Timestamp::from_millisecond(at).ok()?;
@@ -167,7 +179,13 @@ fn facts(incident: &Incident) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |name, text: String| facts.push(Fact { name, text });
     if incident.ended_unix_ms > incident.started_unix_ms {
-        fact("Lasted", format_duration_ms(incident.duration_ms() as f64));
+        let lasted = format_duration_ms(incident.duration_ms() as f64);
+        let so_far = match incident.state {
+            IncidentState::Closed => "",
+            IncidentState::Open => " so far; the cause is provisional",
+            IncidentState::Interrupted => ", then the recorder ended",
+        };
+        fact("Lasted", format!("{lasted}{so_far}"));
     }
     fact("Detected by", trigger(incident));
     match incident.seen_unix_ms.checked_sub(incident.started_unix_ms) {
@@ -198,12 +216,23 @@ fn trigger(incident: &Incident) -> String {
         TriggerKind::Heartbeat => "a late heartbeat".to_owned(),
     };
     let mut said = vec![kind.trim().to_owned()];
-    if trigger.worst_ms > trigger.limit_ms {
+    if trigger.failure.is_some() {
+        let outage = format_duration_ms(incident.duration_ms() as f64);
+        said.push(format!("no good answer for {outage}"));
+    } else if trigger.worst_ms > trigger.limit_ms {
         said.push(format!("{} at worst", format_duration_ms(trigger.worst_ms)));
         said.push(format!("limit {}", format_duration_ms(trigger.limit_ms)));
     }
     said.extend(trigger.failure.as_deref().map(shown));
     said.join(", ")
+}
+
+fn section(section: &Section) -> SectionView {
+    let mut heading = section.heading.to_owned();
+    if let Some(first) = heading.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    SectionView { heading, lines: section.lines.iter().map(|line| shown(line)).collect() }
 }
 
 fn cause(cause: &Cause) -> CauseView {
@@ -218,6 +247,7 @@ fn cause(cause: &Cause) -> CauseView {
         severity: finding.severity,
         is_memory: finding.subject.is_memory(),
         confidence_percent: cause.confidence_percent.min(100),
+        explains_percent: cause.explains_percent.map(|percent| percent.min(100)),
         subject: shown(&finding.subject.to_string()),
         headline: shown(&finding.headline),
         impact: shown(&finding.impact),

@@ -38,7 +38,7 @@ fn visible(text: &str, most: usize) -> String {
     shown
 }
 
-/// JSON that may stand within a `script` element: it cannot end the element, begin a comment, or
+/// JSON that is safe within a `script` element: it cannot end the element, begin a comment, or
 /// hold what JavaScript takes for the end of a line.
 pub(super) fn json_in_script<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;

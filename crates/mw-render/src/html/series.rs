@@ -15,7 +15,7 @@ pub(super) enum How {
     Highest,
     /// As they are; of several rows the lowest: free memory.
     Lowest,
-    /// As they are, zero meaning that nothing was measured: a probe that nobody asked.
+    /// As they are; zero means not measured, as for a probe that sent no request.
     Measured,
     /// How much a counter went up in a second.
     Rate,
@@ -33,7 +33,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of an incident's table, for at most so many points.
+    /// The rows of an incident's table, for at most `most_points` points.
     pub(super) fn new(incident: &'a Incident, most_points: usize) -> Self {
         let table = &incident.table;
         let ended = incident.ended_unix_ms.max(incident.started_unix_ms);
@@ -76,6 +76,18 @@ impl<'a> Rows<'a> {
         Some(points.map(|point| point.map(|value| rounded(value * factor))).collect())
     }
 
+    /// A column's values as they were recorded, each with its time; of a column that is not there, none.
+    pub(super) fn recorded<'s>(
+        &'s self,
+        column: &str,
+    ) -> impl Iterator<Item = (u64, Option<u64>)> + use<'a, 's> {
+        let column = self.columns.get(column).copied();
+        self.kept.iter().filter_map(move |row| {
+            let value = column.and_then(|column| column.values.get(*row)).copied();
+            Some((*self.at_unix_ms.get(*row)?, value.filter(|value| *value != NO_VALUE)))
+        })
+    }
+
     fn each(&self, value: impl Fn(usize) -> Option<u64>) -> Vec<Option<f64>> {
         self.kept.iter().map(|row| value(*row).map(|value| value as f64)).collect()
     }
@@ -93,7 +105,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Five digits are enough to look at, and keep the file small.
+/// Five digits are enough for a chart, and keep the file small.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
@@ -104,7 +116,7 @@ mod tests {
     use mw_model::Table;
 
     fn recorded(at_unix_ms: &[u64], values: &[u64]) -> Incident {
-        let mut table = Table::of(["x"]);
+        let mut table = Table::new(["x"]);
         for (at, value) in at_unix_ms.iter().zip(values) {
             table.push(*at, &[*value]);
         }
@@ -116,7 +128,7 @@ mod tests {
         let recorded = recorded(&[0, 100, 200, 1000, 1500], &[5, NO_VALUE, NO_VALUE, 25, 24]);
         let rows = Rows::new(&recorded, MOST_POINTS);
         let rates = rows.line("x", How::Rate, 1.0).unwrap();
-        assert_eq!(rates, [None, None, None, Some(20.0), None], "the counter began anew at last");
+        assert_eq!(rates, [None, None, None, Some(20.0), None], "the counter was reset at the end");
     }
 
     #[test]

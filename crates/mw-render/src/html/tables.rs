@@ -24,7 +24,7 @@ pub(super) struct TableView {
     rows: Vec<Vec<String>>,
     /// Rows that were left out.
     more: usize,
-    /// What stands there instead of no rows.
+    /// The text shown if there are no rows.
     empty: &'static str,
 }
 
@@ -282,7 +282,7 @@ fn growth(bytes: i64) -> String {
     format!("{sign}{}", format_bytes(bytes.unsigned_abs()))
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 pub(super) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

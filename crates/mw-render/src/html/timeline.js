@@ -129,6 +129,32 @@ const timeline = (() => {
     ctx.restore();
   };
 
+  // Times without a good answer, as bars at the top, one below the other.
+  const markOutages = (chart, colours) => (plot) => {
+    const { ctx, bbox } = plot;
+    const names = [...new Set(chart.outages.map((outage) => outage.name))];
+    const height = 14 * devicePixelRatio;
+    ctx.save();
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    ctx.font = `${11 * devicePixelRatio}px ${colours.of("sans")}`;
+    for (const outage of chart.outages) {
+      const edge = (s) => Math.min(Math.max(plot.valToPos(s, "x", true), bbox.left), bbox.left + bbox.width);
+      const [from, to] = [edge(outage.from_s), edge(outage.to_s)];
+      const width = Math.max(to - from, 3 * devicePixelRatio);
+      const top = bbox.top + names.indexOf(outage.name) * (height + 2 * devicePixelRatio);
+      ctx.fillStyle = colours.of("limit");
+      ctx.fillRect(from, top, width, height);
+      const text = `${outage.name}: no good answer for ${format.seconds(outage.to_s - outage.from_s)}`;
+      const room = ctx.measureText(text).width + 8 * devicePixelRatio;
+      const inside = room <= width;
+      ctx.fillStyle = colours.of(inside ? "paper" : "limit");
+      const beside = from + width + room <= bbox.left + bbox.width ? from + width : from - room;
+      ctx.fillText(text, (inside ? from : beside) + 4 * devicePixelRatio, top + height / 2);
+    }
+    ctx.restore();
+  };
+
   // Amounts of memory are read by how they change, rates from zero, latencies by powers of ten.
   const range = (chart) => (_, low, high) => {
     const limits = chart.limits.map((limit) => limit.at);
@@ -223,7 +249,7 @@ const timeline = (() => {
     if (chart.log) y.grid = { ...grid(colours), filter: (_, splits) => splits.map(onlyPowers) };
     const hooks = {
       drawClear: [shade(data, colours)],
-      draw: [mark(chart, colours)],
+      draw: [mark(chart, colours), markOutages(chart, colours)],
       setCursor: [(plot) => show(plot.cursor.left < 0 ? null : plot.cursor.idx)],
     };
     const options = frame(data, colours, width, PLOT_HEIGHT, { y: scale }, y, hooks);

@@ -12,7 +12,6 @@ const PITCH: f64 = 27.0;
 const THICKNESS: f64 = 17.0;
 /// The widest a name may be.
 const WIDEST_NAME: f64 = 330.0;
-/// A line of labels.
 const LABEL_LINE: f64 = 18.0;
 /// Between a shape and its text.
 const GAP: f64 = 8.0;
@@ -88,7 +87,6 @@ fn legend(canvas: &mut Canvas, parts: &[String], top: f64) -> f64 {
     if parts.is_empty() { top } else { top + LABEL_LINE }
 }
 
-/// Where everything goes.
 struct Plot {
     scale: Scale,
     left: f64,

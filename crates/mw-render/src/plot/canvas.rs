@@ -13,7 +13,6 @@ pub(super) const PAPER: &str = "#ffffff";
 
 /// The plot's width in pixels.
 pub(super) const WIDTH: f64 = 900.0;
-/// Around it all.
 pub(super) const MARGIN: f64 = 20.0;
 /// The size of text in pixels.
 pub(super) const TEXT: f64 = 13.0;
@@ -33,7 +32,6 @@ pub(super) enum Anchor {
     End,
 }
 
-/// How a text looks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Font {
     pub(super) size: f64,
@@ -202,7 +200,6 @@ impl Canvas {
         }
     }
 
-    /// Ends with the footnote.
     pub(super) fn finish(mut self, footnote: &[String], mut bottom: f64) -> String {
         for paragraph in footnote {
             bottom = self.paragraph(paragraph, bottom, Font::SMALL);

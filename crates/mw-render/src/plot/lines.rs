@@ -10,7 +10,6 @@ use super::{
 const HEIGHT: f64 = 200.0;
 /// The widest a name may be.
 const WIDEST_NAME: f64 = 240.0;
-/// A line of labels.
 const LABEL_LINE: f64 = 18.0;
 /// Between a shape and its text.
 const GAP: f64 = 8.0;
@@ -100,7 +99,6 @@ fn vertical(panel: &Panel, pixels: (f64, f64)) -> Scale {
     Scale::rounded(ends(values.chain([0.0])).unwrap_or_default(), pixels, PANEL_TICKS)
 }
 
-/// What the panels share.
 struct Frame {
     time: Scale,
     left: f64,
@@ -147,7 +145,6 @@ impl Frame {
         self.names(canvas, &panel.series, &scale, (top, bottom));
     }
 
-    /// Shades phases.
     fn spans(&self, canvas: &mut Canvas, spans: &[Span], (top, bottom): (f64, f64)) {
         for span in spans {
             let (from, to) = self.span(span);

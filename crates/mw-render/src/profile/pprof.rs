@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// The profile; `started_unix_ms` is when it began. A stack's values are its samples, and the
-/// processor time that they stand for.
+/// CPU time that they represent.
 ///
 /// # Errors
 /// There is no memory for it.

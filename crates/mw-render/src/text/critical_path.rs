@@ -1,240 +1,85 @@
-//! The critical path of a command as text: the answer, a bar, a table, and the chain of waits.
+//! The critical path of a request as text: the answer, a bar, a table, and the chain of waits.
 
 use super::{Layout, MIN_WIDTH, Page};
+use crate::path_words::{answer, chain, doer, duration, kind, percent, remarks, stacks};
 use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Color, Style};
-use mw_critical_path::{
-    CpuHolder, Hop, Kind, Nanos, Path, RunMode, Share, StackId, Tid, Trace, Unseen, Wait,
-    sibling_wait,
-};
-use mw_model::format_duration_ms;
+use mw_critical_path::{PathPart, PathSummary};
+use mw_model::visible;
 
 /// Parts below this share are summed up.
 const LEAST_PERCENT: f64 = 1.0;
 const MAX_ROWS: usize = 10;
-const MAX_CHAIN: usize = 8;
-const MAX_FUNCTIONS: usize = 5;
-/// Functions in which every task waits or is switched.
-const SCHEDULER: [&str; 6] =
-    ["__schedule", "schedule", "__traceiter_", "perf_trace_", "preempt_schedule", "__cond_resched"];
+const MAX_BAR: usize = 80;
 
-/// Where the time of a command went, in one screen.
-pub fn critical_path(trace: &Trace, path: &Path, layout: Layout) -> String {
+/// Where the time of a request went, in one screen.
+pub fn critical_path(path: &PathSummary, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut view = View { trace, path, page: Page { layout, text: String::new() } };
-    view.write();
-    on_terminal(&view.page.text, layout.colour)
+    let mut page = Page { layout, text: String::new() };
+    page.critical_path(path);
+    on_terminal(&page.text, layout.colour)
 }
 
-struct View<'a> {
-    trace: &'a Trace,
-    path: &'a Path,
-    page: Page,
-}
-
-impl View<'_> {
-    fn write(&mut self) {
-        let shares = self.path.shares();
-        let Some(largest) = shares.first() else { return };
-        let total = duration(self.path.duration());
-        let answer = format!(
-            "{total}; {:.0}% of it: {} {}",
-            self.percent(largest.total),
-            self.task(self.task_of(largest)),
-            self.did(largest.kind),
-        );
-        let bold = Style::new().bold();
-        let answer = self.page.painted(bold, &answer);
-        self.page.line(&answer);
-        self.bar(&shares);
-        self.table(&shares);
-        self.chain(largest);
-        self.stack(largest);
-        self.remarks();
-    }
-
-    fn percent(&self, part: Nanos) -> f64 {
-        part as f64 * 100.0 / (self.path.duration().max(1)) as f64
-    }
-
-    fn task_of(&self, share: &Share) -> Tid {
-        self.path.hops.get(share.hop).map_or(0, |hop| hop.task)
-    }
-
-    fn task(&self, tid: Tid) -> String {
-        let name = self.trace.task_name(tid);
-        let process = self.trace.process(tid);
-        match name {
-            "" => format!("task {tid}"),
-            _ if process == tid => format!("{name} ({tid})"),
-            _ => format!("{name} ({tid}, of {process})"),
+impl Page {
+    pub(super) fn critical_path(&mut self, path: &PathSummary) {
+        let Some(answer) = answer(path) else { return };
+        let room = self.layout.width.saturating_sub(1);
+        for line in textwrap::wrap(&visible::line(&answer), room) {
+            let line = self.painted(Style::new().bold(), &line);
+            self.line(&line);
+        }
+        self.path_bar(path);
+        self.path_table(path);
+        let chain = chain(path);
+        if !chain.is_empty() {
+            self.heading("chain of waits");
+        }
+        for line in chain.iter().chain(&stacks(path)).chain(&remarks(path)) {
+            self.folded(2, "", line);
         }
     }
 
-    /// One bar over the width, a colour or shade a share.
-    fn bar(&mut self, shares: &[Share]) {
-        let width = self.page.layout.width.min(80);
+    /// One bar over the width, a colour or shade a part.
+    pub(super) fn path_bar(&mut self, path: &PathSummary) {
+        let width = self.layout.width.min(MAX_BAR);
         let mut bar = String::new();
         let mut drawn = 0;
-        for (index, share) in shares.iter().enumerate() {
-            let cells = (self.percent(share.total) * width as f64 / 100.0).round() as usize;
+        for (index, part) in path.parts.iter().enumerate() {
+            let cells = (percent(path, part.total_ns) * width as f64 / 100.0).round() as usize;
             let cells = cells.min(width - drawn);
             drawn += cells;
-            bar.push_str(&self.page.painted(colour(index), &shade(index).repeat(cells)));
+            bar.push_str(&self.painted(colour(index), &shade(index).repeat(cells)));
         }
-        self.page.line(&bar);
+        self.line(&bar);
     }
 
-    fn table(&mut self, shares: &[Share]) {
-        let rows = shares.iter().take(MAX_ROWS);
-        let shown: Vec<&Share> =
-            rows.filter(|share| self.percent(share.total) >= LEAST_PERCENT).collect();
-        for (index, share) in shown.iter().enumerate() {
-            let mark = self.page.painted(colour(index), shade(index));
-            let text = format!(
-                "{:5.1}%  {:>9}  {}  [{}]",
-                self.percent(share.total),
-                duration(share.total),
-                self.kind(share.kind),
-                self.task(self.task_of(share)),
-            );
-            self.page.line(&format!("{mark} {}", mw_model::visible::line(&text)));
+    pub(super) fn path_table(&mut self, path: &PathSummary) {
+        let is_shown = |part: &&PathPart| percent(path, part.total_ns) >= LEAST_PERCENT;
+        let shown: Vec<&PathPart> = path.parts.iter().take(MAX_ROWS).filter(is_shown).collect();
+        for (index, part) in shown.iter().enumerate() {
+            let mark = self.painted(colour(index), shade(index));
+            let text = format!("{}  [{}]", kind(part), doer(part));
+            self.path_row(&mark, (percent(path, part.total_ns), part.total_ns), &text);
         }
-        let rest: Nanos = shares.iter().skip(shown.len()).map(|share| share.total).sum();
-        let others = shares.len() - shown.len();
-        if others > 0 {
-            let percent = self.percent(rest);
-            let text = format!("  {percent:5.1}%  {:>9}  {others} smaller parts", duration(rest));
-            self.page.line(&text);
+        let listed: u64 = shown.iter().map(|part| part.total_ns).sum();
+        let rest = path.total_ns.saturating_sub(listed);
+        if rest > 0 {
+            self.path_row(" ", (percent(path, rest), rest), "smaller parts");
         }
     }
 
-    /// Which task waited for which, from the command to the largest part.
-    fn chain(&mut self, largest: &Share) {
-        let chain = self.path.chain(largest.hop);
-        if chain.len() < 2 {
-            return;
-        }
-        self.page.heading("chain of waits");
-        let skipped = chain.len().saturating_sub(MAX_CHAIN);
-        let waits: Vec<(Hop, Hop)> =
-            chain.iter().copied().zip(chain.iter().copied().skip(1)).skip(skipped).collect();
-        if skipped > 0 {
-            self.page.line(&format!("  ({skipped} more before)"));
-        }
-        for (waiter, other) in waits {
-            let wait = other.waited_for_by.map_or(Wait::Unknown, |(_, wait)| wait);
-            let (waiter, other) = (self.task(waiter.task), self.task(other.task));
-            let text = format!("{waiter} waited for {other} ({})", wait.label());
-            self.page.folded(2, "", &text);
-        }
-        let last = format!(
-            "{} {}: {}",
-            self.task(self.task_of(largest)),
-            self.did(largest.kind),
-            duration(largest.total)
-        );
-        self.page.folded(2, "", &last);
-    }
-
-    fn stack(&mut self, largest: &Share) {
-        for (what, stack) in [("in", largest.stack), ("woken by", largest.waker_stack)] {
-            let functions = self.functions(stack);
-            if !functions.is_empty() {
-                self.page.folded(2, "", &format!("{what}: {}", functions.join(" < ")));
+    /// A row, whose text is folded behind its numbers.
+    fn path_row(&mut self, mark: &str, (percent, time): (f64, u64), text: &str) {
+        let numbers = format!("{percent:5.1}%  {:>9}  ", duration(time));
+        let indent = 2 + numbers.chars().count();
+        let room = self.layout.width.saturating_sub(indent).max(MIN_WIDTH / 2);
+        for (at, line) in textwrap::wrap(&visible::line(text), room).iter().enumerate() {
+            match at {
+                0 => self.line(&format!("{mark} {numbers}{line}")),
+                _ => self.line(&format!("{:indent$}{line}", "")),
             }
         }
     }
-
-    fn functions(&self, stack: StackId) -> Vec<&str> {
-        let functions = self.trace.stack(stack).iter().map(String::as_str);
-        let is_known = |function: &&str| !SCHEDULER.iter().any(|of| function.starts_with(of));
-        functions.filter(is_known).take(MAX_FUNCTIONS).collect()
-    }
-
-    /// What limits the answer.
-    fn remarks(&mut self) {
-        if let Some(sibling) = sibling_wait(self.trace, self.path) {
-            let text = format!(
-                "likely: {} of the same process waited {} for {} meanwhile",
-                self.task(sibling.task),
-                duration(sibling.total),
-                sibling.wait.label()
-            );
-            self.page.folded(2, "", &text);
-        }
-        if self.trace.lost > 0 {
-            let text = format!("{} events were lost: the parts may be wrong", self.trace.lost);
-            self.page.folded(2, "", &text);
-        }
-        if self.trace.from > self.path.from {
-            let text = format!(
-                "only the last {} were traced: the buffer was full",
-                duration(self.path.to.saturating_sub(self.trace.from))
-            );
-            self.page.folded(2, "", &text);
-        }
-    }
-
-    /// A kind of time as a row of the table has it.
-    fn kind(&self, kind: Kind) -> String {
-        match kind {
-            Kind::Running(RunMode::User) => "running in user mode".to_owned(),
-            Kind::Running(RunMode::Kernel(work)) => {
-                format!("running in the kernel: {}", work.label())
-            }
-            Kind::Running(RunMode::In(wait)) => format!("running in the kernel: {}", wait.label()),
-            Kind::Running(RunMode::Unsampled) => "running".to_owned(),
-            Kind::Runnable(CpuHolder::Task(tid)) => {
-                format!("waiting for a CPU, most used by {}", self.task(tid))
-            }
-            Kind::Runnable(CpuHolder::Idle) => "runnable while its CPU was idle".to_owned(),
-            Kind::Runnable(CpuHolder::Unknown) => "waiting for a CPU".to_owned(),
-            Kind::Waiting(wait) => wait.label().to_owned(),
-            Kind::TimedOut(wait) => format!("{} until a time limit", wait.label()),
-            Kind::Stopped => "stopped".to_owned(),
-            Kind::Unseen(Unseen::NeverRan) => "not traced: never ran".to_owned(),
-            Kind::Unseen(Unseen::NotThere) => "not traced: the task did not exist".to_owned(),
-            Kind::Unseen(Unseen::NotWoken(wait)) => format!("{}, not woken", wait.label()),
-            Kind::Unseen(Unseen::TooDeep) => "longer chains of waits".to_owned(),
-        }
-    }
-
-    /// A kind of time as the predicate of a sentence about a task.
-    fn did(&self, kind: Kind) -> String {
-        match kind {
-            Kind::Running(RunMode::User) => "ran in user mode".to_owned(),
-            Kind::Running(RunMode::Kernel(work)) => format!("ran in the kernel: {}", work.label()),
-            Kind::Running(RunMode::In(wait)) => format!("ran in the kernel: {}", wait.label()),
-            Kind::Running(RunMode::Unsampled) => "ran".to_owned(),
-            Kind::Runnable(CpuHolder::Task(tid)) => {
-                format!("waited for a CPU, most used by {}", self.task(tid))
-            }
-            Kind::Runnable(CpuHolder::Idle) => {
-                "was runnable while its CPU was idle (throttled by a CPU quota?)".to_owned()
-            }
-            Kind::Runnable(CpuHolder::Unknown) => "waited for a CPU".to_owned(),
-            Kind::Waiting(Wait::Sleep) => "slept by its own timer".to_owned(),
-            Kind::Waiting(wait @ (Wait::CgroupFrozen | Wait::CpuQuota | Wait::MemoryHigh)) => {
-                format!("was {}", wait.label())
-            }
-            Kind::Waiting(wait) => format!("waited for {}", wait.label()),
-            Kind::TimedOut(wait) => {
-                format!("waited for {} until a time limit passed", wait.label())
-            }
-            Kind::Stopped => "was stopped by a signal".to_owned(),
-            Kind::Unseen(Unseen::NeverRan) => "never ran while traced".to_owned(),
-            Kind::Unseen(Unseen::NotThere) => "did not exist".to_owned(),
-            Kind::Unseen(Unseen::NotWoken(wait)) => {
-                format!("waited for {} and was not woken", wait.label())
-            }
-            Kind::Unseen(Unseen::TooDeep) => "waited for a longer chain of tasks".to_owned(),
-        }
-    }
-}
-
-fn duration(time: Nanos) -> String {
-    format_duration_ms(time as f64 / 1e6)
 }
 
 fn colour(index: usize) -> Style {
@@ -252,4 +97,113 @@ fn colour(index: usize) -> Style {
 
 fn shade(index: usize) -> &'static str {
     ["█", "▓", "▒", "░"].get(index).copied().unwrap_or("·")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_critical_path::{Kind, Link, PathTask, Wait};
+
+    fn task(tid: u32, name: &str) -> PathTask {
+        PathTask { tid, name: name.to_owned(), process: tid, ..PathTask::default() }
+    }
+
+    fn part(kind: Kind, total_ns: u64, task: PathTask) -> PathPart {
+        PathPart {
+            kind,
+            total_ns,
+            task,
+            inferred: false,
+            holder: None,
+            work: None,
+            stack: Vec::new(),
+            waker_stack: Vec::new(),
+        }
+    }
+
+    /// nginx waits for python3, which sleeps.
+    fn proxied() -> PathSummary {
+        let (client, nginx, python) = (task(1, "curl"), task(201, "nginx"), task(252, "python3"));
+        let link = |waiter: &PathTask, other: &PathTask| Link {
+            waiter: waiter.clone(),
+            wait: Wait::Socket,
+            other: other.clone(),
+            inferred: false,
+        };
+        PathSummary {
+            task: client.clone(),
+            total_ns: 8_000_000_000,
+            parts: vec![
+                part(Kind::Waiting(Wait::Sleep), 7_500_000_000, python.clone()),
+                part(Kind::Stopped, 450_000_000, nginx.clone()),
+            ],
+            rest_ns: 50_000_000,
+            chain: vec![link(&client, &nginx), link(&nginx, &python)],
+            ..PathSummary::default()
+        }
+    }
+
+    #[test]
+    fn the_chain_is_told_in_words() {
+        let page = critical_path(&proxied(), Layout::default());
+        let first = page.lines().next().unwrap();
+        assert_eq!(first, "8.0 s; 94% of it: python3 (252) slept by its own timer");
+        assert!(page.contains("curl (1) waited for nginx (201) (a socket)\n"), "{page}");
+        let last =
+            "nginx (201) waited for python3 (252) (a socket), which slept 7.5 s by its own timer";
+        assert!(page.contains(last), "{page}");
+        assert!(page.contains("0.6%") && page.contains("smaller parts"), "{page}");
+    }
+
+    #[test]
+    fn what_is_inferred_is_probable() {
+        let mut path = proxied();
+        path.parts[0].inferred = true;
+        path.chain[1].inferred = true;
+        let page = critical_path(&path, Layout::default());
+        assert!(page.starts_with("8.0 s; 94% of it: probably python3"), "{page}");
+        assert!(page.contains("nginx (201) probably waited for python3"), "{page}");
+    }
+
+    #[test]
+    fn names_of_thread_process_work_and_unit() {
+        let mut path = proxied();
+        path.parts[0].task = PathTask {
+            tid: 9,
+            name: "worker".to_owned(),
+            process: 7,
+            process_name: Some("java".to_owned()),
+            cgroup: Some("/system.slice/shop.service".to_owned()),
+            ..PathTask::default()
+        };
+        path.parts[0].work = Some("wb_workfn".to_owned());
+        let page = critical_path(&path, Layout::default());
+        assert!(page.contains("worker (9, of java 7, wb_workfn, shop.service)"), "{page}");
+    }
+
+    #[test]
+    fn it_fits_forty_columns() {
+        for colour in [false, true] {
+            let layout = Layout { width: 40, colour, ..Layout::default() };
+            let page = anstream_stripped(&critical_path(&proxied(), layout));
+            let widest = page.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= 40, "{widest}: {page}");
+        }
+    }
+
+    /// Without colours: ESC, `[`, numbers, `m`.
+    fn anstream_stripped(page: &str) -> String {
+        let mut parts = page.split('\u{1b}');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| all + part.split_once('m').map_or("", |(_, rest)| rest))
+    }
+
+    #[test]
+    fn a_task_does_not_steer_the_terminal() {
+        let mut path = proxied();
+        path.parts[0].task.name = "\u{1b}[2J\nforged".to_owned();
+        path.chain[1].other.name = "\u{1b}[2J\nforged".to_owned();
+        let page = critical_path(&path, Layout { colour: true, ..Layout::default() });
+        assert!(!page.contains("\u{1b}[2J") && !page.contains("\nforged"), "{page}");
+    }
 }

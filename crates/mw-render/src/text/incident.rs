@@ -1,30 +1,37 @@
 //! Incidents for a terminal: the verdict in one line, then what to do, then what was seen.
 
 use super::{Layout, MIN_WIDTH, Page, time};
+use crate::incident_words::sections;
 use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use mw_model::{
-    Finding, Incident, IncidentRow, KernelWait, Role, Shift, TriggerKind, format_duration_ms,
-    visible,
+    Cause, Finding, Incident, IncidentState, KernelWait, Role, Shift, TriggerKind,
+    format_duration_ms, visible,
 };
 use std::fmt::Write;
 
 /// The most rows of one list.
 const MAX_ROWS: usize = 8;
 
-/// One incident.
 pub fn incident(incident: &Incident, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
     let mut page = Page { layout, text: String::new() };
     page.stall(incident);
+    if let Some(path) = &incident.path {
+        page.heading("where the time of the slowest request went");
+        page.critical_path(path);
+    }
     let findings: Vec<Finding> =
         incident.causes.iter().map(|cause| cause.finding.clone()).collect();
     page.remedies(&findings);
     for cause in &incident.causes {
         page.finding(&cause.finding);
-        let sure = format!("  {}% sure", cause.confidence_percent);
-        page.line(&sure);
+        page.line(&format!("  {}", certainty(cause)));
+    }
+    for section in sections(incident) {
+        page.heading(section.heading);
+        section.lines.iter().for_each(|line| page.folded(2, "", line));
     }
     page.roles("victims", &incident.suffering);
     page.roles("culprits", &incident.causing);
@@ -34,22 +41,12 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
     on_terminal(&page.text, layout.colour)
 }
 
-/// The incidents of a recording, the latest last.
-pub fn incidents(rows: &[IncidentRow], layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
-    match rows.len() {
-        0 => page.line("no incidents: nothing stalled while it was recorded"),
-        1 => page.line("1 incident; see it with: memwright report last"),
-        count => page.line(&format!("{count} incidents; see one with: memwright report ID")),
-    }
-    for row in rows {
-        let lasted = row.duration_ms() as f64;
-        let first = format!("{:>4}  {}  ", row.id, moment(row.started_unix_ms));
-        let text = format!("{}: {}", format_duration_ms(lasted), row.verdict);
-        page.folded(first.len(), &first, &text);
-    }
-    on_terminal(&page.text, layout.colour)
+/// How sure a cause is, and how much it explains.
+fn certainty(cause: &Cause) -> String {
+    let explains = cause
+        .explains_percent
+        .map_or(String::new(), |percent| format!("explains {percent}% of the request, "));
+    format!("{explains}{}% sure", cause.confidence_percent)
 }
 
 /// A moment in local time, to the second.
@@ -72,15 +69,23 @@ impl Page {
             TriggerKind::Pressure => format!("tasks waited for memory {limit} or more in a second"),
             TriggerKind::Heartbeat => format!("a heartbeat was {worst} late (limit {limit})"),
         };
-        let failure = trigger.failure.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         let lasted = format_duration_ms(incident.duration_ms() as f64);
+        let shown = match &trigger.failure {
+            Some(why) => format!("{} failed: {why}; no good answer for {lasted}", trigger.name),
+            None => shown,
+        };
         let text = format!(
-            "{}, for {lasted}, on {}, kernel {}: {shown}{failure}",
+            "{}, for {lasted}, on {}, kernel {}: {shown}",
             moment(incident.started_unix_ms),
             incident.host.name,
             incident.host.kernel
         );
         self.folded(2, "", &text);
+        match incident.state {
+            IncidentState::Closed => {}
+            IncidentState::Open => self.folded(2, "", "the stall lasts: the cause is provisional"),
+            IncidentState::Interrupted => self.folded(2, "", "the recorder ended during the stall"),
+        }
     }
 
     fn roles(&mut self, heading: &str, roles: &[Role]) {
@@ -152,7 +157,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Area, Cause, Severity, Trigger, WaitKind};
+    use mw_model::{Area, Severity, Trigger, WaitKind};
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -162,10 +167,10 @@ mod tests {
             &Incident {
                 verdict: "db did not answer for 8.2 s: compaction".to_owned(),
                 trigger: Trigger { name: "db".to_owned(), worst_ms: 8200.0, ..Trigger::default() },
-                causes: vec![Cause {
-                    finding: Finding { rule: "thp-compaction".to_owned(), ..finding },
-                    confidence_percent: 93,
-                }],
+                causes: vec![Cause::new(
+                    Finding { rule: "thp-compaction".to_owned(), ..finding },
+                    93,
+                )],
                 ..Incident::default()
             },
             Layout::default(),
@@ -201,14 +206,5 @@ mod tests {
         assert!(page.contains("direct reclaim: 3 times, 2.5 ms in total"), "{page}");
         assert!(page.contains("major page faults: 19415 times\n"), "{page}");
         assert!(!page.contains("compaction"), "{page}");
-    }
-
-    #[test]
-    fn a_list_starts_with_the_count() {
-        assert!(incidents(&[], Layout::default()).starts_with("no incidents:"));
-        let row = IncidentRow { id: 3, verdict: "why".to_owned(), ..IncidentRow::default() };
-        let list = incidents(&[row.clone(), row], Layout::default());
-        assert_eq!(list.lines().next(), Some("2 incidents; see one with: memwright report ID"));
-        assert!(list.lines().nth(1).unwrap().starts_with("   3  19"), "{list}");
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Picture {
 
 impl Page {
     /// Nothing, with a reason on standard error, where there is no browser.
-    pub(crate) fn of(html: &str) -> Option<Self> {
+    pub(crate) fn from_html(html: &str) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
             mw_test::skip(format!("no {PROGRAM}; apt-get install chromium"));
             return None;
@@ -65,7 +65,6 @@ impl Page {
         (elements, std::fs::read_to_string(log).unwrap())
     }
 
-    /// How the page looks.
     pub(crate) fn picture(&self, scheme: Scheme, width: u32, height: u32) -> Picture {
         let scheme = match scheme {
             Scheme::Light => 1,
@@ -80,7 +79,6 @@ impl Page {
         Picture::read(&file)
     }
 
-    /// The page on paper.
     pub(crate) fn print(&self) -> Vec<u8> {
         let file = self.path("page.pdf");
         self.run(&[&format!("--print-to-pdf={}", file.display()), "--no-pdf-header-footer"]);

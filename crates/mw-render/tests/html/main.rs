@@ -34,11 +34,17 @@ fn count(elements: &str, what: &str) -> usize {
 fn everything_is_drawn_without_an_error_or_a_network() {
     let html = incident(&sample::compaction()).unwrap();
     assert!(html.len() < LARGEST, "{} bytes", html.len());
-    let Some(page) = Page::of(&html) else { return };
+    let Some(page) = Page::from_html(&html) else { return };
     let (elements, network) = page.elements();
     check(&elements);
     assert_eq!(count(&elements, "<canvas"), 10 + 3, "charts and maps");
     assert!(count(&elements, "class=\"branch ") > 60, "the flame graph");
+    let path = between(&elements, "id=\"path\"", "</section>");
+    assert_eq!(count(path, "<rect "), 3, "the critical path: two parts and the rest");
+    assert!(
+        path.contains("memwright (811, postgresql.service) probably waited for postgres"),
+        "{path}"
+    );
     for word in ["memwright fix thp-compaction", "compact_fail", "khugepaged", "delayacct"] {
         assert!(elements.contains(word), "{word}");
     }
@@ -53,16 +59,16 @@ fn asked_by_page(network: &str) -> usize {
 
 #[test]
 fn what_a_page_asks_of_the_network_would_be_seen() {
-    let Some(page) = Page::of("<img src='http://127.0.0.1:9/picture.png'>") else { return };
+    let Some(page) = Page::from_html("<img src='http://127.0.0.1:9/picture.png'>") else { return };
     assert_eq!(asked_by_page(&page.elements().1), 1);
 }
 
 #[test]
 fn it_is_drawn_in_light_and_in_dark() {
     let html = incident(&sample::compaction()).unwrap();
-    let Some(page) = Page::of(&html) else { return };
-    let light = page.picture(Scheme::Light, 1000, 4800);
-    let dark = page.picture(Scheme::Dark, 1000, 4800);
+    let Some(page) = Page::from_html(&html) else { return };
+    let light = page.picture(Scheme::Light, 1000, 5300);
+    let dark = page.picture(Scheme::Dark, 1000, 5300);
     assert!(light.brightness() > 200.0, "{}", light.brightness());
     assert!(dark.brightness() < 80.0, "{}", dark.brightness());
     // The lines of the charts, the shaded stall, the map's full and empty cells, the flame graph.
@@ -90,7 +96,7 @@ fn it_answers_to_mouse_and_keys() {
     let driver = format!("<script>{}</script></body>", include_str!("driver.js"));
     let html = incident(&sample::compaction()).unwrap();
     let html = html.replacen("Content-Security-Policy", "none", 1).replacen("</body>", &driver, 1);
-    let Some(page) = Page::of(&html) else { return };
+    let Some(page) = Page::from_html(&html) else { return };
     let (elements, _) = page.elements();
     check(&elements);
     assert_eq!(
@@ -104,9 +110,11 @@ fn it_answers_to_mouse_and_keys() {
 #[test]
 fn it_fits_a_telephone() {
     let html = incident(&sample::compaction()).unwrap();
-    let Some(page) = Page::of(&html) else { return };
-    let picture = page.picture(Scheme::Light, 500, 5600);
+    let Some(page) = Page::from_html(&html) else { return };
+    let picture = page.picture(Scheme::Light, 500, 6200);
     assert_eq!(picture.width, 500);
+    // The critical path: 84% of the bar is its first part, and the page is no wider than the screen.
+    assert!(!picture.lines_with("#d45500", 350).is_empty(), "the bar");
     for colour in ["#124e86", "#f6c7a4", "#d85a36"] {
         assert!(picture.lines_with(colour, 100).len() > 5, "{colour}");
     }
@@ -115,7 +123,7 @@ fn it_fits_a_telephone() {
 #[test]
 fn it_prints() {
     let html = incident(&sample::compaction()).unwrap();
-    let Some(page) = Page::of(&html) else { return };
+    let Some(page) = Page::from_html(&html) else { return };
     let paper = page.print();
     let text = String::from_utf8_lossy(&paper);
     let pages = count(&text, "/Type /Page") - count(&text, "/Type /Pages");
@@ -129,7 +137,7 @@ fn hostile_names_are_text() {
     assert!(html.len() < LARGEST, "{} bytes", html.len());
     assert!(!html.contains(sample::HOSTILE) && !html.contains("<img"));
     assert!(!html.contains(['\u{202e}', '\u{2028}']), "writing keeps its direction");
-    let Some(page) = Page::of(&html) else { return };
+    let Some(page) = Page::from_html(&html) else { return };
     let (elements, _) = page.elements();
     check(&elements);
     assert!(!elements.contains("<img") && elements.contains("&lt;img src=x onerror="));
@@ -142,7 +150,7 @@ fn hostile_names_are_text() {
 fn a_script_that_got_into_it_does_not_run() {
     let html = incident(&Incident::default()).unwrap();
     let spoilt = html.replacen("<main>", "<main><script>document.title = 'owned'</script>", 1);
-    let Some(page) = Page::of(&spoilt) else { return };
+    let Some(page) = Page::from_html(&spoilt) else { return };
     let (elements, _) = page.elements();
     assert!(elements.contains("<title>Incident 0 on unknown host</title>"));
     let errors = between(&elements, "id=\"errors\"", "</p>");
@@ -152,7 +160,7 @@ fn a_script_that_got_into_it_does_not_run() {
 #[test]
 fn an_empty_incident_says_what_is_not_there() {
     let html = incident(&Incident::default()).unwrap();
-    let Some(page) = Page::of(&html) else { return };
+    let Some(page) = Page::from_html(&html) else { return };
     let (elements, _) = page.elements();
     check(&elements);
     for text in [

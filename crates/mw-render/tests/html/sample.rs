@@ -1,9 +1,10 @@
 //! Made-up incidents: a plausible one, and one whose every name is hostile.
 
+use mw_critical_path::{Kind, Link, PathPart, PathSummary, PathTask, RunMode, Wait};
 use mw_model::{
-    BlockedTask, Cause, Column, Delays, Finding, FloodShare, Host, INCIDENT_SCHEMA, Incident,
-    KernelWait, Missing, NO_VALUE, Profile, Quantity, Remedy, Role, Severity, Shift, Stack, Step,
-    Subject, Table, TaskUse, Trigger, TriggerKind, WaitKind,
+    BlockedTask, Cause, Column, Delays, FailureKind, Finding, FloodShare, Host, INCIDENT_SCHEMA,
+    Incident, KernelWait, Missing, NO_VALUE, Profile, Quantity, Remedy, Role, Severity, Shift,
+    Stack, Step, Subject, Table, TaskUse, Trigger, TriggerKind, WaitKind,
 };
 
 const STARTED_UNIX_MS: u64 = 1_790_072_343_400;
@@ -30,6 +31,7 @@ pub(crate) fn compaction() -> Incident {
             limit_ms: 500.0,
             worst_ms: 8214.0,
             failure: Some("timed out".to_owned()),
+            failure_kind: Some(FailureKind::TimedOut),
         },
         started_unix_ms: STARTED_UNIX_MS,
         seen_unix_ms: STARTED_UNIX_MS + 512,
@@ -37,6 +39,7 @@ pub(crate) fn compaction() -> Incident {
         verdict: "postgres did not answer for 8.2 s: its page faults waited for the kernel to \
                   compact memory for transparent huge pages"
             .to_owned(),
+        path: Some(path()),
         causes: causes(),
         table: table(),
         baseline: Some(profile(20, 3_600_000, BASELINE)),
@@ -59,6 +62,42 @@ pub(crate) fn compaction() -> Incident {
                 "needs CAP_SYS_ADMIN; add it to the service's AmbientCapabilities",
             ),
         ],
+        ..Incident::default()
+    }
+}
+
+/// nginx waited for a backend, which compacted memory.
+fn path() -> PathSummary {
+    let task = |tid, name: &str| PathTask {
+        tid,
+        name: name.to_owned(),
+        process: tid,
+        cgroup: Some("/system.slice/postgresql.service".to_owned()),
+        ..PathTask::default()
+    };
+    let (probe, backend) = (task(811, "memwright"), task(2114, "postgres"));
+    let part = |kind, total_ms: u64| PathPart {
+        kind,
+        total_ns: total_ms * 1_000_000,
+        task: backend.clone(),
+        inferred: false,
+        holder: None,
+        work: None,
+        stack: vec!["compact_zone".to_owned(), "try_to_compact_pages".to_owned()],
+        waker_stack: Vec::new(),
+    };
+    let link =
+        Link { waiter: probe.clone(), wait: Wait::Socket, other: backend.clone(), inferred: true };
+    PathSummary {
+        task: probe,
+        total_ns: 8_214_000_000,
+        parts: vec![
+            part(Kind::Running(RunMode::In(Wait::Compaction)), 6_900),
+            part(Kind::Waiting(Wait::DirectReclaim), 1_200),
+        ],
+        rest_ns: 114_000_000,
+        chain: vec![link],
+        ..PathSummary::default()
     }
 }
 
@@ -112,7 +151,7 @@ fn causes() -> Vec<Cause> {
             Step::manual("memwright run --direct-io 128k -- pg_basebackup -D /var/backups"),
         ],
     ));
-    let cause = |finding, confidence_percent| Cause { finding, confidence_percent };
+    let cause = Cause::new;
     vec![cause(compaction, 92), cause(flood, 38)]
 }
 
@@ -135,7 +174,6 @@ impl Noise {
         (self.0 >> 40) as f64 / (1_u64 << 24) as f64
     }
 
-    /// About so much.
     fn around(&mut self, value: f64) -> u64 {
         (value * (0.6 + 0.8 * self.next())) as u64
     }
@@ -403,7 +441,17 @@ pub(crate) fn hostile() -> Incident {
 /// Spoils every text that is not a word of the format.
 fn spoilt(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
-    const WORDS: &[&str] = &["kind", "severity", "consent", "absence", "unit", "state"];
+    const WORDS: &[&str] = &[
+        "kind",
+        "severity",
+        "consent",
+        "absence",
+        "unit",
+        "state",
+        "wait",
+        "basis",
+        "failure_kind",
+    ];
     match value {
         Value::String(_) => Value::String(HOSTILE.to_owned()),
         Value::Array(items) => Value::Array(items.into_iter().map(spoilt).collect()),

@@ -37,12 +37,12 @@ pub(super) fn exceeded(
 
 /// Pages of the pool that other programs use or have reserved.
 fn pages_in_use(snapshot: &Snapshot, page_bytes: u64) -> u64 {
-    let pools = snapshot.hugepages.seen().map_or(&[][..], Vec::as_slice);
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
     let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
     let in_use = pool.map_or(0, |pool| pool.total_pages.saturating_sub(pool.available_pages()));
     in_use.saturating_mul(page_bytes)
 }
 
 fn swap_bytes(snapshot: &Snapshot) -> u64 {
-    snapshot.sample.meminfo.seen().and_then(|m| m.swap_total_bytes).unwrap_or(0)
+    snapshot.sample.meminfo.value().and_then(|m| m.swap_total_bytes).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! Pages of a hugetlb pool.
 
-use super::Notes;
 use super::node_memory::NodeMemory;
+use super::notes::Notes;
 use super::plan::Plan;
 use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
 
@@ -18,7 +18,7 @@ pub(super) fn plan(
     nodes: &[NodeMemory],
     notes: &mut Notes,
 ) -> Plan {
-    let pool = match snapshot.hugepages.need() {
+    let pool = match snapshot.hugepages.required() {
         Ok(pools) => find(pools, page_bytes),
         Err(missing) => {
             notes.unseen(&missing);
@@ -67,7 +67,7 @@ fn find(pools: &[HugePool], page_bytes: u64) -> Option<HugePool> {
 
 /// The pool of the default size, for kernels or trees without /sys.
 fn from_meminfo(snapshot: &Snapshot, page_bytes: u64) -> Option<HugePool> {
-    let meminfo = snapshot.sample.meminfo.seen()?;
+    let meminfo = snapshot.sample.meminfo.value()?;
     meminfo.hugepagesize_bytes.filter(|size| *size == page_bytes)?;
     Some(HugePool {
         page_bytes,
@@ -86,7 +86,7 @@ fn free_by_node(
     nodes: &[NodeMemory],
     pool: Option<HugePool>,
 ) -> Vec<u64> {
-    let with_pools = snapshot.nodes.seen().map_or(&[][..], Vec::as_slice);
+    let with_pools = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
     let of = |node: &NodeMemory| {
         let pools = with_pools.iter().find(|known| known.id == node.node)?;
         Some(find(&pools.hugepages, page_bytes)?.free_pages.saturating_mul(page_bytes))
@@ -116,7 +116,7 @@ fn pages(bytes: u64, page_bytes: u64) -> u64 {
 }
 
 fn sizes(snapshot: &Snapshot) -> String {
-    let pools = snapshot.hugepages.seen().map_or(&[][..], Vec::as_slice);
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
     let sizes: Vec<String> = pools.iter().map(|pool| format_bytes(pool.page_bytes)).collect();
     match sizes.is_empty() {
         true => "this kernel has no huge pages".to_owned(),

@@ -1,7 +1,7 @@
 //! Limits that refuse a request however much memory is free: overcommit, cgroups, resource limits,
 //! shared memory.
 
-use super::Notes;
+use super::notes::Notes;
 use super::plan::with_page_tables;
 use mw_model::caller::{self, GroupEffect, GroupLimit};
 use mw_model::{CgroupVersion, Cgroups, PageSize, Request, Snapshot, derived, format_bytes};
@@ -26,7 +26,7 @@ fn commit(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     if matches!(request.page, PageSize::Hugetlb(_)) {
         return;
     }
-    let Some(meminfo) = snapshot.sample.meminfo.seen() else { return };
+    let Some(meminfo) = snapshot.sample.meminfo.value() else { return };
     match snapshot.sysctl.number("vm.overcommit_memory") {
         Ok(0) => heuristic(snapshot, request, meminfo, notes),
         Ok(2) => strict(snapshot, request, notes),
@@ -82,7 +82,7 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     if matches!(request.page, PageSize::Hugetlb(_)) {
         return;
     }
-    let cgroups = match snapshot.cgroups.need() {
+    let cgroups = match snapshot.cgroups.required() {
         Ok(cgroups) => cgroups,
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
@@ -105,7 +105,7 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
 
 /// Free swap, as far as version 2 lets the process's own cgroups use it.
 fn swap_of_groups(snapshot: &Snapshot, cgroups: &Cgroups) -> u64 {
-    let free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    let free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes).unwrap_or(0);
     let own = cgroups.own.iter().filter(|_| cgroups.version == CgroupVersion::V2);
     let nodes = own.filter_map(|group| {
         Some(group.swap_max_bytes?.saturating_sub(group.swap_current_bytes.unwrap_or(0)))
@@ -147,7 +147,7 @@ fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, not
 }
 
 fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
-    let limits = match snapshot.limits.need() {
+    let limits = match snapshot.limits.required() {
         Ok(limits) => limits,
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
@@ -230,7 +230,7 @@ fn shared_memory(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     }
     if let Ok(all) = sysctl.number("kernel.shmall") {
         let page = snapshot.origin.page_bytes;
-        let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
+        let segments = snapshot.shm.value().map_or(&[][..], Vec::as_slice);
         let used = derived::total(segments.iter().map(|segment| segment.size_bytes));
         let available = all.saturating_mul(page).saturating_sub(used);
         if available < request.size_bytes {

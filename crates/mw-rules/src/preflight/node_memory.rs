@@ -1,6 +1,7 @@
 //! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
-use super::{Notes, unreclaimable};
+use super::notes::Notes;
+use super::unreclaimable::{self, NodePart};
 use mw_memory::UnreclaimableSlab;
 use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
@@ -46,9 +47,9 @@ pub(super) fn read(
     request: &Request,
     notes: &mut Notes,
 ) -> Result<Vec<NodeMemory>, Missing> {
-    let machine = *snapshot.sample.meminfo.need()?;
+    let machine = *snapshot.sample.meminfo.required()?;
     let per_node = node_meminfos(snapshot, &machine, notes);
-    let zoneinfo: &[Zone] = match snapshot.sample.zoneinfo.need() {
+    let zoneinfo: &[Zone] = match snapshot.sample.zoneinfo.required() {
         Ok(zoneinfo) => &zoneinfo.zones,
         Err(missing) => {
             notes.unseen(&missing);
@@ -72,7 +73,13 @@ pub(super) fn read(
         node.swappable = node.anonymous.min(swap);
         swap = swap.saturating_sub(node.swappable);
         node.eligible = is_eligible(snapshot, request, node.node);
-        node.unreclaimable = unreclaimable::shares(snapshot, node, meminfo, per_node.len() == 1);
+        let part = NodePart {
+            node: node.node,
+            is_only: per_node.len() == 1,
+            swappable_bytes: node.swappable,
+            pinned_bytes: node.pinned,
+        };
+        node.unreclaimable = unreclaimable::shares(snapshot, meminfo, &part);
     }
     Ok(nodes)
 }
@@ -115,8 +122,8 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> V
     for missing in snapshot.sample.nodes.iter().filter_map(|node| node.meminfo.missing()) {
         notes.unseen(missing);
     }
-    if snapshot.sample.nodes.iter().all(|node| node.meminfo.seen().is_none())
-        && let Err(missing) = snapshot.nodes.need()
+    if snapshot.sample.nodes.iter().all(|node| node.meminfo.value().is_none())
+        && let Err(missing) = snapshot.nodes.required()
     {
         notes.unseen(&missing);
     }

@@ -1,7 +1,7 @@
 //! How much of the request each node contributes, and from what.
 
-use super::Notes;
 use super::node_memory::NodeMemory;
+use super::notes::Notes;
 use mw_model::{NodeAccount, PageSize, Request, Snapshot, derived, format_bytes};
 
 /// Where the memory of a request comes from. All sizes in bytes.
@@ -135,7 +135,7 @@ impl Taking<'_> {
 }
 
 fn swap_left(snapshot: &Snapshot, nodes: &[NodeMemory]) -> u64 {
-    let free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    let free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes).unwrap_or(0);
     let others = derived::total(nodes.iter().map(|node| node.swappable));
     free.saturating_sub(others)
 }
@@ -190,7 +190,7 @@ fn slow_parts(plan: &Plan, snapshot: &Snapshot, notes: &mut Notes) {
         notes.obstacle(false, "dirty memory", Some(plan.dirty), None, lift);
     }
     if plan.swapped > 0 {
-        let free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes);
+        let free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes);
         let lift = "stop idle programs, or request less: this much has to be swapped out first";
         notes.obstacle(false, "swap", Some(plan.swapped), free, lift);
     }

@@ -3,8 +3,8 @@ mod machine;
 use super::answer;
 use machine::{Machine, Memory};
 use mw_model::{
-    Answer, Backing, Calibration, Cgroup, Cgroups, Confidence, HugePool, Look, MemoryFilesystem,
-    Missing, Node, PageSize, Preflight, Request, Snapshot, Window, derived,
+    Answer, Backing, Calibration, Cgroup, Cgroups, Confidence, HugePool, MemoryFilesystem, Missing,
+    Node, PageSize, Preflight, Reading, Request, Snapshot, Window, derived,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -45,11 +45,11 @@ fn check(preflight: &Preflight, expected: Answer, summary: &str) {
 
 #[test]
 fn an_idle_machine_says_yes_and_how_long() {
-    let preflight = Machine::of(&[IDLE]).ask("8G,lock");
+    let preflight = Machine::new(&[IDLE]).ask("8G,lock");
     check(&preflight, Answer::Yes, "yes: 8 GiB locked in about 3.4 s (one thread)");
     assert_eq!(preflight.time.unwrap().confidence, Confidence::High);
     assert!(preflight.unseen.is_empty(), "{:?}", preflight.unseen);
-    let preflight = Machine::of(&[IDLE, IDLE]).ask("16G");
+    let preflight = Machine::new(&[IDLE, IDLE]).ask("16G");
     check(
         &preflight,
         Answer::Yes,
@@ -61,14 +61,14 @@ fn an_idle_machine_says_yes_and_how_long() {
 fn node_0_full_of_tmpfs_leaves_node_1() {
     let full = Memory { free: 128, file: 64, shmem: 15360, ..IDLE };
     let tmpfs = |snapshot: &mut Snapshot| {
-        snapshot.filesystems = Look::Seen(vec![MemoryFilesystem {
+        snapshot.filesystems = Reading::Value(vec![MemoryFilesystem {
             target: "/mnt/ram".to_owned(),
             fstype: "tmpfs".to_owned(),
             used_bytes: Some(15 * GIB),
             ..MemoryFilesystem::default()
         }]);
     };
-    let machine = || Machine::of(&[full, IDLE]).with(tmpfs);
+    let machine = || Machine::new(&[full, IDLE]).with(tmpfs);
     let preflight = machine().ask("8G,lock");
     assert_eq!(preflight.answer, Answer::Yes);
     assert!(preflight.summary.ends_with("from node 0 (0.0 GiB) and node 1 (8.0 GiB)"));
@@ -98,28 +98,28 @@ fn a_pool_that_is_short_says_by_how_much() {
         reserved_pages: 512,
         ..HugePool::default()
     };
-    let preflight = Machine::of(&[IDLE, IDLE]).pool(pool).ask("20G,huge=2M");
+    let preflight = Machine::new(&[IDLE, IDLE]).pool(pool).ask("20G,huge=2M");
     check(
         &preflight,
         Answer::No,
         "no: 20 GiB on 2 MiB huge pages: the pool has 12 GiB, 8 GiB missing",
     );
     assert!(preflight.obstacles[0].lift.starts_with("write 11264 to /sys/kernel/mm/hugepages/"));
-    let preflight = Machine::of(&[IDLE]).pool(pool).ask("15G,huge=2M");
+    let preflight = Machine::new(&[IDLE]).pool(pool).ask("15G,huge=2M");
     assert_eq!(
         preflight.obstacles[0].lift,
         "request less, or add memory: this machine has 16 GiB in total"
     );
-    let preflight = Machine::of(&[IDLE]).pool(pool).ask("12G,lock,huge=2M");
+    let preflight = Machine::new(&[IDLE]).pool(pool).ask("12G,lock,huge=2M");
     check(
         &preflight,
         Answer::Yes,
         "yes: 12 GiB locked on 2 MiB huge pages in about 1.3 s (one thread)",
     );
     let more = HugePool { overcommit_pages: 1024, ..pool };
-    assert_eq!(Machine::of(&[IDLE]).pool(more).ask("13G,huge=2M").answer, Answer::Slowly);
-    assert_eq!(Machine::of(&[IDLE]).pool(more).ask("20G,huge=2M").answer, Answer::No);
-    assert_eq!(Machine::of(&[IDLE]).pool(pool).ask("1G,huge=1G").answer, Answer::No);
+    assert_eq!(Machine::new(&[IDLE]).pool(more).ask("13G,huge=2M").answer, Answer::Slowly);
+    assert_eq!(Machine::new(&[IDLE]).pool(more).ask("20G,huge=2M").answer, Answer::No);
+    assert_eq!(Machine::new(&[IDLE]).pool(pool).ask("1G,huge=1G").answer, Answer::No);
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn a_bound_request_counts_the_nodes_share_of_the_pool() {
     };
     let node = |id, free| Node { id, hugepages: vec![pool(free)], ..Node::default() };
     let machine = || {
-        Machine::of(&[IDLE, IDLE])
+        Machine::new(&[IDLE, IDLE])
             .pool(pool(4096))
-            .with(|s| s.nodes = Look::Seen(vec![node(0, 3072), node(1, 1024)]))
+            .with(|s| s.nodes = Reading::Value(vec![node(0, 3072), node(1, 1024)]))
     };
     assert_eq!(machine().ask("4G,huge=2M,node=0").answer, Answer::Yes);
     assert_eq!(machine().ask("4G,huge=2M,node=1").answer, Answer::No);
@@ -145,7 +145,7 @@ fn a_bound_request_counts_the_nodes_share_of_the_pool() {
 
 #[test]
 fn strict_overcommit_refuses_what_was_promised_to_others() {
-    let machine = || Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", "2");
+    let machine = || Machine::new(&[IDLE]).sysctl("vm.overcommit_memory", "2");
     let preflight = machine().ask("7G");
     check(
         &preflight,
@@ -159,10 +159,10 @@ fn strict_overcommit_refuses_what_was_promised_to_others() {
 
 #[test]
 fn the_heuristic_refuses_one_mapping_beyond_all_memory() {
-    let preflight = Machine::of(&[IDLE]).ask("17G");
+    let preflight = Machine::new(&[IDLE]).ask("17G");
     assert_eq!(preflight.answer, Answer::No);
     assert!(preflight.obstacles.iter().any(|o| o.what == "vm.overcommit_memory is 0"));
-    let preflight = Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", "1").ask("17G");
+    let preflight = Machine::new(&[IDLE]).sysctl("vm.overcommit_memory", "1").ask("17G");
     assert_eq!(preflight.obstacles.len(), 1, "{:?}", preflight.obstacles);
     assert_eq!(preflight.obstacles[0].what, "memory");
 }
@@ -182,23 +182,23 @@ fn a_limit_up_the_tree_counts() {
             group("/", None, 2 * GIB),
         ]
     };
-    let preflight = Machine::of(&[IDLE]).groups(groups()).ask("4G");
+    let preflight = Machine::new(&[IDLE]).groups(groups()).ask("4G");
     check(
         &preflight,
         Answer::No,
         "no: 4 GiB: memory limit of cgroup /system has 3 GiB, 1.0 GiB missing",
     );
-    assert_eq!(Machine::of(&[IDLE]).groups(groups()).ask("2G").answer, Answer::Yes);
-    let with_page_tables = Machine::of(&[IDLE]).groups(groups()).ask("3G");
+    assert_eq!(Machine::new(&[IDLE]).groups(groups()).ask("2G").answer, Answer::Yes);
+    let with_page_tables = Machine::new(&[IDLE]).groups(groups()).ask("3G");
     assert_eq!(with_page_tables.answer, Answer::No, "its page tables are charged as well");
-    let swapping = Machine::of(&[IDLE]).groups(groups()).swap(4096);
+    let swapping = Machine::new(&[IDLE]).groups(groups()).swap(4096);
     assert_eq!(swapping.ask("4G").answer, Answer::Slowly, "the group may swap");
     let mut cached = groups();
     cached[1].stat.inactive_file_bytes = Some(GIB);
-    assert_eq!(Machine::of(&[IDLE]).groups(cached).ask("3G,lock").answer, Answer::Yes);
+    assert_eq!(Machine::new(&[IDLE]).groups(cached).ask("3G,lock").answer, Answer::Yes);
     let mut high = groups();
     high[0].high_bytes = Some(2 * GIB);
-    let slowed = Machine::of(&[IDLE]).groups(high).ask("2G");
+    let slowed = Machine::new(&[IDLE]).groups(high).ask("2G");
     assert_eq!(slowed.answer, Answer::Slowly);
     assert_eq!(slowed.time.unwrap().confidence, Confidence::Low);
     assert!(slowed.obstacles.iter().any(|o| o.what == "memory.high of cgroup /system/db"));
@@ -208,7 +208,7 @@ fn a_limit_up_the_tree_counts() {
 fn memlock_binds_who_lacks_the_capability() {
     const LIMIT: &str = "Max locked memory  8388608  8388608  bytes\n";
     let machine = |capabilities| {
-        Machine::of(&[IDLE]).limits(LIMIT).with(|s| s.origin.effective_capabilities = capabilities)
+        Machine::new(&[IDLE]).limits(LIMIT).with(|s| s.origin.effective_capabilities = capabilities)
     };
     let preflight = machine(Some(0)).ask("1G,lock");
     check(&preflight, Answer::No, "no: 1 GiB locked: RLIMIT_MEMLOCK has 8 MiB, 1016 MiB missing");
@@ -222,17 +222,17 @@ fn memlock_binds_who_lacks_the_capability() {
 #[test]
 fn swap_makes_a_no_slow_and_a_lock_keeps_it_out() {
     let busy = Memory { total: 16384, free: 512, file: 1024, dirty: 0, anon: 14336, shmem: 0 };
-    let none = Machine::of(&[busy]).ask("8G");
+    let none = Machine::new(&[busy]).ask("8G");
     assert_eq!(none.answer, Answer::No);
     assert!(none.summary.starts_with("no: 8 GiB: memory has 1."), "{}", none.summary);
     let holder = &none.nodes[0].unreclaimable[0];
     assert_eq!(holder.holder, "anonymous memory of processes (no swap)");
-    let swapping = Machine::of(&[busy]).swap(16384).ask("8G");
+    let swapping = Machine::new(&[busy]).swap(16384).ask("8G");
     assert_eq!(swapping.answer, Answer::Slowly);
     assert!(swapping.obstacles.iter().any(|o| o.what == "swap"));
     assert_eq!(swapping.time.unwrap().confidence, Confidence::Low);
     // Its own pages may be swapped out as well, unless they are locked.
-    let large = || Machine::of(&[Memory { anon: 1024, ..busy }]).swap(15000);
+    let large = || Machine::new(&[Memory { anon: 1024, ..busy }]).swap(15000);
     assert_eq!(large().ask("15G").answer, Answer::Slowly);
     assert_eq!(large().ask("15G,lock").answer, Answer::No);
 }
@@ -247,20 +247,20 @@ fn no_remedy_is_advised_that_cannot_help() {
     // More than there is in all: no setting and no limit helps.
     let whole = "request less, or add memory: this machine has 16 GiB in total";
     for mode in ["0", "1", "2"] {
-        let machine = Machine::of(&[IDLE]).sysctl("vm.overcommit_memory", mode);
+        let machine = Machine::new(&[IDLE]).sysctl("vm.overcommit_memory", mode);
         let machine = machine.sysctl("kernel.shmmax", "33554432");
         assert!(lifts(machine, "64G").iter().all(|lift| lift == whole), "mode {mode}");
     }
-    let bound = lifts(Machine::of(&[IDLE, IDLE]), "20G,node=1");
+    let bound = lifts(Machine::new(&[IDLE, IDLE]), "20G,node=1");
     assert_eq!(bound, ["request less, or add memory: node 1 has 16 GiB in total"]);
     // Swap makes no room for locked memory beyond what others could give up.
     let ramfs = Memory { total: 16384, free: 1024, file: 0, dirty: 0, anon: 256, shmem: 0 };
-    assert!(!lifts(Machine::of(&[ramfs]), "8G,lock")[0].contains("add swap"));
-    assert!(lifts(Machine::of(&[ramfs]), "8G")[0].contains("add swap"));
+    assert!(!lifts(Machine::new(&[ramfs]), "8G,lock")[0].contains("add swap"));
+    assert!(lifts(Machine::new(&[ramfs]), "8G")[0].contains("add swap"));
     // The shell raises a limit up to the hard one; beyond that it needs root.
     let limited = |hard: &str| {
         let text = format!("Max data size  1048576  {hard}  bytes\n");
-        lifts(Machine::of(&[IDLE]).limits(&text), "1G")[0].clone()
+        lifts(Machine::new(&[IDLE]).limits(&text), "1G")[0].clone()
     };
     assert!(limited("unlimited").starts_with("raise it with ulimit -d"));
     assert!(limited("1048576").starts_with("raise the hard limit too, which needs root"));
@@ -269,8 +269,8 @@ fn no_remedy_is_advised_that_cannot_help() {
 #[test]
 fn dirty_memory_is_slow_and_clean_memory_is_not() {
     let cached = Memory { total: 16384, free: 1024, file: 14336, dirty: 0, anon: 256, shmem: 0 };
-    assert_eq!(Machine::of(&[cached]).ask("8G,lock").answer, Answer::Yes);
-    let dirty = Machine::of(&[Memory { dirty: 12288, ..cached }]).ask("8G,lock");
+    assert_eq!(Machine::new(&[cached]).ask("8G,lock").answer, Answer::Yes);
+    let dirty = Machine::new(&[Memory { dirty: 12288, ..cached }]).ask("8G,lock");
     assert_eq!(dirty.answer, Answer::Slowly);
     let waiting = dirty.obstacles.iter().find(|o| o.what == "dirty memory");
     assert!(waiting.is_some_and(|o| o.needed_bytes.is_some_and(|bytes| bytes > 4 * GIB)));
@@ -280,10 +280,10 @@ fn dirty_memory_is_slow_and_clean_memory_is_not() {
 #[test]
 fn huge_pages_that_must_be_compacted_for_are_slow() {
     let scattered = || {
-        let mut machine = Machine::of(&[IDLE]).build();
+        let mut machine = Machine::new(&[IDLE]).build();
         let mut buddyinfo = Buddyinfo::default();
         buddyinfo.parse_into(b"Node 0, zone Normal 3670016 0 0 0 0 0 0 0 0 0 0\n").unwrap();
-        machine.snapshot.sample.buddyinfo = Look::Seen(buddyinfo);
+        machine.snapshot.sample.buddyinfo = Reading::Value(buddyinfo);
         machine
     };
     let preflight = scattered().ask_as_it_is("4G,huge=thp");
@@ -295,14 +295,14 @@ fn huge_pages_that_must_be_compacted_for_are_slow() {
         .ask_as_it_is("4G,huge=thp");
     assert!(deferring.time.unwrap().likely_ms < compacting / 5.0);
     assert_eq!(scattered().ask_as_it_is("4G").answer, Answer::Yes);
-    let off = Machine::of(&[IDLE]).thp("always madvise [never]", "[never]").ask("1G,huge=thp");
+    let off = Machine::new(&[IDLE]).thp("always madvise [never]", "[never]").ask("1G,huge=thp");
     assert_eq!(off.answer, Answer::Slowly);
     assert_eq!(off.obstacles[0].what, "transparent huge pages are disabled");
 }
 
 #[test]
 fn a_segment_of_system_v_is_warned_about() {
-    let preflight = Machine::of(&[IDLE]).sysctl("kernel.shmmax", "33554432").ask("1G");
+    let preflight = Machine::new(&[IDLE]).sysctl("kernel.shmmax", "33554432").ask("1G");
     assert_eq!(preflight.answer, Answer::Yes);
     assert_eq!(preflight.obstacles[0].what, "kernel.shmmax");
     assert!(!preflight.obstacles[0].blocks);
@@ -310,7 +310,7 @@ fn a_segment_of_system_v_is_warned_about() {
 
 #[test]
 fn a_node_that_is_not_there_is_refused() {
-    let preflight = Machine::of(&[IDLE]).ask("1G,node=3");
+    let preflight = Machine::new(&[IDLE]).ask("1G,node=3");
     assert_eq!(preflight.answer, Answer::No);
     assert_eq!(preflight.summary, "no: 1 GiB from node 3: node 3 does not exist");
     assert_eq!(preflight.obstacles[0].lift, "request a node with memory: 0");
@@ -318,12 +318,12 @@ fn a_node_that_is_not_there_is_refused() {
 
 #[test]
 fn without_nodes_and_zones_it_answers_from_the_machine_and_says_so() {
-    let mut machine = Machine::of(&[IDLE]).build();
+    let mut machine = Machine::new(&[IDLE]).build();
     let sample = &mut machine.snapshot.sample;
-    sample.zoneinfo = Look::default();
-    sample.buddyinfo = Look::default();
+    sample.zoneinfo = Reading::default();
+    sample.buddyinfo = Reading::default();
     sample.nodes = Vec::new();
-    machine.snapshot.nodes = Look::default();
+    machine.snapshot.nodes = Reading::default();
     let preflight = machine.ask_as_it_is("8G");
     assert_eq!(preflight.answer, Answer::Yes);
     assert_eq!(preflight.unseen.len(), 1, "{:?}", preflight.unseen);
@@ -334,11 +334,11 @@ fn without_nodes_and_zones_it_answers_from_the_machine_and_says_so() {
 
 #[test]
 fn kernels_without_memavailable_and_lists_by_kind_are_understood() {
-    let mut machine = Machine::of(&[IDLE]).build();
+    let mut machine = Machine::new(&[IDLE]).build();
     let old = b"MemTotal: 16777216 kB\nMemFree: 2097152 kB\nCached: 12582912 kB\nSwapTotal: 0 kB\n";
     let sample = &mut machine.snapshot.sample;
-    sample.meminfo = Look::Seen(Meminfo::parse(old).unwrap());
-    sample.zoneinfo = Look::default();
+    sample.meminfo = Reading::Value(Meminfo::parse(old).unwrap());
+    sample.zoneinfo = Reading::default();
     machine.snapshot.origin.kernel = Some(KernelVersion::new(2, 6, 18));
     let preflight = machine.ask_as_it_is("8G");
     assert_eq!(preflight.answer, Answer::Yes, "{preflight:#?}");
@@ -348,15 +348,15 @@ fn kernels_without_memavailable_and_lists_by_kind_are_understood() {
 /// 16 GiB of which 2 are free and 12 are kernel objects that are counted as reclaimable: so many
 /// file names, each with an inode, of which so many are unused.
 fn of_objects(dentries: u64, unused: u64) -> Machine {
-    let mut machine = Machine::of(&[Memory { free: 2048, file: 0, ..IDLE }]).build();
+    let mut machine = Machine::new(&[Memory { free: 2048, file: 0, ..IDLE }]).build();
     let sample = &mut machine.snapshot.sample;
-    let mut meminfo = *sample.meminfo.seen().unwrap();
+    let mut meminfo = *sample.meminfo.value().unwrap();
     meminfo.kreclaimable_bytes = Some(12 * GIB);
     meminfo.sreclaimable_bytes = Some(12 * GIB);
     meminfo.mem_available_bytes = Some(14 * GIB);
-    sample.meminfo = Look::Seen(meminfo);
-    machine.snapshot.dentries = Look::Seen(DentryState { dentries, unused, negative: 0 });
-    machine.snapshot.inodes = Look::Seen(InodeState { inodes: dentries, unused: 0 });
+    sample.meminfo = Reading::Value(meminfo);
+    machine.snapshot.dentries = Reading::Value(DentryState { dentries, unused, negative: 0 });
+    machine.snapshot.inodes = Reading::Value(InodeState { inodes: dentries, unused: 0 });
     machine
 }
 
@@ -376,22 +376,22 @@ fn kernel_objects_in_use_are_not_available_and_unused_ones_are() {
     assert!(derived::ready_bytes(&backup().snapshot).unwrap() > 13 * GIB);
     // A kernel or tree that does not say: as MemAvailable has it.
     let mut unknown = ramfs();
-    unknown.snapshot.dentries = Look::default();
+    unknown.snapshot.dentries = Reading::default();
     assert_eq!(derived::ready_bytes(&unknown.snapshot), Ok(14 * GIB));
 }
 
 #[test]
 fn memory_that_is_not_accepted_yet_serves_huge_pages() {
-    let mut machine = Machine::of(&[IDLE]).build();
+    let mut machine = Machine::new(&[IDLE]).build();
     let sample = &mut machine.snapshot.sample;
-    let mut zoneinfo = sample.zoneinfo.seen().cloned().unwrap();
+    let mut zoneinfo = sample.zoneinfo.value().cloned().unwrap();
     // 12 GiB of the 14 that are free are in no list.
     zoneinfo.zones[0].unaccepted_pages = Some(12 << 18);
-    sample.zoneinfo = Look::Seen(zoneinfo);
+    sample.zoneinfo = Reading::Value(zoneinfo);
     let mut buddyinfo = Buddyinfo::default();
     buddyinfo.parse_into(b"Node 0, zone Normal 524288 0 0 0 0 0 0 0 0 0 0\n").unwrap();
-    sample.buddyinfo = Look::Seen(buddyinfo);
-    let window = Window::of(machine.snapshot.clone());
+    sample.buddyinfo = Reading::Value(buddyinfo);
+    let window = Window::new(machine.snapshot.clone());
     let found = crate::check(&window, None).findings;
     assert!(found.iter().all(|finding| finding.rule != "fragmented-node"), "{found:?}");
     assert_eq!(machine.ask_as_it_is("4G,huge=thp").answer, Answer::Yes);
@@ -399,15 +399,15 @@ fn memory_that_is_not_accepted_yet_serves_huge_pages() {
 
 #[test]
 fn memory_that_was_never_set_up_is_free_and_slow_to_touch() {
-    let mut machine = Machine::of(&[IDLE]).build();
+    let mut machine = Machine::new(&[IDLE]).build();
     // The zone manages 4 GiB of 16; meminfo counts the rest as free.
     let sample = &mut machine.snapshot.sample;
-    let mut zoneinfo = sample.zoneinfo.seen().cloned().unwrap();
+    let mut zoneinfo = sample.zoneinfo.value().cloned().unwrap();
     zoneinfo.zones[0].managed_pages = Some(1 << 20);
     zoneinfo.zones[0].free_pages = 2 << 18;
-    sample.zoneinfo = Look::Seen(zoneinfo);
+    sample.zoneinfo = Reading::Value(zoneinfo);
     let request: Request = "8G".parse().unwrap();
-    let window = Window::of(machine.snapshot);
+    let window = Window::new(machine.snapshot);
     let backing = Backing {
         virtual_machine: true,
         unbacked_ns_per_byte: Some(3.0),
@@ -426,7 +426,7 @@ fn memory_that_was_never_set_up_is_free_and_slow_to_touch() {
 fn a_crowded_machine_takes_longer() {
     let calibration = Calibration { crowding: 2.0, ..measured() };
     let request: Request = "8G,lock".parse().unwrap();
-    let window = Window::of(Machine::of(&[IDLE]).build().snapshot);
+    let window = Window::new(Machine::new(&[IDLE]).build().snapshot);
     let preflight = answer(&window, &request, Some(&calibration)).unwrap();
     assert!(preflight.summary.starts_with("yes: 8 GiB locked in about 6.9 s"));
     assert_eq!(preflight.time.unwrap().confidence, Confidence::Medium);
@@ -435,7 +435,7 @@ fn a_crowded_machine_takes_longer() {
 #[test]
 fn without_a_measurement_there_is_no_time_and_without_meminfo_no_answer() {
     let request: Request = "1G".parse().unwrap();
-    let window = Window::of(Machine::of(&[IDLE]).build().snapshot);
+    let window = Window::new(Machine::new(&[IDLE]).build().snapshot);
     let preflight = answer(&window, &request, None).unwrap();
     assert_eq!((preflight.summary.as_str(), preflight.time), ("yes: 1 GiB", None));
     assert!(answer(&Window::default(), &request, None).is_err());
@@ -446,7 +446,7 @@ fn without_a_measurement_there_is_no_time_and_without_meminfo_no_answer() {
 fn groups_above_a_container_are_named_and_leave_the_answer() {
     let why = Missing::skipped("/sys/fs/cgroup", "hidden by a namespace");
     let groups = Cgroups { above_unseen: Some(why.clone()), ..Cgroups::default() };
-    let machine = Machine::of(&[IDLE]).with(|snapshot| snapshot.cgroups = Look::Seen(groups));
+    let machine = Machine::new(&[IDLE]).with(|snapshot| snapshot.cgroups = Reading::Value(groups));
     let preflight = machine.ask("8G");
     assert_eq!((preflight.answer, preflight.unseen), (Answer::Yes, vec![why]));
 }
@@ -455,13 +455,13 @@ fn groups_above_a_container_are_named_and_leave_the_answer() {
 fn a_limit_that_was_not_seen_makes_the_answer_unknown() {
     let why = || Missing::skipped("/sys/fs/cgroup", "could not be determined");
     let ask = |size: &str, change: fn(&mut Snapshot, Missing)| {
-        Machine::of(&[IDLE]).with(|snapshot| change(snapshot, why())).ask(size)
+        Machine::new(&[IDLE]).with(|snapshot| change(snapshot, why())).ask(size)
     };
     let changes: [fn(&mut Snapshot, Missing); 4] = [
-        |snapshot, why| snapshot.cgroups = Look::Missing(why),
-        |snapshot, why| snapshot.limits = Look::Missing(why),
+        |snapshot, why| snapshot.cgroups = Reading::Missing(why),
+        |snapshot, why| snapshot.limits = Reading::Missing(why),
         |snapshot, why| {
-            snapshot.cgroups = Look::Seen(Cgroups { unseen: vec![why], ..Cgroups::default() });
+            snapshot.cgroups = Reading::Value(Cgroups { unseen: vec![why], ..Cgroups::default() });
         },
         |snapshot, why| {
             snapshot.sysctl.values.insert("vm.overcommit_memory".to_owned(), Err(why));
@@ -483,13 +483,13 @@ fn a_limit_that_was_not_seen_makes_the_answer_unknown() {
         free_pages: 4096,
         ..HugePool::default()
     };
-    let machine = Machine::of(&[IDLE]).pool(pool).with(|s| s.cgroups = Look::Missing(why()));
+    let machine = Machine::new(&[IDLE]).pool(pool).with(|s| s.cgroups = Reading::Missing(why()));
     assert_eq!(machine.ask("1G,huge=2M").answer, Answer::Yes);
     // A kernel without cgroups has no limit there.
     let absent = |snapshot: &mut Snapshot| {
-        snapshot.cgroups = Look::Missing(Missing::absent("/proc/self/cgroup", "not built in"));
+        snapshot.cgroups = Reading::Missing(Missing::absent("/proc/self/cgroup", "not built in"));
     };
-    assert_eq!(Machine::of(&[IDLE]).with(absent).ask("8G").answer, Answer::Yes);
+    assert_eq!(Machine::new(&[IDLE]).with(absent).ask("8G").answer, Answer::Yes);
 }
 
 #[test]
@@ -501,7 +501,7 @@ fn kernel_memory_of_a_version_1_group_may_be_reclaimed() {
         kernel_bytes: Some(kernel),
         ..Cgroup::default()
     };
-    let answer = |kernel| Machine::of(&[IDLE]).groups(vec![group(kernel)]).ask("2G").answer;
+    let answer = |kernel| Machine::new(&[IDLE]).groups(vec![group(kernel)]).ask("2G").answer;
     assert_eq!(answer(2 * GIB), Answer::Slowly);
     assert_eq!(answer(0), Answer::No);
 }

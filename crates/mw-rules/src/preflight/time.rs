@@ -1,6 +1,6 @@
 //! How long one thread takes.
 
-use super::Notes;
+use super::notes::Notes;
 use super::plan::Plan;
 use mw_model::{
     Calibration, Confidence, Missing, PageSize, Request, Snapshot, TimeEstimate,
@@ -146,7 +146,7 @@ const MAX_EXTRAPOLATION: u64 = 64;
 const MAX_EXTRAPOLATION_IF_RECLAIMED: u64 = 2;
 
 fn small_blocks_bytes(snapshot: &Snapshot) -> u64 {
-    let Some(buddyinfo) = snapshot.sample.buddyinfo.seen() else { return 0 };
+    let Some(buddyinfo) = snapshot.sample.buddyinfo.value() else { return 0 };
     let page = snapshot.origin.page_bytes;
     let order = derived::order_of(derived::huge_page_bytes(snapshot), page);
     let small = |zone| {
@@ -171,7 +171,7 @@ fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate: f64) -> f64 {
 
 /// Whether a fault on memory that asks for huge pages compacts for one.
 fn compacts(snapshot: &Snapshot) -> bool {
-    let thp = snapshot.thp.seen();
+    let thp = snapshot.thp.value();
     let on = thp.and_then(|t| t.enabled.selected()).is_some_and(|e| e != "never");
     let defrag = thp.and_then(|t| t.defrag.selected());
     on && matches!(defrag, Some("always" | "madvise" | "defer+madvise"))
@@ -179,7 +179,7 @@ fn compacts(snapshot: &Snapshot) -> bool {
 
 /// The speed of the fastest disk that the kernel has an estimate for.
 fn disk_bytes_per_s(snapshot: &Snapshot) -> f64 {
-    let disks = snapshot.disks.seen().map_or(&[][..], Vec::as_slice);
+    let disks = snapshot.disks.value().map_or(&[][..], Vec::as_slice);
     let known = disks.iter().filter_map(|disk| disk.bdi.as_ref()?.write_bandwidth_bytes_per_s);
     known.max().filter(|speed| *speed > 0).map_or(DISK_BYTES_PER_S, |speed| speed as f64)
 }

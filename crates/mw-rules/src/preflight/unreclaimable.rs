@@ -1,6 +1,5 @@
 //! What the unreclaimable memory of a node consists of.
 
-use super::node_memory::NodeMemory;
 use mw_model::{HugePool, Share, Snapshot, format_bytes};
 use mw_proc::meminfo::Meminfo;
 
@@ -9,14 +8,21 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// How many mounts and segments are listed one by one.
 const MOST_NAMED: usize = 8;
 
+/// A node, and what is known of its memory.
+pub(super) struct NodePart {
+    pub(super) node: u32,
+    /// Whether the machine has no other node.
+    pub(super) is_only: bool,
+    /// Anonymous and shared memory that fits into free swap.
+    pub(super) swappable_bytes: u64,
+    /// Kernel objects in use.
+    pub(super) pinned_bytes: u64,
+}
+
 /// The unreclaimable memory of a node, the largest part first. The kernel does not count files of
 /// tmpfs and ramfs by node, so they are listed one by one only if there is a single node.
-pub(super) fn shares(
-    snapshot: &Snapshot,
-    node: &NodeMemory,
-    meminfo: &Meminfo,
-    alone: bool,
-) -> Vec<Share> {
+pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) -> Vec<Share> {
+    let &NodePart { node, is_only, swappable_bytes, pinned_bytes } = part;
     let mut shares = Vec::new();
     let mut add = |holder: String, bytes: u64| {
         if bytes >= LEAST_BYTES {
@@ -26,22 +32,22 @@ pub(super) fn shares(
     let shmem = meminfo.shmem_bytes.unwrap_or(0);
     let anon = meminfo.anon_pages_bytes.unwrap_or(0);
     // Both can be swapped out; what does not fit stays, anonymous memory counted first.
-    let anon_kept = anon.saturating_sub(node.swappable);
-    let shmem_kept = shmem.saturating_sub(node.swappable.saturating_sub(anon));
-    let no_swap = if node.swappable == 0 { "no swap" } else { "swap is full" };
+    let anon_kept = anon.saturating_sub(swappable_bytes);
+    let shmem_kept = shmem.saturating_sub(swappable_bytes.saturating_sub(anon));
+    let no_swap = if swappable_bytes == 0 { "no swap" } else { "swap is full" };
     add(format!("anonymous memory of processes ({no_swap})"), anon_kept);
-    for (holder, bytes) in shared(snapshot, shmem_kept, alone) {
+    for (holder, bytes) in shared(snapshot, shmem_kept, is_only) {
         add(holder, bytes);
     }
     let locked = meminfo.mlocked_bytes.unwrap_or(0);
     add("memory locked by mlock or SHM_LOCK".to_owned(), locked);
     let pinned = meminfo.unevictable_bytes.unwrap_or(0).saturating_sub(locked);
     add(format!("ramfs and other unevictable files{}", ramfs(snapshot)), pinned);
-    for pool in pools(snapshot, node.node, alone) {
+    for pool in pools(snapshot, node, is_only) {
         let holder = format!("hugetlb pool of {} pages", format_bytes(pool.page_bytes));
         add(holder, pool.total_pages.saturating_mul(pool.page_bytes));
     }
-    add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), node.pinned);
+    add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), pinned_bytes);
     add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0));
     add("kernel stacks".to_owned(), meminfo.kernel_stack_bytes.unwrap_or(0));
     add("page tables".to_owned(), meminfo.page_tables_bytes.unwrap_or(0));
@@ -52,12 +58,12 @@ pub(super) fn shares(
 /// tmpfs by mount, System V segments and the rest of shared memory, `bytes` in total.
 fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
     let mut named: Vec<(String, u64)> = Vec::new();
-    let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
+    let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
     for filesystem in filesystems.iter().filter(|f| f.fstype == "tmpfs") {
         let used = filesystem.used_bytes.unwrap_or(0);
         named.push((format!("tmpfs {}", filesystem.target), used));
     }
-    let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
+    let segments = snapshot.shm.value().map_or(&[][..], Vec::as_slice);
     for segment in segments.iter().filter(|s| !s.is_hugetlb()) {
         let held = segment.rss_bytes.unwrap_or(segment.size_bytes);
         named.push((format!("SysV segment {}", segment.shmid), held));
@@ -85,7 +91,7 @@ fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
 
 /// The mounts of ramfs, of which the kernel counts no memory.
 fn ramfs(snapshot: &Snapshot) -> String {
-    let filesystems = snapshot.filesystems.seen().map_or(&[][..], Vec::as_slice);
+    let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
     let mounts: Vec<&str> = filesystems
         .iter()
         .filter(|f| f.fstype == "ramfs" && !f.target.starts_with("/run/credentials"))
@@ -96,9 +102,9 @@ fn ramfs(snapshot: &Snapshot) -> String {
 }
 
 fn pools(snapshot: &Snapshot, number: u32, alone: bool) -> Vec<HugePool> {
-    let nodes = snapshot.nodes.seen().map_or(&[][..], Vec::as_slice);
+    let nodes = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
     match nodes.iter().find(|n| n.id == number) {
         Some(node) if !alone => node.hugepages.clone(),
-        _ => snapshot.hugepages.seen().cloned().unwrap_or_default(),
+        _ => snapshot.hugepages.value().cloned().unwrap_or_default(),
     }
 }

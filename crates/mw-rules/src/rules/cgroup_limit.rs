@@ -33,11 +33,12 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::CGROUP_RECLAIM;
+use crate::request::{Request, Spent};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
-    Cause, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step,
-    Subject, WaitKind, Window, derived, format_bytes,
+    Cause, Cgroup, CgroupVersion, Cgroups, Finding, GroupUse, Missing, Quantity, Remedy, Severity,
+    Step, Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -45,7 +46,7 @@ const WARNING_PERCENT: f64 = 90.0;
 const CRITICAL_PERCENT: f64 = 97.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let cgroups = window.now.cgroups.need()?;
+    let cgroups = window.now.cgroups.required()?;
     let mut seen = BTreeSet::new();
     let found: Vec<Finding> = cgroups
         .own
@@ -66,13 +67,15 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let mut score =
         CauseScore::new(stall).waits(&[WaitKind::CgroupReclaim]).blocked_in(CGROUP_RECLAIM);
     let waited = score.confidence_percent() > 0.0;
-    let cgroups = match stall.window.now.cgroups.need() {
+    let cgroups = match stall.window.now.cgroups.required() {
         Err(missing) if !waited => return Err(missing),
         looked => looked.ok(),
     };
     let met = cgroups.and_then(|groups| most_met(stall, groups));
-    if let Some((group, times)) = met.filter(|(_, times)| *times >= MET_AT_LEAST) {
-        let what = format!("times {} reached its limit during the stall", group.path);
+    let counted = met.map(|(group, times)| (group.path.as_str(), times));
+    let counted = counted.into_iter().chain(most_counted(stall)).max_by_key(|(_, times)| *times);
+    if let Some((path, times)) = counted.filter(|(_, times)| *times >= MET_AT_LEAST) {
+        let what = format!("times {path} reached its limit during the stall");
         score = score.event(OF_EVENTS).with_evidence(what, Quantity::Count(times), "memory.events");
     }
     let named = met.map(|(group, _)| group);
@@ -82,7 +85,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     });
     let group = match &full {
         Some(finding) => finding.subject.clone(),
-        None => Subject::Cgroup(named.map(|group| group.path.clone())),
+        None => Subject::Cgroup(counted.map(|(path, _)| path.to_owned())),
     };
     let headline =
         score.headline(&format!("{group} was at its memory limit, and its tasks had to reclaim"));
@@ -91,12 +94,36 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         headline,
         ..full.unwrap_or_else(|| unnamed(group))
     };
-    score.cause(finding)
+    let cause = score.cause(finding)?;
+    Ok(match stall.request {
+        Some(request) => cause.map(|cause| cause.explaining(explained(request))),
+        None => cause,
+    })
+}
+
+/// How much of a request the limit explains, in percent: reclaim and swap-in, and reads of reclaimed pages where
+/// these are less.
+fn explained(request: &Request<'_>) -> f64 {
+    let own = request.percent(&[Spent::CgroupReclaim, Spent::GroupSwapIn]);
+    let reads = request.percent(&[Spent::GroupRefault]);
+    if own >= reads { own + reads } else { own }
+}
+
+/// The group that reached its limit most often since the alarm: the service's, where one was probed.
+fn most_counted<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
+    let is_probed = stall.incident.trigger.kind == TriggerKind::Probe;
+    let groups = stall.incident.groups.iter();
+    let groups = groups.filter(|group| group.path != "/" && (group.of_service || !is_probed));
+    let times = |group: &GroupUse| {
+        group.max_events.unwrap_or(0).saturating_add(group.high_events.unwrap_or(0))
+    };
+    let met = groups.map(|group| (group.path.as_str(), times(group)));
+    met.filter(|(_, times)| *times > 0).max_by_key(|(_, times)| *times)
 }
 
 /// The group that reached its limit most often since the minute before.
 fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, u64)> {
-    let before = stall.calm?.now.cgroups.seen()?;
+    let before = stall.calm?.now.cgroups.value()?;
     let times = |group: &Cgroup| {
         let (max, high) = (group.events.max.unwrap_or(0), group.events.high.unwrap_or(0));
         max.saturating_add(high)

@@ -157,7 +157,7 @@ fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
     let sysctl = &snapshot.sysctl;
     let dirtyable = zones::dirtyable_bytes(snapshot)?;
     let in_bytes = sysctl.number("vm.dirty_bytes").unwrap_or(0);
-    let threshold = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::NrDirtyThreshold));
+    let threshold = snapshot.sample.vmstat.value().and_then(|v| v.get(Counter::NrDirtyThreshold));
     let bytes = match threshold {
         Some(pages) => pages.saturating_mul(snapshot.origin.page_bytes),
         None if in_bytes > 0 => in_bytes,
@@ -167,7 +167,7 @@ fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
 }
 
 fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {
-    let disks = snapshot.disks.seen()?;
+    let disks = snapshot.disks.value()?;
     let drain = |disk| drain(disk, limit_bytes);
     disks.iter().filter_map(drain).max_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }

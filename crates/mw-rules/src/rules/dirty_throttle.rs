@@ -44,7 +44,7 @@ const SLOW_DEVICE_RATIO: u64 = 10;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let vmstat = snapshot.sample.vmstat.need()?;
+    let vmstat = snapshot.sample.vmstat.required()?;
     let limit = counter(vmstat, Counter::NrDirtyThreshold)?;
     let background = counter(vmstat, Counter::NrDirtyBackgroundThreshold)?;
     let unwritten =
@@ -88,7 +88,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {
-    let disks = snapshot.disks.seen().map_or(&[][..], Vec::as_slice);
+    let disks = snapshot.disks.value().map_or(&[][..], Vec::as_slice);
     let busiest = disks
         .iter()
         .max_by_key(|disk| disk.bdi.as_ref().and_then(|bdi| bdi.reclaimable_bytes).unwrap_or(0));

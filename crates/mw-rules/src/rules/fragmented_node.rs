@@ -86,7 +86,7 @@ const IF_SETTING_IS_THE_CAUSE: f64 = 0.9;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let buddyinfo = snapshot.sample.buddyinfo.need()?;
+    let buddyinfo = snapshot.sample.buddyinfo.required()?;
     let huge_bytes = derived::huge_page_bytes(snapshot);
     let order = derived::order_of(huge_bytes, snapshot.origin.page_bytes);
     Ok(buddyinfo
@@ -108,7 +108,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     };
     zones.sort_by_key(|zone| (!of_node(zone), std::cmp::Reverse(zone.severity)));
     let Some(mut finding) = zones.into_iter().next() else { return score.no_cause() };
-    let thp = snapshot.thp.seen();
+    let thp = snapshot.thp.value();
     let setting_is_the_cause = thp.is_some_and(thp_compaction::every_fault_compacts);
     let score = score.scaled(if setting_is_the_cause { IF_SETTING_IS_THE_CAUSE } else { 1.0 });
     finding.headline = score.headline(&format!("memory was fragmented: {}", finding.headline));
@@ -221,14 +221,14 @@ fn pinned_bytes(snapshot: &Snapshot, node: u32) -> u64 {
 
 /// The kernel's own index, where debugfs is mounted.
 fn kernel_index(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option<i32> {
-    let zones = &snapshot.extfrag_unusable.seen()?.zones;
+    let zones = &snapshot.extfrag_unusable.value()?.zones;
     let own = zones.iter().find(|own| own.node == zone.node && own.name == zone.name)?;
     own.values().get(order).copied()
 }
 
 /// From how much free and unusable memory on a zone counts.
 fn floor_bytes(snapshot: &Snapshot, zone: &BuddyZone) -> u64 {
-    let zones = snapshot.sample.zoneinfo.seen().map_or(&[][..], |z| z.zones.as_slice());
+    let zones = snapshot.sample.zoneinfo.value().map_or(&[][..], |z| z.zones.as_slice());
     let known = zones.iter().find(|z| z.node == zone.node && z.name == zone.name);
     let share = known.map_or(0, |z| {
         let bytes = z.managed_or_present_pages().saturating_mul(snapshot.origin.page_bytes);

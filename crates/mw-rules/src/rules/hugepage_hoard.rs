@@ -41,7 +41,7 @@ const NOTE_PERCENT: f64 = 10.0;
 const WARNING_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let pools = window.now.hugepages.need()?;
+    let pools = window.now.hugepages.required()?;
     let total = derived::memory_bytes(&window.now.sample)?;
     Ok(pools.iter().filter_map(|pool| finding(pool, total)).collect())
 }

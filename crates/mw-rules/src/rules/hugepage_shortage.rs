@@ -45,9 +45,9 @@ use mw_proc::vmstat::Counter;
 const BOOT_LINE: &str = "/proc/cmdline";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let pools = window.now.hugepages.need()?;
-    let wanted = window.now.hugepages_wanted.need()?;
-    let vmstat = window.now.sample.vmstat.seen();
+    let pools = window.now.hugepages.required()?;
+    let wanted = window.now.hugepages_wanted.required()?;
+    let vmstat = window.now.sample.vmstat.value();
     let failures = vmstat.and_then(|v| v.get(Counter::HtlbBuddyAllocFail));
     let available = derived::ready_bytes(&window.now).unwrap_or(u64::MAX);
     let mut findings: Vec<Finding> = pools

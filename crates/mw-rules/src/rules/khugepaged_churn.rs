@@ -43,7 +43,7 @@ const MAX_PAGES_PER_S: u64 = 100 * DEFAULT_PAGES * 1000 / DEFAULT_SLEEP_MS;
 const MIN_ALLOC_SLEEP_MS: u64 = 1000;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let thp = window.now.thp.need()?;
+    let thp = window.now.thp.required()?;
     let setting = |name: &str| {
         let missing = || Missing::absent(format!("{DIR}/{name}"), "not in this snapshot");
         thp.khugepaged.get(name).copied().ok_or_else(missing)

@@ -39,7 +39,7 @@ const CAP_IPC_LOCK: u64 = 1 << 14;
 const MAX_SHOWN: usize = 5;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let processes = window.now.processes.need()?;
+    let processes = window.now.processes.required()?;
     let found: Vec<Finding> = processes.list.iter().filter_map(finding).take(MAX_SHOWN).collect();
     if found.is_empty() {
         processes.whole()?;

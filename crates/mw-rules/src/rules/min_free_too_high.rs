@@ -93,7 +93,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const MOST: f64 = 85.0;
     let snapshot = &stall.window.now;
     let score = CauseScore::for_reclaim(stall).at_most(MOST);
-    let vmstat = snapshot.sample.vmstat.need()?;
+    let vmstat = snapshot.sample.vmstat.required()?;
     let free_pages = counter(vmstat, Counter::NrFreePages)?;
     let free = free_pages.saturating_mul(snapshot.origin.page_bytes);
     let kept = high_watermark_bytes(snapshot)?;

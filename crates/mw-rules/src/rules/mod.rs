@@ -1,15 +1,21 @@
 //! The rules, one file each; the file's head is the rule's page.
 
 pub(crate) mod cgroup_limit;
+pub(crate) mod cgroup_throttled;
+pub(crate) mod cpu_throttled;
 pub(crate) mod dirty_limit_too_high;
 pub(crate) mod dirty_throttle;
+pub(crate) mod fork_copy;
 pub(crate) mod fragmented_node;
 pub(crate) mod hugepage_hoard;
 pub(crate) mod hugepage_shortage;
+pub(crate) mod journal_commit;
 pub(crate) mod khugepaged_churn;
+pub(crate) mod lock_wait;
 pub(crate) mod memlock_limit;
 pub(crate) mod min_free_too_high;
 pub(crate) mod min_free_too_low;
+pub(crate) mod mmap_lock;
 pub(crate) mod not_memory;
 pub(crate) mod numa_node_exhausted;
 pub(crate) mod oom_kill;
@@ -22,4 +28,5 @@ pub(crate) mod swap_thrash;
 pub(crate) mod thp_compaction;
 pub(crate) mod tmpfs_full;
 pub(crate) mod unreclaimable_ramfs;
+pub(crate) mod working_set_thrash;
 pub(crate) mod zone_reclaim;

@@ -3,8 +3,11 @@
 //! A service stalled, and memory was not the cause.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls, and only those for which no other rule has a plausible
-//! cause (a score of 40% or more). It names what the cause was instead:
+//! No hazard: this rule only explains stalls. Where the critical path of the request was traced, it names
+//! what the request spent most of its time on, if that is not memory: a CPU that another program had, a disk,
+//! an I/O limit, a stopped process or a frozen cgroup, the network, a FUSE or NFS server, or the service
+//! itself. Otherwise it explains only stalls for which no other rule has a plausible cause (a score of 40%
+//! or more):
 //! - **CPU contention**: both canary threads, the one that touches new pages and the one that does not,
 //!   were delayed alike; tasks waited for a CPU; one program used most of the CPU time;
 //! - a **disk**: tasks waited for I/O, were blocked in a file system, a journal or a block device, or a
@@ -38,13 +41,14 @@
 
 use crate::cause_score::WORTH_NAMING;
 use crate::kernel::BLOCK_PREFIXES;
+use crate::outside_memory::{busiest_disk, manual};
+use crate::request::Spent;
 use crate::share::percent;
 use crate::stall::{Canary, Stall};
 use std::cmp::Reverse;
 
 use mw_model::{
-    Area, BlockedTask, Cause, DiskMetric, Finding, Metric, Missing, Quantity, Remedy, Resource,
-    Severity, Step, TriggerKind, derived,
+    Area, BlockedTask, Cause, Finding, Missing, Quantity, Resource, Severity, TriggerKind, derived,
 };
 
 /// Share of the stall that tasks waited for a CPU, and of the CPU time that one program used.
@@ -64,10 +68,22 @@ const STOPPED_PERCENT: f64 = 50.0;
 /// Nothing is certain.
 const MOST: f64 = 95.0;
 
+/// Where most of the request is not known, because it was not answered and no service was found, a process that was
+/// stopped meanwhile explains it.
+const UNSEEN: &[Spent] = &[Spent::Unknown, Spent::Idle, Spent::TimeLimit];
+const UNSEEN_PERCENT: f64 = 80.0;
+
 /// How sure, and what.
 type Candidate = (f64, Finding);
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    if let Some(request) = stall.request {
+        let unseen = request.percent(UNSEEN);
+        let stopped = stopped(stall).filter(|_| unseen >= UNSEEN_PERCENT);
+        let stopped = stopped
+            .map(|(sure, finding)| Cause::new(finding, sure.round() as u8).explaining(unseen));
+        return Ok(stopped.or_else(|| crate::outside_memory::cause(stall, request)));
+    }
     let of_memory = matches!(stall.canary(), Canary::Memory(_))
         || stall.incident.trigger.kind == TriggerKind::Pressure;
     if of_memory {
@@ -78,10 +94,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     // The first of equals: a candidate that names a culprit precedes one that does not.
     let candidates: Vec<Candidate> = candidates.collect();
     let best = candidates.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(best.map(|(confidence, finding)| Cause {
-        finding,
-        confidence_percent: confidence.min(MOST).round() as u8,
-    }))
+    Ok(best.map(|(sure, finding)| Cause::new(finding, sure.min(MOST).round() as u8)))
 }
 
 /// A process that cannot answer because it is stopped.
@@ -105,7 +118,7 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
             format!("/proc/{}/stat", task.pid),
         )
         .with_impact("A stopped process does not answer; its connections stay open.")
-        .with_remedy(manual("continue the process", format!("kill -CONT {}", task.pid)));
+        .with_remedy(manual("continue the process", &format!("kill -CONT {}", task.pid)));
     Some((sure, finding))
 }
 
@@ -156,7 +169,7 @@ fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
         .with_impact("Every task that was ready to run had to wait for a CPU.")
         .with_remedy(manual(
             "give the service a larger CPU weight, or the other program a quota",
-            "systemctl set-property UNIT CPUWeight=1000".to_owned(),
+            "systemctl set-property UNIT CPUWeight=1000",
         ));
     Some((sure, finding))
 }
@@ -215,10 +228,7 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
     };
     let finding = finding
         .with_impact("Every task that read from the disk or synced to it had to wait.")
-        .with_remedy(manual(
-            "find the writer and give it a smaller I/O weight",
-            "pidstat -d 1".to_owned(),
-        ));
+        .with_remedy(manual("find the writer and give it a smaller I/O weight", "pidstat -d 1"));
     Some((LEAST + best + further, finding))
 }
 
@@ -231,19 +241,6 @@ fn blocked_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
     let tasks = stall.incident.blocked.iter().filter(in_io);
     let task = tasks.max_by_key(|task| (stall.is_probed(&task.task), task.seen))?;
     Some((task, seen_percent(task))).filter(|(_, share)| *share >= IO_PERCENT)
-}
-
-/// The busiest disk, in percent of the stall.
-fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
-    let table = &stall.incident.table;
-    let share = |column: &mw_model::Column| {
-        let metric = column.metric();
-        let Metric::Disk(name, DiskMetric::Busy) = &metric else { return None };
-        let rates: Vec<f64> = stall.during(table.rates_per_s(&metric)?).flatten().collect();
-        let ms_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
-        ms_per_s.is_finite().then(|| (name.to_string(), (ms_per_s / 10.0).min(100.0)))
-    };
-    table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Everything that can be observed on this machine was calm.
@@ -279,7 +276,7 @@ fn network_or_service(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
     };
     let mut finding = Finding::new(Severity::Warning, Area::NetworkOrService, headline)
         .with_impact("The service does not answer, although nothing on this machine delays it.")
-        .with_remedy(manual("check the service's log and its connections", "ss -tin".to_owned()));
+        .with_remedy(manual("check the service's log and its connections", "ss -tin"));
     for (name, share) in pressures {
         if let Some(share) = share {
             let source = format!("/proc/pressure/{name}");
@@ -295,8 +292,4 @@ fn network_or_service(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
         finding = finding.with_evidence("both canary threads", calm, "canary");
     }
     Ok(Some((sure, finding)))
-}
-
-fn manual(summary: &str, command: String) -> Remedy {
-    Remedy::named(summary, vec![Step::manual(command)])
 }

@@ -51,7 +51,7 @@ struct Room {
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let nodes = snapshot.nodes.need()?;
+    let nodes = snapshot.nodes.required()?;
     let rooms: Vec<Room> = zones::node_meminfos(snapshot).into_iter().filter_map(room).collect();
     let Some(roomiest) = rooms.iter().max_by(|a, b| a.share.total_cmp(&b.share)) else {
         return Err(Missing::absent("/sys/devices/system/node/node*/meminfo", "not seen"));

@@ -31,7 +31,8 @@ use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall::Stall;
 use mw_model::{
-    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window, derived,
+    Area, Cause, EndKind, Finding, Missing, Quantity, Remedy, ServiceProcess, Severity, Step,
+    Subject, WaitKind, Window, derived,
 };
 use mw_proc::vmstat::Counter;
 
@@ -41,7 +42,7 @@ const DAY_S: f64 = 86_400.0;
 const MAX_SHOWN: usize = 3;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let vmstat = window.now.sample.vmstat.need()?;
+    let vmstat = window.now.sample.vmstat.required()?;
     let kills = counter(vmstat, Counter::OomKill)?;
     if kills == 0 {
         return Ok(Vec::new());
@@ -69,6 +70,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const OF_A_KILL: f64 = 65.0;
     const OF_A_FAILURE: f64 = 20.0;
+    if let Some(cause) = killed_service(stall) {
+        return Ok(Some(cause));
+    }
     let traced = derived::total(stall.waits(&[WaitKind::Oom]).map(|wait| wait.count));
     let rate = match stall.rate(&[Counter::OomKill]) {
         Err(missing) if traced == 0 => return Err(missing),
@@ -102,4 +106,24 @@ fn remedy() -> Remedy {
         "find the largest program in the kernel log, and give it less memory",
         vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
     )
+}
+
+/// The OOM killer ended the probed service.
+fn killed_service(stall: &Stall<'_>) -> Option<Cause> {
+    const CERTAIN: u8 = 97;
+    let outage = stall.incident.outage.as_ref()?;
+    let end = outage.ended.as_ref().filter(|end| end.how == EndKind::OomKilled)?;
+    let ServiceProcess { pid, name } = &end.process;
+    let (subject, limit) = match &end.limit_of {
+        Some(path) => {
+            (Subject::Cgroup(Some(path.clone())), format!(", at the memory limit of {path}"))
+        }
+        None => (Area::OomKiller.into(), String::new()),
+    };
+    let headline = format!("the OOM killer killed {name} ({pid}), the service{limit}");
+    let finding = Finding::new(Severity::Critical, subject, headline)
+        .with_evidence("the service", Quantity::Text(outage.text.clone()), "kernel log")
+        .with_impact("The service is gone until it is started again.")
+        .with_remedy(remedy());
+    Some(Cause::new(finding, CERTAIN))
 }

@@ -57,7 +57,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if sysctl.number(MODE)? != STRICT {
         return Ok(Vec::new());
     }
-    let meminfo = snapshot.sample.meminfo.need()?;
+    let meminfo = snapshot.sample.meminfo.required()?;
     let limit = field(meminfo.commit_limit_bytes, "CommitLimit")?;
     let committed = field(meminfo.committed_as_bytes, "Committed_AS")?;
     let share = percent(committed, limit);

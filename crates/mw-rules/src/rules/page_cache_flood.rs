@@ -67,7 +67,7 @@ const DEVICE_DIRTY_BYTES: u64 = 8 << 20;
 const MILLION: u64 = 1_000_000;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let meminfo = window.now.sample.meminfo.need()?;
+    let meminfo = window.now.sample.meminfo.required()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let free = field(meminfo.mem_free_bytes, "MemFree")?;
     let unwritten = derived::unwritten_bytes(meminfo);
@@ -175,8 +175,8 @@ fn flooded(snapshot: &Snapshot) -> Option<(&Disk, u64)> {
         let bdi = disk.bdi.unwrap_or_default();
         bdi.writeback_bytes.unwrap_or(0).saturating_add(bdi.reclaimable_bytes.unwrap_or(0))
     };
-    let disk = snapshot.disks.seen()?.iter().max_by_key(waiting)?;
-    let vmstat = snapshot.sample.vmstat.seen()?;
+    let disk = snapshot.disks.value()?.iter().max_by_key(waiting)?;
+    let vmstat = snapshot.sample.vmstat.value()?;
     let limit = vmstat.get(Counter::NrDirtyThreshold)?.saturating_mul(snapshot.origin.page_bytes);
     let speed = disk.bdi?.write_bandwidth_bytes_per_s?;
     let bytes = speed.saturating_mul(DEVICE_DIRTY_S).max(DEVICE_DIRTY_BYTES);

@@ -98,7 +98,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 
 fn storm(window: &Window) -> Result<Storm, Missing> {
     let scans = window.rate_of(&[Counter::PgscanKswapd, Counter::PgscanDirect]);
-    let pressure = window.now.sample.pressure.memory.need();
+    let pressure = window.now.sample.pressure.memory.required();
     if let (Err(missing), Err(_)) = (&scans, &pressure) {
         return Err(missing.clone());
     }

@@ -76,7 +76,7 @@ fn raise(setting: &str, value: u64) -> Remedy {
 
 /// Limits that are nearly reached.
 fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Finding> {
-    let Some(segments) = snapshot.shm.seen() else { return Vec::new() };
+    let Some(segments) = snapshot.shm.value() else { return Vec::new() };
     let bytes = segments.iter().fold(0_u64, |sum, s| sum.saturating_add(s.size_bytes));
     let count = segments.len() as u64;
     let mut findings = Vec::new();

@@ -69,7 +69,7 @@ impl UnreclaimableSlab {
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let meminfo = snapshot.sample.meminfo.need()?;
+    let meminfo = snapshot.sample.meminfo.required()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let pinned = derived::unreclaimable_slab(snapshot);
     let slab = UnreclaimableSlab {
@@ -152,7 +152,8 @@ fn with_largest(mut finding: Finding, snapshot: &Snapshot) -> Finding {
     let page_bytes = snapshot.origin.page_bytes;
     let bytes =
         |slab: &Slab| slab.slabs.saturating_mul(slab.pages_per_slab).saturating_mul(page_bytes);
-    let mut slabs: Vec<&Slab> = snapshot.slabs.seen().map_or_else(Vec::new, |s| s.iter().collect());
+    let mut slabs: Vec<&Slab> =
+        snapshot.slabs.value().map_or_else(Vec::new, |s| s.iter().collect());
     slabs.sort_by_key(|slab| std::cmp::Reverse(bytes(slab)));
     for slab in slabs.iter().take(MAX_SHOWN) {
         let what = format!("cache {}", slab.name);

@@ -49,11 +49,11 @@ const USED_PERCENT: f64 = 50.0;
 const ONE_WAY_MOST: f64 = 85.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let swaps = window.now.swaps.need()?;
+    let swaps = window.now.swaps.required()?;
     if swaps.is_empty() {
         return Ok(Vec::new());
     }
-    let pressure = window.now.sample.pressure.memory.need();
+    let pressure = window.now.sample.pressure.memory.required();
     let some = pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent);
     let rates = window.rate(Counter::Pswpin).and_then(|i| Ok((i, window.rate(Counter::Pswpout)?)));
     let (pages_in, pages_out) = match (rates, pressure) {
@@ -83,7 +83,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    if stall.window.now.swaps.need()?.is_empty() {
+    if stall.window.now.swaps.required()?.is_empty() {
         return Ok(None);
     }
     let (pages_in, pages_out) = (stall.rate(&[Counter::Pswpin]), stall.rate(&[Counter::Pswpout]));
@@ -113,7 +113,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 
 /// Without a rate: swap that is in use and pressure that has stopped all tasks.
 fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
-    let meminfo = window.now.sample.meminfo.seen()?;
+    let meminfo = window.now.sample.meminfo.value()?;
     let total = meminfo.swap_total_bytes?;
     let used = total.saturating_sub(meminfo.swap_free_bytes?);
     if percent(used, total) < USED_PERCENT || stopped_percent < PRESSURE_PERCENT {

@@ -62,14 +62,14 @@ const IF_REQUESTED: f64 = 0.85;
 const IF_FOR_A_POOL: f64 = 0.7;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let thp = window.now.thp.need()?;
+    let thp = window.now.thp.required()?;
     let every_fault = every_fault_compacts(thp);
     let rate = window.rate(Counter::CompactStall).unwrap_or(0.0);
     let compacting = rate >= STALLS_NOW_PER_S;
     if !every_fault && !compacting {
         return Ok(Vec::new());
     }
-    let vmstat = window.now.sample.vmstat.seen();
+    let vmstat = window.now.sample.vmstat.value();
     let count = |counter| vmstat.and_then(|v| v.get(counter)).unwrap_or(0);
     let (stalls, failed) = (count(Counter::CompactStall), count(Counter::CompactFail));
     let in_vain = stalls >= MIN_STALLS && percent(failed, stalls) >= VAIN_PERCENT;
@@ -94,7 +94,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let snapshot = &stall.window.now;
-    let thp = snapshot.thp.need()?;
+    let thp = snapshot.thp.required()?;
     let huge_order =
         derived::order_of(derived::huge_page_bytes(snapshot), snapshot.origin.page_bytes);
     let smaller = stall.order_wanted().is_some_and(|order| (order as usize) < huge_order);

@@ -43,7 +43,7 @@ const MIN_BYTES: u64 = 1 << 20;
 const SHARED_MEMORY: &str = "/dev/shm";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let filesystems = window.now.filesystems.need()?;
+    let filesystems = window.now.filesystems.required()?;
     let available = derived::ready_bytes(&window.now).unwrap_or(u64::MAX);
     Ok(filesystems
         .iter()

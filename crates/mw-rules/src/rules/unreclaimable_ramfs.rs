@@ -68,8 +68,8 @@ struct RamDisks {
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let filesystems = snapshot.filesystems.need()?;
-    let machine = snapshot.sample.meminfo.need()?;
+    let filesystems = snapshot.filesystems.required()?;
+    let machine = snapshot.sample.meminfo.required()?;
     let disks = ram_disks(snapshot, filesystems, machine);
     if disks.tmpfs_pinned == 0 && disks.ramfs == 0 {
         return Ok(Vec::new());
@@ -103,7 +103,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 fn ram_disks(snapshot: &Snapshot, filesystems: &[MemoryFilesystem], machine: &Meminfo) -> RamDisks {
     let of_tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs");
     let tmpfs = derived::total(of_tmpfs.filter_map(|f| f.used_bytes));
-    let segments = snapshot.shm.seen().map_or(&[][..], Vec::as_slice);
+    let segments = snapshot.shm.value().map_or(&[][..], Vec::as_slice);
     let locked_segments =
         derived::total(segments.iter().filter(|s| s.is_locked()).filter_map(|s| s.rss_bytes));
     let has_ramfs = filesystems.iter().any(|f| f.fstype == "ramfs");
@@ -174,7 +174,7 @@ fn remedy(snapshot: &Snapshot, fullest: Option<&MemoryFilesystem>) -> Remedy {
             let mib = tmpfs.used_bytes.unwrap_or(0).div_ceil(1 << 20);
             let target = &tmpfs.target;
             steps.push(Step::manual_on(&format!("mount -o remount,size={mib}M"), target));
-            if snapshot.nodes.seen().is_some_and(|nodes| nodes.len() > 1) {
+            if snapshot.nodes.value().is_some_and(|nodes| nodes.len() > 1) {
                 steps.push(Step::manual_on("mount -o remount,mpol=interleave", target));
             }
         }

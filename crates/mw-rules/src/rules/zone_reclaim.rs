@@ -57,8 +57,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if mode == 0 {
         return Ok(Vec::new());
     }
-    let nodes = snapshot.nodes.seen().map_or(1, Vec::len);
-    let failed = snapshot.sample.vmstat.seen().and_then(|v| v.get(Counter::ZoneReclaimFailed));
+    let nodes = snapshot.nodes.value().map_or(1, Vec::len);
+    let failed = snapshot.sample.vmstat.value().and_then(|v| v.get(Counter::ZoneReclaimFailed));
     let fullest = fullest_node(snapshot);
     let vain = fullest.is_some_and(|(_, share)| share >= VAIN_PERCENT);
     let scans_fail = failed.is_some_and(|count| count > 0);
@@ -132,7 +132,7 @@ fn remedy() -> Remedy {
 
 /// The node with the largest share of unreclaimable memory.
 fn fullest_node(snapshot: &Snapshot) -> Option<(u32, f64)> {
-    let swap_free = snapshot.sample.meminfo.seen().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    let swap_free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes).unwrap_or(0);
     zones::node_meminfos(snapshot)
         .into_iter()
         .filter_map(|(node, meminfo)| {

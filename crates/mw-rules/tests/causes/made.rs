@@ -2,8 +2,8 @@
 
 use mw_collect::Source;
 use mw_model::{
-    BlockedTask, FloodShare, Host, Incident, KernelWait, Look, Missing, NO_VALUE, Profile, Sample,
-    Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind, Window,
+    BlockedTask, FloodShare, Host, Incident, KernelWait, Missing, NO_VALUE, Profile, Reading,
+    Sample, Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind, Window,
 };
 use mw_proc::pressure::{Pressure, PressureLine};
 use mw_proc::vmstat::Counter;
@@ -44,7 +44,8 @@ impl Made {
     pub(crate) fn trigger(mut self, kind: TriggerKind, name: &str, worst_ms: f64) -> Self {
         let failure = None;
         let name = name.to_owned();
-        self.incident.trigger = Trigger { kind, name, limit_ms: 500.0, worst_ms, failure };
+        self.incident.trigger =
+            Trigger { kind, name, limit_ms: 500.0, worst_ms, failure, failure_kind: None };
         self.incident.started_unix_ms = STARTED_MS;
         self.incident.seen_unix_ms = STARTED_MS + 500;
         self.incident.ended_unix_ms = STARTED_MS + worst_ms as u64;
@@ -155,7 +156,7 @@ impl Made {
 
     fn rows(mut self, stall_rows: u64, row: impl Fn(u64) -> [u64; 3]) -> Self {
         let names = ["canary.touch_us", "canary.idle_us", "canary.late_us"];
-        let mut table = Table::of(names);
+        let mut table = Table::new(names);
         for at in 0..BEFORE_MS / ROW_MS {
             table.push(STARTED_MS - BEFORE_MS + at * ROW_MS, &[CALM_US, CALM_US, NO_VALUE]);
         }
@@ -273,9 +274,9 @@ impl Made {
     }
 }
 
-fn pressure(total_us: u64) -> Look<Pressure> {
+fn pressure(total_us: u64) -> Reading<Pressure> {
     let some = PressureLine { total_us, ..PressureLine::default() };
-    Look::Seen(Pressure { some, full: Some(some) })
+    Reading::Value(Pressure { some, full: Some(some) })
 }
 
 /// The machine of a fixture; each is read once.
@@ -294,7 +295,7 @@ fn captured(fixture: &str) -> Window {
 fn set_rate(window: &mut Window, counter: Counter, per_s: f64) {
     let span_s = window.span_ms().unwrap() / 1000.0;
     let grown = (per_s * span_s).round() as u64;
-    let (Look::Seen(now), Some(Look::Seen(before))) =
+    let (Reading::Value(now), Some(Reading::Value(before))) =
         (&mut window.now.sample.vmstat, window.earlier.first_mut().map(|s| &mut s.vmstat))
     else {
         panic!("a fixture without vmstat")

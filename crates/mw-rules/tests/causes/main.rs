@@ -5,10 +5,11 @@
 
 mod made;
 mod mutated;
+mod paths;
 mod stalls;
 
 use made::Made;
-use mw_model::{Incident, Look, Missing, TriggerKind, WaitKind, Window};
+use mw_model::{Incident, Missing, Reading, TriggerKind, WaitKind, Window};
 use mw_rules::{Explanation, PLAUSIBLE_PERCENT, RULES, explain};
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,7 +50,8 @@ fn every_stall_has_its_cause_first_and_no_other_than_it_may() {
 
 #[test]
 fn every_rule_with_a_cause_has_its_stall() {
-    let firsts: BTreeSet<&str> = stalls::of_memory().iter().map(|stall| stall.first).collect();
+    let all = stalls::of_memory().into_iter().chain(paths::all());
+    let firsts: BTreeSet<&str> = all.map(|stall| stall.first).collect();
     for rule in RULES.iter().filter(|rule| rule.has_cause() && rule.id != NOT_MEMORY) {
         assert!(firsts.contains(rule.id), "no stall is made up for {}", rule.id);
     }
@@ -97,13 +99,13 @@ fn the_verdict_is_the_answer() {
     assert_eq!(
         says("mysql-stall"),
         "mysql-3306 did not answer for 8.2 s: direct compaction for transparent huge pages; mysqld \
-         waited 7.9 s (thp-compaction, 97%)"
+         waited 7.9 s (thp-compaction, 97% sure)"
     );
     assert!(says("ram-starved-cluster").starts_with("a heartbeat was 5.0 s late: "));
     let [hog, ..] = stalls::decoys(stalls::HEALTHY);
     assert_eq!(
         asked(&hog.1).verdict,
-        "postgres-5432 did not answer for 8.2 s: not memory: CPU contention, caused by 'stress' (not-memory, 75%)"
+        "postgres-5432 did not answer for 8.2 s: not memory: CPU contention, caused by 'stress' (not-memory, 75% sure)"
     );
 }
 
@@ -149,7 +151,7 @@ fn an_empty_incident_has_a_sensible_verdict() {
 #[test]
 fn what_a_rule_lacks_is_said() {
     let mut made = Made::on(stalls::HEALTHY);
-    made.window.now.thp = Look::Missing(Missing::absent("transparent_hugepage", "not built in"));
+    made.window.now.thp = Reading::Missing(Missing::absent("transparent_hugepage", "not built in"));
     made.window.now.sysctl.values.clear();
     let explanation = asked(&made);
     for rule in ["thp-compaction", "zone-reclaim"] {

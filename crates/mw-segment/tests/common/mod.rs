@@ -1,4 +1,4 @@
-//! What the tests of segments have in common.
+//! Helpers of the tests of segments.
 
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -8,10 +8,10 @@ use std::fs;
 
 pub(crate) const MIB: usize = 1 << 20;
 
-/// What the kernel would keep of a program: shared memory, huge pages, System V segments.
+/// Resources that can outlive a process: shared memory, huge pages, System V segments.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
-    /// Who changes the pool does not always take turns with us.
+pub(crate) struct KernelResources {
+    /// Other programs may change the size of the pool during a test.
     pub(crate) huge_total_2m: u64,
     pub(crate) huge_free_2m: u64,
     pub(crate) huge_reserved_2m: u64,
@@ -19,9 +19,9 @@ pub(crate) struct Held {
     pub(crate) names: usize,
 }
 
-pub(crate) fn held() -> Held {
+pub(crate) fn resources() -> KernelResources {
     let pool = |file| number(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{file}"));
-    Held {
+    KernelResources {
         huge_total_2m: pool("nr_hugepages"),
         huge_free_2m: pool("free_hugepages"),
         huge_reserved_2m: pool("resv_hugepages"),
@@ -30,22 +30,22 @@ pub(crate) fn held() -> Held {
     }
 }
 
-/// Waits until everything is given back: the kernel takes a dead process apart when its last
-/// thread is gone, which may be after wait(2), and others use the machine as well.
-pub(crate) fn assert_held(before: Held, what: &str) {
-    let same = |now: Held| {
+/// Waits until all resources are freed. There is no event for it: the kernel frees those of a process after
+/// its last thread has ended, possibly after wait(2), and other programs use the machine as well.
+pub(crate) fn assert_resources(before: KernelResources, what: &str) {
+    let same = |now: KernelResources| {
         let pool = now.huge_total_2m != before.huge_total_2m
             || (now.huge_free_2m, now.huge_reserved_2m)
                 == (before.huge_free_2m, before.huge_reserved_2m);
         pool && now.sysv == before.sysv && now.names == before.names
     };
     for _ in 0..300 {
-        if same(held()) {
+        if same(resources()) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("{what}: {before:?} before, {:?} now", held());
+    panic!("{what}: {before:?} before, {:?} now", resources());
 }
 
 pub(crate) fn number(path: &str) -> u64 {
@@ -59,8 +59,8 @@ pub(crate) fn field(path: &str, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Memory that nobody can have taken meanwhile is not to be seen in a machine-wide counter; what
-/// leaked would stay there, so waits for it to come back, within `slack_bytes`.
+/// Waits until the machine's shared memory has returned to the earlier value, within `slack_bytes`: other
+/// programs change the counter only temporarily, while a leak stays. There is no event for it.
 pub(crate) fn assert_shmem_returns(before: u64, slack_bytes: u64) {
     for _ in 0..100 {
         if field("/proc/meminfo", "Shmem") <= before + slack_bytes {
@@ -71,7 +71,7 @@ pub(crate) fn assert_shmem_returns(before: u64, slack_bytes: u64) {
     panic!("shared memory was {before}, is {}", field("/proc/meminfo", "Shmem"));
 }
 
-/// A small segment of this kind; posix ones have a name of their own.
+/// Options of a segment; one of kind posix gets a unique name.
 pub(crate) fn options(kind: Kind, page: impl Into<Option<PageSize>>, bytes: usize) -> Options {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -84,7 +84,7 @@ pub(crate) fn options(kind: Kind, page: impl Into<Option<PageSize>>, bytes: usiz
     }
 }
 
-/// Runs the ignored test `name` of this program in a process of its own, with `value` for it.
+/// Runs the ignored test `name` of this program in another process, with `value` in its environment.
 pub(crate) fn child(name: &str, value: &str) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
@@ -92,7 +92,7 @@ pub(crate) fn child(name: &str, value: &str) -> std::process::Command {
     command
 }
 
-/// What the child was started with; none when a person runs ignored tests.
+/// The value that the child was started with; none if ignored tests are run by hand.
 pub(crate) fn value() -> Option<String> {
     std::env::var("MW_TEST_VALUE").ok()
 }

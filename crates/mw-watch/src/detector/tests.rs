@@ -4,12 +4,14 @@ use super::*;
 
 const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
 
-fn under_way(ms: f64) -> ProbeReading {
-    ProbeReading { limit_ms: 500.0, under_way_ms: Some(ms), last: None }
+fn under_way(elapsed_ms: f64) -> ProbeReading {
+    let under_way = Some(UnderWayReading { began_ns: 0, elapsed_ms });
+    ProbeReading { limit_ms: 500.0, alarm_ms: 100.0, under_way, last: None }
 }
 
-fn answered(number: u64, took_ms: f64, failed: bool) -> ProbeReading {
-    ProbeReading { limit_ms: 500.0, under_way_ms: None, last: Some((number, took_ms, failed)) }
+fn answered(sequence: u64, took_ms: f64, failed: bool) -> ProbeReading {
+    let last = Some(AnswerReading { sequence, began_ns: 0, took_ms, failed });
+    ProbeReading { limit_ms: 500.0, alarm_ms: 100.0, under_way: None, last }
 }
 
 /// What each turn comes to, where it is something.
@@ -21,14 +23,15 @@ fn check(
 ) {
     let mut detector = Detector::new(limits, 1);
     let mut came: Vec<(f64, String)> = Vec::new();
+    let mut transitions = Vec::new();
     for (now_ms, probe, canary, pressure) in turns {
         let probes = [*probe];
         let seen = Readings { probes: &probes, canary: Some(*canary), pressure: *pressure };
-        match detector.turn(*now_ms, seen) {
-            Turn::Same => {}
-            Turn::Begun(passed) => came.push((*now_ms, passed.trigger("db").name)),
-            Turn::Over { .. } => came.push((*now_ms, "over".to_owned())),
-        }
+        detector.turn(*now_ms, seen, &mut transitions);
+        came.extend(transitions.iter().map(|transition| match transition {
+            Transition::Begun(exceeded) => (*now_ms, exceeded.trigger("db").name),
+            Transition::Over { .. } => (*now_ms, "over".to_owned()),
+        }));
     }
     let expected: Vec<(f64, String)> =
         expected.iter().map(|(t, w)| (*t, (*w).to_owned())).collect();
@@ -76,8 +79,9 @@ fn a_service_that_stays_down_is_one_incident() {
         turns.push((f64::from(second) * 1000.0, answered(u64::from(second) + 1, 0.1, true)));
     }
     turns.push((300_000.0, answered(1000, 1.0, false)));
-    turns.push((301_000.0, answered(1001, 0.1, true)));
-    check(LIMITS, &probe_turns(&turns), &[(0.0, "db"), (60_000.0, "over"), (301_000.0, "db")]);
+    turns.push((301_000.0, answered(1001, 1.0, false)));
+    turns.push((302_000.0, answered(1002, 0.1, true)));
+    check(LIMITS, &probe_turns(&turns), &[(0.0, "db"), (301_000.0, "over"), (302_000.0, "db")]);
 }
 
 #[test]
@@ -109,9 +113,67 @@ fn pressure_that_lasts_begins_one_stall() {
         (f64::from(tenth) * 100.0, fine, none, tenth < 900 && tenth.is_multiple_of(10))
     };
     let turns: Vec<_> = (0..1000).map(turn).collect();
-    check(LIMITS, &turns, &[(0.0, "pressure"), (60_000.0, "over")]);
+    check(LIMITS, &turns, &[(0.0, "pressure"), (91_500.0, "over")]);
     let turn =
         |tenth: u32| (f64::from(tenth) * 100.0, fine, none, tenth < 30 && tenth.is_multiple_of(10));
     let turns: Vec<_> = (0..100).map(turn).collect();
     check(LIMITS, &turns, &[(0.0, "pressure"), (4500.0, "over")]);
+}
+
+#[test]
+fn each_probe_has_a_stall_of_its_own() {
+    let mut detector = Detector::new(LIMITS, 2);
+    let mut transitions = Vec::new();
+    let slow = CanaryReading { touching_ms: 300.0, late_ms: 0.0 };
+    let mut turn = |now_ms, probes: [ProbeReading; 2]| -> Vec<Monitor> {
+        let seen = Readings { probes: &probes, canary: Some(slow), pressure: true };
+        detector.turn(now_ms, seen, &mut transitions);
+        let monitor = |transition: &Transition| match transition {
+            Transition::Begun(exceeded) => exceeded.monitor,
+            Transition::Over { monitor, .. } => *monitor,
+        };
+        transitions.iter().map(monitor).collect()
+    };
+    assert_eq!(turn(0.0, [under_way(600.0), under_way(3.0)]), [Monitor::Probe(0)]);
+    assert_eq!(turn(10.0, [under_way(610.0), under_way(501.0)]), [Monitor::Probe(1)]);
+    let (first, good) = (answered(1, 700.0, false), answered(2, 1.0, false));
+    assert_eq!(turn(100.0, [first, under_way(591.0)]), []);
+    assert_eq!(turn(110.0, [good, under_way(601.0)]), []);
+    assert_eq!(turn(1150.0, [good, under_way(1700.0)]), [Monitor::Probe(0)]);
+}
+
+#[test]
+fn the_slowest_request_of_a_stall_is_kept() {
+    let mut detector = Detector::new(LIMITS, 1);
+    let mut transitions = Vec::new();
+    let mut over = None;
+    let at = |began_ms: u64, sequence, took_ms| ProbeReading {
+        last: Some(AnswerReading {
+            sequence,
+            began_ns: began_ms * 1_000_000,
+            took_ms,
+            failed: false,
+        }),
+        ..answered(0, 0.0, false)
+    };
+    for (now_ms, reading) in [
+        (700.0, at(0, 1, 700.0)),
+        (1700.0, at(800, 2, 900.0)),
+        (2300.0, at(1700, 3, 600.0)),
+        (2400.0, at(2300, 4, 1.0)),
+        (3500.0, at(3400, 5, 1.0)),
+    ] {
+        detector.turn(
+            now_ms,
+            Readings { probes: &[reading], canary: None, pressure: false },
+            &mut transitions,
+        );
+        over = over.or(transitions.iter().find_map(|transition| match transition {
+            Transition::Over { slowest, .. } => *slowest,
+            Transition::Begun(_) => None,
+        }));
+    }
+    let slowest = RequestTimes { from_ns: 800_000_000, to_ns: 1_700_000_000 };
+    assert_eq!(over, Some(slowest));
+    assert_eq!(detector.slowest(0), None);
 }

@@ -39,7 +39,7 @@ impl Series {
     pub(crate) fn after(table: &Table) -> Self {
         assert!(table.rows() > 2, "too few rows to go on from");
         let columns: Vec<Column> =
-            table.columns.iter().map(|column| Column::of(&column.name, &column.values)).collect();
+            table.columns.iter().map(|column| Column::new(&column.name, &column.values)).collect();
         let row = columns.iter().filter_map(|column| column.seen.last().copied()).collect();
         Self { columns, row, second: 0, random: 5 }
     }
@@ -66,7 +66,7 @@ impl Series {
 }
 
 impl Column {
-    fn of(name: &str, values: &[u64]) -> Self {
+    fn new(name: &str, values: &[u64]) -> Self {
         let seen = values.to_vec();
         let fresh = name.starts_with("probe.")
             || name.starts_with("canary.")

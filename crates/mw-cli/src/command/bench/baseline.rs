@@ -1,7 +1,7 @@
-//! Other ways to create a segment, to compare memwright with: an equal share for each thread, one page
-//! a call, and memwright's own chunks where a slow thread is to be compared with the first.
+//! Other methods of creating a segment, for comparison: an equal share for each thread, one call for each
+//! page, and the chunks of memwright with one slow thread.
 
-use super::ways::{Sample, ms_per_gib};
+use super::sample::{Sample, ms_per_gib};
 use mw_segment::{Kind, NumaPolicy, PageSize, Phase, StdThreads, ThreadSpawner, Workers};
 use mw_sys::{Region, SysvSegment, ThpAdvice};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -11,18 +11,18 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-/// Chunks of memwright for base pages.
+/// The chunk size of memwright for base pages.
 const CHUNK_BYTES: usize = 1 << 20;
 const THP_BYTES: usize = 2 << 20;
 
 /// How the work is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Split {
-    /// Small chunks from one cursor, as memwright does it.
+    /// Small chunks from one cursor: memwright.
     Chunks,
-    /// An equal share and one call for each thread, as QEMU and cloud-hypervisor do it.
+    /// An equal share and one call for each thread: QEMU, cloud-hypervisor.
     EqualShare,
-    /// One page a call, as DPDK does it.
+    /// One call for each page: DPDK.
     PageByPage,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Baseline {
     pub(crate) kind: Kind,
     pub(crate) page: PageSize,
     pub(crate) threads: usize,
-    /// How many times slower the last thread is; 1 is no slower.
+    /// The factor by which the last thread is slower; 1 for none.
     pub(crate) slowed: u32,
     /// NUMA policies of parts of the segment.
     pub(crate) policies: Vec<(Range<usize>, NumaPolicy)>,
@@ -56,7 +56,7 @@ impl Baseline {
         drop(file);
         Ok(Sample {
             create: ms_per_gib(create, bytes),
-            // Locked as it was populated.
+            // It is locked while it is populated.
             lock: 0.0,
             destroy: ms_per_gib(start.elapsed(), bytes),
             threads: self.threads,
@@ -82,7 +82,7 @@ impl Baseline {
     }
 
     fn populate(&self, region: &Region) -> io::Result<()> {
-        let spawner = LastThreadSlow { threads: self.threads };
+        let spawner = MarkLastThread { threads: self.threads };
         match self.split {
             Split::Chunks => {
                 let start = region.as_ptr().as_ptr().addr();
@@ -114,7 +114,7 @@ impl Baseline {
         }
     }
 
-    /// One call; takes longer on the last thread where that is slowed.
+    /// One call; the last thread sleeps after it if it is to be slow.
     fn call(&self, region: &Region, range: Range<usize>, last: bool) -> io::Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -148,12 +148,12 @@ fn is_last_thread() -> bool {
     LAST.get()
 }
 
-/// Marks the last of the threads.
-struct LastThreadSlow {
+/// Marks the last thread.
+struct MarkLastThread {
     threads: usize,
 }
 
-impl ThreadSpawner for LastThreadSlow {
+impl ThreadSpawner for MarkLastThread {
     fn run(
         &self,
         wanted: usize,
@@ -168,14 +168,13 @@ impl ThreadSpawner for LastThreadSlow {
     }
 }
 
-/// As a program does it that knows nothing better: mlock(2) creates and locks the pages in one
-/// call, munmap(2) and close(2) free them.
+/// Plain system calls: mlock(2) creates and locks the pages in one call, munmap(2) and close(2) free them.
 pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
     let kind = if kind == Kind::Hugetlb { Kind::Memfd } else { kind };
     let start = Instant::now();
     let region = Region::reserve(bytes, mw_sys::page_bytes(), THP_BYTES)?;
     let file = map(kind, PageSize::Base, &region)?;
-    // Base pages, as before there were others.
+    // Base pages only.
     let _ = region.advise_thp(ThpAdvice::Disable);
     let create = start.elapsed();
     let start = Instant::now();
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_thread_holds_up_equal_shares_longer_than_chunks() {
+    fn a_slow_thread_delays_equal_shares_longer_than_chunks() {
         let time = |split| {
             let times = (0..3).map(|_| baseline(split, 8).measure(64 * MIB).unwrap().create);
             times.fold(f64::MAX, f64::min)

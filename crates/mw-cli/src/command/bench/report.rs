@@ -1,48 +1,29 @@
-//! What was measured, and what follows from it.
+//! The measurements, and the ratios between them.
 
-use super::ceiling::Ceiling;
-use super::latency::Latency;
-use super::ways::{How, Sample, Way};
+use super::mmap_latency::Latency;
+use super::sample::{Sample, Spread};
+use super::variant::{Method, Variant};
+use super::zeroing_bandwidth::ZeroingBandwidth;
 use crate::args::BenchArgs;
 use mw_segment::PageSize;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The version of what `--json` prints.
+/// The version of the output of `--json`.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// The middle and the ends of some measurements.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl Spread {
-    pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let upper = *sorted.get(sorted.len() / 2)?;
-        let lower = *sorted.get((sorted.len() - 1) / 2)?;
-        Some(Self { median: f64::midpoint(lower, upper), min, max })
-    }
-}
-
-/// A way, while it is measured.
+/// A variant and its samples so far.
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) way: Way,
+    pub(crate) variant: Variant,
     samples: Vec<Sample>,
-    /// Why it cannot be done here.
+    /// Why it cannot be measured on this machine.
     pub(crate) missing: Option<String>,
 }
 
 impl Row {
-    pub(crate) fn new(way: Way) -> Self {
-        Self { way, samples: Vec::new(), missing: None }
+    pub(crate) fn new(variant: Variant) -> Self {
+        Self { variant, samples: Vec::new(), missing: None }
     }
 
     pub(crate) fn add(&mut self, sample: Sample) {
@@ -53,32 +34,33 @@ impl Row {
         Spread::from_samples(&self.samples.iter().map(of).collect::<Vec<_>>())
     }
 
-    fn result(&self, before: Option<&Self>) -> Option<Measured> {
+    fn result(&self, plain: Option<&Self>) -> Option<Measured> {
         Some(Measured {
-            way: self.way.name(),
-            page: self.way.page.name(),
+            variant: self.variant.name(),
+            page: self.variant.page.name(),
             threads: self.samples.iter().map(|sample| sample.threads).max()?,
-            slowed: self.way.slowed,
+            slowed: self.variant.slowed,
             create_ms_per_gib: self.spread(|sample| sample.create)?,
             lock_ms_per_gib: self.spread(|sample| sample.lock)?,
             destroy_ms_per_gib: self.spread(|sample| sample.destroy)?,
             total_ms_per_gib: self.spread(Sample::total)?,
-            speedup: before.and_then(|before| speedup(before, self)),
+            speedup: plain.and_then(|plain| speedup(plain, self)),
             node_shares: self.samples.last()?.nodes.clone(),
         })
     }
 }
 
 /// How many times as fast `row` is, all steps together; medians of the same rounds.
-fn speedup(before: &Row, row: &Row) -> Option<f64> {
-    Some(before.spread(Sample::total)?.median / row.spread(Sample::total)?.median)
+fn speedup(plain: &Row, row: &Row) -> Option<f64> {
+    Some(plain.spread(Sample::total)?.median / row.spread(Sample::total)?.median)
 }
 
-/// A way, measured.
+/// A variant that was measured.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Measured {
-    pub(crate) way: String,
+    #[serde(rename = "way")]
+    pub(crate) variant: String,
     pub(crate) page: String,
     pub(crate) threads: usize,
     pub(crate) slowed: u32,
@@ -87,19 +69,21 @@ pub(crate) struct Measured {
     pub(crate) destroy_ms_per_gib: Spread,
     pub(crate) total_ms_per_gib: Spread,
     pub(crate) speedup: Option<f64>,
-    /// The share of each node in the last round's memory.
+    /// The share of each node in the memory of the last round.
     pub(crate) node_shares: Option<BTreeMap<u32, f64>>,
 }
 
-/// A way that this machine cannot do.
+/// A variant that cannot be measured on this machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Absent {
-    pub(crate) way: String,
-    pub(crate) why: String,
+    #[serde(rename = "way")]
+    pub(crate) variant: String,
+    #[serde(rename = "why")]
+    pub(crate) reason: String,
 }
 
-/// A ratio that is worth knowing.
+/// A ratio between variants.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Figure {
@@ -108,7 +92,7 @@ pub(crate) struct Figure {
     pub(crate) unit: &'static str,
 }
 
-/// All of it.
+/// The report of a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Report {
@@ -117,21 +101,27 @@ pub(crate) struct Report {
     pub(crate) kind: &'static str,
     pub(crate) size_bytes: u64,
     pub(crate) rounds: usize,
-    pub(crate) processors: usize,
+    #[serde(rename = "processors")]
+    pub(crate) cpus: usize,
     /// NUMA nodes that are online.
     pub(crate) nodes: usize,
     pub(crate) kernel: String,
     pub(crate) hypervisor: Option<bool>,
-    /// CPUs that other programs kept busy meanwhile, on average.
-    pub(crate) others_processors: Option<f64>,
+    /// CPUs that other programs kept busy during the measurement, on average.
+    #[serde(rename = "others_processors")]
+    pub(crate) other_cpus: Option<f64>,
     pub(crate) rows: Vec<Measured>,
     pub(crate) absent: Vec<Absent>,
-    /// Zeroing memory that is there already, with as many threads as the fastest of ours.
-    pub(crate) ceiling_ms_per_gib: Option<Spread>,
-    /// The same with stores that bypass the caches, which the kernel does not clear pages with.
-    pub(crate) ceiling_uncached_ms_per_gib: Option<Spread>,
+    /// Zeroing bandwidth: the time to zero resident memory with the largest number of threads.
+    #[serde(rename = "ceiling_ms_per_gib")]
+    pub(crate) zeroing_ms_per_gib: Option<Spread>,
+    /// The same with stores that bypass the caches, which the kernel does not use to clear pages.
+    #[serde(rename = "ceiling_uncached_ms_per_gib")]
+    pub(crate) zeroing_uncached_ms_per_gib: Option<Spread>,
     pub(crate) figures: Vec<Figure>,
-    pub(crate) mmap_beside: Vec<Latency>,
+    /// Latency of mmap(2) in another thread while a segment is created.
+    #[serde(rename = "mmap_beside")]
+    pub(crate) mmap_latency: Vec<Latency>,
 }
 
 impl Report {
@@ -139,38 +129,38 @@ impl Report {
         bytes: u64,
         args: &BenchArgs,
         rows: Vec<Row>,
-        ceiling: Ceiling,
-        mmap_beside: Vec<Latency>,
+        zeroing: ZeroingBandwidth,
+        mmap_latency: Vec<Latency>,
     ) -> Self {
-        let before = rows.iter().find(|row| row.way.how == How::Before);
+        let plain = rows.iter().find(|row| row.variant.method == Method::PlainCalls);
         let absent = |row: &Row| {
-            let why = row.missing.clone()?;
-            Some(Absent { way: row.way.name(), why })
+            let reason = row.missing.clone()?;
+            Some(Absent { variant: row.variant.name(), reason })
         };
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let ceiling_ms_per_gib = ceiling.spread();
+        let zeroing_ms_per_gib = zeroing.spread();
         Self {
             schema: SCHEMA,
             kind: args.kind.name(),
             size_bytes: bytes,
             rounds: args.rounds,
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
             nodes: nodes(),
             kernel: kernel.trim().to_owned(),
             hypervisor: mw_sys::under_hypervisor(),
-            others_processors: None,
-            figures: figures(&rows, ceiling_ms_per_gib),
+            other_cpus: None,
+            figures: figures(&rows, zeroing_ms_per_gib),
             absent: absent_once(rows.iter().filter_map(absent)),
-            rows: rows.iter().filter_map(|row| row.result(before)).collect(),
-            ceiling_ms_per_gib,
-            ceiling_uncached_ms_per_gib: ceiling.uncached(),
-            mmap_beside,
+            rows: rows.iter().filter_map(|row| row.result(plain)).collect(),
+            zeroing_ms_per_gib,
+            zeroing_uncached_ms_per_gib: zeroing.uncached(),
+            mmap_latency,
         }
     }
 
-    /// The fastest of ours.
+    /// The fastest variant of memwright.
     pub(crate) fn best(&self) -> Option<&Measured> {
-        let ours = self.rows.iter().filter(|row| row.way.starts_with("memwright"));
+        let ours = self.rows.iter().filter(|row| row.variant.starts_with("memwright"));
         ours.filter(|row| row.speedup.is_some())
             .max_by(|a, b| f64::total_cmp(&a.speedup.unwrap_or(0.0), &b.speedup.unwrap_or(0.0)))
     }
@@ -181,33 +171,35 @@ fn nodes() -> usize {
     mw_proc::cpulist::parse(&online).map_or(1, |nodes| nodes.len().max(1))
 }
 
-/// Each way once, however many threads it was to be tried with.
+/// Each variant once, whatever its number of threads.
 fn absent_once(all: impl Iterator<Item = Absent>) -> Vec<Absent> {
     let mut once: Vec<Absent> = Vec::new();
     for absent in all {
-        if once.iter().all(|known| known.way != absent.way) {
+        if once.iter().all(|known| known.variant != absent.variant) {
             once.push(absent);
         }
     }
     once
 }
 
-/// The ratios that the tale and the peers are compared by.
-fn figures(rows: &[Row], ceiling: Option<Spread>) -> Vec<Figure> {
-    // Of the most threads, which come last.
-    let find = |how, page: Option<PageSize>, slowed| {
+/// The ratios to plain system calls and to the methods of other programs.
+fn figures(rows: &[Row], zeroing: Option<Spread>) -> Vec<Figure> {
+    // With the largest number of threads, which comes last.
+    let find = |method, page: Option<PageSize>, slowed| {
         let mut found = rows.iter().filter(|row| {
-            let same = row.way.how == how && row.way.slowed == slowed && !row.samples.is_empty();
-            same && page.is_none_or(|page| row.way.page == page)
+            let same = row.variant.method == method
+                && row.variant.slowed == slowed
+                && !row.samples.is_empty();
+            same && page.is_none_or(|page| row.variant.page == page)
         });
         found.next_back()
     };
-    let before = find(How::Before, None, 1);
-    let equal = find(How::EqualShare, None, 1);
-    let slow_equal = find(How::EqualShare, None, super::ways::SLOWED);
-    let slow_ours = find(How::Ours, None, super::ways::SLOWED);
-    let ours = |page| find(How::Ours, Some(page), 1);
-    let peer = equal.and_then(|equal| ours(equal.way.page));
+    let plain = find(Method::PlainCalls, None, 1);
+    let equal = find(Method::EqualShare, None, 1);
+    let slow_equal = find(Method::EqualShare, None, super::variant::SLOWED);
+    let slow_ours = find(Method::Memwright, None, super::variant::SLOWED);
+    let ours = |page| find(Method::Memwright, Some(page), 1);
+    let peer = equal.and_then(|equal| ours(equal.variant.page));
     let ratio = |a: Option<&Row>, b: Option<&Row>| speedup(a?, b?);
     let destroy = |row: Option<&Row>| Some(row?.spread(|sample| sample.destroy)?.median);
     let median = |row: Option<&Row>, of: fn(&Sample) -> f64| Some(row?.spread(of)?.median);
@@ -215,20 +207,20 @@ fn figures(rows: &[Row], ceiling: Option<Spread>) -> Vec<Figure> {
         Some(median(a, |sample| sample.create)? / median(b, |sample| sample.create)?)
     };
     let huge = ours(PageSize::HUGE_2M).or_else(|| ours(PageSize::Thp));
-    let base_destroy = destroy(before).zip(destroy(ours(PageSize::Base))).map(|(a, b)| a / b);
-    // What is locked as a whole needs no confirming.
+    let base_destroy = destroy(plain).zip(destroy(ours(PageSize::Base))).map(|(a, b)| a / b);
+    // Segments that are locked as a whole have no such phase.
     let confirm = median(ours(PageSize::Base), |sample| sample.lock).filter(|ms| *ms > 0.0);
-    let share = ceiling
+    let share = zeroing
         .zip(median(huge, |sample| sample.create))
-        .map(|(ceiling, create)| 100.0 * ceiling.median / create);
+        .map(|(zeroing, create)| 100.0 * zeroing.median / create);
     [
-        ("all steps on huge pages, against plain calls", ratio(before, huge), "x"),
-        ("all steps on 4k pages, against plain calls", ratio(before, ours(PageSize::Base)), "x"),
+        ("all steps on huge pages, against plain calls", ratio(plain, huge), "x"),
+        ("all steps on 4k pages, against plain calls", ratio(plain, ours(PageSize::Base)), "x"),
         ("destroying 4k pages, against plain calls", base_destroy, "x"),
         ("creating, against an equal share each", create_ratio(equal, peer), "x"),
-        ("the same with one helper slowed four times", create_ratio(slow_equal, slow_ours), "x"),
+        ("the same with one worker slowed four times", create_ratio(slow_equal, slow_ours), "x"),
         ("confirming the lock of 4k pages", confirm, " ms/GiB"),
-        ("creating huge pages, of the ceiling", share, "%"),
+        ("creating huge pages, of the zeroing bandwidth", share, "%"),
     ]
     .into_iter()
     .filter_map(|(name, value, unit)| Some(Figure { name, value: value?, unit }))

@@ -1,11 +1,12 @@
-//! The report for people: the verdict in one line, the table, the figures.
+//! The report as text: the result in one line, the table, the ratios.
 
-use super::report::{Measured, Report, Spread};
+use super::report::{Measured, Report};
+use super::sample::Spread;
 use mw_model::format_bytes;
 use std::fmt::Write;
 
-/// Processors that others may keep busy without a word of it.
-const BUSY: f64 = 0.15;
+/// CPUs that other programs may keep busy without a notice.
+const BUSY_CPUS: f64 = 0.15;
 
 /// A report as text.
 pub(crate) fn text(report: &Report) -> String {
@@ -19,24 +20,24 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "{}\n", verdict(report))?;
     rows(out, report)?;
     for absent in &report.absent {
-        writeln!(out, "  {} was left out: {}", absent.way, absent.why)?;
+        writeln!(out, "  {} was not measured: {}", absent.variant, absent.reason)?;
     }
     writeln!(out)?;
     for figure in &report.figures {
         writeln!(out, "  {:<46} {:>7.1}{}", figure.name, figure.value, figure.unit)?;
     }
-    for (way, shares) in placed(report) {
-        writeln!(out, "  where the pages of {way:<26} {shares}")?;
+    for (variant, shares) in placement(report) {
+        writeln!(out, "  pages of {variant:<37} {shares}")?;
     }
-    for latency in &report.mmap_beside {
+    for latency in &report.mmap_latency {
         writeln!(
             out,
-            "  another thread's mmap beside {:<17} {:>7.2} ms at the 99.9th percentile of {} \
+            "  mmap of another thread beside {:<16} {:>7.2} ms at the 99.9th percentile of {} \
              ({:.2} at most)",
-            latency.way, latency.p99_9_ms, latency.calls, latency.max_ms
+            latency.variant, latency.p99_9_ms, latency.calls, latency.max_ms
         )?;
     }
-    if let Some(others) = report.others_processors.filter(|others| *others > BUSY) {
+    if let Some(others) = report.other_cpus.filter(|others| *others > BUSY_CPUS) {
         writeln!(
             out,
             "\nOther programs kept {others:.1} CPUs busy: on an idle machine the results are \
@@ -46,19 +47,19 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "\n{}; median (fastest to slowest)", machine(report))
 }
 
-/// What was measured where.
+/// The machine and the size of the measurement.
 pub(crate) fn machine(report: &Report) -> String {
     let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
     format!(
         "{} CPUs{hypervisor}, kernel {}, {} rounds of {}",
-        report.processors,
+        report.cpus,
         report.kernel,
         report.rounds,
         format_bytes(report.size_bytes)
     )
 }
 
-/// The answer, in a sentence.
+/// The result in a sentence.
 pub(crate) fn verdict(report: &Report) -> String {
     let size = format_bytes(report.size_bytes);
     let Some(best) = report.best() else { return "Nothing could be measured.".to_owned() };
@@ -74,7 +75,12 @@ pub(crate) fn verdict(report: &Report) -> String {
 }
 
 fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
-    let width = report.rows.iter().map(|row| row.way.len()).max().unwrap_or(0);
+    let zeroing = [
+        ("zeroing bandwidth", report.zeroing_ms_per_gib),
+        ("zeroing, non-temporal stores", report.zeroing_uncached_ms_per_gib),
+    ];
+    let names = report.rows.iter().map(|row| row.variant.as_str());
+    let width = names.chain(zeroing.map(|(name, _)| name)).map(str::len).max().unwrap_or(0);
     writeln!(
         out,
         "  {:<width$} {:>7} {:>8} {:>6} {:>8} {:>20} {:>8}",
@@ -84,7 +90,7 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(
             out,
             "  {:<width$} {:>7} {:>8.1} {:>6.1} {:>8.1} {:>20} {:>7.1}x",
-            row.way,
+            row.variant,
             row.threads,
             row.create_ms_per_gib.median,
             row.lock_ms_per_gib.median,
@@ -93,23 +99,19 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
             row.speedup.unwrap_or(1.0),
         )?;
     }
-    let ceilings = [
-        ("upper bound: zeroing only", report.ceiling_ms_per_gib),
-        ("upper bound: zeroing with non-temporal stores", report.ceiling_uncached_ms_per_gib),
-    ];
-    for (name, ceiling) in ceilings {
-        let Some(ceiling) = ceiling else { continue };
-        writeln!(out, "  {name:<width$} {:>16.1} {:>36}", ceiling.median, spread(&ceiling))?;
+    for (name, zeroing) in zeroing {
+        let Some(zeroing) = zeroing else { continue };
+        writeln!(out, "  {name:<width$} {:>16.1} {:>36}", zeroing.median, spread(&zeroing))?;
     }
     Ok(())
 }
 
-/// Where pages came from, on a machine with several nodes.
-fn placed(report: &Report) -> Vec<(String, String)> {
+/// The nodes of each variant's pages, on a machine with several nodes.
+fn placement(report: &Report) -> Vec<(String, String)> {
     let share = |(node, share): (&u32, &f64)| format!("{:.0}% on node {node}", share * 100.0);
     let line = |row: &Measured| {
         let shares: Vec<String> = row.node_shares.as_ref()?.iter().map(share).collect();
-        Some((format!("{} are", row.way), shares.join(", ")))
+        Some((row.variant.clone(), shares.join(", ")))
     };
     let several = report.nodes > 1;
     report.rows.iter().filter(|row| several && row.slowed == 1).filter_map(line).collect()

@@ -2,7 +2,7 @@
 //! write there could have root publish a file, or set what programs do. All is done by the open
 //! directory whose owner was checked; what lies at its path may be another one by then.
 
-use super::failed;
+use super::file_error::failed;
 use crate::{Exit, Failure};
 use mw_iotune::is_trusted;
 use mw_sys::open_lock_file;

@@ -18,7 +18,6 @@ const PROCESSES_MAX: usize = 65_536;
 /// system that never responds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A running program.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) id: u32,
@@ -36,10 +35,10 @@ pub(super) fn all() -> Vec<Program> {
         .collect()
 }
 
-/// What one process is; none if it has not loaded the library.
+/// A process; `None` if it has not loaded the library.
 fn program(id: u32) -> Option<Program> {
-    let place = place(id, OpenOptions::new().read(true))?;
-    let mut seen = place.ok().and_then(|place| Seen::parse(&place.page));
+    let page = page_of(id, OpenOptions::new().read(true))?;
+    let mut seen = page.ok().and_then(|page| Seen::parse(&page.bytes));
     if let Some(seen) = &mut seen
         && Some(seen.process) != own_id(id)
     {
@@ -52,22 +51,28 @@ fn program(id: u32) -> Option<Program> {
     Some(Program { id, name: String::from_utf8_lossy(&name).trim().to_owned(), seen })
 }
 
-/// Has all programs read the table again: how many were told, and how many could not be.
-pub(super) fn tell() -> (usize, usize) {
-    let told = each(tell_one).into_iter().filter_map(|(_, told)| told.unwrap_or(Some(false)));
-    told.fold((0, 0), |(told, deaf), done| if done { (told + 1, deaf) } else { (told, deaf + 1) })
+/// Has all programs read the table again: how many were notified, and how many could not be.
+pub(super) fn notify() -> (usize, usize) {
+    let notified =
+        each(notify_one).into_iter().filter_map(|(_, notified)| notified.unwrap_or(Some(false)));
+    notified.fold(
+        (0, 0),
+        |(done, failed), is_done| {
+            if is_done { (done + 1, failed) } else { (done, failed + 1) }
+        },
+    )
 }
 
-/// Whether a process was told; none if it has not loaded the library.
-fn tell_one(id: u32) -> Option<bool> {
-    let place = place(id, OpenOptions::new().read(true).write(true))?;
-    let write = |Place { memory, at, .. }: Place| {
+/// Whether a process was notified; `None` if it has not loaded the library.
+fn notify_one(id: u32) -> Option<bool> {
+    let page = page_of(id, OpenOptions::new().read(true).write(true))?;
+    let write = |ControlPage { memory, at, .. }: ControlPage| {
         memory.write_all_at(&READ_AGAIN.to_ne_bytes(), at.saturating_add(FLOOR_OFFSET as u64))
     };
-    Some(place.and_then(write).is_ok())
+    Some(page.and_then(write).is_ok())
 }
 
-/// Does something with each process; none for one that does not respond, and for the rest where too many
+/// Runs `work` for each process; `None` for one that does not respond, and for the rest if too many
 /// do not.
 fn each<A: Send + 'static>(work: fn(u32) -> A) -> Vec<(u32, Option<A>)> {
     let ids = ids();
@@ -84,17 +89,17 @@ fn ids() -> Vec<u32> {
     names.take(PROCESSES_MAX).collect()
 }
 
-/// Where a program has its page.
-struct Place {
+/// The page of a program.
+struct ControlPage {
     /// The memory in which the page was found: were another program started in the process since,
     /// that would have memory of its own, which is not written to (proc_pid_mem(5)).
     memory: File,
     at: u64,
-    page: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
-/// Where a process has its page, in its memory opened so; none where the library is not loaded.
-fn place(id: u32, how: &OpenOptions) -> Option<std::io::Result<Place>> {
+/// Finds the page of a process in its memory; `None` if the library is not loaded.
+fn page_of(id: u32, how: &OpenOptions) -> Option<std::io::Result<ControlPage>> {
     let maps = BufReader::new(File::open(format!("/proc/{id}/maps")).ok()?);
     let mut data = maps.lines().map_while(Result::ok).filter(|line| line.ends_with(LIBRARY));
     let range = data.find_map(|line| {
@@ -106,11 +111,11 @@ fn place(id: u32, how: &OpenOptions) -> Option<std::io::Result<Place>> {
     let (from, to) = range?;
     let find = || {
         let memory = how.open(format!("/proc/{id}/mem"))?;
-        let mut page = vec![0; PAGE_BYTES];
+        let mut bytes = vec![0; PAGE_BYTES];
         for at in (from..to.min(from.saturating_add(DATA_MAX_BYTES))).step_by(PAGE_BYTES) {
-            memory.read_exact_at(&mut page, at)?;
-            if page.starts_with(&MAGIC) {
-                return Ok(Place { memory, at, page });
+            memory.read_exact_at(&mut bytes, at)?;
+            if bytes.starts_with(&MAGIC) {
+                return Ok(ControlPage { memory, at, bytes });
             }
         }
         Err(std::io::Error::other("an older library, without such a page"))
@@ -118,7 +123,7 @@ fn place(id: u32, how: &OpenOptions) -> Option<std::io::Result<Place>> {
     Some(find())
 }
 
-/// The number that a process knows itself by.
+/// The process number in its own PID namespace.
 fn own_id(id: u32) -> Option<u64> {
     let mut status = String::new();
     File::open(format!("/proc/{id}/status")).ok()?.read_to_string(&mut status).ok()?;

@@ -84,7 +84,7 @@ struct Did {
 
 pub(super) fn run(path: Option<&Path>, json: bool) -> Result<Exit, Failure> {
     let path = path.map(tables::real).transpose()?;
-    let shown = look(path)?;
+    let shown = collect(path)?;
     if json {
         print_json(&shown)?;
     } else {
@@ -93,7 +93,7 @@ pub(super) fn run(path: Option<&Path>, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn look(path: Option<String>) -> Result<Shown, Failure> {
+fn collect(path: Option<String>) -> Result<Shown, Failure> {
     let table = Table::in_force()?;
     let saved = Table::read(SAVED)?.unwrap_or_default();
     let programs = programs::all();

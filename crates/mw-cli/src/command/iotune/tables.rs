@@ -1,7 +1,7 @@
 //! The tables that are in force and saved.
 
 use super::directory::Directory;
-use super::failed;
+use super::file_error::failed;
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
 use mw_iotune::{LIVE, SAVED, Setting, TABLE_MAX_BYTES};

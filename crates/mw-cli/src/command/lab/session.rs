@@ -1,6 +1,5 @@
 //! Runs the planned variants, several at once with --jobs.
 
-use super::{could_not, failure};
 use crate::args::{Acceleration, LabArgs};
 use crate::progress::Spinner;
 use crate::terminal::tell;
@@ -10,7 +9,7 @@ use mw_lab::report::outcome_word;
 use mw_lab::vm::accel::Accel;
 use mw_lab::vm::guest::Role;
 use mw_lab::vm::port::Step;
-use mw_lab::{CaseRun, Kernel, Lab, Outcome, Variant, logs};
+use mw_lab::{CaseRun, Kernel, Lab, LabError, Outcome, Variant, logs};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -18,12 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often what is shown is brought up to date.
-const LOOK: Duration = Duration::from_millis(50);
+const REFRESH: Duration = Duration::from_millis(50);
 
-/// One play to come.
 pub(super) struct Planned<'a> {
     pub(super) variant: &'a Variant,
-    /// As it was asked for: a series, or the path of an image.
+    /// As requested: a series, or the path of an image.
     pub(super) kernel: String,
     /// From 1.
     pub(super) round: u16,
@@ -35,15 +33,13 @@ impl Planned<'_> {
     }
 }
 
-/// What all plays share.
 pub(super) struct Session<'a> {
     lab: Lab,
-    /// Each kernel that was asked for, or why it cannot be had.
+    /// Each requested kernel, or why it is not available.
     kernels: BTreeMap<String, Result<Kernel, String>>,
     args: &'a LabArgs,
 }
 
-/// Where the players are.
 struct Board {
     next: AtomicUsize,
     ended: AtomicBool,
@@ -103,7 +99,7 @@ impl<'a> Session<'a> {
                 let board = &board;
                 scope.spawn(move || self.play_some(planned, board, player));
             }
-            look_on(&board);
+            show_progress(&board);
         });
         if is_interrupted() {
             return Err(Failure::new(
@@ -189,16 +185,16 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Shows what the players are at until all have ended.
-fn look_on(board: &Board) {
+/// Shows the step of each run until all have ended.
+fn show_progress(board: &Board) {
     let spinner = Spinner::start("boot");
     loop {
         let at: Vec<String> = lock(&board.at).iter().flatten().cloned().collect();
         if at.is_empty() {
             return;
         }
-        spinner.say(&at.join(" · "));
-        std::thread::sleep(LOOK);
+        spinner.update(&at.join(" · "));
+        std::thread::sleep(REFRESH);
     }
 }
 
@@ -219,4 +215,17 @@ fn settle_accel(lab: &mut Lab, wanted: Acceleration, kernel: &Kernel) -> Result<
 /// What is behind it is whole at any moment.
 fn lock<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
     behind.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name or a description that cannot be used is a mistake of usage.
+pub(super) fn failure(error: LabError) -> Failure {
+    let exit = match error {
+        LabError::CaseUnknown { .. } | LabError::Case { .. } => Exit::Usage,
+        _ => Exit::CouldNotCheck,
+    };
+    Failure::new(exit, error)
+}
+
+pub(super) fn could_not(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::CouldNotCheck, error)
 }

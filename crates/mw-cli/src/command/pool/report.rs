@@ -1,6 +1,6 @@
 //! What a server and its pools are, for people and programs.
 
-use super::failure;
+use super::failure::failure;
 use crate::Failure;
 use mw_model::format_bytes;
 use mw_pool::protocol::LeasePhase;

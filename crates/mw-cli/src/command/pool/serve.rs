@@ -27,7 +27,7 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
     }
     let usage = |why| Failure::new(Exit::Usage, format!("[[pool.create]]: {why}"));
     let pools = config.pool().create().map_err(usage)?;
-    let pools: Result<Vec<Spec>, String> = pools.iter().map(super::spec).collect();
+    let pools: Result<Vec<Spec>, String> = pools.iter().map(super::spec::spec).collect();
     let budget_bytes = match args.budget.or(config.pool().budget) {
         Some(budget) => budget,
         None => usual_budget()?,

@@ -15,7 +15,6 @@ pub(super) struct Machine {
     processor: u16,
 }
 
-/// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A program that libraries are loaded into.

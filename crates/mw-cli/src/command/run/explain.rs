@@ -2,7 +2,9 @@
 
 use super::elf::Kind;
 use super::library::Library;
+use super::preload::fits;
 use super::program::Program;
+use super::seccomp::{filter_allows, filters};
 use crate::args::{HugePolicy, RunArgs};
 use mw_iotune::environment::{RELEASE_FACTOR, THRESHOLD_DEFAULT_BYTES};
 use mw_model::format_bytes;
@@ -42,7 +44,7 @@ fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String
             obstacles.push("it is no program that libraries are loaded into".into());
         }
         (Kind::Dynamic(_), Ok(library)) => {
-            obstacles.extend(super::fits(program, library).err());
+            obstacles.extend(fits(program, library).err());
         }
         (Kind::Dynamic(_), Err(_)) => {}
     }
@@ -60,9 +62,8 @@ fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String
     if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
         obstacles.push("one processor may be used: allow two (affinity, cpuset, quota)".into());
     }
-    let filtered = library
-        .as_ref()
-        .is_ok_and(|library| super::filters() > 0 && !super::filter_allows(&library.path));
+    let filtered =
+        library.as_ref().is_ok_and(|library| filters() > 0 && !filter_allows(&library.path));
     if filtered {
         obstacles.push("a filter of system calls (seccomp) does not let the library work".into());
     }

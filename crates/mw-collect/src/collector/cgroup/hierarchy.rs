@@ -164,7 +164,7 @@ fn not_shown(mount: &str, path: &str) -> Missing {
     Missing::skipped(mount, why)
 }
 
-/// The search for the group that has this process, so many groups below a mount point.
+/// The search for the cgroup of this process below a mount point, and how many cgroups it may visit.
 struct Search<'a> {
     source: &'a Source,
     /// The names of the last groups on the way.

@@ -2,8 +2,8 @@
 
 use super::{answer, measured};
 use mw_model::{
-    Cgroup, Cgroups, HugePool, Look, Node, NodeSample, Preflight, Request, Snapshot, Sysctl, Thp,
-    Window,
+    Cgroup, Cgroups, HugePool, Node, NodeSample, Preflight, Reading, Request, Snapshot, Sysctl,
+    Thp, Window,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
@@ -71,7 +71,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn of(nodes: &[Memory]) -> Self {
+    pub(super) fn new(nodes: &[Memory]) -> Self {
         let mut snapshot = Snapshot::default();
         snapshot.origin.page_bytes = 4096;
         snapshot.origin.kernel = Some(KernelVersion::new(6, 1, 0));
@@ -90,24 +90,24 @@ impl Machine {
     }
 
     pub(super) fn limits(mut self, text: &str) -> Self {
-        self.snapshot.limits = Look::Seen(Limits::parse(text.as_bytes()).unwrap());
+        self.snapshot.limits = Reading::Value(Limits::parse(text.as_bytes()).unwrap());
         self
     }
 
     pub(super) fn groups(mut self, own: Vec<Cgroup>) -> Self {
-        self.snapshot.cgroups = Look::Seen(Cgroups { own, ..Cgroups::default() });
+        self.snapshot.cgroups = Reading::Value(Cgroups { own, ..Cgroups::default() });
         self
     }
 
     pub(super) fn thp(mut self, enabled: &str, defrag: &str) -> Self {
         let choice = |text: &str| Choice::parse(text.as_bytes()).unwrap();
         let thp = Thp { enabled: choice(enabled), defrag: choice(defrag), ..Thp::default() };
-        self.snapshot.thp = Look::Seen(thp);
+        self.snapshot.thp = Reading::Value(thp);
         self
     }
 
     pub(super) fn pool(mut self, pool: HugePool) -> Self {
-        self.snapshot.hugepages = Look::Seen(vec![pool]);
+        self.snapshot.hugepages = Reading::Value(vec![pool]);
         self
     }
 
@@ -140,26 +140,26 @@ impl Machine {
             (sum.total << 10) / 8
         );
         let sample = &mut self.snapshot.sample;
-        sample.meminfo = Look::Seen(Meminfo::parse(meminfo.as_bytes()).unwrap());
+        sample.meminfo = Reading::Value(Meminfo::parse(meminfo.as_bytes()).unwrap());
         let nodes = || self.nodes.iter().enumerate();
         let mut zoneinfo = Zoneinfo::default();
         let zones: String = nodes().map(|(id, node)| node.zone(id)).collect();
         zoneinfo.parse_into(zones.as_bytes()).unwrap();
-        sample.zoneinfo = Look::Seen(zoneinfo);
+        sample.zoneinfo = Reading::Value(zoneinfo);
         let mut buddyinfo = Buddyinfo::default();
         let zones: String = nodes().map(|(id, node)| node.buddy(id)).collect();
         buddyinfo.parse_into(zones.as_bytes()).unwrap();
-        sample.buddyinfo = Look::Seen(buddyinfo);
+        sample.buddyinfo = Reading::Value(buddyinfo);
         let node_file = |(id, node): (usize, &Memory)| NodeSample {
             node: u32::try_from(id).unwrap(),
-            meminfo: Look::Seen(
+            meminfo: Reading::Value(
                 Meminfo::parse(node.lines(&format!("Node {id} ")).as_bytes()).unwrap(),
             ),
         };
         sample.nodes = nodes().map(node_file).collect();
         let node = |(id, _)| Node { id: u32::try_from(id).unwrap(), ..Node::default() };
-        if self.snapshot.nodes.seen().is_none() {
-            self.snapshot.nodes = Look::Seen(nodes().map(node).collect());
+        if self.snapshot.nodes.value().is_none() {
+            self.snapshot.nodes = Reading::Value(nodes().map(node).collect());
         }
         self
     }
@@ -170,7 +170,7 @@ impl Machine {
 
     pub(super) fn ask_as_it_is(self, request: &str) -> Preflight {
         let request: Request = request.parse().unwrap();
-        answer(&Window::of(self.snapshot), &request, Some(&measured())).unwrap()
+        answer(&Window::new(self.snapshot), &request, Some(&measured())).unwrap()
     }
 }
 

@@ -1,0 +1,46 @@
+//! The times of one segment, and the spread of several.
+
+use mw_render::plot;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The times of one segment, in milliseconds for each GiB.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    pub(crate) create: f64,
+    pub(crate) lock: f64,
+    pub(crate) destroy: f64,
+    /// The number of worker threads.
+    pub(crate) threads: usize,
+    /// The share of each node in its memory, if the kernel reports it.
+    pub(crate) nodes: Option<BTreeMap<u32, f64>>,
+}
+
+impl Sample {
+    pub(crate) fn total(&self) -> f64 {
+        self.create + self.lock + self.destroy
+    }
+}
+
+const GIB: f64 = (1_u64 << 30) as f64;
+
+pub(crate) fn ms_per_gib(time: Duration, bytes: usize) -> f64 {
+    time.as_secs_f64() * 1000.0 * GIB / bytes as f64
+}
+
+/// The median and the extremes of some measurements.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
+        let plot::Spread { median, min, max } = plot::Spread::from_samples(samples)?;
+        Some(Self { median, min, max })
+    }
+}

@@ -1,0 +1,78 @@
+//! Traces a running program for a while.
+
+use super::processes::Processes;
+use crate::{Exit, Failure, terminal};
+use mw_critical_path::{Cycle, Path, Program, ProgramTime, Request, Trace, critical_path};
+use mw_profile::{SchedTracer, TraceOptions};
+use mw_render::text::{self, ProgramReport, SlowCycle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long is traced where nobody says.
+const USUAL: Duration = Duration::from_secs(10);
+/// How often the rings are read at least.
+const ROUND: Duration = Duration::from_millis(100);
+/// Slow cycles that are explained; each takes a pass over the trace.
+const EXPLAINED: usize = 3;
+
+/// What was traced, and the report of it.
+pub(super) struct Traced {
+    pub(super) page: String,
+    trace: Trace,
+    busy: Path,
+}
+
+impl Traced {
+    pub(super) fn json(&self) -> String {
+        mw_render::trace_event::json(&self.trace, &self.busy)
+    }
+}
+
+/// Traces until the time is over, the program has ended, or a signal comes.
+pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result<Traced, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("sigaction: {error}")))?;
+    }
+    let mut tracer = SchedTracer::open(TraceOptions::COMMAND)
+        .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))?;
+    tracer.start(&processes.pids);
+    let until = Instant::now() + duration.unwrap_or(USUAL);
+    let mut has_ended = false;
+    while !stop.load(Ordering::Relaxed) && !has_ended {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        tracer.wait(None, left.min(ROUND));
+        has_ended = processes.have_ended();
+    }
+    let trace = tracer.finish();
+    let listens = processes.listen;
+    let program = Program { processes: processes.pids.clone(), listens };
+    let ProgramTime { threads, idle, busy, cycle_count, cycles } = program.time(&trace);
+    let explain = |cycle: &Cycle| SlowCycle {
+        began_ns: cycle.from.saturating_sub(trace.from),
+        path: explained(&trace, cycle).summary(&trace),
+    };
+    let report = ProgramReport {
+        name: processes.name.clone(),
+        traced_ns: trace.to.saturating_sub(trace.from),
+        has_ended,
+        threads,
+        idle_ns: idle,
+        busy: busy.summary(&trace),
+        cycles: cycle_count,
+        listens,
+        slowest: cycles.iter().take(EXPLAINED).map(explain).collect(),
+    };
+    Ok(Traced { page: text::program(&report, terminal::layout(false)), trace, busy })
+}
+
+fn explained(trace: &Trace, cycle: &Cycle) -> Path {
+    let Cycle { task, from, to } = *cycle;
+    critical_path(trace, Request { task, from, to, servers: Vec::new() })
+}

@@ -1,0 +1,239 @@
+//! What cgroups use and wait for: their counters at one moment, and what changed between two.
+//!
+//! Version 1, 2 and hybrid hierarchies are merged by path, since systemd and container engines give a group
+//! the same path in each. [`GroupSampler::sample`] reads the groups of the service first, then as many
+//! others as its limits permit. Opening and reading a file costs 3 to 8 µs, which is nearly all of the cost:
+//! limits are read only of groups that are reported.
+
+mod difference;
+mod files;
+mod hierarchy;
+mod sample;
+
+use crate::source::Source;
+pub use difference::MAX_USES;
+use files::{Buffers, Limits, Memory};
+pub use hierarchy::MAX_GROUPS;
+use hierarchy::{Controllers, Hierarchy};
+use mw_model::{GroupUse, Missing};
+use mw_proc::cgroup::{self, Membership, PathFromMount};
+use mw_sys::thread_time;
+use rustix::fs::{Mode, OFlags, openat};
+use sample::Group;
+pub use sample::GroupSample;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// The most groups of the service, those above them included, that are read before others.
+const MAX_SERVICE_GROUPS: usize = 64;
+
+/// How deep the groups are that are read: systemd puts an application of a user seventh.
+const MAX_DEPTH: usize = 10;
+
+/// How many times as long as its limit of processor time a sample may take on a busy machine.
+const WALL_TIMES: u32 = 4;
+
+/// The longest path of a group.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// Reads the counters of cgroups.
+#[derive(Debug)]
+pub struct GroupSampler {
+    hierarchies: Vec<Hierarchy>,
+    buffers: Buffers,
+    /// The memory counters of the last sample.
+    before: BTreeMap<String, Memory>,
+}
+
+impl GroupSampler {
+    /// Finds the hierarchies with the memory, cpu, io or freezer controller.
+    ///
+    /// # Errors
+    /// None is mounted, or the mounts cannot be read.
+    pub fn find(source: &Source) -> Result<Self, Missing> {
+        let hierarchies = hierarchy::find(source)?;
+        Ok(Self { hierarchies, buffers: Buffers::default(), before: BTreeMap::new() })
+    }
+
+    /// Reads the groups of the `service` and those above them, then the others, [`MAX_GROUPS`] at most.
+    /// It takes at most about `limit` of processor time and four times as long in all.
+    pub fn sample(&mut self, limit: Duration, service: &[String]) -> GroupSample {
+        let at = Instant::now();
+        let mut walk = Walk {
+            buffers: &mut self.buffers,
+            before: &self.before,
+            groups: BTreeMap::new(),
+            cpu_deadline: thread_time() + limit,
+            deadline: at + limit * WALL_TIMES,
+            complete: true,
+        };
+        for path in service.iter().flat_map(|path| ancestry(path)).take(MAX_SERVICE_GROUPS) {
+            let mut limits = Limits::default();
+            for (number, hierarchy) in self.hierarchies.iter().enumerate() {
+                if let Some(dir) = open_group(&hierarchy.dir, path) {
+                    walk.read(&dir, path, number, hierarchy.controllers);
+                    files::limits(&dir, hierarchy.controllers, walk.buffers, &mut limits);
+                }
+            }
+            if let Some(group) = walk.groups.get_mut(path) {
+                (group.of_service, group.limits) = (true, Some(limits));
+            }
+        }
+        for (number, hierarchy) in self.hierarchies.iter().enumerate() {
+            walk.descend(&hierarchy.dir, &mut String::new(), number, hierarchy.controllers, 0);
+        }
+        let Walk { groups, complete, .. } = walk;
+        let memory = |(path, group): (&String, &Group)| (path.clone(), group.counters.memory);
+        self.before = groups.iter().map(memory).collect();
+        GroupSample { at, groups, complete }
+    }
+
+    /// What the groups did from `earlier` to `later`: those of the service, and others in which something
+    /// happened, [`MAX_USES`] at most. Those of the service come first, then those that waited or were
+    /// limited most. A group's numbers include those of the groups below it, but for throttling. Limits are
+    /// those of now; of a service's group that is gone, those that it had.
+    pub fn difference(&mut self, earlier: &GroupSample, later: &GroupSample) -> Vec<GroupUse> {
+        let mut uses = later.since(earlier);
+        for group in uses.iter_mut().filter(|group| !group.of_service && group.path != "/") {
+            let mut limits = Limits::default();
+            for hierarchy in &self.hierarchies {
+                if let Some(dir) = open_group(&hierarchy.dir, &group.path) {
+                    files::limits(&dir, hierarchy.controllers, &mut self.buffers, &mut limits);
+                }
+            }
+            difference::set_limits(group, &limits);
+        }
+        uses
+    }
+
+    /// The groups of a task in all hierarchies, as [`mw_model::GroupUse::path`] names them, each once: the memory
+    /// controller's before others, and the root last. None where the task has gone or no mount shows its groups.
+    pub fn cgroups_of(&self, tid: u32) -> Vec<String> {
+        let text = std::fs::read(format!("/proc/{tid}/cgroup")).unwrap_or_default();
+        let memberships = cgroup::parse_self(&text).unwrap_or_default();
+        let hierarchies = self.hierarchies.iter();
+        let hierarchies = hierarchies.map(|found| (found.root.as_str(), found.controllers));
+        let mut groups = paths(hierarchies, &memberships);
+        groups.sort_by_key(|path| path == "/");
+        groups
+    }
+}
+
+/// Names groups as a [`GroupSampler`] does, without descriptors.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GroupNames(Vec<(String, Controllers)>);
+
+impl GroupNames {
+    pub(crate) fn find(source: &Source) -> Result<Self, Missing> {
+        let hierarchies = hierarchy::find(source)?;
+        Ok(Self(hierarchies.into_iter().map(|found| (found.root, found.controllers)).collect()))
+    }
+
+    pub(crate) fn of(&self, memberships: &[Membership]) -> Vec<String> {
+        paths(self.0.iter().map(|(root, controllers)| (root.as_str(), *controllers)), memberships)
+    }
+}
+
+/// The paths below the mounts of the groups of a task, each once.
+fn paths<'a>(
+    hierarchies: impl Iterator<Item = (&'a str, Controllers)>,
+    memberships: &[Membership],
+) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (root, controllers) in hierarchies {
+        let of_it = memberships.iter().find(|membership| controllers.is_of(membership));
+        let path = match of_it.map(|membership| PathFromMount::new(root, &membership.path)) {
+            Some(PathFromMount::Named(path)) if path.is_empty() => "/".to_owned(),
+            Some(PathFromMount::Named(path)) => path,
+            _ => continue,
+        };
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+/// `/a/b` gives `/a/b` and `/a`: the group and those above it, but for the root.
+fn ancestry(path: &str) -> impl Iterator<Item = &str> {
+    let path = if path.starts_with('/') { path.trim_end_matches('/') } else { "" };
+    let above = path.rmatch_indices('/').filter(|(end, _)| *end > 0).map(|(end, _)| end);
+    let ends = Some(path.len()).filter(|end| *end > 0).into_iter().chain(above);
+    ends.filter_map(|end| path.get(..end))
+}
+
+fn open_group(root: &OwnedFd, path: &str) -> Option<OwnedFd> {
+    let relative = path.trim_start_matches('/');
+    let leaves = relative.split('/').any(|part| part == "..");
+    if relative.is_empty() || leaves { None } else { open_dir(root, relative) }
+}
+
+fn open_dir(dir: &OwnedFd, name: impl rustix::path::Arg) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat(dir, name, flags, Mode::empty()).ok()
+}
+
+/// One sample being taken.
+struct Walk<'a> {
+    buffers: &'a mut Buffers,
+    before: &'a BTreeMap<String, Memory>,
+    groups: BTreeMap<String, Group>,
+    /// The [`thread_time`] at which it ends.
+    cpu_deadline: Duration,
+    deadline: Instant,
+    complete: bool,
+}
+
+impl Walk<'_> {
+    /// Reads a group unless that was done.
+    fn read(&mut self, dir: &OwnedFd, path: &str, number: usize, controllers: Controllers) {
+        let bit = 1_u32.checked_shl(u32::try_from(number).unwrap_or(u32::MAX)).unwrap_or(0);
+        if !self.groups.contains_key(path) {
+            if self.groups.len() >= MAX_GROUPS {
+                self.complete = false;
+                return;
+            }
+            self.groups.insert(path.to_owned(), Group::default());
+        }
+        let Some(group) = self.groups.get_mut(path) else { return };
+        if group.read & bit == 0 {
+            group.read |= bit;
+            let before = self.before.get(path);
+            files::counters(dir, controllers, before, self.buffers, &mut group.counters);
+        }
+    }
+
+    /// Reads a group and those below it.
+    fn descend(
+        &mut self,
+        dir: &OwnedFd,
+        path: &mut String,
+        number: usize,
+        controllers: Controllers,
+        depth: usize,
+    ) {
+        if thread_time() > self.cpu_deadline || Instant::now() > self.deadline {
+            self.complete = false;
+            return;
+        }
+        let shown = if path.is_empty() { "/" } else { path.as_str() };
+        self.read(dir, shown, number, controllers);
+        if depth == MAX_DEPTH {
+            return;
+        }
+        for name in files::children(dir, self.buffers) {
+            let Some(child) = open_dir(dir, name.as_c_str()) else { continue };
+            let end = path.len();
+            path.push('/');
+            path.push_str(&name.to_string_lossy());
+            if path.len() <= MAX_PATH_BYTES {
+                self.descend(&child, path, number, controllers, depth + 1);
+            }
+            path.truncate(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

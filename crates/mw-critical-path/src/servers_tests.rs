@@ -1,0 +1,155 @@
+use crate::path::{Kind, Unseen};
+use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+use crate::trace::{EventKind, Nanos, StackId, Task, TaskState, Tid};
+use crate::wait::Wait;
+
+/// The client has asked at 100, has no answer at 1100, and tracing began at 200.
+fn unanswered() -> Traced {
+    let mut traced = Traced::new(2000);
+    traced.trace.from = 200;
+    traced.found(CLIENT, TaskState::Waiting, "schedule < do_sys_poll");
+    traced
+}
+
+/// Makes tasks threads of one process.
+fn threads(traced: &mut Traced, process: Tid, threads: &[Tid]) {
+    for tid in threads {
+        let task = Task { name: "service".to_owned(), process };
+        traced.trace.tasks.insert(*tid, task);
+    }
+}
+
+/// Largest part, its share, and the tasks that lead to it with whether each is inferred.
+fn largest(traced: &Traced, servers: &[Tid]) -> (Kind, Nanos, Vec<(Tid, bool)>) {
+    let path = traced.served_path(100, 1100, servers);
+    let shares = path.shares();
+    let chain = path.chain(shares[0].hop);
+    (shares[0].kind, shares[0].total, chain.iter().map(|hop| (hop.task, hop.inferred)).collect())
+}
+
+#[test]
+fn without_servers_it_is_a_wait_that_nobody_ended() {
+    let unseen = Kind::Unseen(Unseen::NotWoken(Wait::Poll));
+    assert_eq!(largest(&unanswered(), &[]), (unseen, 1000, vec![(CLIENT, false)]));
+}
+
+#[test]
+fn the_only_thread_of_the_server_holds_the_request() {
+    let mut traced = unanswered();
+    traced.found(SERVER, TaskState::Stopped, "");
+    let expected = (Kind::Stopped, 1000, vec![(CLIENT, false), (SERVER, true)]);
+    assert_eq!(largest(&traced, &[SERVER]), expected);
+}
+
+#[test]
+fn a_server_that_was_not_seen_is_said_to_have_done_nothing() {
+    let (kind, _, chain) = largest(&unanswered(), &[77]);
+    assert_eq!((kind, chain), (Kind::Unseen(Unseen::NeverRan), vec![(CLIENT, false), (77, true)]));
+}
+
+#[test]
+fn of_several_threads_the_stuck_one_and_not_those_that_wait_for_work() {
+    let mut traced = unanswered();
+    threads(&mut traced, SERVER, &[SERVER, 21, 22, 23]);
+    traced.found(SERVER, TaskState::Waiting, "schedule < ep_poll");
+    traced.found(21, TaskState::Waiting, "schedule < futex_wait_queue < do_futex");
+    traced.found(22, TaskState::Waiting, "io_schedule < folio_wait_bit_common < filemap_get_pages");
+    traced.found(23, TaskState::Waiting, "schedule < inet_csk_accept");
+    let expected = (Kind::Waiting(Wait::FileRead), 1000, vec![(CLIENT, false), (22, true)]);
+    assert_eq!(largest(&traced, &[SERVER]), expected);
+}
+
+#[test]
+fn of_threads_that_are_all_stopped_the_main_one() {
+    let mut traced = unanswered();
+    threads(&mut traced, SERVER, &[SERVER, 21, 22]);
+    for tid in [SERVER, 21, 22] {
+        traced.found(tid, TaskState::Stopped, "");
+    }
+    assert_eq!(largest(&traced, &[SERVER]).2, [(CLIENT, false), (SERVER, true)]);
+    traced.wakes(210, CLIENT, 21);
+    let (_, _, chain) = largest(&traced, &[SERVER]);
+    assert_eq!(chain.last(), Some(&(21, true)), "it spoke to the client");
+}
+
+#[test]
+fn a_time_limit_of_the_client_is_no_answer() {
+    let mut traced = unanswered();
+    traced.interrupt(1050, CLIENT, "hrtimer_wakeup < __hrtimer_run_queues").runs(1050, 0, CLIENT);
+    traced.found(SERVER, TaskState::Waiting, "schedule < do_nanosleep < hrtimer_nanosleep");
+    let expected = (Kind::Waiting(Wait::Sleep), 950, vec![(CLIENT, false), (SERVER, true)]);
+    assert_eq!(largest(&traced, &[SERVER]), expected);
+}
+
+#[test]
+fn who_kills_a_client_is_no_answer() {
+    let mut traced = unanswered();
+    let stack = traced.stack("try_to_wake_up < complete_signal < kill_pid_info < __x64_sys_kill");
+    let context = crate::trace::WakeContext::Task;
+    traced.event(1100, 0, EventKind::Waking { task: CLIENT, by: OTHER, context, stack });
+    traced.found(SERVER, TaskState::Stopped, "");
+    let expected = (Kind::Stopped, 1000, vec![(CLIENT, false), (SERVER, true)]);
+    assert_eq!(largest(&traced, &[SERVER]), expected);
+    let (_, _, chain) = largest(&traced, &[]);
+    assert_eq!(chain, [(CLIENT, false), (OTHER, false)], "without servers it is what there is");
+}
+
+#[test]
+fn an_idle_server_is_not_explained_by_its_other_clients() {
+    let mut traced = unanswered();
+    traced.found(SERVER, TaskState::Waiting, "schedule < ep_poll");
+    traced.wakes(600, OTHER, SERVER).runs(600, 1, SERVER).blocks(
+        620,
+        1,
+        SERVER,
+        "schedule < ep_poll",
+    );
+    let (kind, total, chain) = largest(&traced, &[SERVER]);
+    assert_eq!((kind, total), (Kind::Idle(Wait::Poll), 980));
+    assert_eq!(chain, [(CLIENT, false), (SERVER, true)]);
+}
+
+#[test]
+fn behind_a_proxy_the_stuck_upstream_is_followed_where_it_is_known() {
+    let mut traced = unanswered();
+    traced.found(SERVER, TaskState::Waiting, "schedule < ep_poll");
+    traced.found(OTHER, TaskState::Waiting, "schedule < do_nanosleep < hrtimer_nanosleep");
+    let expected = (Kind::Waiting(Wait::Sleep), 1000, vec![(CLIENT, false), (OTHER, true)]);
+    assert_eq!(largest(&traced, &[SERVER, OTHER]), expected);
+    assert_eq!(largest(&traced, &[SERVER]).0, Kind::Idle(Wait::Poll));
+}
+
+#[test]
+fn a_lock_that_another_thread_holds_is_what_that_thread_does() {
+    let mut traced = unanswered();
+    threads(&mut traced, SERVER, &[SERVER, 21, 22]);
+    traced.found(SERVER, TaskState::Waiting, "schedule < rwsem_down_read_slowpath < down_read");
+    traced.found(22, TaskState::Waiting, "schedule < ep_poll");
+    traced.event(300, 1, EventKind::Sample { task: 21, stack: StackId::default() });
+    let (kind, _, chain) = largest(&traced, &[SERVER]);
+    assert!(matches!(kind, Kind::Running(_)), "{kind:?}");
+    assert_eq!(chain, [(CLIENT, false), (SERVER, true), (21, true)]);
+}
+
+#[test]
+fn where_nobody_is_stuck_the_thread_that_spoke_to_the_client_last_is_followed() {
+    let mut traced = unanswered();
+    threads(&mut traced, SERVER, &[SERVER, 21, 22]);
+    for tid in [SERVER, 21, 22] {
+        traced.found(tid, TaskState::Waiting, "schedule < ep_poll");
+    }
+    assert_eq!(largest(&traced, &[SERVER]).2, [(CLIENT, false)], "any of them may hold it");
+    traced.wakes(210, CLIENT, 21).runs(210, 1, 21).blocks(220, 1, 21, "schedule < ep_poll");
+    assert_eq!(largest(&traced, &[SERVER]).2, [(CLIENT, false), (21, true)]);
+}
+
+#[test]
+fn a_process_that_the_server_created_is_the_server() {
+    let mut traced = unanswered();
+    traced.found(SERVER, TaskState::Waiting, "schedule < do_wait");
+    traced.event(250, 1, EventKind::Fork { parent: SERVER, child: OTHER });
+    traced.runs(250, 1, OTHER).blocks(300, 1, OTHER, "io_schedule < filemap_read");
+    let (kind, total, chain) = largest(&traced, &[SERVER]);
+    assert_eq!((kind, total), (Kind::Waiting(Wait::FileRead), 800));
+    assert_eq!(chain.last(), Some(&(OTHER, true)));
+}

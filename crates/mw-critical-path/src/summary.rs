@@ -1,0 +1,173 @@
+//! A critical path as it is stored, shown and explained: sums instead of single parts, names instead of indices.
+
+use crate::path::{CpuHolder, Kind, Path, Share};
+use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
+use crate::wait::{self, Wait};
+use serde::{Deserialize, Serialize};
+
+/// Parts that are kept; smaller ones are summed up in [`PathSummary::rest_ns`].
+const MAX_PARTS: usize = 12;
+/// Functions of a stack that are kept, innermost first.
+const MAX_FUNCTIONS: usize = 24;
+/// Links of a chain that are kept: those next to the largest part.
+const MAX_CHAIN: usize = 12;
+
+/// Where the time of a request went. Its parts and `rest_ns` add up to `total_ns`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathSummary {
+    /// The task that waited for the answer.
+    pub task: PathTask,
+    pub total_ns: Nanos,
+    /// The largest first.
+    pub parts: Vec<PathPart>,
+    pub rest_ns: Nanos,
+    /// From the request's own task to that of the largest part: which task waited for which.
+    pub chain: Vec<Link>,
+    /// What likely held the request, where the path ends in idle threads of a run-time.
+    pub sibling: Option<Sibling>,
+    /// Records that the kernel or the reader dropped: with any, the parts may be wrong.
+    pub lost: u64,
+    /// How long after the request's begin the trace began.
+    pub untraced_ns: Nanos,
+    pub basis: Basis,
+}
+
+/// What one kind of time amounts to, and whose it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathPart {
+    pub kind: Kind,
+    pub total_ns: Nanos,
+    /// The task that spent most of it.
+    pub task: PathTask,
+    /// It is likely, not certain, that the request's task waited for this one.
+    #[serde(default)]
+    pub inferred: bool,
+    /// The task that had the CPU, for a wait for a CPU.
+    #[serde(default)]
+    pub holder: Option<PathTask>,
+    /// The function that it was called for, where it is a thread of a workqueue.
+    #[serde(default)]
+    pub work: Option<String>,
+    /// Kernel functions, innermost first.
+    #[serde(default)]
+    pub stack: Vec<String>,
+    /// Kernel functions of the wake-up that ended it.
+    #[serde(default)]
+    pub waker_stack: Vec<String>,
+}
+
+/// A wait of a thread in the same process as the one in which the path ended: likely, not certain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sibling {
+    pub task: PathTask,
+    pub wait: Wait,
+    pub total_ns: Nanos,
+}
+
+/// A thread, by its names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathTask {
+    pub tid: Tid,
+    pub name: String,
+    /// The process that it belongs to; 0 where that is not known.
+    pub process: Tid,
+    /// The name of the process, where it is known and not the thread's.
+    pub process_name: Option<String>,
+    /// The cgroup below the hierarchy's root, where it was read.
+    pub cgroup: Option<String>,
+    /// Its cgroups in other hierarchies, where they are others (cgroup v1).
+    pub other_cgroups: Vec<String>,
+}
+
+/// One step of a chain of waits: `waiter` waited in `wait` for `other`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    pub waiter: PathTask,
+    pub wait: Wait,
+    pub other: PathTask,
+    /// Likely, not certain: no wake-up says so.
+    #[serde(default)]
+    pub inferred: bool,
+}
+
+impl Path {
+    /// The sums of this path, with names from its trace.
+    pub fn summary(&self, trace: &Trace) -> PathSummary {
+        let shares = self.shares();
+        let kept = shares.len().min(MAX_PARTS);
+        let (first, rest) = shares.split_at(kept);
+        let task = self.hops.first().map(|hop| PathTask::new(trace, hop.task));
+        PathSummary {
+            task: task.unwrap_or_default(),
+            total_ns: self.duration(),
+            parts: first.iter().map(|share| self.part(trace, share)).collect(),
+            rest_ns: rest.iter().map(|share| share.total).sum(),
+            chain: shares.first().map(|share| self.links(trace, share.hop)).unwrap_or_default(),
+            sibling: self.sibling.map(|sibling| Sibling {
+                task: PathTask::new(trace, sibling.task),
+                wait: sibling.wait,
+                total_ns: sibling.total,
+            }),
+            lost: trace.lost,
+            untraced_ns: trace.from.saturating_sub(self.from),
+            basis: trace.basis,
+        }
+    }
+
+    fn part(&self, trace: &Trace, share: &Share) -> PathPart {
+        let task = self.hops.get(share.hop).map_or(0, |hop| hop.task);
+        let holder = match share.kind {
+            Kind::Runnable(CpuHolder::Task(tid) | CpuHolder::Reclaimer(tid)) if tid != 0 => {
+                Some(PathTask::new(trace, tid))
+            }
+            _ => None,
+        };
+        PathPart {
+            kind: share.kind,
+            total_ns: share.total,
+            task: PathTask::new(trace, task),
+            inferred: self.chain(share.hop).iter().any(|hop| hop.inferred),
+            holder,
+            work: wait::work_function(trace.stack(share.stack)).map(str::to_owned),
+            stack: functions(trace, share.stack),
+            waker_stack: functions(trace, share.waker_stack),
+        }
+    }
+
+    fn links(&self, trace: &Trace, hop: usize) -> Vec<Link> {
+        let chain = self.chain(hop);
+        let skipped = chain.len().saturating_sub(1).saturating_sub(MAX_CHAIN);
+        let pairs = chain.iter().zip(chain.iter().skip(1)).skip(skipped);
+        let link = |(waiter, other): (&crate::Hop, &crate::Hop)| Link {
+            waiter: PathTask::new(trace, waiter.task),
+            wait: other.waited_for_by.map_or(Wait::Unknown, |(_, wait)| wait),
+            other: PathTask::new(trace, other.task),
+            inferred: other.inferred,
+        };
+        pairs.map(link).collect()
+    }
+}
+
+impl PathTask {
+    fn new(trace: &Trace, tid: Tid) -> Self {
+        let process = trace.tasks.get(&tid).map_or(0, |task| task.process);
+        let name = trace.task_name(tid);
+        let of_process = trace.task_name(process);
+        let differs = process != tid && !of_process.is_empty() && of_process != name;
+        let process_name = differs.then(|| of_process.to_owned());
+        Self {
+            tid,
+            name: name.to_owned(),
+            process,
+            process_name,
+            cgroup: None,
+            other_cgroups: Vec::new(),
+        }
+    }
+}
+
+fn functions(trace: &Trace, stack: StackId) -> Vec<String> {
+    trace.stack(stack).iter().take(MAX_FUNCTIONS).cloned().collect()
+}

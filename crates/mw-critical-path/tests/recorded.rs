@@ -1,0 +1,87 @@
+//! Traces of real stalls, recorded on Linux 6.18 with PostgreSQL 15 and Redis 7: the largest part is what was done.
+//!
+//! Each file has the request and the events of the tasks on its path and of the service; times count from the
+//! request's begin.
+#![allow(clippy::unwrap_used, reason = "tests may stop at what they did not expect")]
+
+use mw_critical_path::{Basis, Kind, PathSummary, Request, Tid, Trace, Wait, critical_path};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Recorded {
+    request: Asked,
+    trace: Trace,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    task: Tid,
+    from: u64,
+    to: u64,
+    servers: Vec<Tid>,
+}
+
+/// Explains a recorded request: the largest part is of this kind and task, and at least 90% of it.
+#[track_caller]
+fn check(json: &str, kind: Kind, task: &str) -> PathSummary {
+    let Recorded { request, trace } = serde_json::from_str(json).unwrap();
+    let Asked { task: client, from, to, servers } = request;
+    let path = critical_path(&trace, Request { task: client, from, to, servers });
+    let summary = path.summary(&trace);
+    let sum: u64 = summary.parts.iter().map(|part| part.total_ns).sum();
+    assert_eq!(sum + summary.rest_ns, summary.total_ns);
+    let largest = &summary.parts[0];
+    assert_eq!((largest.kind, largest.task.name.as_str()), (kind, task), "{summary:#?}");
+    let percent = largest.total_ns * 100 / summary.total_ns;
+    assert!(percent >= 90, "{percent}%: {summary:#?}");
+    summary
+}
+
+/// From the request's own task: whom each waited for, and whether that is inferred.
+fn chain(summary: &PathSummary) -> Vec<(&str, bool)> {
+    summary.chain.iter().map(|link| (link.other.name.as_str(), link.inferred)).collect()
+}
+
+/// A session had locked the table and slept; its stack was not read when tracing began.
+#[test]
+fn lock_table() {
+    let json = include_str!("recorded/lock-table.json");
+    let summary = check(json, Kind::TimedOut(Wait::Unknown), "postgres");
+    assert_eq!(chain(&summary), [("postgres", false), ("postgres", false)]);
+    assert_ne!(summary.chain[0].other.tid, summary.chain[1].other.tid, "the blocker");
+}
+
+/// The same while it lasts: only PostgreSQL knows who has the lock.
+#[test]
+fn lock_table_open() {
+    let json = include_str!("recorded/lock-table-open.json");
+    let summary = check(json, Kind::Idle(Wait::Poll), "postgres");
+    assert_eq!(chain(&summary), [("postgres", true)]);
+}
+
+#[test]
+fn stopped() {
+    let summary = check(include_str!("recorded/stopped.json"), Kind::Stopped, "redis-server");
+    assert_eq!(chain(&summary), [("redis-server", false)]);
+}
+
+#[test]
+fn stopped_open() {
+    let summary = check(include_str!("recorded/stopped-open.json"), Kind::Stopped, "redis-server");
+    assert_eq!(chain(&summary), [("redis-server", true)]);
+}
+
+#[test]
+fn stopped_polled() {
+    let json = include_str!("recorded/stopped-polled.json");
+    let summary = check(json, Kind::Stopped, "redis-server");
+    assert_eq!((summary.basis, chain(&summary)), (Basis::Polling, vec![("redis-server", true)]));
+}
+
+/// A file on a loop device, in a group that may read 4 MiB a second from it.
+#[test]
+fn throttled_read() {
+    let json = include_str!("recorded/throttled-read.json");
+    let summary = check(json, Kind::Waiting(Wait::FileRead), "dd");
+    assert!(summary.parts[0].waker_stack.iter().any(|function| function == "blk_mq_end_request"));
+}

@@ -1,0 +1,161 @@
+//! The service that a probe monitors, and what cgroups did during a stall.
+
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The connection of a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Connection {
+    Tcp {
+        /// The probe's own end; `None` while it connects, or when it was refused.
+        local: Option<SocketAddr>,
+        peer: SocketAddr,
+    },
+    Unix {
+        path: PathBuf,
+        /// The probe's own socket.
+        inode: Option<u64>,
+        /// The process that listened when it connected, by `SO_PEERCRED`.
+        listener: Option<u32>,
+    },
+}
+
+/// A probed service, found by its socket or configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// Its processes, those that listen or hold the probe's connection first.
+    pub processes: Vec<ServiceProcess>,
+    /// The systemd unit, where there is one.
+    pub unit: Option<String>,
+    /// The cgroup of the first process, below the hierarchy's root.
+    pub cgroup: Option<String>,
+    /// How it was found: `peer of the probe's connection`, `listens on 127.0.0.1:5432`, `configured`.
+    pub found_by: String,
+}
+
+/// A process of a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceProcess {
+    pub pid: u32,
+    pub name: String,
+}
+
+/// What is at the address of a service that failed, and what became of the service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outage {
+    /// `127.0.0.1:5432`, or the path of a Unix socket.
+    pub address: String,
+    /// Whether a socket listens there.
+    pub listens: bool,
+    /// Who holds that socket, where it is visible.
+    pub listener: Option<ServiceProcess>,
+    /// The first process of the service as it was known before.
+    pub former: Option<ServiceProcess>,
+    /// The process of the service that ended.
+    pub ended: Option<ProcessEnd>,
+    /// All of it in one line: `nothing listens on 127.0.0.1:5432; postgres (pid 812) was killed by the OOM
+    /// killer 1.2 s before`.
+    pub text: String,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessEnd {
+    pub process: ServiceProcess,
+    pub how: EndKind,
+    pub signal: Option<u32>,
+    pub exit_code: Option<u32>,
+    /// In milliseconds since 1970, where the kernel's log says.
+    pub at_unix_ms: Option<u64>,
+    /// The cgroup whose memory limit the OOM killer enforced; `None` where the machine's memory was short.
+    pub limit_of: Option<String>,
+    /// The kernel's words: `segfault at 0 ip …`.
+    pub detail: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndKind {
+    Exited,
+    /// By a signal that another process or its own fault sent.
+    Signalled,
+    OomKilled,
+    /// The kernel (before 6.15) does not tell.
+    #[default]
+    Unknown,
+}
+
+/// Connections that wait to be accepted by a listening socket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListenQueue {
+    pub waiting: u32,
+    /// Its backlog.
+    pub limit: u32,
+}
+
+impl ListenQueue {
+    /// Whether further connections wait or are dropped. The kernel accepts one more than the backlog says.
+    pub fn is_full(self) -> bool {
+        self.waiting > self.limit
+    }
+}
+
+/// What a cgroup used and waited for between two samples. `None` where the kernel does not report it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupUse {
+    /// Below the hierarchy's root; `/` for the root.
+    pub path: String,
+    /// Whether the probed service is in it or in a group below it; never set for the root.
+    pub of_service: bool,
+    /// Time between the samples.
+    pub over_ms: u64,
+    /// Pages of files that were read again soon after reclaim (memory.stat `workingset_refault_file`).
+    pub refaults_file: Option<u64>,
+    /// Anonymous pages that were swapped in soon after reclaim.
+    pub refaults_anon: Option<u64>,
+    /// Pages that were scanned by reclaim inside the group (memory.stat `pgscan`).
+    pub pgscan: Option<u64>,
+    /// Increases of memory.events; in version 1 `max` is memory.failcnt.
+    pub high_events: Option<u64>,
+    pub max_events: Option<u64>,
+    pub oom_kills: Option<u64>,
+    /// CPU time used, and time throttled by cpu.max (cpu.stat), in microseconds; throttling is added over
+    /// the processors and does not include the groups below.
+    pub cpu_us: Option<u64>,
+    pub throttled_us: Option<u64>,
+    pub throttled_periods: Option<u64>,
+    /// Time that some task waited, by the pressure stall information of the group, in microseconds.
+    pub cpu_pressure_us: Option<u64>,
+    pub io_pressure_us: Option<u64>,
+    pub memory_pressure_us: Option<u64>,
+    /// Bytes by device (io.stat).
+    pub io: Vec<GroupIo>,
+    /// Limits at the second sample.
+    pub memory_max_bytes: Option<u64>,
+    pub memory_high_bytes: Option<u64>,
+    pub memory_current_bytes: Option<u64>,
+    /// cpu.max: quota in each period, in microseconds.
+    pub cpu_quota_us: Option<u64>,
+    pub cpu_period_us: Option<u64>,
+    /// Its limits by device, in the words of io.max: `sda rbps=2097152 wiops=120`.
+    pub io_limits: Vec<String>,
+    /// Frozen (cgroup.events) at either sample.
+    pub frozen: bool,
+}
+
+/// Bytes that a cgroup read from and wrote to a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupIo {
+    /// Its name: `sda`, `loop0`.
+    pub device: String,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+}

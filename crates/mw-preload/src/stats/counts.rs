@@ -1,0 +1,75 @@
+//! The counters of `--stats`.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// The kinds of calls that are counted separately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Lock,
+    Map,
+    Pool,
+    Unmap,
+    Advise,
+}
+
+pub(super) const CALLS: [(Call, &str); 5] = [
+    (Call::Lock, "locked"),
+    (Call::Map, "mapped"),
+    (Call::Pool, "from the pool"),
+    (Call::Unmap, "unmapped"),
+    (Call::Advise, "advised"),
+];
+
+/// The counters of one kind of call.
+pub(super) struct CallCounts {
+    pub(super) calls: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+/// All counters. All bits zero is a valid value.
+#[repr(C)]
+pub(super) struct Counts {
+    pub(super) by_call: [CallCounts; CALLS.len()],
+    pub(super) nanoseconds: AtomicU64,
+    pub(super) saved_nanoseconds: AtomicI64,
+    /// Bytes of files that were verified to have left the page cache.
+    pub(super) uncached_bytes: AtomicU64,
+    /// Bytes that the kernel was asked to drop from the page cache, and that are not verified yet.
+    pub(super) unverified_bytes: AtomicU64,
+}
+
+impl Counts {
+    pub(super) const fn zero() -> Self {
+        Self {
+            by_call: [const { CallCounts { calls: AtomicU64::new(0), bytes: AtomicU64::new(0) } };
+                CALLS.len()],
+            nanoseconds: AtomicU64::new(0),
+            saved_nanoseconds: AtomicI64::new(0),
+            uncached_bytes: AtomicU64::new(0),
+            unverified_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The counts so far; resets them to zero.
+    pub(super) fn take(&self) -> Self {
+        let take = |number: &AtomicU64| AtomicU64::new(number.swap(0, Ordering::Relaxed));
+        Self {
+            by_call: std::array::from_fn(|call| {
+                let counts = &self.by_call[call];
+                CallCounts { calls: take(&counts.calls), bytes: take(&counts.bytes) }
+            }),
+            nanoseconds: take(&self.nanoseconds),
+            saved_nanoseconds: AtomicI64::new(self.saved_nanoseconds.swap(0, Ordering::Relaxed)),
+            uncached_bytes: take(&self.uncached_bytes),
+            unverified_bytes: take(&self.unverified_bytes),
+        }
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.by_call.iter().map(|counts| counts.calls.load(Ordering::Relaxed)).sum()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.by_call.iter().map(|counts| counts.bytes.load(Ordering::Relaxed)).sum()
+    }
+}

@@ -1,0 +1,157 @@
+//! The lines that `--stats` prints.
+
+use super::counts::{CALLS, Counts};
+use crate::confinement::{self, Obstacle};
+use crate::message::{self, Line};
+use crate::settings;
+use std::fmt::{self, Write};
+use std::sync::atomic::Ordering;
+
+/// Less that was kept out of the page cache is not reported.
+const REPORTED_MIN_BYTES: u64 = 1 << 20;
+
+/// Prints what was counted, in at most two lines; returns whether there was anything to print.
+pub(super) fn print(counts: &Counts) -> bool {
+    let uncached = counts.uncached_bytes.load(Ordering::Relaxed);
+    let unverified = counts.unverified_bytes.load(Ordering::Relaxed);
+    let has_calls = counts.calls() > 0;
+    let has_transfers = uncached.saturating_add(unverified) >= REPORTED_MIN_BYTES;
+    if has_calls {
+        print_line(|line| write_calls(line, counts));
+    }
+    if has_transfers {
+        print_line(|line| write_transfers(line, uncached, unverified));
+    }
+    has_calls || has_transfers
+}
+
+/// Prints why nothing was counted. `subject` is the command or a process.
+pub(super) fn print_nothing(subject: &str) {
+    print_line(|line| write_nothing(line, subject));
+}
+
+fn print_line(write: impl FnOnce(&mut Line) -> fmt::Result) {
+    let mut line = Line::default();
+    if write(&mut line).is_ok() {
+        message::write(line.text());
+    }
+}
+
+fn write_calls(line: &mut Line, counts: &Counts) -> fmt::Result {
+    let calls = counts.calls();
+    let seconds = counts.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+    let saved = counts.saved_nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+    let noun = if calls == 1 { "call" } else { "calls" };
+    write!(
+        line,
+        "memwright[{}]: {calls} {noun} done in parallel, {:.2} GiB in {seconds:.3} s",
+        std::process::id(),
+        gib(counts.bytes()),
+    )?;
+    let mut separator = " (";
+    for ((_, name), by_call) in CALLS.iter().zip(&counts.by_call) {
+        let calls = by_call.calls.load(Ordering::Relaxed);
+        if calls > 0 {
+            let bytes = gib(by_call.bytes.load(Ordering::Relaxed));
+            write!(line, "{separator}{name} {calls}, {bytes:.2} GiB")?;
+            separator = "; ";
+        }
+    }
+    let compared = if saved < 0.0 { "slower" } else { "faster" };
+    writeln!(line, "), {:.3} s {compared} than with one thread", saved.abs())
+}
+
+fn write_transfers(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Result {
+    write!(line, "memwright[{}]: ", std::process::id())?;
+    let (kept_out, rest) = (mib(uncached), mib(unverified));
+    match (uncached, unverified) {
+        (_, 0) => writeln!(line, "{kept_out:.1} MiB kept out of the page cache"),
+        (0, _) => writeln!(line, "{rest:.1} MiB asked to leave the page cache, not verified"),
+        _ => writeln!(
+            line,
+            "{kept_out:.1} MiB kept out of the page cache, {rest:.1} MiB more not verified"
+        ),
+    }
+}
+
+fn write_nothing(line: &mut Line, subject: &str) -> fmt::Result {
+    write!(line, "memwright[{}]: nothing was done: ", std::process::id())?;
+    let obstacle = Obstacle::first().filter(|_| confinement::is_confined());
+    if !mw_sys::can_populate() {
+        write!(line, "this kernel has no MADV_POPULATE_WRITE (needs 5.14)")?;
+    } else if let Some(obstacle) = obstacle {
+        line.write_str(match obstacle {
+            Obstacle::Filter => "a seccomp filter may forbid it",
+            Obstacle::NoNewPrivileges => {
+                "the program set PR_SET_NO_NEW_PRIVS, after which it may install a seccomp filter \
+                 that forbids it"
+            }
+            Obstacle::NoProc => {
+                "/proc/self/status is not readable, so that seccomp filters are unknown"
+            }
+            Obstacle::NoMemory => "no memory could be mapped",
+        })?;
+    } else {
+        let (threshold, release) =
+            (settings::threshold() >> 20, settings::release_threshold() >> 20);
+        write!(
+            line,
+            "{subject} did not populate or lock {threshold} MiB or free {release} MiB in one call"
+        )?;
+    }
+    let cached =
+        if settings::direct_io() > 0 { "; all files went through the page cache" } else { "" };
+    writeln!(line, "{cached}")
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::stats::counts::Call;
+
+    fn text(write: impl FnOnce(&mut Line) -> fmt::Result) -> String {
+        let mut line = Line::default();
+        write(&mut line).unwrap();
+        line.text().split_once(' ').unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn calls_are_reported_in_one_line() {
+        let counts = Counts::zero();
+        for (call, bytes) in [(Call::Lock, 1 << 30), (Call::Unmap, 1 << 29)] {
+            let by_call = &counts.by_call[call as usize];
+            by_call.calls.store(1, Ordering::Relaxed);
+            by_call.bytes.store(bytes, Ordering::Relaxed);
+        }
+        counts.nanoseconds.store(300_000_000, Ordering::Relaxed);
+        counts.saved_nanoseconds.store(150_000_000, Ordering::Relaxed);
+        assert_eq!(
+            text(|line| write_calls(line, &counts)),
+            "2 calls done in parallel, 1.50 GiB in 0.300 s (locked 1, 1.00 GiB; unmapped 1, 0.50 \
+             GiB), 0.150 s faster than with one thread\n"
+        );
+        counts.saved_nanoseconds.store(-23_000_000, Ordering::Relaxed);
+        let text = text(|line| write_calls(line, &counts));
+        assert!(text.ends_with("), 0.023 s slower than with one thread\n"), "{text}");
+    }
+
+    #[test]
+    fn verified_and_unverified_bytes_are_reported_separately() {
+        let text = |uncached, unverified| text(|line| write_transfers(line, uncached, unverified));
+        assert_eq!(text(0, 3 << 20), "3.0 MiB asked to leave the page cache, not verified\n");
+        assert_eq!(text(300 << 20, 0), "300.0 MiB kept out of the page cache\n");
+        assert_eq!(
+            text(1 << 20, 5 << 19),
+            "1.0 MiB kept out of the page cache, 2.5 MiB more not verified\n"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! What a probe does with its connection.
+
+use crate::link::{Deadline, Failure, Link};
+
+pub(crate) trait Probe {
+    /// Sends one request, and ends with the deadline.
+    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure>;
+}
+
+/// How a service is connected to and requested from.
+pub(crate) trait Protocol {
+    /// Connects, and logs in where the server requires it.
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure>;
+
+    /// Sends a request on an open connection; whether the connection can be used again.
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure>;
+}

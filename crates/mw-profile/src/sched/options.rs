@@ -1,0 +1,30 @@
+//! Limits of a trace.
+
+use std::time::Duration;
+
+/// Threads of which name and process are kept.
+pub(super) const MAX_TASKS: usize = 1 << 16;
+
+/// How long reading the states of all tasks may take at the start.
+pub(super) const STATES_LIMIT: Duration = Duration::from_millis(100);
+
+/// Memory that a trace may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceOptions {
+    /// Memory of all rings, and of one, in bytes.
+    pub rings_bytes: usize,
+    pub ring_bytes: usize,
+    /// Events that are kept, of 32 bytes; older ones are dropped.
+    pub events: usize,
+    /// Different stacks that are kept, of 400 bytes; further ones are empty.
+    pub stacks: usize,
+}
+
+impl TraceOptions {
+    /// For a process that only traces.
+    pub const COMMAND: Self =
+        Self { rings_bytes: 64 << 20, ring_bytes: 4 << 20, events: 1 << 20, stacks: 1 << 16 };
+    /// For the recorder, which is resident: 10 s of 25,000 events a second.
+    pub const RECORDER: Self =
+        Self { rings_bytes: 16 << 20, ring_bytes: 1 << 20, events: 1 << 18, stacks: 1 << 13 };
+}

@@ -1,0 +1,86 @@
+//! Who may write: one process, which says who it is.
+
+use crate::RecordError;
+use crate::format::beside;
+use mw_sys::{LockFileError, open_lock_file};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// The longest process number, with a line's end.
+const MAX_PID_BYTES: u64 = 16;
+
+/// How often the lock is tried: a reader that looks whether a process records holds it for a moment.
+const TRIES: u32 = 25;
+
+/// From one try to the next.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Who may not look at the lock takes a recording as written that changed so short a time ago: a disk
+/// may keep its writer waiting.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// The right to write a recording; it ends with the process that has it.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock, and notes this process in it.
+    pub(crate) fn take(path: &Path) -> Result<Self, RecordError> {
+        let name = beside(path, "-writer");
+        let failed = |source| RecordError::Io { path: name.clone(), source };
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            std::fs::create_dir_all(dir).map_err(failed)?;
+        }
+        let opened = open_lock_file(CWD, &name, OFlags::RDWR);
+        let mut file = opened.map_err(|error| match error {
+            LockFileError::Io(error) => failed(error),
+            error => failed(std::io::Error::other(error.to_string())),
+        })?;
+        match try_lock(&file) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut pid = String::new();
+                let _ = file.take(MAX_PID_BYTES).read_to_string(&mut pid);
+                let pid = pid.trim().to_owned();
+                return Err(RecordError::Busy { path: path.to_owned(), pid });
+            }
+            Err(errno) => return Err(failed(errno.into())),
+        }
+        // On a full disk the number is missing, and the lock holds.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self { _file: file })
+    }
+}
+
+fn try_lock(file: &File) -> Result<(), Errno> {
+    let lock = || flock(file, FlockOperation::NonBlockingLockExclusive);
+    for _ in 1..TRIES {
+        match lock() {
+            Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),
+            locked => return locked,
+        }
+    }
+    lock()
+}
+
+/// Whether a process records into a file.
+pub(crate) fn is_recorded(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match openat(CWD, beside(path, "-writer"), flags, Mode::empty()) {
+        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
+        Err(Errno::ACCESS) => [path, &beside(path, "-wal")].into_iter().any(is_recent),
+        Err(_) => false,
+    }
+}
+
+fn is_recent(path: &Path) -> bool {
+    let changed = std::fs::metadata(path).and_then(|found| found.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age < RECENT))
+}

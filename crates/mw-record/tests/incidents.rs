@@ -1,0 +1,192 @@
+//! Incidents that are open, updated, interrupted, and those of older recordings.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{EVER, START_MS, host, names, offer, start, wait_for};
+use mw_model::{
+    Area, Cause, FailureKind, Finding, Incident, IncidentState, Severity, Table, Trigger,
+};
+use mw_record::{FORMAT, Recording, Retention, Writer};
+use rusqlite::Connection;
+use rustix::fs::{FlockOperation, flock};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
+
+/// Written by memwright 0.1.0 before incidents had a state: 14 rows and two incidents.
+const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/format-1.db");
+
+/// Starts of a writer while others read.
+const STARTS: u32 = 30;
+
+fn open_incident(lasted_ms: u64) -> Incident {
+    let mut finding = Finding::new(Severity::Warning, Area::Disk, "the disk is slow");
+    finding.rule = "not-memory".to_owned();
+    Incident {
+        schema: mw_model::INCIDENT_SCHEMA,
+        state: IncidentState::Open,
+        started_unix_ms: START_MS,
+        ended_unix_ms: START_MS + lasted_ms,
+        verdict: format!("{lasted_ms} ms"),
+        trigger: Trigger {
+            name: "db".to_owned(),
+            worst_ms: lasted_ms as f64,
+            failure_kind: Some(FailureKind::Refused),
+            ..Trigger::default()
+        },
+        causes: vec![Cause::new(finding, 60)],
+        ..Incident::default()
+    }
+}
+
+fn states(recording: &Recording) -> Vec<IncidentState> {
+    recording.incidents().unwrap().iter().map(|row| row.state).collect()
+}
+
+/// What a killed writer leaves: the file and its log, without the lock.
+fn left_behind(path: &Path, dir: &TempDir) -> PathBuf {
+    let copy = dir.path().join("copy.db");
+    fs::copy(path, &copy).unwrap();
+    fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
+    copy
+}
+
+#[test]
+fn an_open_incident_is_replaced_under_its_number() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let writer = start(&path);
+    let id = writer.keep_incident(open_incident(500)).unwrap();
+    let other = writer.number_incident();
+    assert_eq!((id, other), (1, 2));
+    let recording = Recording::open(&path).unwrap();
+    let row = recording.incidents().unwrap().remove(0);
+    assert_eq!((row.state, row.duration_ms(), row.worst_ms), (IncidentState::Open, 500, 500.0));
+    assert_eq!((row.cause.as_deref(), row.subject), (Some("not-memory"), Some(Area::Disk.into())));
+    assert_eq!((row.confidence_percent, row.failure_kind), (Some(60), Some(FailureKind::Refused)));
+
+    for lasted_ms in 501..1_500 {
+        writer.update_incident(Incident { id, ..open_incident(lasted_ms) });
+    }
+    wait_for(|| recording.incidents().unwrap()[0].duration_ms() == 1_499);
+    assert_eq!(writer.dropped(), 0, "an update replaces the one that waits");
+
+    let closed = Incident { id, state: IncidentState::Closed, ..open_incident(2_000) };
+    assert_eq!(writer.keep_incident(closed.clone()).unwrap(), id);
+    assert_eq!(writer.keep_incident(Incident { id: other, ..open_incident(7) }).unwrap(), other);
+    assert_eq!(states(&recording), [IncidentState::Closed, IncidentState::Open]);
+    assert_eq!(recording.incident(id).unwrap(), Some(closed));
+    assert_eq!(writer.keep_incident(open_incident(3)).unwrap(), 3);
+}
+
+#[test]
+fn an_open_incident_without_its_recorder_was_interrupted() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let writer = start(&path);
+    writer.keep_incident(open_incident(500)).unwrap();
+    writer.keep_incident(Incident::default()).unwrap();
+    let killed = left_behind(&path, &dir);
+    let expected = [IncidentState::Interrupted, IncidentState::Closed];
+    let check = |path: &Path| {
+        let recording = Recording::open(path).unwrap();
+        assert_eq!(states(&recording), expected);
+        let incident = recording.incident(1).unwrap().unwrap();
+        let interrupted =
+            Incident { id: 1, state: IncidentState::Interrupted, ..open_incident(500) };
+        assert_eq!(incident, interrupted);
+    };
+    check(&killed);
+    let reader = Recording::open(&path).unwrap();
+    assert_eq!(states(&reader), [IncidentState::Open, IncidentState::Closed]);
+    drop(writer);
+    assert_eq!(states(&reader), expected, "the reader that was open before");
+    check(&path);
+
+    let next = start(&killed);
+    check(&killed);
+    assert_eq!(next.keep_incident(open_incident(1)).unwrap(), 3);
+    let found = states(&Recording::open(&killed).unwrap());
+    assert_eq!(found, [expected[0], expected[1], IncidentState::Open]);
+}
+
+#[test]
+fn readers_keep_no_writer_from_starting() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    drop(start(&path));
+    let lock = fs::File::open(path.with_extension("db-writer")).unwrap();
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                let _ = flock(&lock, FlockOperation::NonBlockingLockShared);
+                let _ = flock(&lock, FlockOperation::Unlock);
+            }
+        });
+        let begin = |_| Writer::start(&path, &host(), Retention::default()).map(drop);
+        let started = (0..STARTS).try_for_each(begin);
+        end.store(true, Ordering::Relaxed);
+        started.unwrap();
+    });
+}
+
+#[test]
+fn an_open_incident_is_not_deleted_for_its_size() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let retention = Retention { max_bytes: 20_000, ..Retention::default() };
+    let writer = Writer::start(&path, &host(), retention).unwrap();
+    writer.layout(&names(1));
+    let mut table = Table::new(["vmstat.compact_stall"]);
+    let mut scattered = 1_u64;
+    for at in 0..4_000 {
+        scattered = scattered.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        table.push(START_MS + at * 100, &[scattered]);
+    }
+    let closed = Incident { table: table.clone(), ..Incident::default() };
+    writer.keep_incident(Incident { table, ..open_incident(1) }).unwrap();
+    writer.keep_incident(closed).unwrap();
+    offer(&writer, 0..300, 1);
+    let recording = Recording::open(&path).unwrap();
+    wait_for(|| states(&recording) == [IncidentState::Open]);
+}
+
+#[test]
+fn a_recording_of_format_1_is_read_and_continued() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    fs::copy(FORMAT_1, &path).unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let check = |recording: &Recording| {
+        let rows = recording.incidents().unwrap();
+        let [slow, failed] = &rows[..2] else { panic!("{rows:?}") };
+        assert_eq!((slow.state, slow.duration_ms()), (IncidentState::Closed, 1_206));
+        assert!(slow.worst_ms > 1_200.0 && failed.worst_ms < 10.0);
+        assert_eq!((failed.cause.as_deref(), &failed.subject), (Some("not-memory"), &None));
+        let incident = recording.incident(2).unwrap().unwrap();
+        assert_eq!((incident.schema, incident.state), (1, IncidentState::Closed));
+        assert_eq!(incident.trigger.failure.as_deref(), Some("exit code 3"));
+        assert!(incident.table.rows() > 50 && incident.path.is_none());
+        assert_eq!(recording.table(EVER.0, EVER.1).unwrap().rows(), 14);
+    };
+    check(&recording);
+
+    let writer = start(&path);
+    check(&recording);
+    assert_eq!(writer.keep_incident(open_incident(1)).unwrap(), 3);
+    assert_eq!(states(&recording)[2], IncidentState::Open, "the reader that was open before");
+    drop(writer);
+    let format = |path: &Path| -> u64 {
+        let db = Connection::open(path).unwrap();
+        db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    assert_eq!((format(Path::new(FORMAT_1)), format(&path)), (1, FORMAT));
+    check(&Recording::open(&path).unwrap());
+    // A second writer finds the definitions that it expects.
+    drop(start(&path));
+    check(&Recording::open(&path).unwrap());
+}

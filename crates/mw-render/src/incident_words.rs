@@ -1,0 +1,91 @@
+//! What an incident says in lists of lines, alike in the terminal and in HTML. The lines are not escaped.
+
+use mw_model::{Incident, Service, ServiceSession, ServiceView, format_duration_ms};
+
+/// The most lines of one list.
+const MAX_LINES: usize = 12;
+
+/// A list under a heading.
+pub(crate) struct Section {
+    pub(crate) heading: &'static str,
+    pub(crate) lines: Vec<String>,
+}
+
+/// The lists that have lines.
+pub(crate) fn sections(incident: &Incident) -> Vec<Section> {
+    let section = |heading, lines: Vec<String>| Section { heading, lines };
+    let all = [
+        section("what contributed", contributed(incident)),
+        section("what did not cause it", ruled_out(incident)),
+        section("the service", service(incident)),
+        section(
+            "what the service said of itself",
+            incident.service_view.as_ref().map(view).unwrap_or_default(),
+        ),
+    ];
+    let cut = |mut section: Section| {
+        section.lines.truncate(MAX_LINES);
+        section
+    };
+    all.into_iter().filter(|section| !section.lines.is_empty()).map(cut).collect()
+}
+
+fn contributed(incident: &Incident) -> Vec<String> {
+    let line = |cause: &mw_model::Cause| {
+        let percent = cause.explains_percent.unwrap_or(0);
+        format!("{percent}% of the request: {} ({})", cause.finding.headline, cause.finding.rule)
+    };
+    incident.contributed.iter().map(line).collect()
+}
+
+fn ruled_out(incident: &Incident) -> Vec<String> {
+    incident.ruled_out.iter().map(|out| format!("{}: {}", out.what, out.why)).collect()
+}
+
+fn service(incident: &Incident) -> Vec<String> {
+    let found = incident.service.as_ref().map(named);
+    let outage = incident.outage.as_ref().map(|outage| outage.text.clone());
+    found.into_iter().chain(outage.filter(|text| !text.is_empty())).collect()
+}
+
+fn named(service: &Service) -> String {
+    let first = service.processes.first();
+    let process = first.map_or_else(
+        || "no process".to_owned(),
+        |process| format!("{} ({})", process.name, process.pid),
+    );
+    let more = match service.processes.len() {
+        0 | 1 => String::new(),
+        count => format!(" and {} more processes", count - 1),
+    };
+    let place = service.unit.as_ref().or(service.cgroup.as_ref());
+    let place = place.map_or(String::new(), |place| format!(", {place}"));
+    format!("{process}{more}{place}; {}", service.found_by)
+}
+
+fn view(view: &ServiceView) -> Vec<String> {
+    let values = view.values.iter().map(|value| format!("{} {}", value.name, value.value));
+    let events = view.events.iter().map(|event| {
+        let took = event.took_ms.map_or(String::new(), |ms| format!(" {}", format_duration_ms(ms)));
+        format!("{}:{took} {}", event.source, event.text)
+    });
+    view.sessions.iter().map(session).chain(values).chain(events).collect()
+}
+
+fn session(session: &ServiceSession) -> String {
+    let waits =
+        session.waits_in.as_ref().map_or(String::new(), |wait| format!(", waits in {wait}"));
+    let blockers: Vec<String> = session.blocked_by.iter().map(u64::to_string).collect();
+    let blocked = match blockers.is_empty() {
+        true => String::new(),
+        false => format!(", blocked by {}", blockers.join(", ")),
+    };
+    let time = session
+        .for_ms
+        .map_or(String::new(), |ms| format!(" for {}", format_duration_ms(ms as f64)));
+    let query = session.query.as_ref().map_or(String::new(), |query| format!(": {query}"));
+    format!(
+        "session {} ({}): {}{time}{waits}{blocked}{query}",
+        session.session, session.who, session.state
+    )
+}

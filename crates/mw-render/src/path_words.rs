@@ -1,0 +1,245 @@
+//! A critical path in words, for a terminal and for a browser. Names in them are as the programs chose them.
+
+use mw_critical_path::{
+    Basis, CpuHolder, Kind, Link, Nanos, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
+};
+use mw_model::format_duration_ms;
+
+/// Functions of a stack that are shown.
+const MAX_FUNCTIONS: usize = 5;
+/// Links of a chain that are shown.
+const MAX_CHAIN: usize = 8;
+/// Characters of a unit's name that are shown.
+const MAX_UNIT: usize = 32;
+/// Untraced time below this part of the request is not worth a remark.
+const UNTRACED_PART: Nanos = 20;
+/// Functions in which every task waits or is switched.
+const SCHEDULER: [&str; 6] =
+    ["__schedule", "schedule", "__traceiter_", "perf_trace_", "preempt_schedule", "__cond_resched"];
+
+pub(crate) fn duration(time: Nanos) -> String {
+    format_duration_ms(time as f64 / 1e6)
+}
+
+/// How much of the request a part of it is.
+pub(crate) fn percent(path: &PathSummary, time: Nanos) -> f64 {
+    time as f64 * 100.0 / path.total_ns.max(1) as f64
+}
+
+/// The largest part in one sentence.
+pub(crate) fn answer(path: &PathSummary) -> Option<String> {
+    let largest = path.parts.first()?;
+    Some(format!(
+        "{}; {:.0}% of it: {} {}",
+        duration(path.total_ns),
+        percent(path, largest.total_ns),
+        doer(largest),
+        did(largest, ""),
+    ))
+}
+
+/// Which task waited for which, from the request's own to that of the largest part, and what that one did.
+pub(crate) fn chain(path: &PathSummary) -> Vec<String> {
+    let Some(largest) = path.parts.first() else { return Vec::new() };
+    let skipped = path.chain.len().saturating_sub(MAX_CHAIN);
+    let mut lines: Vec<String> = path.chain.iter().skip(skipped).map(link).collect();
+    if skipped > 0 {
+        lines.insert(0, format!("({skipped} more before)"));
+    }
+    if let Some(last) = lines.last_mut() {
+        let time = format!(" {}", duration(largest.total_ns));
+        last.push_str(&format!(", which {}", did(largest, &time)));
+    }
+    lines
+}
+
+/// Where in the kernel the largest part was spent, and what ended it.
+pub(crate) fn stacks(path: &PathSummary) -> Vec<String> {
+    let Some(largest) = path.parts.first() else { return Vec::new() };
+    let stacks = [("in", &largest.stack), ("woken by", &largest.waker_stack)];
+    let shown = stacks.into_iter().map(|(what, stack)| (what, functions(stack)));
+    shown
+        .filter(|(_, functions)| !functions.is_empty())
+        .map(|(what, functions)| format!("{what}: {}", functions.join(" < ")))
+        .collect()
+}
+
+/// What limits the answer.
+pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(sibling) = &path.sibling {
+        remarks.push(format!(
+            "likely: {} of the same process waited {} {} meanwhile",
+            name(&sibling.task, None),
+            duration(sibling.total_ns),
+            for_what(sibling.wait)
+        ));
+    }
+    if path.basis == Basis::Polling {
+        let how =
+            "read from /proc many times a second, not traced: which task woke another is not known";
+        remarks.push(how.to_owned());
+    }
+    if path.lost > 0 {
+        remarks.push(format!("{} events were lost: the parts may be wrong", path.lost));
+    }
+    if path.untraced_ns > path.total_ns / UNTRACED_PART {
+        remarks.push(format!(
+            "the first {} were not traced; waits found when tracing began are taken to have begun before",
+            duration(path.untraced_ns)
+        ));
+    }
+    remarks
+}
+
+fn link(link: &Link) -> String {
+    let probably = if link.inferred { "probably " } else { "" };
+    let (waiter, other) = (name(&link.waiter, None), name(&link.other, None));
+    format!("{waiter} {probably}waited for {other} ({})", link.wait.label())
+}
+
+fn functions(stack: &[String]) -> Vec<&str> {
+    let is_known = |function: &&str| !SCHEDULER.iter().any(|of| function.starts_with(of));
+    stack.iter().map(String::as_str).filter(is_known).take(MAX_FUNCTIONS).collect()
+}
+
+/// Whose part it is.
+pub(crate) fn doer(part: &PathPart) -> String {
+    let probably = if part.inferred { "probably " } else { "" };
+    format!("{probably}{}", name(&part.task, part.work.as_deref()))
+}
+
+/// A thread: its name and number, its process where that differs, what it works on, its unit.
+fn name(task: &PathTask, work: Option<&str>) -> String {
+    let PathTask { tid, name, process, process_name, cgroup, .. } = task;
+    let mut about = vec![tid.to_string()];
+    match process_name {
+        _ if *process == 0 || process == tid => {}
+        Some(process_name) => about.push(format!("of {process_name} {process}")),
+        None => about.push(format!("of {process}")),
+    }
+    about.extend(work.map(str::to_owned));
+    about.extend(cgroup.as_deref().and_then(unit));
+    match name.as_str() {
+        "" => format!("task {}", about.join(", ")),
+        name => format!("{name} ({})", about.join(", ")),
+    }
+}
+
+/// The last component of a cgroup, shortened.
+fn unit(cgroup: &str) -> Option<String> {
+    let last = cgroup.rsplit('/').find(|component| !component.is_empty())?;
+    if last.chars().count() <= MAX_UNIT {
+        return Some(last.to_owned());
+    }
+    Some(last.chars().take(MAX_UNIT - 1).chain(['…']).collect())
+}
+
+fn holder(part: &PathPart) -> String {
+    part.holder.as_ref().map_or_else(|| "another task".to_owned(), |task| name(task, None))
+}
+
+/// How the time was spent, as a row of a table has it.
+pub(crate) fn kind(part: &PathPart) -> String {
+    match part.kind {
+        Kind::Running(RunMode::User) => "running in user mode".to_owned(),
+        Kind::Running(RunMode::Kernel(work)) => format!("running in the kernel: {}", work.label()),
+        Kind::Running(RunMode::In(wait)) => format!("running in the kernel: {}", wait.label()),
+        Kind::Running(RunMode::Unsampled) => "running".to_owned(),
+        Kind::Runnable(CpuHolder::Task(_)) => {
+            format!("waiting for a CPU, most used by {}", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Reclaimer(_)) => {
+            format!("waiting for a CPU, while {} freed memory on it", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Idle) => "runnable while its CPU was idle".to_owned(),
+        Kind::Runnable(CpuHolder::Unknown) => "waiting for a CPU".to_owned(),
+        Kind::Waiting(wait) => wait.label().to_owned(),
+        Kind::TimedOut(Wait::Unknown) => "sleep, or a wait until a time limit".to_owned(),
+        Kind::TimedOut(wait) => format!("{} until a time limit", wait.label()),
+        Kind::Idle(wait) => format!("idle in {}, or waiting for what is not traced", wait.label()),
+        Kind::Stopped => "stopped".to_owned(),
+        Kind::Unseen(Unseen::NeverRan) => "did not run".to_owned(),
+        Kind::Unseen(Unseen::NotThere) => {
+            "before the task was created or after it ended".to_owned()
+        }
+        Kind::Unseen(Unseen::Untraced) => "before tracing began".to_owned(),
+        Kind::Unseen(Unseen::NotWoken(wait)) => format!("{}, without an end", wait.label()),
+        Kind::Unseen(Unseen::TooDeep) => "longer chains of waits".to_owned(),
+    }
+}
+
+/// How the time was spent, as the predicate of a sentence about its task; `time` begins with a space or is empty.
+fn did(part: &PathPart, time: &str) -> String {
+    match part.kind {
+        Kind::Running(RunMode::User) => format!("ran{time} in user mode"),
+        Kind::Running(RunMode::Kernel(work)) => {
+            format!("ran{time} in the kernel: {}", work.label())
+        }
+        Kind::Running(RunMode::In(wait)) => format!("ran{time} in the kernel: {}", wait.label()),
+        Kind::Running(RunMode::Unsampled) => format!("ran{time}"),
+        Kind::Runnable(CpuHolder::Task(_)) => {
+            format!("waited{time} for a CPU, most used by {}", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Reclaimer(_)) => {
+            format!("waited{time} for a CPU, while {} freed memory on it", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Idle) => {
+            format!("was runnable{time} while its CPU was idle (throttled by a CPU quota?)")
+        }
+        Kind::Runnable(CpuHolder::Unknown) => format!("waited{time} for a CPU"),
+        Kind::Waiting(Wait::Sleep) => format!("slept{time} by its own timer"),
+        Kind::Waiting(Wait::CgroupFrozen) => format!("was frozen{time} by its cgroup"),
+        Kind::Waiting(Wait::CpuQuota) => format!("was throttled{time} by its cgroup's CPU quota"),
+        Kind::Waiting(Wait::MemoryHigh) => {
+            format!("was throttled{time} over its cgroup's memory.high")
+        }
+        Kind::Waiting(wait) => format!("waited{time} {}", for_what(wait)),
+        Kind::TimedOut(wait) => timed_out(wait, time),
+        Kind::Idle(wait) => {
+            format!("was idle{time} ({}), or waited for what was not traced", wait.label())
+        }
+        Kind::Stopped => format!("was stopped{time} by a signal or a debugger"),
+        Kind::Unseen(Unseen::NeverRan) => format!("did not run{time}"),
+        Kind::Unseen(Unseen::NotThere) => format!("did not exist{time}"),
+        Kind::Unseen(Unseen::Untraced) => format!("was not traced{time}"),
+        Kind::Unseen(Unseen::NotWoken(wait)) => {
+            format!("waited{time} {}, without an end", for_what(wait))
+        }
+        Kind::Unseen(Unseen::TooDeep) => format!("waited{time} for a longer chain of tasks"),
+    }
+}
+
+/// A trace does not tell whether a task had descriptors to poll, or only a time to wait for.
+fn timed_out(wait: Wait, time: &str) -> String {
+    match wait {
+        Wait::Socket => {
+            format!("waited{time} for an answer that did not come within its time limit")
+        }
+        Wait::Poll | Wait::Futex | Wait::Signal => format!(
+            "waited{time} {} until its own time limit: a sleep, or what it waited for did not come",
+            for_what(wait)
+        ),
+        Wait::Unknown => format!("slept or waited{time} until a timer woke it"),
+        wait => format!("waited{time} {} until its own time limit", for_what(wait)),
+    }
+}
+
+/// What is waited for, to follow "waited".
+fn for_what(wait: Wait) -> String {
+    let within = |wait: Wait| format!("in {}", wait.label());
+    match wait {
+        Wait::CgroupReclaim
+        | Wait::Compaction
+        | Wait::DirectReclaim
+        | Wait::BackgroundReclaim
+        | Wait::DirtyThrottling
+        | Wait::Poll
+        | Wait::CgroupFrozen
+        | Wait::Sleep => within(wait),
+        Wait::FileRead => "for a file read from disk".to_owned(),
+        Wait::FileWrite => "for a file write to disk".to_owned(),
+        Wait::Socket | Wait::Pipe | Wait::Terminal => format!("on {}", wait.label()),
+        wait => format!("for {}", wait.label()),
+    }
+}

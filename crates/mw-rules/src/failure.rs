@@ -1,0 +1,61 @@
+//! Failures that are told apart from slowness: an immediate one has no cause on this machine but what ended the
+//! service.
+
+use crate::stall::Stall;
+use mw_model::{Area, Cause, FailureKind, Finding, Quantity, Remedy, Severity, Step};
+
+/// The service said it itself.
+const CERTAIN: u8 = 95;
+
+/// The cause of a stall in which the service failed at once; `None` where it was slow.
+pub(crate) fn refused(stall: &Stall<'_>) -> Option<Vec<Cause>> {
+    let trigger = &stall.incident.trigger;
+    let kind = trigger.failure_kind.filter(|kind| *kind != FailureKind::TimedOut)?;
+    if trigger.worst_ms >= trigger.limit_ms {
+        return None;
+    }
+    let mut causes: Vec<Cause> = crate::RULES
+        .iter()
+        .filter(|rule| rule.has_cause() && rule.is_of_failures)
+        .filter_map(|rule| rule.cause(stall).ok().flatten())
+        .filter(|cause| cause.confidence_percent >= crate::PLAUSIBLE_PERCENT)
+        .collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.confidence_percent));
+    causes.push(by_itself(stall, kind));
+    Some(causes)
+}
+
+/// The failure in the service's own words.
+fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Cause {
+    let said = stall.incident.trigger.failure.clone().unwrap_or_default();
+    let (what, command) = advice(kind);
+    let outage = stall.incident.outage.as_ref().map(|outage| outage.text.as_str());
+    let more = outage.filter(|text| !text.is_empty()).unwrap_or(&said);
+    let finding =
+        Finding::new(Severity::Warning, Area::Service, format!("not memory: {what}: {more}"))
+            .with_evidence("error of the service", Quantity::Text(said), "probe")
+            .with_impact("The request failed at once; nothing on this machine delayed it.")
+            .with_remedy(Remedy::named(
+                "check the service and its log",
+                vec![Step::manual(command)],
+            ));
+    let rule = crate::registry::last_resort().to_owned();
+    Cause::new(Finding { rule, ..finding }, CERTAIN)
+}
+
+fn advice(kind: FailureKind) -> (&'static str, &'static str) {
+    match kind {
+        FailureKind::Refused => ("connection refused", "ss -ltnp"),
+        FailureKind::Reset => ("the peer reset the connection", "journalctl -u UNIT -n 50"),
+        FailureKind::Closed => ("the peer closed the connection", "journalctl -u UNIT -n 50"),
+        FailureKind::Unreachable => ("the address is unreachable", "ip route get ADDRESS"),
+        FailureKind::NameResolution => ("the host name was not resolved", "getent hosts NAME"),
+        FailureKind::Authentication => ("the login was refused", "journalctl -u UNIT -n 50"),
+        FailureKind::Tls => ("the TLS handshake failed", "openssl s_client -connect ADDRESS"),
+        FailureKind::HttpStatus => ("the service answered with an error", "curl -i URL"),
+        FailureKind::ExitCode => ("the command of the probe failed", "journalctl -u UNIT -n 50"),
+        FailureKind::ServiceError => ("the service reported an error", "journalctl -u UNIT -n 50"),
+        FailureKind::Malformed => ("the answer was malformed", "ss -ltnp"),
+        FailureKind::TimedOut | FailureKind::Other => ("the request failed", "journalctl -n 50"),
+    }
+}

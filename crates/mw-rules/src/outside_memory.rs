@@ -1,0 +1,202 @@
+//! What else than memory a request spent its time on: findings of the critical path.
+
+use crate::request::{Request, Spent};
+use crate::stall::Stall;
+use mw_critical_path::{PathPart, PathTask};
+use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step};
+
+/// The largest part is in the path itself; nothing beside it has to be confirmed.
+const CONFIRMED: u8 = 90;
+/// Which of several programs or limits it was is not known.
+const LIKELY: u8 = 75;
+
+/// The cause by what the request spent most of its time on, if that is not memory.
+pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
+    let candidates = GROUPS.iter().map(|group| (request.percent(group.spent), group));
+    let (percent, group) = candidates.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let part = request.largest(group.spent)?;
+    let (finding, sure) = (group.finding)(stall, request, part);
+    let finding = finding.with_evidence(
+        format!("share of the request's {} ms", request.path.total_ns / 1_000_000),
+        Quantity::Percent(percent),
+        "critical path",
+    );
+    Some(Cause::new(finding, sure).explaining(percent))
+}
+
+/// Ways of spending time that have one cause.
+struct Group {
+    spent: &'static [Spent],
+    finding: fn(&Stall<'_>, &Request<'_>, &PathPart) -> (Finding, u8),
+}
+
+const GROUPS: &[Group] = &[
+    Group { spent: &[Spent::CpuContention], finding: cpus },
+    Group { spent: DISK, finding: disk },
+    Group { spent: &[Spent::IoLimit], finding: io_limit },
+    Group { spent: &[Spent::Stopped], finding: stopped },
+    Group { spent: &[Spent::Frozen], finding: frozen },
+    Group { spent: &[Spent::Network], finding: network },
+    Group { spent: &[Spent::Fuse], finding: fuse },
+    Group { spent: &[Spent::Nfs], finding: nfs },
+    Group { spent: SERVICE, finding: service },
+];
+
+const DISK: &[Spent] =
+    &[Spent::Disk, Spent::FileRead, Spent::FileWrite, Spent::Journal, Spent::Writeback];
+
+const SERVICE: &[Spent] =
+    &[Spent::Sleep, Spent::TimeLimit, Spent::Computing, Spent::Lock, Spent::Idle];
+
+fn cpus(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let waiter = named(&part.task);
+    let (by, sure) = match &part.holder {
+        Some(holder) => (format!(", caused by '{}'", holder.name), CONFIRMED),
+        None => (String::new(), LIKELY),
+    };
+    let headline = format!("not memory: CPU contention{by}; {waiter} was ready to run");
+    let finding = Finding::new(Severity::Critical, Area::Cpus, headline)
+        .with_impact("Every task that was ready to run had to wait for a CPU.")
+        .with_remedy(manual(
+            "give the service a larger CPU weight, or the other program a quota",
+            "systemctl set-property UNIT CPUWeight=1000",
+        ));
+    (finding, sure)
+}
+
+fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let disk = disk_of(stall);
+    let writer = other_writer(stall);
+    let by =
+        writer.map_or(String::new(), |(path, _)| format!(", to which cgroup {path} wrote most"));
+    let headline = format!("not memory: {disk} was slow{by}; {} waited for it", named(&part.task));
+    let mut finding = Finding::new(Severity::Critical, Area::Disk, headline)
+        .with_impact("Every task that read from the disk or synced to it had to wait.")
+        .with_remedy(manual("find the writer and give it a smaller I/O weight", "pidstat -d 1"));
+    if let Some((path, bytes)) = writer {
+        let what = format!("written by cgroup {path}");
+        finding = finding.with_evidence(what, Quantity::Bytes(bytes), "io.stat");
+    }
+    (finding, CONFIRMED)
+}
+
+fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let group = stall.incident.groups.iter().find(|group| !group.io_limits.is_empty());
+    let path = group.map_or("its cgroup", |group| group.path.as_str());
+    let headline = format!("not memory: {} waited for the I/O limit of {path}", named(&part.task));
+    let limits = group.map(|group| group.io_limits.join("; ")).unwrap_or_default();
+    let finding = Finding::new(Severity::Critical, Area::IoLimit, headline)
+        .with_evidence("io.max", Quantity::Text(limits), "io.max")
+        .with_impact("Reads and writes of this group waited, however idle the disk was.")
+        .with_remedy(manual(
+            "raise the I/O limit of the group",
+            "systemctl set-property UNIT IOReadBandwidthMax=",
+        ));
+    (finding, CONFIRMED)
+}
+
+fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let name = &part.task.name;
+    let headline = format!("not memory: the process '{name}' was stopped");
+    let pid = if part.task.process == 0 { part.task.tid } else { part.task.process };
+    let finding = Finding::new(Severity::Critical, Area::StoppedProcess, headline)
+        .with_impact("A stopped process does not answer; its connections stay open.")
+        .with_remedy(manual("continue the process", &format!("kill -CONT {pid}")));
+    (finding, CONFIRMED)
+}
+
+fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let group = stall.incident.groups.iter().find(|group| group.frozen);
+    let path = part.task.cgroup.clone().or_else(|| group.map(|group| group.path.clone()));
+    let path = path.unwrap_or_else(|| "its cgroup".to_owned());
+    let headline = format!("not memory: {} was frozen with {path}", named(&part.task));
+    let finding = Finding::new(Severity::Critical, Area::FrozenCgroup, headline)
+        .with_impact("No task of a frozen cgroup runs; connections stay open.")
+        .with_remedy(manual("thaw the cgroup", "systemctl thaw UNIT"));
+    (finding, CONFIRMED)
+}
+
+fn network(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let headline = format!("not memory: {} waited for a peer on the network", named(&part.task));
+    let finding = Finding::new(Severity::Warning, Area::Network, headline)
+        .with_impact("The answer of another machine was late, or packets were lost.")
+        .with_remedy(manual("look at the connections of the task", "ss -tinp"));
+    (finding, LIKELY)
+}
+
+fn fuse(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let headline = format!("not memory: {} waited for a FUSE server", named(&part.task));
+    let finding = Finding::new(Severity::Warning, Area::FuseServer, headline)
+        .with_impact("Every access to files of this file system waits for its server.")
+        .with_remedy(manual("find the server of the file system", "findmnt -t fuse"));
+    (finding, CONFIRMED)
+}
+
+fn nfs(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let headline = format!("not memory: {} waited for an NFS server", named(&part.task));
+    let finding = Finding::new(Severity::Warning, Area::NfsServer, headline)
+        .with_impact("Every access to files of this mount waits for the server or the network.")
+        .with_remedy(manual("look at the latency of the mount", "nfsiostat 1"));
+    (finding, CONFIRMED)
+}
+
+fn service(_: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let spent = request.parts().iter().find(|(_, known)| std::ptr::eq(*known, part));
+    let (did, sure) = match spent.map(|(spent, _)| spent) {
+        Some(Spent::Sleep) => ("slept by its own timer", CONFIRMED),
+        Some(Spent::TimeLimit) => ("waited for an event until a time limit of its own", LIKELY),
+        Some(Spent::Computing) => ("computed", CONFIRMED),
+        Some(Spent::Lock) => ("waited for a lock", LIKELY),
+        _ => ("waited for an event", LIKELY),
+    };
+    let headline = format!("not memory: the service itself: {} {did}", named(&part.task));
+    let finding = Finding::new(Severity::Warning, Area::Service, headline)
+        .with_impact("The service did not answer, although nothing on this machine delayed it.")
+        .with_remedy(manual(
+            "see what the program does",
+            &format!("memwright why --pid {}", part.task.process.max(1)),
+        ));
+    (finding, sure)
+}
+
+/// The disk that was busiest during the stall, by name.
+pub(crate) fn disk_of(stall: &Stall<'_>) -> String {
+    const BUSY_PERCENT: f64 = 50.0;
+    let busiest = busiest_disk(stall).filter(|(_, share)| *share >= BUSY_PERCENT);
+    busiest.map_or_else(|| "the disk".to_owned(), |(name, _)| format!("the disk {name}"))
+}
+
+/// The busiest disk, in percent of the stall.
+pub(crate) fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
+    let table = &stall.incident.table;
+    let share = |column: &mw_model::Column| {
+        let metric = column.metric();
+        let Metric::Disk(name, DiskMetric::Busy) = &metric else { return None };
+        let rates: Vec<f64> = stall.during(table.rates_per_s(&metric)?).flatten().collect();
+        let ms_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
+        ms_per_s.is_finite().then(|| (name.to_string(), (ms_per_s / 10.0).min(100.0)))
+    };
+    table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The cgroup that wrote most bytes, where that is not the service's and it wrote more than half.
+fn other_writer<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
+    const LEAST_BYTES: u64 = 4 << 20;
+    let written = |group: &mw_model::GroupUse| -> u64 {
+        mw_model::derived::total(group.io.iter().map(|io| io.written_bytes))
+    };
+    let groups = stall.incident.groups.iter().filter(|group| group.path != "/");
+    let own: u64 = groups.clone().filter(|group| group.of_service).map(written).max().unwrap_or(0);
+    let others = groups.filter(|group| !group.of_service);
+    let (group, bytes) =
+        others.map(|group| (group, written(group))).max_by_key(|(_, bytes)| *bytes)?;
+    (bytes >= LEAST_BYTES && bytes > own).then_some((group.path.as_str(), bytes))
+}
+
+pub(crate) fn named(task: &PathTask) -> String {
+    format!("{} ({})", task.name, task.tid)
+}
+
+pub(crate) fn manual(summary: &str, command: &str) -> Remedy {
+    Remedy::named(summary, vec![Step::manual(command)])
+}

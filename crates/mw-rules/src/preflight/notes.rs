@@ -1,0 +1,70 @@
+//! What accompanies the answer.
+
+use mw_model::{Answer, Missing, Obstacle, Snapshot, caller};
+
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub(super) obstacles: Vec<Obstacle>,
+    pub(super) unseen: Vec<Missing>,
+    /// Whether a limit on the calling process could not be determined.
+    has_unseen_limit: bool,
+    /// Whether a limit slows the process down without refusing the request.
+    pub(super) slowed: bool,
+}
+
+impl Notes {
+    pub(super) fn obstacle(
+        &mut self,
+        blocks: bool,
+        what: impl Into<String>,
+        needed_bytes: Option<u64>,
+        available_bytes: Option<u64>,
+        lift: impl Into<String>,
+    ) {
+        let (what, lift) = (what.into(), lift.into());
+        self.obstacles.push(Obstacle { blocks, what, needed_bytes, available_bytes, lift });
+    }
+
+    /// The request exceeds the machine: no setting makes it succeed, and none is proposed.
+    pub(super) fn beyond(&mut self, lift: &str) {
+        self.obstacles.retain(|obstacle| obstacle.blocks);
+        for obstacle in &mut self.obstacles {
+            lift.clone_into(&mut obstacle.lift);
+        }
+    }
+
+    pub(super) fn unseen(&mut self, missing: &Missing) {
+        if !self.unseen.contains(missing) {
+            self.unseen.push(missing.clone());
+        }
+    }
+
+    /// A limit on the calling process could not be read: it may refuse the request.
+    pub(super) fn unseen_limit(&mut self, snapshot: &Snapshot, missing: &Missing) {
+        self.unseen(missing);
+        self.has_unseen_limit |= caller::undetermined(snapshot, missing.clone()).is_some();
+    }
+
+    /// A request that an undetermined limit may refuse is unknown.
+    pub(super) fn within_limits(&self, machine: Answer) -> Answer {
+        if machine != Answer::No && self.has_unseen_limit { Answer::Unknown } else { machine }
+    }
+
+    pub(super) fn answer(&self, is_plan_slow: bool) -> Answer {
+        if self.obstacles.iter().any(|obstacle| obstacle.blocks) {
+            Answer::No
+        } else if is_plan_slow || self.slowed {
+            Answer::Slowly
+        } else {
+            Answer::Yes
+        }
+    }
+
+    /// What refuses the request first; then what has the largest shortfall.
+    pub(super) fn sort(&mut self) {
+        let lacks = |o: &Obstacle| {
+            o.needed_bytes.unwrap_or(0).saturating_sub(o.available_bytes.unwrap_or(u64::MAX))
+        };
+        self.obstacles.sort_by_key(|o| (!o.blocks, std::cmp::Reverse(lacks(o))));
+    }
+}

@@ -1,0 +1,350 @@
+//! What the time of the slowest request was spent on, in the terms of causes.
+//!
+//! The critical path says in what a task waited. Which shared condition is behind that, counters over the same
+//! seconds decide: a file read of a page that was reclaimed shortly before is a working set that does not fit, and
+//! one of a page that was not is a slow disk.
+
+use crate::share::percent;
+use mw_critical_path::{
+    Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Wait,
+};
+use mw_model::{GroupUse, Incident, Window};
+use mw_proc::vmstat::Counter;
+
+/// What a part of a request's time was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spent {
+    /// Direct or node reclaim, or a CPU that kswapd used.
+    Reclaim,
+    /// Reclaim within a cgroup's limit.
+    CgroupReclaim,
+    /// Throttled because the cgroup was over memory.high.
+    MemoryHigh,
+    Compaction,
+    SwapIn,
+    /// Swap-in of pages that a cgroup's limit had swapped out.
+    GroupSwapIn,
+    /// Reads of file pages that the machine had reclaimed shortly before.
+    Refault,
+    /// Reads of file pages that the limit of the task's cgroup had reclaimed shortly before.
+    GroupRefault,
+    FileRead,
+    DirtyThrottling,
+    Writeback,
+    /// fsync, and writes that wait for the disk.
+    FileWrite,
+    /// A commit of the file system's journal.
+    Journal,
+    /// The queue of a block device.
+    Disk,
+    /// The I/O limit (io.max) of the task's own cgroup.
+    IoLimit,
+    Migration,
+    /// Runnable while other tasks had the CPUs.
+    CpuContention,
+    /// Throttled by the CPU quota of the task's cgroup.
+    CpuQuota,
+    Stopped,
+    Frozen,
+    /// Another thread of the process changed the address space under mmap_lock.
+    AddressSpace,
+    Fork,
+    /// Running otherwise.
+    Computing,
+    /// A timer of a task's own.
+    Sleep,
+    /// A wait for something outside the trace, until a time limit of the task's own.
+    TimeLimit,
+    /// A lock between tasks of the service.
+    Lock,
+    /// A task that holds the request waited as it does for work.
+    Idle,
+    Network,
+    Fuse,
+    Nfs,
+    Unknown,
+}
+
+/// Of the wait for a CPU, the share that a cgroup's throttled time must cover to be its cause.
+const THROTTLED_PERCENT: f64 = 40.0;
+
+/// Of the bytes read, the share that refaults must be to be the cause of the reads.
+const REFAULT_PERCENT: f64 = 30.0;
+
+/// Fewer refaults say nothing.
+const LEAST_REFAULTS: u64 = 64;
+
+/// The time of the slowest request.
+pub(crate) struct Request<'a> {
+    pub(crate) path: &'a PathSummary,
+    /// Each part with what it was spent on.
+    parts: Vec<(Spent, &'a PathPart)>,
+}
+
+/// What decides between conditions.
+struct Conditions<'a> {
+    incident: &'a Incident,
+    window: &'a Window,
+}
+
+impl<'a> Request<'a> {
+    /// `None` where no path was found, or next to nothing of it was traced.
+    pub(crate) fn new(incident: &'a Incident, window: &'a Window) -> Option<Self> {
+        const LEAST_TRACED_PERCENT: f64 = 20.0;
+        let path = incident.path.as_ref().filter(|path| path.total_ns > 0)?;
+        if percent(path.untraced_ns, path.total_ns) > 100.0 - LEAST_TRACED_PERCENT {
+            return None;
+        }
+        let conditions = Conditions { incident, window };
+        let spent = |part: &'a PathPart| (conditions.spent(path, part), part);
+        Some(Self { path, parts: path.parts.iter().map(spent).collect() })
+    }
+
+    /// How much of the request was spent on these, in percent.
+    pub(crate) fn percent(&self, on: &[Spent]) -> f64 {
+        let total: u64 = self.on(on).map(|part| part.total_ns).sum();
+        percent(total, self.path.total_ns)
+    }
+
+    /// The part that was spent on one of these longest.
+    pub(crate) fn largest(&self, on: &[Spent]) -> Option<&'a PathPart> {
+        self.on(on).max_by_key(|part| part.total_ns)
+    }
+
+    /// What most of the time was spent on.
+    pub(crate) fn main(&self) -> Option<(Spent, &'a PathPart)> {
+        self.parts.iter().copied().max_by_key(|(_, part)| part.total_ns)
+    }
+
+    pub(crate) fn parts(&self) -> &[(Spent, &'a PathPart)] {
+        &self.parts
+    }
+
+    /// Whether a thread is on the path.
+    pub(crate) fn has_task(&self, tid: u64) -> bool {
+        let of_parts = self.parts.iter().map(|(_, part)| &part.task);
+        let of_chain = self.path.chain.iter().flat_map(|link| [&link.waiter, &link.other]);
+        of_parts.chain(of_chain).any(|task| u64::from(task.tid) == tid)
+    }
+
+    fn on(&self, on: &[Spent]) -> impl Iterator<Item = &'a PathPart> {
+        self.parts.iter().filter(move |(spent, _)| on.contains(spent)).map(|(_, part)| *part)
+    }
+
+    /// How much of the request was spent below one of these kernel functions, in percent, and the part that has
+    /// most of it.
+    pub(crate) fn below(&self, functions: &[&str]) -> Option<(f64, &'a PathPart)> {
+        let below: Vec<&PathPart> = self
+            .parts
+            .iter()
+            .map(|(_, part)| *part)
+            .filter(|part| crate::stack::is_in(&part.stack, functions))
+            .collect();
+        let total: u64 = below.iter().map(|part| part.total_ns).sum();
+        let largest = below.into_iter().max_by_key(|part| part.total_ns)?;
+        Some((percent(total, self.path.total_ns), largest))
+    }
+
+    /// How far the path itself can be trusted, 0 to 1.
+    pub(crate) fn reliability(&self) -> f64 {
+        const OF_POLLING: f64 = 0.8;
+        const OF_INFERENCE: f64 = 0.85;
+        const OF_LOSSES: f64 = 0.85;
+        const OF_UNSEEN: f64 = 0.75;
+        let mut reliability = 1.0;
+        if self.main().is_some_and(|(spent, _)| spent == Spent::Unknown) {
+            reliability *= OF_UNSEEN;
+        }
+        if self.path.basis == Basis::Polling {
+            reliability *= OF_POLLING;
+        }
+        if self.main().is_some_and(|(_, part)| part.inferred) {
+            reliability *= OF_INFERENCE;
+        }
+        if self.path.lost > 0 {
+            reliability *= OF_LOSSES;
+        }
+        reliability
+    }
+}
+
+impl Conditions<'_> {
+    fn spent(&self, path: &PathSummary, part: &PathPart) -> Spent {
+        let spent = self.spent_by(path, part);
+        // The walk goes on in the task that thawed the group.
+        let is_frozen = self.incident.groups.iter().any(|group| group.of_service && group.frozen);
+        match spent {
+            Spent::Sleep | Spent::TimeLimit | Spent::Idle | Spent::Lock | Spent::Unknown
+                if is_frozen =>
+            {
+                Spent::Frozen
+            }
+            _ => spent,
+        }
+    }
+
+    fn spent_by(&self, path: &PathSummary, part: &PathPart) -> Spent {
+        match part.kind {
+            Kind::Running(mode) => self.ran(path, part, mode),
+            Kind::Runnable(holder) => self.runnable(path, part, holder),
+            Kind::Waiting(wait) => self.waited(path, part, wait),
+            Kind::TimedOut(_) => Spent::TimeLimit,
+            Kind::Idle(_) => Spent::Idle,
+            Kind::Stopped => Spent::Stopped,
+            Kind::Unseen(_) => Spent::Unknown,
+        }
+    }
+
+    fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> Spent {
+        match mode {
+            RunMode::In(wait) => self.waited(path, part, wait),
+            RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
+            RunMode::Kernel(KernelWork::Fork) => Spent::Fork,
+            RunMode::User | RunMode::Kernel(_) | RunMode::Unsampled => Spent::Computing,
+        }
+    }
+
+    /// A throttled task stays runnable, while any task has its CPU.
+    fn runnable(&self, path: &PathSummary, part: &PathPart, holder: CpuHolder) -> Spent {
+        let name = part.holder.as_ref().map_or("", |holder| holder.name.as_str());
+        let of_runnable = path.parts.iter().filter(|part| matches!(part.kind, Kind::Runnable(_)));
+        let runnable_us = of_runnable.map(|part| part.total_ns).sum::<u64>() / 1000;
+        let covers = |group: &GroupUse| {
+            let over_us = group.over_ms.saturating_mul(1000);
+            percent(group.throttled_us.unwrap_or(0), runnable_us.min(over_us).max(1))
+        };
+        if self.groups_of(&part.task).any(|group| covers(group) >= THROTTLED_PERCENT) {
+            return Spent::CpuQuota;
+        }
+        if name.starts_with("kcompactd") || name.starts_with("khugepaged") {
+            return Spent::Compaction;
+        }
+        match holder {
+            CpuHolder::Reclaimer(_) => Spent::Reclaim,
+            CpuHolder::Task(_) => Spent::CpuContention,
+            CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
+        }
+    }
+
+    fn waited(&self, path: &PathSummary, part: &PathPart, wait: Wait) -> Spent {
+        match wait {
+            Wait::CgroupFrozen => Spent::Frozen,
+            Wait::CpuQuota => Spent::CpuQuota,
+            Wait::MemoryHigh => Spent::MemoryHigh,
+            Wait::CgroupReclaim => Spent::CgroupReclaim,
+            Wait::SwapIn => self.swap_in(part),
+            Wait::Compaction => Spent::Compaction,
+            Wait::DirectReclaim | Wait::BackgroundReclaim => Spent::Reclaim,
+            Wait::DirtyThrottling => Spent::DirtyThrottling,
+            Wait::Migration => Spent::Migration,
+            Wait::Journal => Spent::Journal,
+            Wait::Writeback => self.limited(part).unwrap_or(Spent::Writeback),
+            Wait::FileRead => self.read(part),
+            Wait::FileWrite => self.limited(part).unwrap_or(Spent::FileWrite),
+            Wait::Disk => self.limited(part).unwrap_or(Spent::Disk),
+            Wait::Semaphore if holds_mmap_lock(path, part) || is_of_mmap_lock(part) => {
+                Spent::AddressSpace
+            }
+            Wait::Semaphore | Wait::Mutex | Wait::Futex => Spent::Lock,
+            Wait::Sleep => Spent::Sleep,
+            Wait::Network => Spent::Network,
+            Wait::Fuse => Spent::Fuse,
+            Wait::Nfs | Wait::RemoteFs => Spent::Nfs,
+            Wait::IoLimit => Spent::IoLimit,
+            Wait::AsyncIo => self.limited(part).unwrap_or(Spent::Disk),
+            Wait::FileLock => Spent::Lock,
+            _ => Spent::Unknown,
+        }
+    }
+
+    /// Whether a page had to be read because it had been reclaimed, by the counters of the task's cgroups, then of
+    /// the machine.
+    fn read(&self, part: &PathPart) -> Spent {
+        let page_bytes = self.window.now.origin.page_bytes.max(1);
+        let refaults = |group: &GroupUse| group.refaults_file.unwrap_or(0);
+        let of_group = self.groups_of(&part.task).find(|group| {
+            let read: u64 = group.io.iter().map(|io| io.read_bytes).sum();
+            let matches = match read {
+                0 => true,
+                read => {
+                    let again = refaults(group).saturating_mul(page_bytes);
+                    percent(again, read) >= REFAULT_PERCENT
+                }
+            };
+            is_limited(group) && refaults(group) >= LEAST_REFAULTS && matches
+        });
+        if of_group.is_some() {
+            return Spent::GroupRefault;
+        }
+        // Where the task's own cgroup counted next to none, the machine's are those of others.
+        let own = self.groups_of(&part.task).filter_map(|group| group.refaults_file).max();
+        if own.is_some_and(|own| own < LEAST_REFAULTS) {
+            return self.limited(part).unwrap_or(Spent::FileRead);
+        }
+        let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
+        let span_s = self.window.span_ms().unwrap_or(0.0) / 1000.0;
+        let again = rate(Counter::WorkingsetRefaultFile);
+        let read_pages = rate(Counter::Pgpgin) * 1024.0 / page_bytes as f64;
+        let matches = again * 100.0 >= read_pages * REFAULT_PERCENT;
+        if again * span_s >= LEAST_REFAULTS as f64 && matches {
+            return Spent::Refault;
+        }
+        self.limited(part).unwrap_or(Spent::FileRead)
+    }
+
+    fn swap_in(&self, part: &PathPart) -> Spent {
+        let met = |group: &GroupUse| {
+            is_limited(group)
+                && group.max_events.unwrap_or(0).saturating_add(group.high_events.unwrap_or(0)) > 0
+        };
+        if self.groups_of(&part.task).any(met) { Spent::GroupSwapIn } else { Spent::SwapIn }
+    }
+
+    /// The task's cgroup has an I/O limit, and some of its tasks waited for I/O.
+    fn limited(&self, part: &PathPart) -> Option<Spent> {
+        const PRESSED_PERCENT: f64 = 30.0;
+        let is_cause = |group: &GroupUse| {
+            let waited_ms = group.io_pressure_us.map(|us| us / 1000);
+            let is_pressed =
+                waited_ms.is_none_or(|ms| percent(ms, group.over_ms) >= PRESSED_PERCENT);
+            !group.io_limits.is_empty() && is_pressed
+        };
+        self.groups_of(&part.task).any(is_cause).then_some(Spent::IoLimit)
+    }
+
+    /// The cgroup of a task and those above it; the service's where the task's is not known.
+    fn groups_of<'b>(&'b self, task: &'b PathTask) -> impl Iterator<Item = &'b GroupUse> {
+        let of_task = move |group: &GroupUse| {
+            let mut paths = task.cgroup.iter().chain(&task.other_cgroups);
+            paths.any(|path| is_within(path, &group.path))
+        };
+        let is_known = task.cgroup.is_some();
+        let of_service = move |group: &GroupUse| !is_known && group.of_service;
+        self.incident.groups.iter().filter(move |group| of_task(group) || of_service(group))
+    }
+}
+
+fn is_limited(group: &GroupUse) -> bool {
+    group.memory_max_bytes.or(group.memory_high_bytes).is_some()
+}
+
+/// Whether a cgroup is `of` or lies below it. The root has no limits of its own.
+pub(crate) fn is_within(path: &str, of: &str) -> bool {
+    let rest = path.strip_prefix(of.trim_end_matches('/'));
+    of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether the part's task was waited for by another thread of its process in a semaphore: mmap_lock.
+fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
+    path.chain.iter().any(|link| {
+        link.wait == Wait::Semaphore
+            && link.other.tid == part.task.tid
+            && link.waiter.process == link.other.process
+            && link.waiter.process != 0
+    })
+}
+
+/// Whether a semaphore's waiter wanted mmap_lock, by the functions that take it.
+fn is_of_mmap_lock(part: &PathPart) -> bool {
+    crate::stack::is_in(&part.stack, crate::kernel::MMAP_LOCK_TAKERS)
+}

@@ -1,0 +1,66 @@
+//! # cgroup-throttled
+//!
+//! A cgroup was over memory.high, and the kernel slowed its tasks down.
+//!
+//! ## What it finds
+//! No hazard: this rule only explains stalls. The request's tasks slept or reclaimed on their way back to
+//! user mode, because their cgroup was over `memory.high`.
+//!
+//! ## Why it hurts
+//! Over memory.high every allocation is followed by reclaim inside the group, and then by a sleep of up to
+//! two seconds. Nothing is killed and nothing fails: the service only becomes slow.
+//!
+//! ## What it looks like
+//! `high` in the group's memory.events increases; its tasks are in `mem_cgroup_handle_over_high`. The machine has
+//! memory available.
+//!
+//! ## Threshold
+//! The throttling, with the swap-in and the reads of reclaimed pages that the limit causes, takes at
+//! least half of the request.
+//!
+//! ## How to fix it
+//! Raise memory.high above the service's working set (`systemctl set-property UNIT MemoryHigh=SIZE`), or
+//! give the service less memory to use.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; mm/memcontrol.c,
+//! `mem_cgroup_handle_over_high`.
+
+use crate::request::Spent;
+use crate::stall::Stall;
+use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+
+const CONFIRMED: u8 = 95;
+
+/// What the limit causes beside the throttling itself.
+const OF_LIMIT: &[Spent] =
+    &[Spent::MemoryHigh, Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let Some(request) = stall.request else { return Ok(None) };
+    let groups = stall.incident.groups.iter();
+    let over = groups.filter(|group| group.high_events.unwrap_or(0) > 0);
+    let group = over.max_by_key(|group| (group.of_service, group.high_events));
+    let throttled = request.percent(&[Spent::MemoryHigh]);
+    // Without sleeps of its own the limit is that of reclaim: memory.max meets the same.
+    let is_throttled = throttled >= request.percent(&[Spent::CgroupReclaim]);
+    if throttled <= 0.0 || !is_throttled {
+        return Ok(None);
+    }
+    let subject = Subject::Cgroup(group.map(|group| group.path.clone()));
+    let headline = format!("{subject} was over memory.high, and the kernel throttled its tasks");
+    let mut finding = Finding::new(Severity::Critical, subject, headline)
+        .with_impact("Each allocation of the group was followed by reclaim and a sleep.")
+        .with_remedy(Remedy::named(
+            "raise memory.high of the group above its working set",
+            vec![Step::manual("systemctl set-property UNIT MemoryHigh=SIZE")],
+        ));
+    if let Some(group) = group {
+        let times = Quantity::Count(group.high_events.unwrap_or(0));
+        finding = finding.with_evidence("times over memory.high", times, "memory.events");
+        if let Some(bytes) = group.memory_high_bytes {
+            finding = finding.with_evidence("memory.high", Quantity::Bytes(bytes), "memory.high");
+        }
+    }
+    Ok(Some(Cause::new(finding, CONFIRMED).explaining(request.percent(OF_LIMIT))))
+}

@@ -1,0 +1,122 @@
+//! # lock-wait
+//!
+//! A session of the service waited for another one of the same service.
+//!
+//! ## What it finds
+//! No hazard: this rule only explains stalls. The task that served the request waited for another task of the same
+//! service, which slept, idled or computed meanwhile: a lock of a table or row, or a mutex. Memory was not
+//! the cause.
+//!
+//! ## Why it hurts
+//! A lock that is held by a session which waits for its client, or that runs long, stops all that need it.
+//! The machine is idle.
+//!
+//! ## What it looks like
+//! pg_stat_activity has `wait_event_type` Lock, and pg_blocking_pids() names the session that holds it;
+//! SHOW ENGINE INNODB STATUS has `LOCK WAIT`.
+//!
+//! ## Threshold
+//! The wait takes at least half of the request, and no wait of the other task for memory, disk or CPU
+//! explains it.
+//!
+//! ## How to fix it
+//! Find the session that holds the lock (`SELECT pg_blocking_pids(PID)`) and why its transaction stays
+//! open; set `lock_timeout` and `idle_in_transaction_session_timeout`.
+//!
+//! ## References
+//! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
+
+use crate::outside_memory::{manual, named};
+use crate::request::{Request, Spent};
+use crate::stall::Stall;
+use mw_critical_path::{Link, Wait};
+use mw_model::{Area, Cause, Finding, Missing, Quantity, ServiceSession, Severity};
+
+const LIKELY: u8 = 85;
+/// The service says it itself.
+const CONFIRMED: u8 = 95;
+
+/// Ways in which the task that holds a lock spends its time: of these none is a resource.
+const HOLDING: &[Spent] = &[
+    Spent::Sleep,
+    Spent::TimeLimit,
+    Spent::Idle,
+    Spent::Lock,
+    Spent::Computing,
+    Spent::Network,
+    Spent::Unknown,
+];
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let Some(request) = stall.request else { return Ok(None) };
+    let Some((spent, part)) = request.main() else { return Ok(None) };
+    if !HOLDING.contains(&spent) {
+        return Ok(None);
+    }
+    let link = request.path.chain.iter().find(|link| is_within_service(link));
+    let session = blocked_session(stall, request);
+    let (headline, sure) = match (session, link) {
+        (Some(session), _) => (said(session), CONFIRMED),
+        (None, Some(link)) => (waited(link), LIKELY),
+        (None, None) => return Ok(None),
+    };
+    let headline = format!("not memory: {headline}");
+    let mut finding = Finding::new(Severity::Warning, Area::Service, headline)
+        .with_impact("All that need the lock wait until the session that holds it goes on.")
+        .with_remedy(manual(
+            "find the session that holds the lock",
+            "psql -c 'SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity'",
+        ));
+    if let Some(link) = link {
+        let wait = Quantity::Text(link.wait.label().to_owned());
+        finding = finding.with_evidence(waited(link), wait, "critical path");
+    }
+    if let (Some(session), Some(view)) = (session, &stall.incident.service_view) {
+        let wait = session.waits_in.clone().unwrap_or_else(|| session.state.clone());
+        let what = format!("session {}", session.session);
+        finding = finding.with_evidence(what, Quantity::Text(wait), view.source.clone());
+    }
+    let explains = request.percent(HOLDING);
+    let explains = if part.task.tid == request.path.task.tid { 0.0 } else { explains };
+    Ok(Some(Cause::new(finding, sure).explaining(explains)))
+}
+
+/// The session of the request that waits for another one, by the service's own view. PostgreSQL numbers sessions as
+/// their processes, which the path has; of other services the longest wait is taken.
+fn blocked_session<'a>(stall: &Stall<'a>, request: &Request<'_>) -> Option<&'a ServiceSession> {
+    const NUMBERED: &str = "pg_";
+    let view = stall.incident.service_view.as_ref()?;
+    let blocked = view.sessions.iter().filter(|session| !session.blocked_by.is_empty());
+    let of_request = |session: &&ServiceSession| {
+        !view.source.starts_with(NUMBERED) || request.has_task(session.session)
+    };
+    blocked.filter(of_request).max_by_key(|session| session.for_ms)
+}
+
+fn said(session: &ServiceSession) -> String {
+    let blockers: Vec<String> = session.blocked_by.iter().map(u64::to_string).collect();
+    let wait = session.waits_in.as_ref().map_or(String::new(), |wait| format!(" ({wait})"));
+    format!("session {} waited for session {}{wait}", session.session, blockers.join(", "))
+}
+
+fn waited(link: &Link) -> String {
+    format!("{} waited for {} of the same service", named(&link.waiter), named(&link.other))
+}
+
+/// Whether both are tasks of one service that wait for each other in a lock: threads of one process, or processes
+/// of one name in one cgroup.
+fn is_within_service(link: &Link) -> bool {
+    let (waiter, other) = (&link.waiter, &link.other);
+    let of_one_process = waiter.process == other.process && waiter.process != 0;
+    // That of a task that has ended is not known.
+    let of_one_group =
+        waiter.cgroup == other.cgroup || waiter.cgroup.is_none() || other.cgroup.is_none();
+    let of_one_name = waiter.name == other.name && of_one_group;
+    let by_lock = match link.wait {
+        Wait::Futex | Wait::Semaphore | Wait::Mutex => true,
+        // System V semaphores and latches: between processes only.
+        Wait::Poll | Wait::Worker | Wait::Signal => !of_one_process,
+        _ => false,
+    };
+    by_lock && (of_one_process || of_one_name)
+}

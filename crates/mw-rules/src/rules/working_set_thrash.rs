@@ -1,0 +1,85 @@
+//! # working-set-thrash
+//!
+//! File pages in use were reclaimed and had to be read again.
+//!
+//! ## What it finds
+//! No hazard: this rule only explains stalls. The request waited for reads of file pages, and the kernel counted these
+//! pages as refaults: they had been reclaimed shortly before, by the limit of the cgroup or because the machine
+//! was short of memory.
+//!
+//! ## Why it hurts
+//! Programs and data that no longer fit are read again and again, each time at the speed of the disk. A
+//! service that takes 0.1 s with enough memory takes seconds, without an error anywhere.
+//!
+//! ## What it looks like
+//! `workingset_refault_file` increases in the group's memory.stat or in /proc/vmstat; the disk is busy
+//! with reads.
+//!
+//! ## Threshold
+//! These reads take at least half of the request; refaults are at least 30% of the pages read.
+//!
+//! ## How to fix it
+//! Give the cgroup (`systemctl set-property UNIT MemoryMax=SIZE`) or the machine more memory, or protect
+//! the service's working set with `MemoryLow=`. Keep large copies out of the page cache (`memwright
+//! run --direct-io`).
+//!
+//! ## References
+//! Linux, mm/workingset.c; Documentation/admin-guide/cgroup-v2.rst, memory.stat.
+
+use crate::request::Spent;
+use crate::stall::Stall;
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_proc::vmstat::Counter;
+
+const CONFIRMED: u8 = 95;
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let Some(request) = stall.request else { return Ok(None) };
+    let of_group = request.percent(&[Spent::GroupRefault]);
+    let of_machine = request.percent(&[Spent::Refault]);
+    if of_group <= 0.0 && of_machine <= 0.0 {
+        return Ok(None);
+    }
+    let groups = stall.incident.groups.iter().filter(|group| group.path != "/");
+    let group = groups
+        .filter(|group| of_group >= of_machine && group.refaults_file.unwrap_or(0) > 0)
+        .max_by_key(|group| (group.of_service, group.refaults_file));
+    let name = request
+        .largest(&[Spent::GroupRefault, Spent::Refault])
+        .map_or(String::new(), |part| part.task.name.clone());
+    let (subject, headline) = match group {
+        Some(group) => {
+            let subject = Subject::Cgroup(Some(group.path.clone()));
+            let headline = format!(
+                "the working set of {subject} does not fit its limit: {name} read reclaimed pages again"
+            );
+            (subject, headline)
+        }
+        None => (
+            Subject::Area(Area::PageCache),
+            format!("the working set does not fit in memory: {name} read reclaimed pages again"),
+        ),
+    };
+    let refaults = match group {
+        Some(group) => (group.refaults_file.unwrap_or(0), "memory.stat"),
+        None => {
+            let rate = stall.rate(&[Counter::WorkingsetRefaultFile])?;
+            let span_s = stall.window.span_ms().unwrap_or(0.0) / 1000.0;
+            ((rate * span_s) as u64, "/proc/vmstat")
+        }
+    };
+    let mut finding = Finding::new(Severity::Critical, subject, headline)
+        .with_evidence("workingset_refault_file", Quantity::Count(refaults.0), refaults.1)
+        .with_impact("Programs and data in use are read again and again at the speed of the disk.")
+        .with_remedy(Remedy::named(
+            "give the group more memory, or protect its working set",
+            vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
+        ));
+    if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
+        finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
+    }
+    // Reclaim inside the group is the other half of the same.
+    let reclaim = request.percent(&[Spent::CgroupReclaim]);
+    let with_reclaim = if of_group >= reclaim { reclaim } else { 0.0 };
+    Ok(Some(Cause::new(finding, CONFIRMED).explaining(of_group + of_machine + with_reclaim)))
+}

@@ -1,0 +1,248 @@
+//! Made-up stalls of which the critical path was traced: the path decides, whatever else happened.
+
+use crate::made::Made;
+use crate::stalls::{HEALTHY, Stall};
+use mw_critical_path::{
+    CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
+};
+use mw_model::{GroupIo, GroupUse, Incident, WaitKind, Window};
+use mw_proc::vmstat::Counter;
+use mw_rules::explain;
+
+const MS: u64 = 1_000_000;
+const TOTAL_MS: u64 = 8200;
+const GROUP: &str = "/system.slice/db.service";
+
+fn task(tid: u32, name: &str) -> PathTask {
+    let cgroup = Some(GROUP.to_owned());
+    PathTask { tid, name: name.to_owned(), process: tid, cgroup, ..PathTask::default() }
+}
+
+/// Shares of the request in percent, all of one backend.
+fn path(parts: &[(Kind, u64)]) -> PathSummary {
+    let part = |(kind, percent): &(Kind, u64)| PathPart {
+        kind: *kind,
+        total_ns: TOTAL_MS * MS * percent / 100,
+        task: task(812, "postgres"),
+        inferred: false,
+        holder: None,
+        work: None,
+        stack: Vec::new(),
+        waker_stack: Vec::new(),
+    };
+    PathSummary {
+        task: PathTask { cgroup: None, ..task(5, "mw-probe-db") },
+        total_ns: TOTAL_MS * MS,
+        parts: parts.iter().map(part).collect(),
+        chain: vec![Link {
+            waiter: task(5, "mw-probe-db"),
+            wait: Wait::Poll,
+            other: task(812, "postgres"),
+            inferred: false,
+        }],
+        ..PathSummary::default()
+    }
+}
+
+fn made(parts: &[(Kind, u64)]) -> Made {
+    let mut made = Made::on(HEALTHY);
+    made.incident.path = Some(path(parts));
+    made
+}
+
+fn group() -> GroupUse {
+    GroupUse {
+        path: GROUP.to_owned(),
+        of_service: true,
+        over_ms: TOTAL_MS,
+        memory_max_bytes: Some(256 << 20),
+        ..GroupUse::default()
+    }
+}
+
+fn with_group(mut made: Made, group: GroupUse) -> Made {
+    made.incident.groups.push(group);
+    made
+}
+
+/// Stalls of causes that only the critical path shows, and of some that counters show as well.
+pub(crate) fn all() -> Vec<Stall> {
+    let is = |name, made, first| Stall { name, made, first, also: &[] };
+    vec![
+        is("quota", quota(), "cpu-throttled"),
+        is("memory.high", memory_high(), "cgroup-throttled"),
+        is("working set of a group", working_set(), "working-set-thrash"),
+        is("fork", made(&[(kernel(KernelWork::Fork), 96)]), "fork-copy"),
+        is("populate under mmap_lock", mmap_lock(), "mmap-lock"),
+        is("row lock", row_lock(), "lock-wait"),
+        is("fsync", made(&[(Kind::Waiting(Wait::Journal), 92)]), "journal-commit"),
+        is("memory.max", memory_max(), "cgroup-limit"),
+        is("sleep", made(&[(Kind::Waiting(Wait::Sleep), 99)]), "not-memory"),
+        is("stop", made(&[(Kind::Stopped, 98)]), "not-memory"),
+        is("contention", contention(), "not-memory"),
+        is("slow disk", made(&[(Kind::Waiting(Wait::FileRead), 90)]), "not-memory"),
+    ]
+}
+
+fn kernel(work: KernelWork) -> Kind {
+    Kind::Running(RunMode::Kernel(work))
+}
+
+fn quota() -> Made {
+    let runnable =
+        made(&[(Kind::Runnable(CpuHolder::Idle), 90), (Kind::Running(RunMode::User), 10)]);
+    with_group(runnable, GroupUse { throttled_us: Some(7_200_000), ..group() })
+}
+
+fn contention() -> Made {
+    let mut made = made(&[(Kind::Runnable(CpuHolder::Task(9)), 90)]);
+    if let Some(part) = made.incident.path.as_mut().and_then(|path| path.parts.first_mut()) {
+        part.holder = Some(task(9, "stress"));
+    }
+    made
+}
+
+fn memory_high() -> Made {
+    let made = made(&[(Kind::Waiting(Wait::MemoryHigh), 80), (Kind::Waiting(Wait::SwapIn), 10)]);
+    with_group(made, GroupUse { high_events: Some(300), ..group() })
+}
+
+fn memory_max() -> Made {
+    let made = made(&[(Kind::Waiting(Wait::CgroupReclaim), 85)]);
+    with_group(made, GroupUse { max_events: Some(900), ..group() })
+}
+
+/// The reads of the group are refaults.
+fn working_set() -> Made {
+    let io = GroupIo { device: "sda".to_owned(), read_bytes: 400 << 20, written_bytes: 0 };
+    let use_of = GroupUse { refaults_file: Some(90_000), io: vec![io], ..group() };
+    with_group(made(&[(Kind::Waiting(Wait::FileRead), 95)]), use_of)
+}
+
+fn mmap_lock() -> Made {
+    let mut made = made(&[(kernel(KernelWork::Populate), 97)]);
+    let Some(path) = made.incident.path.as_mut() else { return made };
+    let populating = PathTask { tid: 820, process: 812, ..task(812, "postgres") };
+    path.chain.push(Link {
+        waiter: task(812, "postgres"),
+        wait: Wait::Semaphore,
+        other: populating.clone(),
+        inferred: false,
+    });
+    if let Some(part) = path.parts.first_mut() {
+        part.task = populating;
+    }
+    made
+}
+
+fn row_lock() -> Made {
+    let mut made = made(&[(Kind::Waiting(Wait::Sleep), 97)]);
+    let Some(path) = made.incident.path.as_mut() else { return made };
+    path.chain.push(Link {
+        waiter: task(812, "postgres"),
+        wait: Wait::Poll,
+        other: task(813, "postgres"),
+        inferred: false,
+    });
+    if let Some(part) = path.parts.first_mut() {
+        part.task = task(813, "postgres");
+    }
+    made
+}
+
+fn explained(made: &Made) -> mw_rules::Explanation {
+    let mut incident: Incident = made.incident.clone();
+    incident.host.page_bytes = 4096;
+    let window: &Window = &made.window;
+    explain(&incident, window, made.calm.as_ref())
+}
+
+#[test]
+fn the_path_decides() {
+    for stall in all() {
+        let explanation = explained(&stall.made);
+        let first = explanation.causes.first();
+        let rule = first.map(|cause| cause.finding.rule.as_str());
+        assert_eq!(rule, Some(stall.first), "{}: {}", stall.name, explanation.verdict);
+        let cause = first.unwrap();
+        assert!(cause.explains_percent >= Some(80), "{}: {cause:?}", stall.name);
+        assert!(cause.confidence_percent >= 70, "{}: {}", stall.name, explanation.verdict);
+    }
+}
+
+/// Another group swaps, a stranger is in direct reclaim and compaction, and the request sleeps.
+#[test]
+fn what_strangers_wait_for_is_no_evidence() {
+    for (kind, wait, counter) in [
+        (WaitKind::DirectReclaim, Wait::Sleep, Counter::Allocstall),
+        (WaitKind::Compaction, Wait::FileWrite, Counter::CompactStall),
+        (WaitKind::CgroupReclaim, Wait::Sleep, Counter::PgscanDirect),
+    ] {
+        let made = made(&[(Kind::Waiting(wait), 99)])
+            .waits((4711, "stranger"), kind, 7900, 900)
+            .counts(counter, 5000.0)
+            .pressed(60, 10, 10);
+        let explanation = explained(&made);
+        let memory = explanation.causes.iter().find(|cause| cause.finding.subject.is_memory());
+        assert_eq!(memory, None, "{kind}: {}", explanation.verdict);
+    }
+}
+
+#[test]
+fn what_explains_less_than_half_contributed() {
+    let parts = [(Kind::Waiting(Wait::CgroupReclaim), 35), (Kind::Unseen(Unseen::NeverRan), 55)];
+    let made = with_group(made(&parts), GroupUse { max_events: Some(900), ..group() });
+    let explanation = explained(&made);
+    assert!(explanation.causes.is_empty(), "{}", explanation.verdict);
+    assert!(explanation.verdict.contains("cause unknown; 35% of it:"), "{}", explanation.verdict);
+    let contributed: Vec<&str> =
+        explanation.contributed.iter().map(|cause| cause.finding.rule.as_str()).collect();
+    assert_eq!(contributed, ["cgroup-limit"]);
+    assert!(explanation.ruled_out.iter().any(|out| out.what == "CPU contention"));
+}
+
+#[test]
+fn a_path_of_which_next_to_nothing_was_traced_does_not_decide() {
+    let mut made = made(&[(Kind::Waiting(Wait::Sleep), 10), (Kind::Unseen(Unseen::Untraced), 90)]);
+    if let Some(path) = made.incident.path.as_mut() {
+        path.untraced_ns = TOTAL_MS * MS * 9 / 10;
+    }
+    let explanation = explained(&made);
+    let explains = explanation.causes.first().and_then(|cause| cause.explains_percent);
+    assert_eq!(explains, None, "{}", explanation.verdict);
+}
+
+#[test]
+fn a_frozen_group_is_not_explained_by_who_thaws_it() {
+    let made = made(&[(Kind::Waiting(Wait::Sleep), 97)]);
+    let explanation = explained(&with_group(made, GroupUse { frozen: true, ..group() }));
+    let subject = explanation.causes.first().map(|cause| cause.finding.subject.to_string());
+    assert_eq!(subject.as_deref(), Some("frozen cgroup"), "{}", explanation.verdict);
+}
+
+/// The machine counts refaults, but next to none in the cgroup of the task.
+#[test]
+fn refaults_of_others_are_not_the_requests() {
+    let thrash = |refaults| {
+        let made = made(&[(Kind::Waiting(Wait::FileRead), 95)])
+            .counts(Counter::WorkingsetRefaultFile, 5000.0)
+            .counts(Counter::Pgpgin, 22_000.0);
+        let group = GroupUse { refaults_file: Some(refaults), memory_max_bytes: None, ..group() };
+        let explanation = explained(&with_group(made, group));
+        explanation.causes.first().map(|cause| cause.finding.rule.clone())
+    };
+    assert_eq!(thrash(3).as_deref(), Some("not-memory"));
+    assert_eq!(thrash(40_000).as_deref(), Some("working-set-thrash"));
+}
+
+/// A client without a service waits for a process that is stopped, and is not answered.
+#[test]
+fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
+    let unseen = [(Kind::Unseen(Unseen::NotWoken(Wait::Poll)), 100)];
+    let stopped = made(&unseen).blocked((77, "server"), 'T', 20, &[]);
+    let explanation = explained(&stopped);
+    let cause = explanation.causes.first().unwrap();
+    assert_eq!(cause.finding.subject.to_string(), "stopped process", "{}", explanation.verdict);
+    assert!(cause.confidence_percent < 80, "{}", explanation.verdict);
+    assert!(explained(&made(&unseen)).causes.is_empty());
+}

@@ -1,0 +1,35 @@
+//! What the evidence thread works with.
+
+use crate::monitors::Monitors;
+use crate::ring::Ring;
+use crate::services::Services;
+use crate::stalls::Stalls;
+use crate::tracing::Tracing;
+use mw_model::{Host, Missing, Snapshot};
+use mw_profile::TaskFiles;
+use mw_record::Writer;
+use mw_sys::HelperThread;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long is recorded after a stall before its incident is closed.
+pub const AFTER: Duration = Duration::from_secs(5);
+
+/// How long before a stall belongs to its incident.
+pub const BEFORE: Duration = Duration::from_secs(45);
+
+pub(crate) struct Context {
+    pub(crate) monitors: Arc<Monitors>,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) stalls: Arc<Stalls>,
+    pub(crate) tracing: Arc<Tracing>,
+    pub(crate) services: Arc<Services>,
+    /// Looks at the whole machine: a mount or a device may not answer.
+    pub(crate) snapshot: HelperThread<(), Snapshot>,
+    pub(crate) files: TaskFiles,
+    pub(crate) host: Host,
+    /// What cannot be looked at on this machine.
+    pub(crate) unseen: Vec<Missing>,
+    pub(crate) canary_interval: Duration,
+}

@@ -1,0 +1,111 @@
+//! What is gathered of all tasks while at least one stall lasts.
+
+use crate::assemble::{self, Gathered};
+use crate::context::Context;
+use crate::detector::MAX_EVIDENCE_MS;
+use crate::stall::OpenStall;
+use mw_profile::{Blocked, Profiler, Tasks};
+use std::time::{Duration, Instant};
+
+/// The longest that one look at tasks may take.
+const LOOK_LIMIT: Duration = Duration::from_millis(50);
+
+/// Looks at tasks that one after the stall may need more, where there are thousands: a second.
+const MORE_LOOKS: usize = 20;
+
+/// Looks at what is still blocked after a stall, and the time between two.
+const CHRONIC_LOOKS: u32 = 3;
+const CHRONIC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The canary's interval while there is a stall.
+const CANARY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Evidence under way.
+pub(crate) struct Episode {
+    began: Instant,
+    began_unix_ms: u64,
+    tasks: Tasks,
+    blocked: Blocked,
+}
+
+impl Episode {
+    pub(crate) fn begin(with: &mut Context) -> Self {
+        if let Some(canary) = &with.monitors.canary {
+            canary.set_interval(CANARY_INTERVAL);
+        }
+        if let Some(profiler) = &with.monitors.profiler {
+            // The trigger thread began it already, but for a second episode of one stall.
+            profiler.begin();
+        }
+        Self {
+            began: Instant::now(),
+            began_unix_ms: mw_sys::unix_ms(),
+            tasks: Tasks::look(&mut with.files, LOOK_LIMIT),
+            blocked: Blocked::default(),
+        }
+    }
+
+    /// Whether no more evidence is taken of this stall.
+    pub(crate) fn is_long(&self) -> bool {
+        self.began.elapsed().as_secs_f64() * 1000.0 >= MAX_EVIDENCE_MS
+    }
+
+    /// Looks at tasks once.
+    pub(crate) fn look(&mut self, with: &mut Context) {
+        if !with.stalls.is_good() {
+            self.blocked.look(&mut with.files, LOOK_LIMIT);
+        }
+        self.tasks.go_on(&mut with.files, LOOK_LIMIT);
+    }
+
+    /// Ends the evidence and offers it to the stalls that it is of.
+    pub(crate) fn end(self, with: &mut Context, stalls: &mut [OpenStall]) {
+        if let Some(canary) = &with.monitors.canary {
+            canary.set_interval(with.canary_interval);
+        }
+        let mut after = Tasks::look(&mut with.files, LOOK_LIMIT);
+        // A recorder that stops has no time for all.
+        for _ in (0..MORE_LOOKS).take_while(|_| !with.stalls.is_stopped()) {
+            after.go_on(&mut with.files, LOOK_LIMIT);
+        }
+        let profiler = with.monitors.profiler.as_ref();
+        let mut gathered = Gathered {
+            evidence: profiler.map(Profiler::end).unwrap_or_default(),
+            flood: profiler.map(Profiler::flood).unwrap_or_default(),
+            tasks: after.since(&self.tasks),
+            blocked: self.blocked.tasks(),
+            unseen: self
+                .blocked
+                .missing()
+                .into_iter()
+                .chain(after.missing())
+                .chain(with.files.missing())
+                .chain(profiler.and_then(Profiler::flood_missing))
+                .collect(),
+        };
+        drop_chronic(with, &mut gathered);
+        let gathered = std::sync::Arc::new(gathered);
+        let until = mw_sys::unix_ms();
+        for stall in stalls {
+            stall.offer(&gathered, self.began_unix_ms, until);
+        }
+    }
+}
+
+/// What is blocked at the same place when all is well again has nothing to do with the stall.
+fn drop_chronic(with: &mut Context, gathered: &mut Gathered) {
+    if gathered.blocked.is_empty() || !with.stalls.is_good() {
+        return;
+    }
+    let mut after = Blocked::default();
+    for look in 0..CHRONIC_LOOKS {
+        if look > 0 {
+            with.stalls.rest(CHRONIC_INTERVAL);
+        }
+        after.look(&mut with.files, LOOK_LIMIT);
+    }
+    // A stall that began meanwhile blocks the same tasks.
+    if with.stalls.is_good() {
+        assemble::drop_chronic(&mut gathered.blocked, &after.tasks());
+    }
+}

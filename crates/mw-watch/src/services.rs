@@ -1,0 +1,126 @@
+//! The services behind the probes: which processes they are, what became of one that failed, and what it says of its
+//! own sessions. A thread of its own finds them while all is well.
+
+use crate::monitors::Monitors;
+use crate::stalls::Stalls;
+use crate::tracing::Tracing;
+use mw_collect::service::{KernelLog, ServiceTracker};
+use mw_model::{Missing, Outage, Reading, Service, ServiceView};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Between two looks at whether the services are still the same.
+const REFRESH: Duration = Duration::from_secs(10);
+
+/// Until the first, when the probes have connected.
+const FIRST_REFRESH: Duration = Duration::from_secs(1);
+
+/// How long the service may take to tell of its sessions.
+const VIEW_LIMIT: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(crate) struct Services {
+    known: Mutex<Known>,
+    changed: Condvar,
+    stop: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// One for each probe.
+    trackers: Vec<Option<ServiceTracker>>,
+    log: KernelLog,
+}
+
+impl Services {
+    /// Not found yet.
+    pub(crate) fn new(monitors: &Monitors, unseen: &mut Vec<Missing>) -> Self {
+        let tracker = |prober: &mw_probe::Prober| {
+            ServiceTracker::new(prober.spec().details.service.clone())
+                .map_err(|missing| unseen.push(missing))
+                .ok()
+        };
+        let trackers = monitors.probers.iter().map(tracker).collect();
+        Self {
+            known: Mutex::new(Known { trackers, log: KernelLog::open() }),
+            changed: Condvar::new(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Finds the services, and again where they changed, until the recorder stops.
+    pub(crate) fn run(&self, monitors: &Monitors, stalls: &Stalls, tracing: &Tracing) {
+        let mut rest = FIRST_REFRESH;
+        while self.rest(rest) {
+            rest = REFRESH;
+            for (probe, prober) in monitors.probers.iter().enumerate() {
+                self.refresh(probe, prober);
+                if stalls.is_good() && !self.is_stopped() {
+                    prober.prepare_view();
+                }
+            }
+            let known = self.known();
+            let services = known.trackers.iter().flatten().filter_map(|of| of.service().ok());
+            tracing.set_services(
+                services.flat_map(|service| &service.processes).map(|process| process.pid),
+                known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
+            );
+        }
+    }
+
+    /// Finds the service of one probe again, if it has changed.
+    fn refresh(&self, probe: usize, prober: &mw_probe::Prober) {
+        let connection = prober.connection();
+        if let Some(Some(tracker)) = self.known().trackers.get_mut(probe) {
+            tracker.refresh(connection.as_ref());
+        }
+    }
+
+    pub(crate) fn service(&self, probe: usize) -> Option<Service> {
+        self.known().trackers.get(probe)?.as_ref()?.service().ok().cloned()
+    }
+
+    /// What is at the address of a service that failed, and what became of the service.
+    pub(crate) fn outage(
+        &self,
+        probe: usize,
+        prober: &mw_probe::Prober,
+        failed_unix_ms: u64,
+    ) -> Option<Outage> {
+        let connection = prober.connection();
+        let known = &mut *self.known();
+        let tracker = known.trackers.get(probe)?.as_ref()?;
+        tracker.outage(connection.as_ref(), failed_unix_ms, &mut known.log)
+    }
+
+    /// What the service says of its sessions now.
+    pub(crate) fn view(prober: &mw_probe::Prober) -> Option<ServiceView> {
+        match prober.view(VIEW_LIMIT)? {
+            Reading::Value(view) => Some(view),
+            Reading::Missing(_) => None,
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        // Under the lock: a thread between its check and its wait would miss it.
+        let _known = self.known();
+        self.stop.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    /// Lets time pass; `false` when the recorder stops.
+    fn rest(&self, time: Duration) -> bool {
+        let waits = |_: &mut Known| !self.is_stopped();
+        drop(self.changed.wait_timeout_while(self.known(), time, waits));
+        !self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

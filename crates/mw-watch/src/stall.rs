@@ -1,0 +1,196 @@
+//! A stall under way, until its incident is closed.
+
+use crate::assemble::Gathered;
+use crate::context::{AFTER, Context};
+use crate::detector::{Monitor, RequestTimes};
+use crate::services::Services;
+use crate::stalls::Begun;
+use mw_critical_path::{PathSummary, Request};
+use mw_model::{GroupUse, Incident, Outage, Service, ServiceView};
+use mw_probe::ProbeFailure;
+use mw_record::Writer;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// When a stall that lasts is explained for the first time, after it was seen.
+const FIRST_UPDATE: Duration = Duration::from_secs(1);
+
+/// The longest time between two updates; each is twice as long as the one before.
+const MAX_UPDATE: Duration = Duration::from_secs(600);
+
+/// How many times as long as an explanation took the next one waits.
+const COST_TO_REST: u32 = 10;
+
+pub(crate) struct OpenStall {
+    begun: Begun,
+    id: Option<u64>,
+    ended: Option<Ended>,
+    slowest: Option<RequestTimes>,
+    path: Option<PathSummary>,
+    groups: Vec<GroupUse>,
+    service: Option<Service>,
+    outage: Option<Outage>,
+    view: Option<ServiceView>,
+    next_update: Instant,
+    update_interval: Duration,
+    /// The evidence that covers most of it, and how much that is, in milliseconds.
+    gathered: Option<(u64, Arc<Gathered>)>,
+}
+
+#[derive(Clone, Copy)]
+struct Ended {
+    unix_ms: u64,
+    /// When this thread heard of it.
+    at: Instant,
+}
+
+impl OpenStall {
+    pub(crate) fn new(begun: Begun) -> Self {
+        Self {
+            begun,
+            id: None,
+            ended: None,
+            slowest: None,
+            path: None,
+            groups: Vec::new(),
+            service: None,
+            outage: None,
+            view: None,
+            next_update: Instant::now() + FIRST_UPDATE,
+            update_interval: FIRST_UPDATE,
+            gathered: None,
+        }
+    }
+
+    pub(crate) fn begun(&self) -> &Begun {
+        &self.begun
+    }
+
+    pub(crate) fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// The number of its incident, a new one where it has none.
+    pub(crate) fn number(&mut self, writer: &Writer) -> u64 {
+        *self.id.get_or_insert_with(|| writer.number_incident())
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    pub(crate) fn ended_unix_ms(&self) -> Option<u64> {
+        self.ended.map(|ended| ended.unix_ms)
+    }
+
+    /// Whether this is the stall of a monitor that lasts.
+    pub(crate) fn is_of(&self, monitor: Monitor) -> bool {
+        self.begun.monitor == monitor && !self.has_ended()
+    }
+
+    /// Whether the time after it is recorded as well.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.ended.is_some_and(|ended| ended.at.elapsed() >= AFTER)
+    }
+
+    /// Asks who the service is, what it says of its sessions, and what became of it where it failed.
+    pub(crate) fn ask_service(&mut self, with: &Context) {
+        let Monitor::Probe(probe) = self.begun.monitor else { return };
+        let Some(prober) = with.monitors.probers.get(probe) else { return };
+        self.service = with.services.service(probe);
+        if prober.last().is_some_and(|last| last.failed) {
+            self.outage = with.services.outage(probe, prober, self.begun.seen_unix_ms);
+        } else {
+            self.view = Services::view(prober);
+        }
+    }
+
+    /// It is over: while the trace is there, the path of its slowest request is found.
+    pub(crate) fn end(
+        &mut self,
+        with: &Context,
+        ended_unix_ms: u64,
+        slowest: Option<RequestTimes>,
+    ) {
+        self.slowest = slowest;
+        self.find_path(with);
+        self.ended = Some(Ended { unix_ms: ended_unix_ms, at: Instant::now() });
+    }
+
+    /// Whether a provisional explanation is due.
+    pub(crate) fn is_update_due(&self) -> bool {
+        !self.has_ended() && Instant::now() >= self.next_update
+    }
+
+    /// It was explained, which took so long: the next is later.
+    pub(crate) fn updated(&mut self, took: Duration) {
+        let rest = self.update_interval.max(took * COST_TO_REST);
+        self.next_update = Instant::now() + rest;
+        self.update_interval = (self.update_interval * 2).min(MAX_UPDATE);
+    }
+
+    /// Finds the critical path of its slowest request.
+    pub(crate) fn find_path(&mut self, with: &Context) {
+        self.groups = with.tracing.groups_since_alarm();
+        let Some(request) = self.request(with) else { return };
+        if let Some(path) = with.tracing.path(request) {
+            self.path = Some(path);
+        }
+    }
+
+    fn request(&self, with: &Context) -> Option<Request> {
+        let canary = with.monitors.canary.as_ref();
+        let (task, times) = match self.begun.monitor {
+            Monitor::Probe(probe) => {
+                let prober = with.monitors.probers.get(probe)?;
+                let slowest = self.slowest.or_else(|| with.stalls.slowest(self.begun.monitor))?;
+                (prober.thread()?, (slowest.from_ns, slowest.to_ns))
+            }
+            Monitor::Canary => (canary?.thread()?, canary?.slowest_touch()?),
+            Monitor::Heartbeat => (canary?.thread()?, canary?.latest_turn()?),
+            Monitor::Pressure => return None,
+        };
+        let processes = self.service.iter().flat_map(|service| &service.processes);
+        let servers = processes.map(|process| process.pid).collect();
+        Some(Request { task, from: times.0, to: times.1, servers })
+    }
+
+    /// How the last request failed, where one did.
+    pub(crate) fn failure(&self, with: &Context) -> Option<ProbeFailure> {
+        let Monitor::Probe(probe) = self.begun.monitor else { return None };
+        with.monitors.probers.get(probe)?.last_failure()
+    }
+
+    pub(crate) fn lacks_evidence(&self) -> bool {
+        self.gathered.is_none()
+    }
+
+    /// Takes evidence of `[from, until]` (milliseconds since 1970) if it covers more than what is there.
+    pub(crate) fn offer(&mut self, gathered: &Arc<Gathered>, from: u64, until: u64) {
+        let (begin, end) = (self.begun.started_unix_ms, self.ended_unix_ms().unwrap_or(u64::MAX));
+        let covers = until.min(end).saturating_sub(from.max(begin));
+        if self.gathered.as_ref().is_none_or(|(known, _)| covers > *known) {
+            self.gathered = Some((covers, Arc::clone(gathered)));
+        }
+    }
+
+    pub(crate) fn gathered(&self) -> Option<Gathered> {
+        self.gathered.as_ref().map(|(_, gathered)| Gathered::clone(gathered))
+    }
+
+    /// Adds what only this stall has.
+    pub(crate) fn describe(&self, incident: &mut Incident) {
+        incident.path.clone_from(&self.path);
+        incident.groups.clone_from(&self.groups);
+        incident.service.clone_from(&self.service);
+        incident.outage.clone_from(&self.outage);
+        incident.service_view.clone_from(&self.view);
+        if let Some(cgroup) =
+            self.path.as_ref().and_then(|path| path.parts.first()?.task.cgroup.as_ref())
+        {
+            for group in &mut incident.groups {
+                group.of_service |= *cgroup == group.path;
+            }
+        }
+    }
+}

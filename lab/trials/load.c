@@ -1,0 +1,154 @@
+/*
+ * load: load for conditions and decoys, until it is killed.
+ *
+ *   load spin THREADS NICE         compute
+ *   load write FILE MIB PAUSE_US   write MIB to FILE over and over, in pieces of 64 kB with a pause between
+ *   load save FILE PAUSE_US        write 64 kB to FILE and sync it, over and over
+ *   load read FILE                 read FILE over and over, past the page cache's readahead
+ *   load tell SOCKET LINE...       send lines to a Unix socket, and wait for an answer to each
+ *   load now                       print the milliseconds since 1970
+ *   load in UID DIRECTORY... -- COMMAND...    run COMMAND as user and group UID in cgroups
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIECE (64 << 10)
+
+static char piece[PIECE];
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static int open_file(const char *path)
+{
+	int file = open(path, O_RDWR | O_CREAT, 0644);
+
+	if (file < 0)
+		die(path);
+	return file;
+}
+
+static void *spin(void *unused)
+{
+	(void)unused;
+	for (volatile long i = 0;; i++)
+		;
+	return NULL;
+}
+
+static void run_spin(int threads, int nice)
+{
+	pthread_t thread;
+
+	setpriority(PRIO_PROCESS, 0, nice);
+	while (--threads > 0)
+		pthread_create(&thread, NULL, spin, NULL);
+	spin(NULL);
+}
+
+static void run_write(const char *path, long mib, long pause_us)
+{
+	int file = open_file(path);
+	long pieces = (mib << 20) / PIECE;
+
+	for (long i = 0;; i = (i + 1) % pieces) {
+		if (pwrite(file, piece, PIECE, i * PIECE) < 0)
+			die(path);
+		if (pause_us)
+			usleep(pause_us);
+	}
+}
+
+static void run_save(const char *path, long pause_us)
+{
+	int file = open_file(path);
+
+	for (;; usleep(pause_us))
+		if (pwrite(file, piece, PIECE, 0) < 0 || fsync(file))
+			die(path);
+}
+
+static void run_read(const char *path)
+{
+	int file = open_file(path);
+
+	for (;;)
+		if (read(file, piece, PIECE) <= 0)
+			lseek(file, 0, SEEK_SET);
+}
+
+static int run_tell(char **argv)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int to = socket(AF_UNIX, SOCK_STREAM, 0);
+	char answer[4096];
+
+	strncpy(address.sun_path, argv[0], sizeof address.sun_path - 1);
+	if (connect(to, (struct sockaddr *)&address, sizeof address))
+		die(argv[0]);
+	while (*++argv)
+		if (write(to, *argv, strlen(*argv)) < 0 || read(to, answer, sizeof answer) <= 0)
+			die(*argv);
+	return 0;
+}
+
+static int run_in(char **argv)
+{
+	int uid = atoi(argv[0]);
+
+	while (*++argv && strcmp(*argv, "--")) {
+		char path[512], pid[16];
+		int file, length = snprintf(pid, sizeof pid, "%d", getpid());
+
+		snprintf(path, sizeof path, "%s/cgroup.procs", *argv);
+		file = open(path, O_WRONLY);
+		if (file < 0 || write(file, pid, length) < 0)
+			die(path);
+		close(file);
+	}
+	if (!*argv || !argv[1])
+		return 2;
+	if (uid && (setgroups(0, NULL) || setgid(uid) || setuid(uid)))
+		die("setuid");
+	execvp(argv[1], argv + 1);
+	die(argv[1]);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct timespec t;
+
+	if (argc == 2 && !strcmp(argv[1], "now")) {
+		clock_gettime(CLOCK_REALTIME, &t);
+		printf("%lld\n", t.tv_sec * 1000LL + t.tv_nsec / 1000000);
+		return 0;
+	}
+	if (argc == 4 && !strcmp(argv[1], "spin"))
+		run_spin(atoi(argv[2]), atoi(argv[3]));
+	else if (argc == 5 && !strcmp(argv[1], "write"))
+		run_write(argv[2], atol(argv[3]), atol(argv[4]));
+	else if (argc == 4 && !strcmp(argv[1], "save"))
+		run_save(argv[2], atol(argv[3]));
+	else if (argc == 3 && !strcmp(argv[1], "read"))
+		run_read(argv[2]);
+	else if (argc > 3 && !strcmp(argv[1], "tell"))
+		return run_tell(argv + 2);
+	else if (argc > 4 && !strcmp(argv[1], "in"))
+		return run_in(argv + 2);
+	fprintf(stderr, "load: wrong arguments\n");
+	return 2;
+}

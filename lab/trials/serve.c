@@ -1,0 +1,209 @@
+/*
+ * serve: a small HTTP server whose requests use what a condition may take away.
+ *
+ *   serve PORT FILE FILE_MIB ANON_MIB
+ *
+ * GET /work/READ/TOUCH/SYNC/SPIN: reads READ random pages of FILE, writes a byte to TOUCH of its pages of anonymous
+ * memory, appends a record to FILE.log and syncs it SYNC times, maps and unmaps a page, and computes for SPIN
+ * microseconds. GET /sleep/MS answers that late. GET /populate/MIB/TIMES has a thread map so much with MAP_POPULATE,
+ * and GET /grow/MIB has one allocate it; both answer at once. GET /fail/1 makes all requests fail until /fail/0.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096L
+#define THREADS 6
+#define QUEUE 64
+
+static int listener, file, record;
+static long file_pages, anon_pages;
+static char *anon;
+static volatile int failing;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static uint64_t random_below(uint64_t *state, uint64_t bound)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state % bound;
+}
+
+static void spin(long us)
+{
+	struct timespec t;
+	double until;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	until = t.tv_sec * 1e6 + t.tv_nsec / 1e3 + us;
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	while (t.tv_sec * 1e6 + t.tv_nsec / 1e3 < until);
+}
+
+static void work(uint64_t *seed, long reads, long touches, long syncs, long spin_us)
+{
+	char page[PAGE], *map;
+
+	for (long i = 0; i < reads && file_pages; i++)
+		if (pread(file, page, PAGE, random_below(seed, file_pages) * PAGE) < 0)
+			perror("pread");
+	for (long i = 0; i < touches && anon_pages; i++)
+		anon[random_below(seed, anon_pages) * PAGE] = i;
+	for (long i = 0; i < syncs; i++)
+		if (pwrite(record, page, PAGE, random_below(seed, 256) * PAGE) < 0 || fsync(record))
+			perror("sync");
+	map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map != MAP_FAILED) {
+		*map = 1;
+		munmap(map, PAGE);
+	}
+	spin(spin_us);
+}
+
+struct piece {
+	long mib, times;
+	int populate;
+};
+
+static void *grow(void *argument)
+{
+	struct piece piece = *(struct piece *)argument;
+	size_t size = piece.mib << 20;
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (piece.populate ? MAP_POPULATE : 0);
+
+	free(argument);
+	for (long i = 0; i < piece.times; i++) {
+		char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+		if (map == MAP_FAILED)
+			break;
+		if (piece.populate)
+			munmap(map, size);
+		else
+			memset(map, 1, size);
+	}
+	return NULL;
+}
+
+static void grow_beside(long mib, long times, int populate)
+{
+	struct piece *piece = malloc(sizeof *piece);
+	pthread_t thread;
+
+	*piece = (struct piece){ mib, times, populate };
+	if (!pthread_create(&thread, NULL, grow, piece))
+		pthread_detach(thread);
+}
+
+static int answer(uint64_t *seed, const char *request)
+{
+	long a = 0, b = 0, c = 0, d = 0;
+
+	if (sscanf(request, "GET /fail/%ld", &a) == 1)
+		return failing = a, 1;
+	if (failing)
+		return 0;
+	if (sscanf(request, "GET /work/%ld/%ld/%ld/%ld", &a, &b, &c, &d) == 4)
+		work(seed, a, b, c, d);
+	else if (sscanf(request, "GET /sleep/%ld", &a) == 1)
+		usleep(a * 1000);
+	else if (sscanf(request, "GET /populate/%ld/%ld", &a, &b) == 2)
+		grow_beside(a, b, 1);
+	else if (sscanf(request, "GET /grow/%ld", &a) == 1)
+		grow_beside(a, 1, 0);
+	return 1;
+}
+
+static void *serve(void *number)
+{
+	static const char good[] = "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+	static const char bad[] = "HTTP/1.0 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+	uint64_t seed = 88172645463325252ULL + (uintptr_t)number;
+
+	for (;;) {
+		int client = accept(listener, NULL, NULL);
+		char request[1024];
+		ssize_t got;
+
+		if (client < 0)
+			continue;
+		got = recv(client, request, sizeof request - 1, 0);
+		if (got > 0) {
+			request[got] = 0;
+			if (answer(&seed, request))
+				send(client, good, sizeof good - 1, MSG_NOSIGNAL);
+			else
+				send(client, bad, sizeof bad - 1, MSG_NOSIGNAL);
+		}
+		close(client);
+	}
+	return NULL;
+}
+
+static void fill_file(const char *path)
+{
+	char page[PAGE], log[512];
+
+	file = open(path, O_RDWR | O_CREAT, 0644);
+	snprintf(log, sizeof log, "%s.log", path);
+	record = open(log, O_RDWR | O_CREAT, 0644);
+	if (file < 0 || record < 0)
+		die(path);
+	memset(page, 'x', PAGE);
+	for (long i = lseek(file, 0, SEEK_END) / PAGE; i < file_pages; i++)
+		if (pwrite(file, page, PAGE, i * PAGE) != PAGE)
+			die(path);
+	posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM);
+	/* What requests use is there before the first of them. */
+	for (long i = 0; i < file_pages; i++)
+		if (pread(file, page, PAGE, i * PAGE) < 0)
+			die(path);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	pthread_t thread;
+	int yes = 1;
+
+	if (argc != 5) {
+		fprintf(stderr, "usage: serve PORT FILE FILE_MIB ANON_MIB\n");
+		return 2;
+	}
+	file_pages = (atol(argv[3]) << 20) / PAGE;
+	anon_pages = (atol(argv[4]) << 20) / PAGE;
+	fill_file(argv[2]);
+	anon = mmap(NULL, anon_pages * PAGE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (anon == MAP_FAILED)
+		die("mmap");
+	madvise(anon, anon_pages * PAGE, MADV_NOHUGEPAGE);
+	for (long i = 0; i < anon_pages; i++)
+		anon[i * PAGE] = 1;
+	address.sin_port = htons(atoi(argv[1]));
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, QUEUE))
+		die("listen");
+	for (uintptr_t i = 1; i < THREADS; i++)
+		if (pthread_create(&thread, NULL, serve, (void *)i))
+			die("pthread_create");
+	serve(0);
+	return 0;
+}

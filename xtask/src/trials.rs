@@ -1,0 +1,178 @@
+//! The blind trials: stalls that nobody tuned the recorder to, composed from a seed, played with real services in
+//! virtual machines, and judged by what was injected.
+
+mod boot;
+mod condition;
+mod figures;
+mod guest;
+mod host;
+mod images;
+mod judge;
+mod page;
+mod play;
+mod played;
+mod random;
+mod results;
+mod stage;
+
+use anyhow::Context;
+use boot::{Boot, Cgroup, PLAYS_A_BOOT, Place, Service};
+use play::{Injection, Play};
+use played::Played;
+use results::Record;
+use stage::Stage;
+use std::path::{Path, PathBuf};
+
+/// Where results go that are not asked for elsewhere.
+const RESULTS: &str = "trials/results.jsonl";
+
+pub(crate) struct Choice {
+    pub(crate) seed: u64,
+    pub(crate) count: u32,
+    /// Only this play.
+    pub(crate) only: Option<(u64, u32)>,
+    pub(crate) results: Option<PathBuf>,
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) jobs: usize,
+    /// At native speed on this machine, and not in guests.
+    pub(crate) on_host: bool,
+}
+
+/// `SEED:INDEX`.
+pub(crate) fn parse_play(text: &str) -> anyhow::Result<(u64, u32)> {
+    let (seed, index) = text.split_once(':').context("use SEED:INDEX, for example 7:12")?;
+    Ok((seed.parse()?, index.parse()?))
+}
+
+/// Writes docs/truth.md from the stored results.
+pub(crate) fn report() -> anyhow::Result<()> {
+    page::write()
+}
+
+pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
+    let program = match &choice.program {
+        Some(program) => program.clone(),
+        None => crate::workspace::target_dir().join("debug/memwright"),
+    };
+    let target = crate::workspace::target_dir().join("trials");
+    let path =
+        choice.results.clone().unwrap_or_else(|| crate::workspace::target_dir().join(RESULTS));
+    let stage = Stage::new(&program, target.join("logs"))?;
+    let place = if choice.on_host { Place::Host } else { Place::Guest };
+    let boots = match choice.only {
+        Some((seed, index)) => {
+            vec![(Boot::of(place, seed, index), vec![play::draw(place, seed, index)])]
+        }
+        None => boots(place, choice.seed, choice.count),
+    };
+    let queue = std::sync::Mutex::new(boots.into_iter());
+    std::thread::scope(|scope| {
+        for _ in 0..choice.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let Some((boot, plays)) = queue.lock().ok().and_then(|mut queue| queue.next())
+                    else {
+                        return;
+                    };
+                    if let Err(error) = play_boot(&stage, &boot, &plays, &path) {
+                        eprintln!("{error:#}");
+                    }
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Two plays of which the recorder is sure, for CI: that plays are played and judged. A busy machine may disturb
+/// them: they are repeated once.
+pub(crate) fn quick() -> anyhow::Result<()> {
+    let target = crate::workspace::target_dir();
+    let stage = Stage::new(&target.join("debug/memwright"), target.join("trials/logs"))?;
+    let boot = Boot {
+        kernel: "6.12".to_owned(),
+        cgroup: Cgroup::V2,
+        services: vec![Service::App],
+        ..Boot::of(Place::Guest, 0, 0)
+    };
+    let plays = ["stop", "fail"].into_iter().zip(0..).map(|(name, index)| Play {
+        seed: 0,
+        index,
+        service: Service::App,
+        quiet_s: 3,
+        hold_s: 3,
+        conditions: vec![Injection { name: name.to_owned(), arguments: Vec::new() }],
+        decoys: Vec::new(),
+    });
+    let plays: Vec<Play> = plays.collect();
+    let are_right = || -> anyhow::Result<bool> {
+        let records = judged(&stage, &boot, &plays)?;
+        Ok(records.iter().all(|record| record.judged.verdict == judge::Verdict::Right))
+    };
+    anyhow::ensure!(are_right()? || are_right()?, "not every cause was right, see above");
+    Ok(())
+}
+
+/// New plays, whose results count nowhere: they are printed.
+pub(crate) fn full() -> anyhow::Result<()> {
+    const COUNT: u32 = 60;
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let results = crate::workspace::target_dir().join(format!("trials/ci-{seed}.jsonl"));
+    run(&Choice {
+        seed,
+        count: COUNT,
+        only: None,
+        results: Some(results.clone()),
+        program: None,
+        jobs: 2,
+        on_host: false,
+    })?;
+    for figure in figures::figures(&results::read(&results)?) {
+        println!("{}: {} of {} ({})", figure.what, figure.count, figure.of, figure.goal);
+    }
+    Ok(())
+}
+
+fn boots(place: Place, seed: u64, count: u32) -> Vec<(Boot, Vec<Play>)> {
+    let starts = (0..count).step_by(PLAYS_A_BOOT as usize);
+    let of = |start: u32| {
+        (start..count.min(start + PLAYS_A_BOOT)).map(|index| play::draw(place, seed, index))
+    };
+    starts.map(|start| (Boot::of(place, seed, start), of(start).collect())).collect()
+}
+
+fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyhow::Result<()> {
+    for record in judged(stage, boot, plays)? {
+        results::append(results, &record)?;
+    }
+    Ok(())
+}
+
+fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Record>> {
+    let kept = stage.logs(boot, plays.first().context("no plays")?)?;
+    let release = match boot.place {
+        Place::Guest => guest::play(stage, boot, plays, &kept),
+        Place::Host => host::play(stage, boot, plays, &kept),
+    };
+    let release = release.with_context(|| kept.display().to_string())?;
+    let played = Played::read(&kept, release).with_context(|| kept.display().to_string())?;
+    let mut start_ms = played.start.as_ref().and_then(judge::start);
+    let mut records = Vec::new();
+    for play in plays {
+        let times = played.plays.get(&play.index).cloned().unwrap_or_default();
+        let judged = judge::judge(play, &times, &played.incidents);
+        println!("{}", results::line(play, &judged));
+        if let Some((incident, _)) = judge::incident_of(play, &times, &played.incidents) {
+            let name = format!("incident.{}.json", play.index);
+            std::fs::write(played.kept.join(name), serde_json::to_string_pretty(incident)?)?;
+        }
+        records.push(Record {
+            boot: boot.clone(),
+            play: play.clone(),
+            release: played.release.clone(),
+            judged,
+            start_ms: start_ms.take(),
+        });
+    }
+    Ok(records)
+}

@@ -1,0 +1,139 @@
+//! Where plays happen, and what all of one boot share.
+
+use super::random::Random;
+use serde::{Deserialize, Serialize};
+
+/// Plays of one boot.
+pub(super) const PLAYS_A_BOOT: u32 = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Service {
+    App,
+    Nginx,
+    #[serde(rename = "pg")]
+    Postgres,
+    Mysql,
+    Redis,
+    Java,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Cgroup {
+    V1,
+    V2,
+}
+
+/// Where a play happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Place {
+    Guest,
+    /// At native speed, in cgroups of this machine.
+    Host,
+}
+
+/// What all plays of a boot share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Boot {
+    pub(super) place: Place,
+    /// The series; on the host, its name.
+    pub(super) kernel: String,
+    pub(super) cgroup: Cgroup,
+    pub(super) memory_mib: u64,
+    pub(super) services: Vec<Service>,
+    /// Speed of the data disk, in kB/s.
+    pub(super) read_kbps: u64,
+    pub(super) write_kbps: u64,
+    pub(super) swap_kbps: u64,
+    /// What a request of the small HTTP server uses: pages of a file, of anonymous memory, syncs, CPU time.
+    pub(super) app_reads: u64,
+    pub(super) app_touches: u64,
+    pub(super) app_syncs: u64,
+    pub(super) app_spin_us: u64,
+    pub(super) file_mib: u64,
+    pub(super) anon_mib: u64,
+    /// Rows that a query reads.
+    pub(super) rows: u64,
+    pub(super) mysql_writes: bool,
+    pub(super) redis_appends: bool,
+}
+
+impl Service {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Nginx => "nginx",
+            Self::Postgres => "pg",
+            Self::Mysql => "mysql",
+            Self::Redis => "redis",
+            Self::Java => "java",
+        }
+    }
+}
+
+impl Cgroup {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        }
+    }
+}
+
+impl Boot {
+    /// The boot of a play.
+    pub(super) fn of(place: Place, seed: u64, index: u32) -> Self {
+        use Service::{App, Java, Mysql, Nginx, Postgres, Redis};
+        const SETS: &[&[Service]] = &[
+            &[App, Redis],
+            &[Postgres, App],
+            &[Mysql, App, Nginx],
+            &[App, Nginx, Postgres],
+            &[Java, App],
+            &[Redis, Mysql],
+            &[Redis, App, Nginx],
+            &[Postgres, Redis],
+        ];
+        // Debian's 6.12 has no memory controller of version 1.
+        const MACHINES: &[(&str, Cgroup)] =
+            &[("6.1", Cgroup::V2), ("6.12", Cgroup::V2), ("6.12", Cgroup::V2), ("6.1", Cgroup::V1)];
+        const HOST: &[(&str, Cgroup)] = &[("host", Cgroup::V1)];
+        let mut random = Random::new(&[seed, u64::from(index / PLAYS_A_BOOT), 1]);
+        let is_host = place == Place::Host;
+        let (kernel, cgroup) = *random.one_of(if is_host { HOST } else { MACHINES });
+        // At native speed the same work is nothing.
+        let speed = if is_host { 4 } else { 1 };
+        Self {
+            place,
+            kernel: kernel.to_owned(),
+            cgroup,
+            memory_mib: *random.one_of(&[768, 1024, 1536]),
+            services: random.one_of(SETS).to_vec(),
+            read_kbps: random.within(20_000..=100_000),
+            write_kbps: random.within(4_000..=20_000),
+            swap_kbps: random.within(4_000..=30_000),
+            app_reads: random.within(100..=600) * speed,
+            app_touches: random.within(200..=1500),
+            app_syncs: u64::from(random.percent(70)),
+            app_spin_us: random.within(0..=5000) * speed,
+            file_mib: random.within(64..=96),
+            anon_mib: random.within(48..=96),
+            rows: random.within(100..=300) * speed,
+            mysql_writes: random.percent(50),
+            redis_appends: random.percent(60),
+        }
+    }
+
+    /// Whether the service's requests write and sync.
+    pub(super) fn syncs(&self, service: Service) -> bool {
+        match service {
+            Service::App | Service::Nginx => self.app_syncs > 0,
+            Service::Postgres => true,
+            Service::Mysql => self.mysql_writes,
+            Service::Redis => self.redis_appends,
+            Service::Java => false,
+        }
+    }
+}

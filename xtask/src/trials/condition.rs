@@ -1,0 +1,330 @@
+//! What is injected, into which services, how strongly, and which causes are right then.
+
+use super::boot::Service::{self, App, Java, Mysql, Nginx, Postgres, Redis};
+use super::boot::{Boot, Cgroup, Place};
+use std::ops::RangeInclusive;
+
+/// A cause that the recorder may name: the rule, and words of which its subject has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    pub(super) rule: &'static str,
+    /// Lower case; none: any subject.
+    pub(super) words: &'static [&'static str],
+}
+
+/// What is right to say.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Truth {
+    /// One of the first is right, one of the second partly.
+    Cause(&'static [Answer], &'static [Answer]),
+    /// The service failed: the kind of failure and no cause in the machine.
+    Failure,
+    /// Nothing was done to the service.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct Condition {
+    /// `begin_NAME` and `end_NAME` of lab/trials/conditions.
+    pub(super) name: &'static str,
+    services: &'static [Service],
+    /// The bounds of its arguments.
+    pub(super) arguments: &'static [RangeInclusive<u64>],
+    pub(super) hold_s: RangeInclusive<u64>,
+    needs: Need,
+    pub(super) truth: Truth,
+    /// Whether memory is to blame.
+    pub(super) is_memory: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    CgroupV2,
+    /// Requests that write and sync.
+    Sync,
+}
+
+const fn rule(rule: &'static str) -> Answer {
+    Answer { rule, words: &[] }
+}
+
+const fn about(rule: &'static str, words: &'static [&'static str]) -> Answer {
+    Answer { rule, words }
+}
+
+const ALL: &[Service] = &[App, Nginx, Postgres, Mysql, Redis, Java];
+/// The disk of plays on the host is a FUSE file below a loop device.
+const DISK: Answer = about("not-memory", &["disk", "fuse server"]);
+const IO_LIMIT: Answer = about("not-memory", &["i/o limit"]);
+const CPUS: Answer = about("not-memory", &["cpus"]);
+const STOPPED: Answer = about("not-memory", &["stopped process"]);
+const FROZEN: Answer = about("not-memory", &["frozen cgroup"]);
+const NETWORK: Answer = about("not-memory", &["network"]);
+pub(super) const SERVICE: Answer = about("not-memory", &["service"]);
+
+const SWAP: &[Answer] = &[rule("swap-thrash"), rule("cgroup-limit"), rule("working-set-thrash")];
+/// A journal's commit waits for the same disk.
+const DISK_OR_JOURNAL: Truth =
+    Truth::Cause(&[DISK, rule("journal-commit")], &[rule("dirty-throttle")]);
+
+pub(super) const CONDITIONS: &[Condition] = &[
+    Condition {
+        name: "file-limit",
+        services: &[App, Nginx, Postgres],
+        arguments: &[5..=35],
+        hold_s: 4..=8,
+        needs: Need::Nothing,
+        truth: Truth::Cause(
+            &[rule("working-set-thrash"), rule("cgroup-limit")],
+            &[rule("swap-thrash")],
+        ),
+        is_memory: true,
+    },
+    Condition {
+        name: "anon-limit",
+        services: &[App, Nginx, Redis],
+        arguments: &[20..=60],
+        hold_s: 5..=9,
+        needs: Need::Nothing,
+        truth: Truth::Cause(SWAP, &[]),
+        is_memory: true,
+    },
+    Condition {
+        name: "memory-high",
+        services: &[App, Nginx, Redis, Postgres],
+        arguments: &[10..=50],
+        hold_s: 5..=9,
+        needs: Need::CgroupV2,
+        truth: Truth::Cause(&[rule("cgroup-throttled")], SWAP),
+        is_memory: true,
+    },
+    Condition {
+        name: "allocator",
+        services: ALL,
+        arguments: &[110..=135],
+        hold_s: 8..=12,
+        needs: Need::Nothing,
+        truth: Truth::Cause(
+            &[rule("reclaim-storm"), rule("swap-thrash"), rule("working-set-thrash")],
+            &[rule("min-free-too-low"), rule("page-cache-flood")],
+        ),
+        is_memory: true,
+    },
+    Condition {
+        name: "flood",
+        services: ALL,
+        arguments: &[1..=3, 0..=2000],
+        hold_s: 6..=10,
+        needs: Need::Sync,
+        truth: Truth::Cause(
+            &[rule("page-cache-flood"), rule("dirty-throttle"), rule("dirty-limit-too-high")],
+            &[DISK, rule("journal-commit")],
+        ),
+        is_memory: true,
+    },
+    Condition {
+        name: "cpu-quota",
+        services: ALL,
+        arguments: &[2..=8],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("cpu-throttled")], &[CPUS]),
+        is_memory: false,
+    },
+    Condition {
+        name: "cpu-hogs",
+        services: ALL,
+        arguments: &[4..=10, 20..=100],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[CPUS], &[]),
+        is_memory: false,
+    },
+    Condition {
+        name: "slow-read",
+        services: &[App, Nginx, Postgres, Mysql],
+        arguments: &[15..=80],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[DISK], &[]),
+        is_memory: false,
+    },
+    Condition {
+        name: "slow-write",
+        services: ALL,
+        arguments: &[400..=1500],
+        hold_s: 4..=8,
+        needs: Need::Sync,
+        truth: DISK_OR_JOURNAL,
+        is_memory: false,
+    },
+    Condition {
+        name: "disk-hang",
+        services: ALL,
+        arguments: &[],
+        hold_s: 2..=5,
+        needs: Need::Sync,
+        truth: DISK_OR_JOURNAL,
+        is_memory: false,
+    },
+    Condition {
+        name: "io-limit",
+        services: ALL,
+        arguments: &[2..=8],
+        hold_s: 4..=8,
+        needs: Need::Sync,
+        truth: Truth::Cause(&[IO_LIMIT, DISK], &[rule("journal-commit")]),
+        is_memory: false,
+    },
+    Condition {
+        name: "stop",
+        services: ALL,
+        arguments: &[],
+        hold_s: 2..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[STOPPED], &[]),
+        is_memory: false,
+    },
+    Condition {
+        name: "freeze",
+        services: ALL,
+        arguments: &[],
+        hold_s: 2..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[FROZEN], &[STOPPED]),
+        is_memory: false,
+    },
+    Condition {
+        name: "table-lock",
+        services: &[Postgres, Mysql],
+        arguments: &[],
+        hold_s: 2..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
+        is_memory: false,
+    },
+    Condition {
+        name: "row-lock",
+        services: &[Postgres, Mysql],
+        arguments: &[],
+        hold_s: 2..=6,
+        needs: Need::Sync,
+        truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
+        is_memory: false,
+    },
+    Condition {
+        name: "busy-script",
+        services: &[Redis],
+        arguments: &[4..=12],
+        hold_s: 3..=4,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[SERVICE], &[CPUS]),
+        is_memory: false,
+    },
+    Condition {
+        name: "upstream-sleep",
+        services: &[Nginx],
+        arguments: &[1500..=5000],
+        hold_s: 3..=5,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[SERVICE], &[]),
+        is_memory: false,
+    },
+    Condition {
+        name: "mmap-lock",
+        services: &[App, Nginx],
+        arguments: &[120..=240, 3..=8],
+        hold_s: 4..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("mmap-lock")], &[SERVICE]),
+        is_memory: true,
+    },
+    Condition {
+        name: "kill",
+        services: ALL,
+        arguments: &[],
+        hold_s: 2..=4,
+        needs: Need::Nothing,
+        truth: Truth::Failure,
+        is_memory: false,
+    },
+    Condition {
+        name: "fail",
+        services: &[App, Nginx],
+        arguments: &[],
+        hold_s: 2..=4,
+        needs: Need::Nothing,
+        truth: Truth::Failure,
+        is_memory: false,
+    },
+    Condition {
+        name: "oom",
+        services: &[App],
+        arguments: &[64..=128],
+        hold_s: 3..=5,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
+        is_memory: true,
+    },
+    Condition {
+        name: "net-delay",
+        services: ALL,
+        arguments: &[400..=1200],
+        hold_s: 3..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[NETWORK], &[]),
+        is_memory: false,
+    },
+    Condition {
+        name: "none",
+        services: ALL,
+        arguments: &[],
+        hold_s: 4..=6,
+        needs: Need::Nothing,
+        truth: Truth::Nothing,
+        is_memory: false,
+    },
+];
+
+impl Condition {
+    pub(super) fn named(name: &str) -> Option<&'static Condition> {
+        CONDITIONS.iter().find(|condition| condition.name == name)
+    }
+
+    /// Whether it does anything to this service in this boot.
+    pub(super) fn suits(&self, service: Service, boot: &Boot) -> bool {
+        self.services.contains(&service)
+            && is_possible(self.name, boot.place)
+            && match self.needs {
+                Need::Nothing => true,
+                Need::CgroupV2 => boot.cgroup == Cgroup::V2,
+                Need::Sync => boot.syncs(service),
+            }
+    }
+}
+
+/// What would reach beyond the trials' own cgroups there, or needs swap.
+const NOT_ON_HOST: &[&str] = &[
+    "anon-limit",
+    "allocator",
+    "cpu-hogs",
+    "net-delay",
+    "other-flood",
+    "other-swap",
+    "other-sync",
+    "compaction",
+];
+
+pub(super) fn is_possible(name: &str, place: Place) -> bool {
+    place == Place::Guest || !NOT_ON_HOST.contains(&name)
+}
+
+/// What goes on beside, and the bounds of its arguments.
+pub(super) const DECOYS: &[(&str, &[RangeInclusive<u64>])] = &[
+    ("other-flood", &[0..=2000]),
+    ("other-swap", &[48..=96]),
+    ("other-sync", &[0..=200_000]),
+    ("nice-hog", &[]),
+    ("compaction", &[3..=6]),
+];

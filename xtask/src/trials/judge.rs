@@ -1,0 +1,394 @@
+//! Judges what the recorder said of a play by what was really injected: pure functions.
+
+use super::condition::{Answer, SERVICE, Truth};
+use super::play::Play;
+use super::played::{LIMIT_MS, Sample, Times};
+use mw_model::{FailureKind, Incident, TriggerKind};
+use serde::{Deserialize, Serialize};
+
+/// Causes that are no memory conditions.
+const OTHER_CAUSES: &[&str] = &["not-memory", "cpu-throttled", "lock-wait", "journal-commit"];
+/// "Likely" and above.
+pub(super) const LIKELY_PERCENT: u8 = 70;
+/// The recorder asks once a second: it must see a stall that is longer than that and its limit.
+const SURE_TO_BE_SEEN_MS: f64 = 1000.0 + LIMIT_MS + 200.0;
+/// A stall is so many times as long as any request before it; otherwise something else disturbs the service.
+const TIMES_CALM: f64 = 2.0;
+/// The client's first requests open connections, and read what is not in memory.
+const FIRST_SAMPLES: usize = 3;
+/// How far the path's sum may be from the request.
+const SUM_PERCENT: f64 = 5.0;
+/// Incidents that begin this long before or after a play are not its own.
+const BEFORE_MS: f64 = 300.0;
+const AFTER_MS: f64 = 500.0;
+/// How long the recorder's start is watched.
+const START_MS: f64 = 5000.0;
+
+/// What became of a play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Verdict {
+    Right,
+    Partly,
+    Wrong,
+    /// The recorder said that it does not know the cause.
+    Unknown,
+    /// There was a stall, and no incident.
+    Missed,
+    /// Nothing was injected, nothing stalled, and nothing was reported.
+    Quiet,
+    /// Nothing stalled, and an incident was reported.
+    Spurious,
+    /// There was no stall: it is not counted.
+    Void,
+}
+
+/// What the recorder said, as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Seen {
+    /// The trigger's kind and name.
+    pub(super) trigger: String,
+    /// Whether it is the probe's own incident, and not one that swallowed it.
+    pub(super) is_own: bool,
+    pub(super) worst_ms: f64,
+    pub(super) failure: Option<FailureKind>,
+    pub(super) verdict: String,
+    pub(super) causes: Vec<Said>,
+    /// Sum and parts of the critical path, in milliseconds.
+    pub(super) path_ms: Option<f64>,
+    pub(super) parts: Vec<(String, f64)>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Said {
+    pub(super) rule: String,
+    pub(super) subject: String,
+    pub(super) headline: String,
+    pub(super) confidence_percent: u8,
+    pub(super) explains_percent: Option<u8>,
+}
+
+/// A judged play.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    /// Why it is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) why: Option<String>,
+    /// The longest request, as the client saw it.
+    pub(super) stall_ms: f64,
+    pub(super) failures: usize,
+    pub(super) seen: Option<Seen>,
+}
+
+impl Seen {
+    pub(super) fn new(incident: &Incident, is_own: bool) -> Self {
+        let causes = incident.causes.iter().map(|cause| Said {
+            rule: cause.finding.rule.clone(),
+            subject: cause.finding.subject.to_string(),
+            headline: cause.finding.headline.clone(),
+            confidence_percent: cause.confidence_percent,
+            explains_percent: cause.explains_percent,
+        });
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let path = incident.path.as_ref();
+        let part = |part: &mw_critical_path::PathPart| {
+            (format!("{:?} of {}", part.kind, part.task.name), ms(part.total_ns))
+        };
+        Self {
+            trigger: format!("{:?} {}", incident.trigger.kind, incident.trigger.name),
+            is_own,
+            worst_ms: incident.trigger.worst_ms,
+            failure: incident.trigger.failure_kind,
+            verdict: incident.verdict.clone(),
+            causes: causes.collect(),
+            path_ms: path
+                .map(|p| ms(p.rest_ns + p.parts.iter().map(|part| part.total_ns).sum::<u64>())),
+            parts: path.map(|p| p.parts.iter().map(part).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the path's parts add up to the request.
+    pub(super) fn adds_up(&self) -> Option<bool> {
+        let off = (self.path_ms? - self.worst_ms).abs();
+        Some(off <= self.worst_ms * SUM_PERCENT / 100.0)
+    }
+
+    pub(super) fn blames_memory(&self) -> bool {
+        self.causes.first().is_some_and(|cause| !OTHER_CAUSES.contains(&cause.rule.as_str()))
+    }
+}
+
+impl Answer {
+    fn is(&self, said: &Said) -> bool {
+        let subject = said.subject.to_lowercase();
+        let has_word = || self.words.iter().any(|word| subject.contains(word));
+        said.rule == self.rule && (self.words.is_empty() || has_word())
+    }
+}
+
+/// The incident of a play: the longest of the service's probe, or else the longest of all that fall into it.
+pub(super) fn incident_of<'a>(
+    play: &Play,
+    times: &Times,
+    incidents: &'a [Incident],
+) -> Option<(&'a Incident, bool)> {
+    let (begin, end) = (times.begin_ms? - BEFORE_MS, times.end_ms? + AFTER_MS);
+    // One that is still open from an earlier play says nothing of this one.
+    let began_in_it =
+        |incident: &&Incident| (begin..end).contains(&(incident.started_unix_ms as f64));
+    let own = |incident: &&Incident| {
+        incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == play.service.name()
+    };
+    let worst = |a: &&Incident, b: &&Incident| a.trigger.worst_ms.total_cmp(&b.trigger.worst_ms);
+    let inside = || incidents.iter().filter(began_in_it);
+    let found = inside().filter(own).max_by(worst).map(|incident| (incident, true));
+    found.or_else(|| Some((inside().max_by_key(|incident| incident.duration_ms())?, false)))
+}
+
+/// The slowest request before the recorder's start, and in the seconds from then on.
+pub(super) fn start((samples, at_ms): &(Vec<Sample>, f64)) -> Option<(f64, f64)> {
+    let is_after = |sample: &&Sample| sample.start_ms + sample.took_ms > *at_ms;
+    let (after, before): (Vec<&Sample>, Vec<&Sample>) = samples.iter().partition(is_after);
+    let slowest = |of: &[&Sample]| of.iter().map(|sample| sample.took_ms).max_by(f64::total_cmp);
+    let soon: Vec<&Sample> =
+        after.into_iter().filter(|sample| sample.start_ms < at_ms + START_MS).collect();
+    Some((slowest(&before)?, slowest(&soon)?))
+}
+
+/// Judges a play.
+pub(super) fn judge(play: &Play, times: &Times, incidents: &[Incident]) -> Judged {
+    let seen = incident_of(play, times, incidents).map(|(incident, own)| Seen::new(incident, own));
+    judge_seen(play, times, seen)
+}
+
+fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
+    let (begin, end) = (times.begin_ms.unwrap_or(f64::MAX), times.end_ms.unwrap_or(f64::MIN));
+    let is_inside =
+        |sample: &&Sample| sample.start_ms + sample.took_ms > begin && sample.start_ms < end;
+    let inside: Vec<&Sample> = times.samples.iter().filter(is_inside).collect();
+    let longest = |samples: &mut dyn Iterator<Item = &Sample>| {
+        samples.map(|sample| sample.took_ms).fold(0.0, f64::max)
+    };
+    let warm = times.samples.iter().skip(FIRST_SAMPLES);
+    let before = longest(&mut warm.filter(|sample| sample.start_ms + sample.took_ms <= begin));
+    let stall_ms = longest(&mut inside.iter().copied());
+    let failures = inside.iter().filter(|sample| sample.failure.is_some()).count();
+    let void = if times.begin_ms.is_none() || times.end_ms.is_none() || inside.is_empty() {
+        Some("it was not played to its end".to_owned())
+    } else if before > LIMIT_MS
+        || (failures == 0 && stall_ms >= LIMIT_MS && stall_ms < before * TIMES_CALM)
+    {
+        Some(format!("a request took {before:.0} ms before anything was injected"))
+    } else {
+        None
+    };
+    let void =
+        void.or_else(|| times.is_lost.then(|| "the service did not answer again".to_owned()));
+    let judged = |verdict, why, seen| Judged { verdict, why, stall_ms, failures, seen };
+    if let Some(why) = void {
+        return judged(Verdict::Void, Some(why), seen);
+    }
+    let stalled = stall_ms >= LIMIT_MS || failures > 0;
+    let truths: Vec<Truth> = play.conditions().map(|condition| condition.truth).collect();
+    let is_nothing = truths.iter().all(|truth| matches!(truth, Truth::Nothing));
+    match (stalled, seen) {
+        (false, None) if is_nothing => judged(Verdict::Quiet, None, None),
+        (false, Some(seen)) if seen.is_own => judged(Verdict::Spurious, None, Some(seen)),
+        (false, seen) => judged(Verdict::Void, Some("nothing stalled".to_owned()), seen),
+        (true, None) if failures > 0 || stall_ms >= SURE_TO_BE_SEEN_MS => {
+            judged(Verdict::Missed, None, None)
+        }
+        (true, None) => {
+            judged(Verdict::Void, Some("too short for a probe a second".to_owned()), None)
+        }
+        (true, Some(seen)) => judged(verdict(play, &seen), None, Some(seen)),
+    }
+}
+
+impl Judged {
+    /// The verdict by what is held to be right today.
+    pub(super) fn renew(&mut self, play: &Play) {
+        use Verdict::{Partly, Right, Unknown, Wrong};
+        if let Some(seen) =
+            self.seen.as_ref().filter(|_| matches!(self.verdict, Right | Partly | Unknown | Wrong))
+        {
+            self.verdict = verdict(play, seen);
+        }
+    }
+}
+
+/// The best by any of the conditions.
+fn verdict(play: &Play, seen: &Seen) -> Verdict {
+    play.conditions().map(|c| verdict_by(&c.truth, seen)).min().unwrap_or(Verdict::Wrong)
+}
+
+fn verdict_by(truth: &Truth, seen: &Seen) -> Verdict {
+    let failed = seen.failure.is_some_and(|kind| kind != FailureKind::TimedOut);
+    let first = seen.causes.first();
+    let is_one_of =
+        |answers: &[Answer]| first.is_some_and(|said| answers.iter().any(|a| a.is(said)));
+    match truth {
+        Truth::Cause(right, _) if is_one_of(right) => Verdict::Right,
+        Truth::Cause(_, partly) if is_one_of(partly) => Verdict::Partly,
+        Truth::Failure if failed && (first.is_none() || is_one_of(&[SERVICE])) => Verdict::Right,
+        _ if first.is_none() => Verdict::Unknown,
+        _ => Verdict::Wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trials::boot::Service;
+    use crate::trials::play::Injection;
+
+    fn play(condition: &str) -> Play {
+        Play {
+            seed: 1,
+            index: 0,
+            service: Service::App,
+            quiet_s: 3,
+            hold_s: 4,
+            conditions: vec![Injection { name: condition.to_owned(), arguments: Vec::new() }],
+            decoys: Vec::new(),
+        }
+    }
+
+    fn sample(start_ms: f64, took_ms: f64) -> Sample {
+        Sample { start_ms, took_ms, failure: None }
+    }
+
+    fn times(samples: &[Sample]) -> Times {
+        Times {
+            begin_ms: Some(10_000.0),
+            end_ms: Some(16_000.0),
+            is_lost: false,
+            samples: samples.to_vec(),
+        }
+    }
+
+    fn seen(rule: &str, subject: &str) -> Seen {
+        let (rule, subject) = (rule.to_owned(), subject.to_owned());
+        let said = Said { rule, subject, confidence_percent: 80, ..Said::default() };
+        Seen { is_own: true, worst_ms: 2000.0, causes: vec![said], ..Seen::default() }
+    }
+
+    fn check(condition: &str, samples: &[Sample], seen: Option<Seen>, want: Verdict) {
+        let judged = judge_seen(&play(condition), &times(samples), seen);
+        assert_eq!(judged.verdict, want, "{judged:?}");
+    }
+
+    const CALM: f64 = 9_000.0;
+    const IN_PLAY: f64 = 11_000.0;
+
+    #[test]
+    fn the_first_cause_is_right_or_partly_or_wrong() {
+        let stalled = [sample(CALM, 20.0), sample(IN_PLAY, 2000.0)];
+        let of = |condition, rule, subject, want| {
+            check(condition, &stalled, Some(seen(rule, subject)), want);
+        };
+        of("file-limit", "working-set-thrash", "cgroup /app", Verdict::Right);
+        of("file-limit", "swap-thrash", "swap", Verdict::Partly);
+        of("file-limit", "not-memory", "disk", Verdict::Wrong);
+        of("cpu-hogs", "not-memory", "CPUs", Verdict::Right);
+        of("cpu-hogs", "not-memory", "disk", Verdict::Wrong);
+        of("stop", "not-memory", "stopped process", Verdict::Right);
+        of("none", "not-memory", "CPUs", Verdict::Wrong);
+    }
+
+    #[test]
+    fn no_cause_is_unknown_but_right_for_a_failure() {
+        let stalled = [sample(CALM, 20.0), sample(IN_PLAY, 2000.0)];
+        check("file-limit", &stalled, Some(Seen::default()), Verdict::Unknown);
+        let refused = Sample { failure: Some("refused".to_owned()), ..sample(IN_PLAY, 1.0) };
+        let failed = Seen { failure: Some(FailureKind::Refused), ..Seen::default() };
+        check("kill", std::slice::from_ref(&refused), Some(failed.clone()), Verdict::Right);
+        let itself = Seen { causes: seen("not-memory", "service").causes, ..failed };
+        check("kill", std::slice::from_ref(&refused), Some(itself), Verdict::Right);
+        check(
+            "kill",
+            std::slice::from_ref(&refused),
+            Some(seen("not-memory", "CPUs")),
+            Verdict::Wrong,
+        );
+        check("kill", &[refused], None, Verdict::Missed);
+    }
+
+    #[test]
+    fn what_did_not_stall_is_void() {
+        check("stop", &[sample(IN_PLAY, 100.0)], None, Verdict::Void);
+        check("none", &[sample(IN_PLAY, 100.0)], None, Verdict::Quiet);
+        check(
+            "none",
+            &[sample(IN_PLAY, 100.0)],
+            Some(seen("not-memory", "CPUs")),
+            Verdict::Spurious,
+        );
+        check("stop", &[sample(IN_PLAY, 800.0)], None, Verdict::Void);
+        check("stop", &[sample(IN_PLAY, 2800.0)], None, Verdict::Missed);
+        check("stop", &[], None, Verdict::Void);
+        let of = |before: f64, stall: f64, want| {
+            let first = std::iter::repeat_n(sample(CALM - 1000.0, 900.0), FIRST_SAMPLES);
+            let samples: Vec<Sample> =
+                first.chain([sample(CALM, before), sample(IN_PLAY, stall)]).collect();
+            check("stop", &samples, Some(seen("not-memory", "stopped process")), want);
+        };
+        of(400.0, 900.0, Verdict::Right);
+        of(400.0, 700.0, Verdict::Void);
+        of(600.0, 2000.0, Verdict::Void);
+    }
+
+    #[test]
+    fn the_paths_sum_is_compared_with_the_request() {
+        let of = |path_ms| Seen { worst_ms: 1000.0, path_ms, ..Seen::default() }.adds_up();
+        assert_eq!(of(None), None);
+        assert_eq!(
+            (of(Some(960.0)), of(Some(940.0)), of(Some(1060.0))),
+            (Some(true), Some(false), Some(false))
+        );
+    }
+
+    #[test]
+    fn an_incident_belongs_to_the_play_in_which_it_began() {
+        let incident = |name: &str, from: u64, until: u64, worst_ms: f64| Incident {
+            trigger: mw_model::Trigger { name: name.to_owned(), worst_ms, ..Default::default() },
+            started_unix_ms: from,
+            ended_unix_ms: until,
+            ..Incident::default()
+        };
+        let (play, times) = (play("stop"), times(&[]));
+        let of = |incidents: &[Incident]| {
+            incident_of(&play, &times, incidents).map(|(found, own)| (found.started_unix_ms, own))
+        };
+        let all = [
+            incident("app", 8_000, 11_000, 3000.0),
+            incident("redis", 10_100, 15_000, 4000.0),
+            incident("app", 11_000, 13_000, 900.0),
+            incident("app", 13_000, 14_000, 1000.0),
+            incident("app", 17_000, 18_000, 5000.0),
+        ];
+        assert_eq!(of(&all), Some((13_000, true)));
+        assert_eq!(of(&all[..2]), Some((10_100, false)));
+        assert_eq!(of(&all[4..]), None);
+    }
+
+    #[test]
+    fn the_start_is_compared_with_the_time_before() {
+        let samples =
+            vec![sample(0.0, 10.0), sample(100.0, 30.0), sample(190.0, 50.0), sample(9000.0, 90.0)];
+        assert_eq!(start(&(samples.clone(), 200.0)), Some((30.0, 50.0)));
+        assert_eq!(start(&(samples, 0.0)), None);
+    }
+
+    #[test]
+    fn samples_are_parsed() {
+        assert_eq!(Sample::parse("12 3.5 ok"), Some(sample(12.0, 3.5)));
+        let failed = Sample::parse("12 3.5 refused").unwrap();
+        assert_eq!(failed.failure.as_deref(), Some("refused"));
+        assert_eq!(Sample::parse("12 3.5 unanswered"), Some(sample(12.0, 3.5)));
+        assert!(["", "x 1 ok", "1"].iter().all(|line| Sample::parse(line).is_none()));
+    }
+}

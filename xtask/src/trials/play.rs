@@ -1,0 +1,169 @@
+//! The plays of a seed: pure functions, the same on every machine.
+
+use super::boot::{Boot, Place, Service};
+use super::condition::{self, CONDITIONS, Condition, DECOYS};
+use super::random::Random;
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
+/// Plays in which nothing is done to the service, of which a second condition is injected, and which have a
+/// decoy, in percent.
+const NOTHING_PERCENT: u64 = 5;
+const TWO_PERCENT: u64 = 8;
+const DECOY_PERCENT: u64 = 50;
+
+/// The condition that is none.
+const NOTHING: &str = "none";
+
+/// Something that is started, with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Injection {
+    pub(super) name: String,
+    pub(super) arguments: Vec<u64>,
+}
+
+/// One stall that is made, or none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Play {
+    pub(super) seed: u64,
+    pub(super) index: u32,
+    pub(super) service: Service,
+    /// Time before it, in which the client measures what is usual.
+    pub(super) quiet_s: u64,
+    pub(super) hold_s: u64,
+    pub(super) conditions: Vec<Injection>,
+    pub(super) decoys: Vec<Injection>,
+}
+
+impl Injection {
+    fn draw(name: &str, bounds: &[RangeInclusive<u64>], random: &mut Random) -> Self {
+        let arguments = bounds.iter().map(|bounds| random.within(bounds.clone())).collect();
+        Self { name: name.to_owned(), arguments }
+    }
+
+    /// As lab/trials/make.sh reads it.
+    pub(super) fn word(&self) -> String {
+        let arguments: Vec<String> = self.arguments.iter().map(u64::to_string).collect();
+        if arguments.is_empty() {
+            return self.name.clone();
+        }
+        format!("{}:{}", self.name, arguments.join(","))
+    }
+}
+
+impl Play {
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
+        self.conditions.iter().filter_map(|injection| Condition::named(&injection.name))
+    }
+
+    /// What was injected, in a few words.
+    pub(super) fn label(&self) -> String {
+        let words: Vec<String> = self.conditions.iter().map(Injection::word).collect();
+        words.join(" ")
+    }
+}
+
+/// One play of a seed.
+pub(super) fn draw(place: Place, seed: u64, index: u32) -> Play {
+    let boot = Boot::of(place, seed, index);
+    let mut random = Random::new(&[seed, u64::from(index), 2]);
+    let service = *random.one_of(&boot.services);
+    let nothing = random.percent(NOTHING_PERCENT);
+    let fits = |c: &&Condition| c.suits(service, &boot) && nothing == (c.name == NOTHING);
+    let fitting: Vec<&Condition> = CONDITIONS.iter().filter(fits).collect();
+    let mut chosen = vec![*random.one_of(&fitting)];
+    if random.percent(TWO_PERCENT) {
+        let second = *random.one_of(&fitting);
+        chosen.extend(is_beside(chosen[0], second).then_some(second));
+    }
+    let hold_s = chosen.iter().map(|c| random.within(c.hold_s.clone())).max().unwrap_or_default();
+    let injected = |c: &&Condition| Injection::draw(c.name, c.arguments, &mut random);
+    let conditions: Vec<Injection> = chosen.iter().map(injected).collect();
+    let wants_decoy = random.percent(DECOY_PERCENT) || nothing;
+    let beside: Vec<_> =
+        DECOYS.iter().filter(|decoy| condition::is_possible(decoy.0, place)).collect();
+    let decoys = wants_decoy.then(|| random.one_of(&beside));
+    let decoys = decoys.map(|(name, bounds)| Injection::draw(name, bounds, &mut random));
+    Play {
+        seed,
+        index,
+        service,
+        quiet_s: random.within(3..=4),
+        hold_s,
+        conditions,
+        decoys: decoys.into_iter().collect(),
+    }
+}
+
+/// Whether two conditions can be undone one after the other, and the service answers again then.
+fn is_beside(first: &Condition, second: &Condition) -> bool {
+    const ENDS_IT: &[&str] = &["kill", "oom", "fail", "stop", "freeze", "disk-hang"];
+    const GROUPS: &[&[&str]] = &[
+        &["file-limit", "anon-limit", "memory-high", "oom"],
+        &["slow-read", "slow-write", "disk-hang"],
+        &["table-lock", "row-lock"],
+    ];
+    let both = |names: &&[&str]| names.contains(&first.name) && names.contains(&second.name);
+    first.name != second.name
+        && !GROUPS.iter().any(both)
+        && ![first, second].iter().any(|c| ENDS_IT.contains(&c.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_same_seed_has_the_same_plays() {
+        for place in [Place::Guest, Place::Host] {
+            let plays = |seed| (0..50).map(|index| draw(place, seed, index)).collect::<Vec<_>>();
+            assert_eq!(plays(7), plays(7));
+            assert_ne!(plays(7), plays(8));
+            assert_eq!(draw(place, 7, 31), plays(7)[31]);
+            assert_eq!(Boot::of(place, 7, 10), Boot::of(place, 7, 19));
+            assert_ne!(Boot::of(place, 7, 10), Boot::of(place, 7, 20));
+        }
+    }
+
+    fn check_plays(place: Place, count: u32) -> BTreeSet<&'static str> {
+        let mut played = BTreeSet::new();
+        for index in 0..count {
+            let (play, boot) = (draw(place, 3, index), Boot::of(place, 3, index));
+            assert!(boot.services.contains(&play.service));
+            assert!((1..=2).contains(&play.conditions.len()), "{play:?}");
+            assert!(play.hold_s <= 12 && play.quiet_s >= 3);
+            for (injection, condition) in play.conditions.iter().zip(play.conditions()) {
+                assert!(condition.suits(play.service, &boot), "{play:?}");
+                assert_eq!(injection.arguments.len(), condition.arguments.len());
+                let mut bounds = injection.arguments.iter().zip(condition.arguments);
+                assert!(bounds.all(|(value, bounds)| bounds.contains(value)), "{play:?}");
+                played.insert(condition.name);
+            }
+            let known = |name: &str| DECOYS.iter().find(|known| known.0 == name).unwrap().0;
+            played.extend(play.decoys.iter().map(|decoy| known(&decoy.name)));
+        }
+        played
+    }
+
+    #[test]
+    fn every_play_is_within_bounds_and_every_condition_is_played() {
+        let played = check_plays(Place::Guest, 5000);
+        assert_eq!(played.len(), CONDITIONS.len() + DECOYS.len(), "{played:?}");
+        let played = check_plays(Place::Host, 2000);
+        assert!(!played.contains("allocator") && played.contains("slow-write"), "{played:?}");
+    }
+
+    #[test]
+    fn the_guest_knows_every_condition_and_decoy() {
+        let conditions = include_str!("../../../lab/trials/conditions");
+        let decoys = include_str!("../../../lab/trials/decoys");
+        let names = CONDITIONS.iter().map(|c| (c.name, conditions));
+        for (name, text) in names.chain(DECOYS.iter().map(|d| (d.0, decoys))) {
+            for part in ["begin", "end"] {
+                let function = format!("\n{part}_{}()", name.replace('-', "_"));
+                assert!(text.contains(&function), "{function}");
+            }
+        }
+    }
+}
