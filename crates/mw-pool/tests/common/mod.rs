@@ -70,7 +70,6 @@ impl Running {
     /// Waits until all of a pool is ready.
     pub(crate) fn whole(&self, name: &str) {
         let name = name.parse().unwrap();
-        // On a busy machine it takes more requests than the server answers in that time.
         eventually("it is whole", || {
             self.client.pool(&name).is_ok_and(|pool| pool.bytes.ready == pool.spec.bytes)
         });
@@ -107,10 +106,19 @@ pub(crate) fn huge_pages(file: &str) -> u64 {
 
 /// Far longer than anything takes.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Between two polls, which are two requests each (the connection and its message): well below the rate at
+/// which the server refuses a user's requests.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[track_caller]
-pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
-    mw_test::wait_until(what, LIMIT, condition);
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    mw_test::wait_until(what, LIMIT, || {
+        let holds = condition();
+        if !holds {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        holds
+    });
 }
 
 /// Memory of a pool that is mapped.
