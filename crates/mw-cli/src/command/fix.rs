@@ -4,7 +4,7 @@ use crate::args::FixArgs;
 use crate::config::Config;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, advice, live, terminal};
-use mw_model::{Consent, Finding};
+use mw_model::{Consent, Finding, Step};
 use mw_remedy::{
     Applied, AppliedChange, ApplyError, Cause, ChangeState, DONE_ONCE, Journal, JournalError,
     Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody,
@@ -13,6 +13,10 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+
+/// How often a one-time action is done while its finding remains: one compaction skips pages that are locked
+/// or under I/O at that moment.
+const MAX_ROUNDS: usize = 3;
 
 /// The result of `check`, before or after.
 struct CheckResult {
@@ -178,12 +182,40 @@ fn fix(
         .flat_map(|change| std::iter::once(&change.rule).chain(&change.also))
         .map(String::as_str)
         .collect();
-    let after = check()?;
+    let mut after = check()?;
+    for _ in 1..MAX_ROUNDS {
+        let again: Vec<Finding> = after
+            .findings
+            .iter()
+            .filter(|found| is_worth_repeating(found, &touched))
+            .cloned()
+            .collect();
+        if again.is_empty() {
+            break;
+        }
+        let plan = Plan::new(kernel, &again)
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, error.to_string()))?;
+        let more = apply(kernel, journal, &plan, false, &mut nobody)
+            .map_err(|error| apply_failure(state_dir, &error))?;
+        report.applied.changes.extend(more.changes);
+        after = check()?;
+    }
     report.remaining =
         after.findings.into_iter().filter(|f| touched.contains(f.rule.as_str())).collect();
     let still: BTreeSet<&str> = report.remaining.iter().map(|f| f.rule.as_str()).collect();
     report.fixed = touched.difference(&still).map(|rule| (*rule).to_owned()).collect();
     Ok(())
+}
+
+/// Whether a finding that remains has a remedy of one-time actions only. A remedy with a step for a person
+/// does not get further by itself.
+fn is_worth_repeating(found: &Finding, touched: &BTreeSet<&str>) -> bool {
+    let is_action = |step: &Step| matches!(step, Step::Once { .. });
+    touched.contains(found.rule.as_str())
+        && found
+            .remedy
+            .as_ref()
+            .is_some_and(|remedy| !remedy.steps.is_empty() && remedy.steps.iter().all(is_action))
 }
 
 /// The changes to keep over a reboot: those of this run that helped, and those that an earlier run
@@ -337,6 +369,7 @@ fn answer(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_model::{Remedy, Severity, Subject};
     use mw_remedy::PlannedChange;
 
     const COMPACT: &str = "/proc/sys/vm/compact_memory";
@@ -379,6 +412,22 @@ mod tests {
             could_not_check: Vec::new(),
         };
         text(&report, Path::new(mw_remedy::STATE_DIR))
+    }
+
+    #[test]
+    fn only_what_a_further_action_may_fix_is_repeated() {
+        let compact = Step::Once { path: COMPACT.to_owned(), value: "1".to_owned() };
+        let finding = |rule: &str, steps: Vec<Step>| Finding {
+            rule: rule.to_owned(),
+            ..Finding::new(Severity::Warning, Subject::Node(0), "fragmented".to_owned())
+                .with_remedy(Remedy::named("compact", steps))
+        };
+        let touched = BTreeSet::from(["rule"]);
+        assert!(is_worth_repeating(&finding("rule", vec![compact.clone()]), &touched));
+        assert!(!is_worth_repeating(&finding("another", vec![compact.clone()]), &touched));
+        let by_hand = finding("rule", vec![compact, Step::manual("end the program")]);
+        assert!(!is_worth_repeating(&by_hand, &touched));
+        assert!(!is_worth_repeating(&finding("rule", Vec::new()), &touched));
     }
 
     #[test]
