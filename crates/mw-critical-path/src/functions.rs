@@ -379,6 +379,10 @@ pub(crate) const REMOTE_COMPLETIONS: &[(Wait, &[&str])] = &[
     (Wait::RemoteFs, &["cifs_", "smb2_", "ceph_", "p9_", "netfs_"]),
 ];
 
+/// Functions by which a frozen task is thawed where it slept: it does not enter the freezer's own wait (version 1,
+/// and suspend, from 6.1 on).
+pub(crate) const THAWS: &[&str] = &["__thaw_task", "thaw_task", "unfreeze_cgroup"];
+
 /// Functions of the memory manager's own threads, which no program's stack has.
 pub(crate) const RECLAIM_THREADS: &[&str] = &["kswapd", "kcompactd"];
 

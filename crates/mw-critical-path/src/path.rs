@@ -105,7 +105,7 @@ pub enum Unseen {
     NeverRan,
     /// The task did not exist.
     NotThere,
-    /// It was before the trace began.
+    /// It was before the trace began, or records of it were lost.
     Untraced,
     /// It waited for another task and was not woken before the trace ended.
     NotWoken(Wait),

@@ -30,6 +30,9 @@ pub struct Trace {
     pub tasks: BTreeMap<Tid, Task>,
     /// Records that the kernel or the reader dropped.
     pub lost: u64,
+    /// From when to when the records of a CPU were lost, in any order.
+    #[serde(default)]
+    pub gaps: Vec<(Nanos, Nanos)>,
     #[serde(default)]
     pub basis: Basis,
 }

@@ -5,8 +5,8 @@
 //! reclaim waits in direct reclaim.
 
 use crate::functions::{
-    DISK_COMPLETIONS, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS, TIMER_SIGNALS,
-    TIMERS, WAITS, WORKS,
+    DISK_COMPLETIONS, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS, THAWS,
+    TIMER_SIGNALS, TIMERS, WAITS, WORKS,
 };
 pub use crate::kinds::{KernelWork, Wait};
 use std::collections::HashMap;
@@ -33,8 +33,12 @@ pub(crate) fn is_kill(stack: &[String]) -> bool {
     has_any(stack, KILLS)
 }
 
-/// The file system over which a wait for a file went, by the wake-up that ended it.
-pub(crate) fn served_by(wait: Wait, waker_stack: &[String]) -> Wait {
+/// What a wait was for, where the wake-up that ended it tells: the file system over which a file was read, or that
+/// its task was frozen.
+pub(crate) fn ended_by(wait: Wait, waker_stack: &[String]) -> Wait {
+    if has_any(waker_stack, THAWS) {
+        return Wait::CgroupFrozen;
+    }
     let is_for_file =
         matches!(wait, Wait::FileRead | Wait::FileWrite | Wait::Writeback | Wait::Disk);
     let remote = || first(REMOTE_COMPLETIONS, waker_stack);
@@ -273,10 +277,10 @@ mod tests {
     fn the_wake_up_tells_the_file_system() {
         let read = stack("io_schedule < folio_wait_bit_common < filemap_get_pages");
         let read = wait(&read).unwrap();
-        assert_eq!(served_by(read, &stack("folio_end_read < fuse_dev_do_write")), Wait::Fuse);
-        assert_eq!(served_by(read, &stack("nfs_read_completion < rpc_free_task")), Wait::Nfs);
-        assert_eq!(served_by(read, &stack("bio_endio < blk_mq_end_request")), Wait::FileRead);
-        assert_eq!(served_by(Wait::SwapIn, &stack("nfs_read_completion")), Wait::SwapIn);
+        assert_eq!(ended_by(read, &stack("folio_end_read < fuse_dev_do_write")), Wait::Fuse);
+        assert_eq!(ended_by(read, &stack("nfs_read_completion < rpc_free_task")), Wait::Nfs);
+        assert_eq!(ended_by(read, &stack("bio_endio < blk_mq_end_request")), Wait::FileRead);
+        assert_eq!(ended_by(Wait::SwapIn, &stack("nfs_read_completion")), Wait::SwapIn);
     }
 
     #[test]

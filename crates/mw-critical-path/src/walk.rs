@@ -33,6 +33,7 @@ pub fn critical_path(trace: &Trace, request: Request) -> Path {
     };
     walk.explain(0, from, to, 0);
     let Walk { parts, hops, .. } = walk;
+    let parts = without_gaps(parts, &trace.gaps);
     let mut path = Path { from, to: to.max(from), parts, hops, sibling: None };
     path.sibling = sibling_wait(trace, &timelines, &path);
     path
@@ -183,7 +184,7 @@ impl Walk<'_> {
         let wait = self.timelines.wait(stack).unwrap_or(Wait::Unknown);
         let wakeup = self.beyond_timer_signals(hop, to, (wait, wakeup));
         let waker_stack = wakeup.map_or_else(StackId::default, |wakeup| wakeup.stack);
-        let wait = wait::served_by(wait, self.trace.stack(waker_stack));
+        let wait = wait::ended_by(wait, self.trace.stack(waker_stack));
         let is_for_task = self.follows && !wait.is_for_resource();
         let next = is_for_task.then(|| self.next(hop, (wait, wakeup), (from, to))).flatten();
         let kind = match next {
@@ -315,6 +316,41 @@ impl Walk<'_> {
         }
         self.parts.push(Part { from, to, kind, hop, stack, waker_stack, samples: 0 });
     }
+}
+
+/// What tasks did while the records of a CPU were lost is not known.
+fn without_gaps(parts: Vec<Part>, gaps: &[(Nanos, Nanos)]) -> Vec<Part> {
+    let gaps = joined(gaps);
+    let mut cut = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut at = part.from;
+        let first = gaps.partition_point(|(_, end)| *end <= part.from);
+        for (begin, end) in gaps.iter().skip(first).take_while(|(begin, _)| *begin < part.to) {
+            let (begin, end) = ((*begin).max(part.from), (*end).min(part.to));
+            cut.push(Part { from: at, to: begin, ..part });
+            let kind = Kind::Unseen(Unseen::Untraced);
+            cut.push(Part { from: begin, to: end, kind, samples: 0, ..part });
+            at = end;
+        }
+        cut.push(Part { from: at, ..part });
+    }
+    cut.retain(|part| part.from < part.to);
+    cut
+}
+
+/// Spans in order, without overlaps.
+fn joined(spans: &[(Nanos, Nanos)]) -> Vec<(Nanos, Nanos)> {
+    let mut sorted: Vec<(Nanos, Nanos)> =
+        spans.iter().copied().filter(|(begin, end)| begin < end).collect();
+    sorted.sort_unstable();
+    let mut joined: Vec<(Nanos, Nanos)> = Vec::new();
+    for (begin, end) in sorted {
+        match joined.last_mut() {
+            Some((_, last)) if begin <= *last => *last = end.max(*last),
+            _ => joined.push((begin, end)),
+        }
+    }
+    joined
 }
 
 /// A wait that ended without a task that could be explained instead.

@@ -86,6 +86,35 @@ fn a_stopped_task_is_not_explained_by_who_continues_it() {
 }
 
 #[test]
+fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
+    let mut traced = Traced::new(2000);
+    asks_and_is_answered(&mut traced);
+    traced.found(SERVER, TaskState::Waiting, "schedule < futex_wait_queue");
+    traced.runs(0, 2, OTHER);
+    let stack = traced.stack("try_to_wake_up < __thaw_task < freezer_write");
+    let context = WakeContext::Task;
+    traced.event(1000, 2, EventKind::Waking { task: SERVER, by: OTHER, context, stack });
+    traced.runs(1001, 1, SERVER);
+    // The request itself does not wake it.
+    traced
+        .trace
+        .events
+        .retain(|event| !matches!(event.kind, EventKind::Waking { task: SERVER, by: CLIENT, .. }));
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::CgroupFrozen), 900));
+}
+
+#[test]
+fn what_was_done_while_records_were_lost_is_not_known() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule_hrtimeout < do_sys_poll");
+    traced.interrupt(1100, CLIENT, "hrtimer_wakeup < __hrtimer_run_queues").runs(1100, 0, CLIENT);
+    traced.trace.gaps = vec![(700, 900), (50, 300), (800, 950)];
+    let kinds: Vec<_> = traced.path(100, 1100).parts.into_iter().map(|p| (p.to, p.kind)).collect();
+    let (known, lost) = (Kind::TimedOut(Wait::Poll), Kind::Unseen(Unseen::Untraced));
+    assert_eq!(kinds, [(300, lost), (700, known), (950, lost), (1100, known)]);
+}
+
+#[test]
 fn a_poll_that_a_timer_ends_timed_out() {
     let mut traced = Traced::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule_hrtimeout < do_sys_poll");
@@ -313,10 +342,11 @@ proptest! {
         events in proptest::collection::vec(event(), 0..200),
         from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
         servers in proptest::collection::vec(0_u32..6, 0..3), began in 0_u64..600,
+        gaps in proptest::collection::vec((0_u64..1200, 0_u64..1200), 0..4),
     ) {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
-        let trace = Trace { from: began, to: 1200, events, stacks, ..Trace::default() };
+        let trace = Trace { from: began, to: 1200, events, stacks, gaps, ..Trace::default() };
         let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone() });
         assert_partition(&path);
         let summary = path.summary(&trace);

@@ -15,6 +15,7 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) struct Stat {
     pub(crate) comm: String,
     pub(crate) state: char,
+    pub(crate) parent: u32,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
     pub(crate) user_ticks: u64,
@@ -35,6 +36,7 @@ impl Stat {
         Some(Self {
             comm,
             state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
             minor_faults: number(7)?,
             major_faults: number(9)?,
             user_ticks: number(11)?,
@@ -119,7 +121,7 @@ mod tests {
     fn a_line_is_read_whatever_the_name() {
         let line = "42 (a) (b c) D 1 42 42 0 -1 4194304 500 0 7 0 30 20 0 0 20 0 3 0 999 1000 64 x";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!((stat.comm.as_str(), stat.state), ("a) (b c", 'D'));
+        assert_eq!((stat.comm.as_str(), stat.state, stat.parent), ("a) (b c", 'D', 1));
         assert_eq!((stat.minor_faults, stat.major_faults), (500, 7));
         assert_eq!((stat.user_ticks, stat.system_ticks), (30, 20));
         assert_eq!((stat.threads, stat.started_ticks, stat.resident_pages), (3, 999, 64));

@@ -167,7 +167,7 @@ impl Reader {
             ring.drain(&mut self.bytes);
             for record in records(&self.bytes) {
                 match record {
-                    Record::Lost(records) => {
+                    Record::Lost { records, .. } => {
                         self.lost.stacks += records;
                         self.baseline.lost(records);
                     }
@@ -197,7 +197,7 @@ impl Reader {
             ring.drain(&mut self.bytes);
             for record in records(&self.bytes) {
                 match record {
-                    Record::Lost(records) => lost += records,
+                    Record::Lost { records, .. } => lost += records,
                     Record::Name { tid, name } => {
                         self.names.learn(tid, &String::from_utf8_lossy(name));
                     }

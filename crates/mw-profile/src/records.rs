@@ -19,8 +19,11 @@ const CONTEXT_MARKS: u64 = -4095_i64 as u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     Sample(Sample<'a>),
-    /// Records that found no room.
-    Lost(u64),
+    /// So many records found no room.
+    Lost {
+        records: u64,
+        time_ns: Option<u64>,
+    },
     /// A thread has another name.
     Name {
         tid: u32,
@@ -107,8 +110,8 @@ fn record(kind: u32, misc: u16, body: &[u8]) -> Option<Record<'_>> {
         FORK => fork(body),
         SAMPLE => sample(body).map(Record::Sample),
         COMM => name(body),
-        LOST => number(body, 8).map(Record::Lost),
-        LOST_SAMPLES => number(body, 0).map(Record::Lost),
+        LOST => lost(number(body, 8)?, body),
+        LOST_SAMPLES => lost(number(body, 0)?, body),
         _ => None,
     }
 }
@@ -120,9 +123,18 @@ fn name(body: &[u8]) -> Option<Record<'_>> {
 }
 
 fn switch_in(body: &[u8]) -> Option<Record<'_>> {
-    let trailer = body.get(body.len().checked_sub(TRAILER_BYTES)?..)?;
+    let trailer = trailer(body)?;
     let [pid, tid] = halves(number(trailer, 0)?);
     Some(Record::SwitchIn { pid, tid, time_ns: number(trailer, 8)? })
+}
+
+fn lost(records: u64, body: &[u8]) -> Option<Record<'_>> {
+    let time_ns = trailer(body).and_then(|trailer| number(trailer, 8));
+    Some(Record::Lost { records, time_ns })
+}
+
+fn trailer(body: &[u8]) -> Option<&[u8]> {
+    body.get(body.len().checked_sub(TRAILER_BYTES)?..)
 }
 
 fn fork(body: &[u8]) -> Option<Record<'_>> {
@@ -174,10 +186,15 @@ mod tests {
     fn a_sample_with_its_stack() {
         let marks = [-128_i64 as u64, 0xffff_ffff_8100_0010, 0xffff_ffff_8200_0020];
         let body = numbers(&[[7, TASK, 99, 3].as_slice(), &marks].concat());
-        let ring = [bytes(16, &[0; 16]), bytes(SAMPLE, &body), bytes(LOST, &numbers(&[7, 5]))];
+        let ring = [
+            bytes(16, &[0; 16]),
+            bytes(SAMPLE, &body),
+            bytes(LOST, &numbers(&[7, 5, TASK, 123, 7])),
+        ];
         let ring = ring.concat();
         let found: Vec<_> = records(&ring).collect();
-        let [Record::Sample(sample), Record::Lost(5)] = found[..] else {
+        let [Record::Sample(sample), Record::Lost { records: 5, time_ns: Some(123) }] = found[..]
+        else {
             unreachable!("{found:?}");
         };
         assert_eq!((sample.event, sample.pid, sample.tid, sample.time_ns), (7, 41, 42, 99));
@@ -203,7 +220,7 @@ mod tests {
     fn a_record_that_is_cut_ends_the_walk() {
         let whole = bytes(LOST, &numbers(&[1, 2]));
         let cut = [&whole[..], &whole[..20]].concat();
-        assert_eq!(records(&cut).collect::<Vec<_>>(), [Record::Lost(2)]);
+        assert_eq!(records(&cut).collect::<Vec<_>>(), [Record::Lost { records: 2, time_ns: None }]);
         assert_eq!(records(&bytes(LOST, &[0; 4])).count(), 0);
         assert_eq!(records(&[0; 64]).count(), 0, "a size of zero");
     }

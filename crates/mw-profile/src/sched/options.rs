@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Threads of which name and process are kept.
 pub(super) const MAX_TASKS: usize = 1 << 16;
 
+/// Gaps in the records of which the times are kept.
+pub(super) const MAX_GAPS: usize = 1 << 12;
+
+/// Threads of programs that sleep of which the stack is read at the start: about 20 µs each.
+pub(super) const MAX_SLEEPERS: usize = 1 << 10;
+
 /// How long reading the states of all tasks may take at the start.
 pub(super) const STATES_LIMIT: Duration = Duration::from_millis(100);
 

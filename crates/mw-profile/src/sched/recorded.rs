@@ -1,6 +1,6 @@
 //! The records of a scheduler trace as events.
 
-use super::options::{MAX_TASKS, STATES_LIMIT, TraceOptions};
+use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
 use crate::process::{Stat, Text, functions, numbers};
 use crate::records::{Record, Sample};
 use crate::symbols::Symbols;
@@ -20,6 +20,9 @@ const IN_SOFTIRQ: i64 = 0x10;
 const STATES_STOPPED: i64 = 0x04 | 0x08;
 const STATES_DEAD: i64 = 0x10 | 0x20;
 const STATES_REPORTED: i64 = 0xff;
+
+/// The number of a task that has ended, in the records of its last switch and wake-ups.
+const ENDED: Tid = u32::MAX;
 
 /// What a sample is of.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +47,17 @@ pub(super) struct WakingFields {
     name: Field,
 }
 
+/// The parent of the kernel's own threads.
+const KTHREADD: Tid = 2;
+
+/// What was found of a thread.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// A program's thread sleeps, and its stack was not read.
+    ProgramSleeps,
+    Other,
+}
+
 /// The trace as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Recorded {
@@ -56,6 +70,9 @@ pub(super) struct Recorded {
     named: Vec<Vec<String>>,
     tasks: HashMap<Tid, Task>,
     lost: u64,
+    gaps: Vec<(Nanos, Nanos)>,
+    /// The last record of each CPU.
+    last: HashMap<u16, Nanos>,
 }
 
 impl Origin {
@@ -90,6 +107,8 @@ impl Recorded {
             named: Vec::new(),
             tasks: HashMap::new(),
             lost: 0,
+            gaps: Vec::new(),
+            last: HashMap::new(),
         }
     }
 
@@ -104,7 +123,7 @@ impl Recorded {
 
     pub(super) fn take(&mut self, cpu: u16, record: &Record<'_>, origins: &HashMap<u64, Origin>) {
         match *record {
-            Record::Lost(records) => self.lost = self.lost.saturating_add(records),
+            Record::Lost { records, time_ns } => self.lose(cpu, records, time_ns),
             Record::Name { tid, name } => self.rename(tid, name),
             Record::SwitchIn { pid, tid, time_ns } => {
                 self.belongs(tid, pid);
@@ -116,8 +135,12 @@ impl Recorded {
                 self.belongs(tid, pid);
                 self.push(time_ns, cpu, EventKind::Fork { parent: parent_tid, child: tid });
             }
-            Record::Sample(sample) => {
-                self.belongs(sample.tid, sample.pid);
+            Record::Sample(mut sample) => {
+                if sample.tid == ENDED {
+                    sample.tid = 0;
+                } else {
+                    self.belongs(sample.tid, sample.pid);
+                }
                 if let Some(kind) = origins.get(&sample.event).and_then(|o| self.kind(*o, &sample))
                 {
                     self.push(sample.time_ns, cpu, kind);
@@ -155,7 +178,18 @@ impl Recorded {
             self.events.pop_front();
             self.from = self.events.front().map_or(at, |first| first.at).max(self.from);
         }
+        self.last.insert(cpu, at);
         self.events.push_back(Event { at, cpu, kind });
+    }
+
+    /// The kernel reports losses before the next record that finds room.
+    fn lose(&mut self, cpu: u16, records: u64, time_ns: Option<u64>) {
+        self.lost = self.lost.saturating_add(records);
+        let since = self.last.get(&cpu).copied().unwrap_or(self.from);
+        let until = time_ns.unwrap_or_else(monotonic_ns);
+        if since < until && self.gaps.len() < MAX_GAPS {
+            self.gaps.push((since, until));
+        }
     }
 
     fn stack(&mut self, sample: &Sample<'_>) -> StackId {
@@ -198,33 +232,44 @@ impl Recorded {
         }
     }
 
-    /// Reads what tasks wait in, from before the trace began.
+    /// Reads what tasks wait in, from before the trace began: those of `processes`, then others that are blocked
+    /// or stopped, then programs that sleep, which may serve the request.
     pub(super) fn find_states(&mut self, processes: &[Tid]) {
         let deadline = Instant::now() + STATES_LIMIT;
         let mut text = Text::default();
+        let threads = |pid: Tid| numbers(&format!("/proc/{pid}/task"), deadline);
         for pid in processes {
-            self.find_process(*pid, true, deadline, &mut text);
+            for tid in threads(*pid) {
+                self.find_state(*pid, tid, true, &mut text);
+            }
         }
+        let mut sleepers: Vec<(Tid, Tid)> = Vec::new();
         for pid in numbers("/proc", deadline).filter(|pid| !processes.contains(pid)) {
-            self.find_process(pid, false, deadline, &mut text);
+            let of_process = threads(pid).map(|tid| (pid, tid));
+            sleepers.extend(of_process.filter(|(pid, tid)| {
+                self.find_state(*pid, *tid, false, &mut text) == Found::ProgramSleeps
+            }));
+        }
+        for (pid, tid) in sleepers.into_iter().take(MAX_SLEEPERS) {
+            if Instant::now() < deadline {
+                self.find_state(pid, tid, true, &mut text);
+            }
         }
     }
 
-    fn find_process(&mut self, pid: Tid, all: bool, deadline: Instant, text: &mut Text) {
-        for tid in numbers(&format!("/proc/{pid}/task"), deadline) {
-            self.find_state(pid, tid, all, text);
-        }
-    }
-
-    fn find_state(&mut self, pid: Tid, tid: Tid, all: bool, text: &mut Text) {
+    /// Notes the state of a thread; of one that sleeps only where `all` are wanted.
+    fn find_state(&mut self, pid: Tid, tid: Tid, all: bool, text: &mut Text) -> Found {
         let dir = format!("/proc/{pid}/task/{tid}");
-        let Some(stat) = text.read(&format!("{dir}/stat")).and_then(Stat::parse) else { return };
+        let Some(stat) = text.read(&format!("{dir}/stat")).and_then(Stat::parse) else {
+            return Found::Other;
+        };
         let state = match stat.state {
             'R' => TaskState::Runnable,
             'T' | 't' => TaskState::Stopped,
             'D' => TaskState::Waiting,
             _ if all => TaskState::Waiting,
-            _ => return,
+            'S' if pid != KTHREADD && stat.parent != KTHREADD => return Found::ProgramSleeps,
+            _ => return Found::Other,
         };
         self.learn(tid, || stat.comm);
         self.belongs(tid, pid);
@@ -237,6 +282,7 @@ impl Recorded {
         let named = u32::try_from(self.named.len()).unwrap_or(0);
         let stack = StackId(u32::MAX - named + 1);
         self.push(monotonic_ns(), 0, EventKind::Found { task: tid, state, stack });
+        Found::Other
     }
 
     /// A copy with names.
@@ -264,6 +310,7 @@ impl Recorded {
             stacks,
             tasks: self.tasks.iter().map(|(tid, task)| (*tid, task.clone())).collect(),
             lost: self.lost,
+            gaps: self.gaps.clone(),
             basis: Basis::Trace,
         }
     }
