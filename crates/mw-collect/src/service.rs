@@ -21,10 +21,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a search for a service may take.
-const SEARCH_LIMIT: Duration = Duration::from_millis(50);
+/// How long a search for a service may take: some milliseconds, but more where 10,000 processes run or CPUs are busy.
+const SEARCH_LIMIT: Duration = Duration::from_secs(2);
+/// How long the search for who listens at the address of a service that failed may take.
+const HOLDER_LIMIT: Duration = Duration::from_millis(50);
 /// A search that failed is repeated after so many times as long as it took.
 const REST: u32 = 100;
 /// The shortest and the longest time until it is repeated.
@@ -34,13 +37,35 @@ const MAX_REST: Duration = Duration::from_secs(60);
 /// Finds the service of a probe, and again when it restarts.
 #[derive(Debug)]
 pub struct ServiceTracker {
-    configured: Option<String>,
-    source: Source,
-    groups: GroupNames,
+    finder: Arc<Finder>,
     known: Option<Known>,
     missing: Missing,
     /// No search before this.
     rest_until: Option<Instant>,
+}
+
+/// Where services are searched.
+#[derive(Debug)]
+struct Finder {
+    configured: Option<String>,
+    source: Source,
+    groups: GroupNames,
+}
+
+/// A search that is due. It takes some milliseconds, and longer on a busy machine: run it where nothing waits for it.
+#[derive(Debug)]
+pub struct Search {
+    finder: Arc<Finder>,
+    connection: Option<Connection>,
+    /// Processes that are looked at before others.
+    first: Vec<u32>,
+}
+
+/// What a search found, for [`ServiceTracker::note`].
+#[derive(Debug)]
+pub struct Searched {
+    found: Result<Known, Missing>,
+    took: Duration,
 }
 
 /// A service that was found.
@@ -86,36 +111,43 @@ impl ServiceTracker {
         let source = Source::live().map_err(|error| Missing::failed("/", error.to_string()))?;
         let groups = GroupNames::find(&source).unwrap_or_default();
         let missing = Missing::skipped("service", "not searched yet");
-        Ok(Self { configured, source, groups, known: None, missing, rest_until: None })
+        let finder = Arc::new(Finder { configured, source, groups });
+        Ok(Self { finder, known: None, missing, rest_until: None })
     }
 
-    /// Finds the service where it is not known, or the known processes have gone, or the connection is
-    /// another. Costs about 20 µs where nothing changed, and at most about 50 ms otherwise; never on the
-    /// thread that probes. A service that has gone stays known until another is found.
-    pub fn refresh(&mut self, connection: Option<&Connection>) {
+    /// The search that is due where the service is not known, or the known processes have gone, or the
+    /// connection is another. Costs about 20 µs. A service that has gone stays known until another is found.
+    pub fn search(&mut self, connection: Option<&Connection>) -> Option<Search> {
         let runs =
             |known: &Known| !known.watched.is_empty() && known.watched.iter().all(Watched::runs);
         if let Some(known) = &mut self.known
             && runs(known)
         {
             known.seen_unix_ms = mw_sys::unix_ms();
-            if self.configured.is_some() || known.connection.as_ref() == connection {
-                return;
+            if self.finder.configured.is_some() || known.connection.as_ref() == connection {
+                return None;
             }
         }
         if self.rest_until.is_some_and(|until| Instant::now() < until) {
-            return;
+            return None;
         }
-        let begun = Instant::now();
-        match self.search(connection, begun + SEARCH_LIMIT) {
+        Some(Search {
+            finder: Arc::clone(&self.finder),
+            connection: connection.cloned(),
+            first: self.known.iter().flat_map(Known::pids).collect(),
+        })
+    }
+
+    /// Notes what a search found.
+    pub fn note(&mut self, Searched { found, took }: Searched) {
+        match found {
             Ok(known) => {
                 self.known = Some(known);
                 self.rest_until = None;
             }
             Err(missing) => {
                 self.missing = missing;
-                let rest = (begun.elapsed() * REST).clamp(MIN_REST, MAX_REST);
-                self.rest_until = Some(Instant::now() + rest);
+                self.rest_until = Some(Instant::now() + (took * REST).clamp(MIN_REST, MAX_REST));
             }
         }
     }
@@ -133,7 +165,7 @@ impl ServiceTracker {
         let processes = self.known.iter().flat_map(|known| &known.service.processes);
         let mut groups: Vec<String> = Vec::new();
         for process in processes {
-            for path in self.groups.of(&memberships(process.pid)) {
+            for path in self.finder.groups.of(&memberships(process.pid)) {
                 if path != "/" && !groups.contains(&path) {
                     groups.push(path);
                 }
@@ -141,8 +173,24 @@ impl ServiceTracker {
         }
         groups
     }
+}
 
-    fn search(&self, connection: Option<&Connection>, deadline: Instant) -> Result<Known, Missing> {
+impl Search {
+    /// Searches, for two seconds at most.
+    pub fn run(self) -> Searched {
+        let begun = Instant::now();
+        let found = self.finder.find(self.connection.as_ref(), &self.first, begun + SEARCH_LIMIT);
+        Searched { found, took: begun.elapsed() }
+    }
+}
+
+impl Finder {
+    fn find(
+        &self,
+        connection: Option<&Connection>,
+        first: &[u32],
+        deadline: Instant,
+    ) -> Result<Known, Missing> {
         if let Some(name) = &self.configured {
             let (_, pids) = configured::find(&self.source, name, deadline).ok_or_else(|| {
                 let why = "no unit or cgroup of this name has processes";
@@ -155,12 +203,7 @@ impl ServiceTracker {
                        (service = \"UNIT\")";
             Missing::skipped("service", why)
         })?;
-        let first: Vec<u32> = self
-            .known
-            .iter()
-            .flat_map(|known| known.service.processes.iter().map(|process| process.pid))
-            .collect();
-        let (pids, found_by) = find(connection, &first, deadline)?;
+        let (pids, found_by) = find(connection, first, deadline)?;
         let leader = leader(pids.first().copied().unwrap_or(0));
         let mut all = pids;
         for pid in family(leader, deadline) {

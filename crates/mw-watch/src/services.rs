@@ -4,7 +4,7 @@
 use crate::monitors::Monitors;
 use crate::stalls::Stalls;
 use crate::tracing::Tracing;
-use mw_collect::service::{KernelLog, ServiceTracker};
+use mw_collect::service::{KernelLog, Search, ServiceTracker};
 use mw_model::{Missing, Outage, Reading, Service, ServiceView};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -72,9 +72,15 @@ impl Services {
     /// Finds the service of one probe again, if it has changed.
     fn refresh(&self, probe: usize, prober: &mw_probe::Prober) {
         let connection = prober.connection();
-        if let Some(Some(tracker)) = self.known().trackers.get_mut(probe) {
-            tracker.refresh(connection.as_ref());
+        let search = self.tracker(probe, |tracker| tracker.search(connection.as_ref()));
+        // It may take a second, in which a service may fail.
+        if let Some(searched) = search.flatten().map(Search::run) {
+            self.tracker(probe, |tracker| tracker.note(searched));
         }
+    }
+
+    fn tracker<T>(&self, probe: usize, with: impl FnOnce(&mut ServiceTracker) -> T) -> Option<T> {
+        self.known().trackers.get_mut(probe)?.as_mut().map(with)
     }
 
     pub(crate) fn service(&self, probe: usize) -> Option<Service> {

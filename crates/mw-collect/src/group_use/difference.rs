@@ -47,7 +47,8 @@ impl GroupSample {
         uses.truncate(MAX_USES);
         for group in &mut uses {
             let of = |sample: &Self| sample.groups.get(&group.path)?.limits.clone();
-            if let Some(limits) = of(self).or_else(|| of(earlier)) {
+            // A limit that was lifted meanwhile held until then.
+            for limits in [of(self), of(earlier)].into_iter().flatten() {
                 set_limits(group, &limits);
             }
         }
@@ -95,13 +96,18 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Sets the limits that are not set yet.
 pub(super) fn set_limits(group: &mut GroupUse, limits: &Limits) {
-    group.memory_max_bytes = limits.memory_max_bytes;
-    group.memory_high_bytes = limits.memory_high_bytes;
-    group.memory_current_bytes = limits.memory_current_bytes;
-    group.cpu_quota_us = limits.cpu_max.quota_us;
-    group.cpu_period_us = limits.cpu_max.period_us;
-    group.io_limits = io_limits(&limits.io_max);
+    group.memory_max_bytes = group.memory_max_bytes.or(limits.memory_max_bytes);
+    group.memory_high_bytes = group.memory_high_bytes.or(limits.memory_high_bytes);
+    group.memory_current_bytes = group.memory_current_bytes.or(limits.memory_current_bytes);
+    if group.cpu_quota_us.is_none() {
+        group.cpu_quota_us = limits.cpu_max.quota_us;
+        group.cpu_period_us = limits.cpu_max.period_us;
+    }
+    if group.io_limits.is_empty() {
+        group.io_limits = io_limits(&limits.io_max);
+    }
 }
 
 /// The rise of a counter. A group that was removed and created again counts from zero.

@@ -182,6 +182,17 @@ fn a_group_that_went_with_its_service_is_named_with_its_limit() {
     assert_eq!((uses[0].memory_max_bytes, uses[0].oom_kills), (Some(4096), None));
 }
 
+#[test]
+fn a_limit_that_was_lifted_is_named() {
+    let made = unified();
+    made.write("db/memory.max", "4096\n");
+    let mut sampler = sampler(&[&made]);
+    let service = ["/db".to_owned()];
+    let earlier = sampler.sample(PATIENCE, &service);
+    made.write("db/memory.max", "max\n");
+    assert_eq!(since(&mut sampler, &earlier, &service)[0].memory_max_bytes, Some(4096));
+}
+
 /// A process that ends with the test, passed or not.
 struct Busy(Child);
 

@@ -1,7 +1,7 @@
 //! What became of a service that does not answer at its address.
 
 use super::kernel_log::{KernelLog, LoggedEnd};
-use super::{Known, SEARCH_LIMIT, ServiceTracker, Watched, is_socket_file, named, owners, sockets};
+use super::{HOLDER_LIMIT, Known, ServiceTracker, Watched, is_socket_file, named, owners, sockets};
 use mw_model::{Connection, EndKind, Outage, ProcessEnd, ServiceProcess, format_duration_ms};
 use mw_proc::kmsg::Message;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ impl ServiceTracker {
         };
         let known: Vec<u32> = self.known.iter().flat_map(Known::pids).collect();
         let holder = inode.and_then(|inode| {
-            let (found, _) = owners(&[inode], &known, Instant::now() + SEARCH_LIMIT);
+            let (found, _) = owners(&[inode], &known, Instant::now() + HOLDER_LIMIT);
             named(found.first()?.1)
         });
         let mut outage =
@@ -51,7 +51,7 @@ impl ServiceTracker {
 }
 
 impl Known {
-    fn pids(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         self.service.processes.iter().map(|process| process.pid)
     }
 

@@ -7,6 +7,13 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 
+/// Searches where that is due.
+fn refresh(tracker: &mut ServiceTracker, connection: Option<&Connection>) {
+    if let Some(search) = tracker.search(connection) {
+        tracker.note(search.run());
+    }
+}
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn tcp(stream: &TcpStream) -> Connection {
@@ -64,14 +71,14 @@ fn the_service_behind_a_connection_is_this_process() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     let mut tracker = tracker();
-    tracker.refresh(Some(&tcp(&client)));
+    refresh(&mut tracker, Some(&tcp(&client)));
     let service = tracker.service().unwrap();
     assert_eq!(service.processes[0].pid, std::process::id());
     assert_eq!(service.found_by, format!("listens on {}", server.local_addr().unwrap()));
     assert!(service.cgroup.is_some(), "{service:?}");
     let _accepted = server.accept().unwrap();
     let mut tracker = self::tracker();
-    tracker.refresh(Some(&tcp(&client)));
+    refresh(&mut tracker, Some(&tcp(&client)));
     assert_eq!(tracker.service().unwrap().found_by, "peer of the probe's connection");
 }
 
@@ -84,7 +91,10 @@ fn a_unix_socket_leads_to_its_service() {
     let own = std::process::id();
     for listener in [Some(own), None] {
         let mut tracker = tracker();
-        tracker.refresh(Some(&Connection::Unix { path: path.clone(), inode: None, listener }));
+        refresh(
+            &mut tracker,
+            Some(&Connection::Unix { path: path.clone(), inode: None, listener }),
+        );
         assert_eq!(tracker.service().unwrap().processes[0].pid, own);
     }
     let connection = Connection::Unix { path, inode: None, listener: None };
@@ -100,7 +110,7 @@ fn a_forked_server_is_found_with_its_listener_and_again_after_a_restart() {
     // The child holds the connection alone once the parent has closed its copy.
     let (mut tracker, service) = loop {
         let mut tracker = tracker();
-        tracker.refresh(Some(&tcp(&client)));
+        refresh(&mut tracker, Some(&tcp(&client)));
         // On a busy machine a search may end without a result.
         let service = tracker.service().cloned();
         match service {
@@ -112,11 +122,11 @@ fn a_forked_server_is_found_with_its_listener_and_again_after_a_restart() {
     assert!(service.processes[0].name.starts_with("python"), "{service:?}");
     // Another connection, to the same server.
     let other = server.connect();
-    tracker.refresh(Some(&tcp(&other)));
+    refresh(&mut tracker, Some(&tcp(&other)));
     assert!(tracker.service().is_ok());
     let (pid, address) = (server.0.id(), server.1);
     drop((client, other, server));
-    tracker.refresh(Some(&refused(address)));
+    refresh(&mut tracker, Some(&refused(address)));
     assert!(tracker.service().is_ok(), "it stays known");
     let mut log = KernelLog::open();
     let now = mw_sys::unix_ms();
@@ -142,7 +152,7 @@ fn a_forked_server_is_found_with_its_listener_and_again_after_a_restart() {
 #[test]
 fn what_is_not_here_is_missing_with_the_reason() {
     let mut tracker = tracker();
-    tracker.refresh(None);
+    refresh(&mut tracker, None);
     assert!(tracker.service().unwrap_err().why.contains("service = "), "an exec: probe");
     assert_eq!(tracker.outage(None, 0, &mut KernelLog::open()), None);
     let mut tracker = self::tracker();
@@ -151,27 +161,27 @@ fn what_is_not_here_is_missing_with_the_reason() {
         local: Some("10.1.2.3:4".parse().unwrap()),
         peer: "192.0.2.1:80".parse().unwrap(),
     };
-    tracker.refresh(Some(&connection));
+    refresh(&mut tracker, Some(&connection));
     let missing = tracker.service().unwrap_err();
     assert_eq!(
         (missing.absence, missing.why.as_str()),
         (Absence::Skipped, "it is not on this machine")
     );
     let mut tracker = self::tracker();
-    tracker.refresh(Some(&refused("127.0.0.1:1".parse().unwrap())));
+    refresh(&mut tracker, Some(&refused("127.0.0.1:1".parse().unwrap())));
     assert_eq!(tracker.service().unwrap_err().why, "nothing listens there");
 }
 
 #[test]
 fn a_search_that_failed_rests() {
     let mut tracker = tracker();
-    tracker.refresh(None);
+    refresh(&mut tracker, None);
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-    tracker.refresh(Some(&tcp(&client)));
+    refresh(&mut tracker, Some(&tcp(&client)));
     assert!(tracker.service().is_err());
     tracker.rest_until = None;
-    tracker.refresh(Some(&tcp(&client)));
+    refresh(&mut tracker, Some(&tcp(&client)));
     assert!(tracker.service().is_ok());
 }
 
