@@ -324,8 +324,10 @@ impl Conditions<'_> {
     }
 }
 
+/// The cgroup has a memory limit, or met one that was lifted since.
 fn is_limited(group: &GroupUse) -> bool {
-    group.memory_max_bytes.or(group.memory_high_bytes).is_some()
+    let met = [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0);
+    met || group.memory_max_bytes.or(group.memory_high_bytes).is_some()
 }
 
 /// Whether a cgroup is `of` or lies below it. The root has no limits of its own.

@@ -271,10 +271,15 @@ impl<'a> Stall<'a> {
         rows.flatten().filter_map(row).collect()
     }
 
-    /// The most that was dirty or under writeback during the stall: in bytes, and in percent of what
-    /// could hold page cache at that moment.
+    /// The most of files that was dirty or under writeback during the stall: in bytes, and in percent of what
+    /// could hold page cache at that moment. Pages that are swapped out count as writeback too, so that it does not
+    /// count where there are many.
     pub(crate) fn most_unwritten(&self) -> Option<(u64, f64)> {
-        const UNWRITTEN: [Counter; 2] = [Counter::NrDirty, Counter::NrWriteback];
+        const DIRTY: &[Counter] = &[Counter::NrDirty];
+        const UNWRITTEN: &[Counter] = &[Counter::NrDirty, Counter::NrWriteback];
+        const SWAPPED_PER_S: f64 = 256.0;
+        let swaps_out = self.window.rate(Counter::Pswpout).unwrap_or(0.0) >= SWAPPED_PER_S;
+        let unwritten = if swaps_out { DIRTY } else { UNWRITTEN };
         let page_bytes = self.window.now.origin.page_bytes;
         let samples = || self.window.earlier.first().into_iter().chain([&self.window.now.sample]);
         // The table has no column for it, and it only becomes less: what there was at first.
@@ -284,7 +289,7 @@ impl<'a> Stall<'a> {
             let sum = |of: &[Counter]| {
                 Some(total(of.iter().map(|c| get(*c)).collect::<Option<Vec<_>>>()?))
             };
-            let (unwritten, room) = (sum(&UNWRITTEN)?, sum(&zones::DIRTYABLE)?);
+            let (unwritten, room) = (sum(unwritten)?, sum(&zones::DIRTYABLE)?);
             let room = room.saturating_add(deferred_pages);
             Some((unwritten.saturating_mul(page_bytes), percent(unwritten, room)))
         };
@@ -295,7 +300,7 @@ impl<'a> Stall<'a> {
             let values = self.incident.table.values(&metric).map(Iterator::collect);
             (*counter, self.during(values.unwrap_or_default()).collect::<Vec<Option<u64>>>())
         };
-        let columns: Vec<_> = UNWRITTEN.iter().chain(&zones::DIRTYABLE).map(column).collect();
+        let columns: Vec<_> = unwritten.iter().chain(&zones::DIRTYABLE).map(column).collect();
         let value = |row: usize, counter: Counter| {
             let (_, values) = columns.iter().find(|(known, _)| *known == counter)?;
             *values.get(row)?

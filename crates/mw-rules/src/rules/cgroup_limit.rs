@@ -33,7 +33,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::CGROUP_RECLAIM;
-use crate::request::{Request, Spent};
+use crate::request::{Request, Spent, is_within};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
@@ -81,6 +81,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let named = met.map(|(group, _)| group);
     let full = cgroups.and_then(|groups| {
         let candidates = named.into_iter().chain(&groups.own).chain(&groups.limited);
+        let candidates = candidates.filter(|group| is_of_request(stall, &group.path));
         candidates.filter_map(|group| finding(group, groups)).next()
     });
     let group = match &full {
@@ -109,11 +110,23 @@ fn explained(request: &Request<'_>) -> f64 {
     if own >= reads { own + reads } else { own }
 }
 
+/// Whether the task that the limit held up is in a group, where there is a path that names it.
+fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
+    const BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
+    let part = stall.request.and_then(|request| request.largest(BY_LIMIT));
+    let Some((task, own)) = part.and_then(|part| Some((&part.task, part.task.cgroup.as_ref()?)))
+    else {
+        return true;
+    };
+    std::iter::once(own).chain(&task.other_cgroups).any(|path| is_within(path, group))
+}
+
 /// The group that reached its limit most often since the alarm: the service's, where one was probed.
 fn most_counted<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
     let is_probed = stall.incident.trigger.kind == TriggerKind::Probe;
     let groups = stall.incident.groups.iter();
     let groups = groups.filter(|group| group.path != "/" && (group.of_service || !is_probed));
+    let groups = groups.filter(|group| is_of_request(stall, &group.path));
     let times = |group: &GroupUse| {
         group.max_events.unwrap_or(0).saturating_add(group.high_events.unwrap_or(0))
     };
@@ -134,6 +147,7 @@ fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, 
         Some((group, times(group).checked_sub(was)?))
     };
     let groups = cgroups.own.iter().chain(&cgroups.limited);
+    let groups = groups.filter(|group| is_of_request(stall, &group.path));
     groups.filter_map(since).filter(|(_, met)| *met > 0).max_by_key(|(_, met)| *met)
 }
 

@@ -45,6 +45,7 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst; Documentation/ABI/testing/sysfs-class-bdi.
 
 use crate::cause_score::CauseScore;
+use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::Stall;
 use mw_model::{
@@ -114,7 +115,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let mut found = hazard(stall.window).unwrap_or_default();
     let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
     let dirty = percent(unwritten, memory) >= DIRTY_PERCENT;
-    if !attributed && !dirty && found.is_empty() {
+    if (waits_for_writes(stall) && !dirty) || (!attributed && !dirty && found.is_empty()) {
         return score.no_cause();
     }
     let largest = flood.iter().max_by_key(|share| share.pages);
@@ -141,6 +142,16 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_remedy(remedy(snapshot));
     finding.evidence = found.pop().map_or_else(Vec::new, |hazard| hazard.evidence);
     score.cause(finding)
+}
+
+/// Whether the request waited for the disk to write rather than for memory: pages that are only read do not hold that
+/// up.
+fn waits_for_writes(stall: &Stall<'_>) -> bool {
+    const WRITES: &[Spent] =
+        &[Spent::DirtyThrottling, Spent::Writeback, Spent::FileWrite, Spent::Journal, Spent::Disk];
+    stall.request.is_some_and(|request| {
+        request.percent(WRITES) > request.percent(&[Spent::Reclaim, Spent::Refault])
+    })
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

@@ -235,6 +235,22 @@ fn refaults_of_others_are_not_the_requests() {
     assert_eq!(thrash(40_000).as_deref(), Some("working-set-thrash"));
 }
 
+/// A program reads a large file, while the request waits for the disk to write.
+#[test]
+fn pages_that_are_only_read_do_not_hold_up_a_write() {
+    let reads = |made: Made| {
+        made.floods((4711, "cat"), "/data/file", 200_000).counts(Counter::PgscanFile, 150_000.0)
+    };
+    let first = |made: &Made| {
+        let cause = explained(made).causes.into_iter().next();
+        cause.map(|cause| cause.finding.rule)
+    };
+    let writes = made(&[(Kind::Waiting(Wait::Writeback), 98)]);
+    assert_eq!(first(&reads(writes)).as_deref(), Some("not-memory"));
+    let reclaims = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
+    assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
+}
+
 /// A client without a service waits for a process that is stopped, and is not answered.
 #[test]
 fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
