@@ -20,6 +20,8 @@ pub(crate) struct ConnectionCell {
     /// Of a Unix socket: its inode, and the process that listens.
     inode: AtomicU64,
     listener: AtomicU32,
+    /// The process of an `exec:` probe's command.
+    command: AtomicU32,
 }
 
 /// An address and a port; port 0 is none. An address of version 4 is kept as its mapped form.
@@ -75,6 +77,16 @@ impl ConnectionCell {
             self.inode.store(inode, SeqCst);
             self.listener.store(listener, SeqCst);
         });
+    }
+
+    /// A command was started.
+    pub(crate) fn started(&self, command: u32) {
+        self.command.store(command, SeqCst);
+    }
+
+    /// The command that was started last.
+    pub(crate) fn command(&self) -> Option<u32> {
+        Some(self.command.load(SeqCst)).filter(|pid| *pid > 0)
     }
 
     fn write(&self, store: impl FnOnce()) {

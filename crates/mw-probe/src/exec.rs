@@ -117,6 +117,9 @@ impl Probe for Exec {
             }
         }
         let mut running = self.spawn()?;
+        if let Some(connection) = deadline.connection {
+            connection.started(running.child.id());
+        }
         let waited = running.wait(deadline);
         let ended = running.end();
         if matches!(ended, Ended::NotYet) {

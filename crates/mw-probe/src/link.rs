@@ -109,7 +109,7 @@ impl Failure {
 pub(crate) struct Deadline<'a> {
     until: Instant,
     stop: BorrowedFd<'a>,
-    connection: Option<&'a ConnectionCell>,
+    pub(crate) connection: Option<&'a ConnectionCell>,
 }
 
 impl<'a> Deadline<'a> {

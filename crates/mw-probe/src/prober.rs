@@ -165,6 +165,12 @@ impl Prober {
         Some(view::reading(seen.map(|seen| ServiceView { at_unix_ms: unix_ms(), ..seen })))
     }
 
+    /// The process of the command under way, or of the last one; `None` before the first and where the target is not
+    /// `exec:`. It takes no lock.
+    pub fn command(&self) -> Option<u32> {
+        self.state.connection.command()
+    }
+
     /// The connection of the request under way, or of the last one; `None` before the first and for
     /// `exec:`. It takes no lock.
     pub fn connection(&self) -> Option<Connection> {

@@ -6,7 +6,7 @@ use crate::detector::{Monitor, RequestTimes};
 use crate::services::Services;
 use crate::stalls::Begun;
 use mw_critical_path::{PathSummary, Request};
-use mw_model::{GroupUse, Incident, Outage, Service, ServiceView};
+use mw_model::{GroupUse, Incident, Outage, Service, ServiceView, TriggerKind};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
 use std::sync::Arc;
@@ -140,9 +140,11 @@ impl OpenStall {
 
     fn request(&self, with: &Context) -> Option<Request> {
         let canary = with.monitors.canary.as_ref();
+        let mut command = None;
         let (task, times) = match self.begun.monitor {
             Monitor::Probe(probe) => {
                 let prober = with.monitors.probers.get(probe)?;
+                command = prober.command();
                 let slowest = self.slowest.or_else(|| with.stalls.slowest(self.begun.monitor))?;
                 (prober.thread()?, (slowest.from_ns, slowest.to_ns))
             }
@@ -151,7 +153,8 @@ impl OpenStall {
             Monitor::Pressure => return None,
         };
         let processes = self.service.iter().flat_map(|service| &service.processes);
-        let servers = processes.map(|process| process.pid).collect();
+        // Of an exec: probe, the command is what does not answer.
+        let servers = processes.map(|process| process.pid).chain(command).collect();
         Some(Request { task, from: times.0, to: times.1, servers })
     }
 
@@ -159,6 +162,13 @@ impl OpenStall {
     pub(crate) fn failure(&self, with: &Context) -> Option<ProbeFailure> {
         let Monitor::Probe(probe) = self.begun.monitor else { return None };
         with.monitors.probers.get(probe)?.last_failure()
+    }
+
+    /// Whether a request failed at once before any was slow: that the service is slow when it starts again is not
+    /// what happened to it.
+    fn began_with_failure(&self) -> bool {
+        let trigger = &self.begun.trigger;
+        trigger.kind == TriggerKind::Probe && trigger.worst_ms < trigger.limit_ms
     }
 
     pub(crate) fn lacks_evidence(&self) -> bool {
@@ -185,6 +195,10 @@ impl OpenStall {
         incident.service.clone_from(&self.service);
         incident.outage.clone_from(&self.outage);
         incident.service_view.clone_from(&self.view);
+        if self.began_with_failure() && incident.trigger.failure_kind.is_some() {
+            incident.trigger.worst_ms = self.begun.trigger.worst_ms;
+            incident.path = None;
+        }
         if let Some(cgroup) =
             self.path.as_ref().and_then(|path| path.parts.first()?.task.cgroup.as_ref())
         {
