@@ -57,7 +57,7 @@ const ALL: &[Service] = &[App, Nginx, Postgres, Mysql, Redis, Java];
 /// The disk of plays on the host is a FUSE file below a loop device.
 const DISK: Answer = about("not-memory", &["disk", "fuse server"]);
 const IO_LIMIT: Answer = about("not-memory", &["i/o limit"]);
-const CPUS: Answer = about("not-memory", &["cpus"]);
+pub(super) const CPUS: Answer = about("not-memory", &["cpus"]);
 const STOPPED: Answer = about("not-memory", &["stopped process"]);
 const FROZEN: Answer = about("not-memory", &["frozen cgroup"]);
 const NETWORK: Answer = about("not-memory", &["network"]);

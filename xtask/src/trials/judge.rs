@@ -1,10 +1,11 @@
 //! Judges what the recorder said of a play by what was really injected: pure functions.
 
-use super::condition::{Answer, SERVICE, Truth};
+use super::condition::{Answer, CPUS, SERVICE, Truth};
 use super::play::Play;
 use super::played::{LIMIT_MS, Sample, Times};
 use mw_model::{FailureKind, Incident, TriggerKind};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 /// Causes that are no memory conditions.
 const OTHER_CAUSES: &[&str] = &["not-memory", "cpu-throttled", "lock-wait", "journal-commit"];
@@ -129,7 +130,8 @@ impl Answer {
     }
 }
 
-/// The incident of a play: the longest of the service's probe, or else the longest of all that fall into it.
+/// The incident of a play: the longest of the service's probe, or else the longest of all that fall into it. Of a
+/// service that failed, its failure: it may be slow once more when it starts again.
 pub(super) fn incident_of<'a>(
     play: &Play,
     times: &Times,
@@ -142,7 +144,12 @@ pub(super) fn incident_of<'a>(
     let own = |incident: &&Incident| {
         incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == play.service.name()
     };
-    let worst = |a: &&Incident, b: &&Incident| a.trigger.worst_ms.total_cmp(&b.trigger.worst_ms);
+    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure));
+    let rank = |incident: &Incident| {
+        (fails && incident.trigger.failure_kind.is_some(), incident.trigger.worst_ms)
+    };
+    let worst =
+        |a: &&Incident, b: &&Incident| rank(a).partial_cmp(&rank(b)).unwrap_or(Ordering::Equal);
     let inside = || incidents.iter().filter(began_in_it);
     let found = inside().filter(own).max_by(worst).map(|incident| (incident, true));
     found.or_else(|| Some((inside().max_by_key(|incident| incident.duration_ms())?, false)))
@@ -222,7 +229,14 @@ impl Judged {
 
 /// The best by any of the conditions.
 fn verdict(play: &Play, seen: &Seen) -> Verdict {
-    play.conditions().map(|c| verdict_by(&c.truth, seen)).min().unwrap_or(Verdict::Wrong)
+    let best = play.conditions().map(|c| verdict_by(&c.truth, seen)).min();
+    // Its priority counts only within its own cgroup: it does take CPU time from the service.
+    let has_hog = play.decoys.iter().any(|decoy| decoy.name == "nice-hog");
+    let names_hog = has_hog && seen.causes.first().is_some_and(|said| CPUS.is(said));
+    match best.unwrap_or(Verdict::Wrong) {
+        Verdict::Wrong if names_hog => Verdict::Partly,
+        best => best,
+    }
 }
 
 fn verdict_by(truth: &Truth, seen: &Seen) -> Verdict {
@@ -297,6 +311,10 @@ mod tests {
         of("cpu-hogs", "not-memory", "disk", Verdict::Wrong);
         of("stop", "not-memory", "stopped process", Verdict::Right);
         of("none", "not-memory", "CPUs", Verdict::Wrong);
+        let mut beside_hog = play("file-limit");
+        beside_hog.decoys = vec![Injection { name: "nice-hog".to_owned(), arguments: Vec::new() }];
+        let said = |subject| verdict(&beside_hog, &seen("not-memory", subject));
+        assert_eq!((said("CPUs"), said("disk")), (Verdict::Partly, Verdict::Wrong));
     }
 
     #[test]
