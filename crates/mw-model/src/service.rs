@@ -33,6 +33,9 @@ pub struct Service {
     pub cgroup: Option<String>,
     /// How it was found: `peer of the probe's connection`, `listens on 127.0.0.1:5432`, `configured`.
     pub found_by: String,
+    /// The queue of the socket that listens at its address, when the stall was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen_queue: Option<ListenQueue>,
 }
 
 /// A process of a service.

@@ -45,7 +45,6 @@ pub mod meminfo;
 pub mod mountinfo;
 pub mod mounts;
 pub mod net_tcp;
-pub mod netstat;
 pub mod number;
 pub mod orders;
 pub mod pid_stat;

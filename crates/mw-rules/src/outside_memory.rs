@@ -67,14 +67,15 @@ fn cpus(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let disk = disk_of(stall);
     let writer = other_writer(stall);
-    let by =
-        writer.map_or(String::new(), |(path, _)| format!(", to which cgroup {path} wrote most"));
+    let by = writer
+        .as_ref()
+        .map_or(String::new(), |writer| format!(", to which cgroup {} wrote most", writer.path));
     let headline = format!("not memory: {disk} was slow{by}; {} waited for it", named(&part.task));
     let mut finding = Finding::new(Severity::Critical, Area::Disk, headline)
         .with_impact("Every task that read from the disk or synced to it had to wait.")
         .with_remedy(manual("find the writer and give it a smaller I/O weight", "pidstat -d 1"));
-    if let Some((path, bytes)) = writer {
-        let what = format!("written by cgroup {path}");
+    if let Some(OtherWriter { path, device, bytes, .. }) = writer {
+        let what = format!("written to {device} by cgroup {path}");
         finding = finding.with_evidence(what, Quantity::Bytes(bytes), "io.stat");
     }
     (finding, CONFIRMED)
@@ -116,12 +117,39 @@ fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) 
     (finding, CONFIRMED)
 }
 
-fn network(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    if part.task.tid == request.path.task.tid
+        && let Some(finding) = full_queue(stall)
+    {
+        return (finding, CONFIRMED);
+    }
     let headline = format!("not memory: {} waited for a peer on the network", named(&part.task));
     let finding = Finding::new(Severity::Warning, Area::Network, headline)
         .with_impact("The answer of another machine was late, or packets were lost.")
         .with_remedy(manual("look at the connections of the task", "ss -tinp"));
     (finding, LIKELY)
+}
+
+/// The probe's own connection was not accepted: the kernel drops its packets while the queue is full.
+fn full_queue(stall: &Stall<'_>) -> Option<Finding> {
+    let service = stall.incident.service.as_ref()?;
+    let queue = service.listen_queue.filter(|queue| queue.is_full())?;
+    let who = service.processes.first().map_or_else(
+        || "the service".to_owned(),
+        |process| format!("{} (pid {})", process.name, process.pid),
+    );
+    let headline = format!("not memory: the service itself: {who} accepted no connections");
+    Some(
+        Finding::new(Severity::Critical, Area::Service, headline)
+            .with_evidence(
+                "connections that wait to be accepted",
+                Quantity::Count(queue.waiting.into()),
+                "sock_diag",
+            )
+            .with_evidence("backlog", Quantity::Count(queue.limit.into()), "sock_diag")
+            .with_impact("Its listen queue was full: the kernel drops further connections, which retry after 1 s, 3 s, 7 s.")
+            .with_remedy(manual("see why it does not accept, then raise its backlog", "ss -ltn")),
+    )
 }
 
 fn fuse(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
@@ -179,18 +207,34 @@ pub(crate) fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
     table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The cgroup that wrote most bytes, where that is not the service's and it wrote more than half.
-fn other_writer<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
+/// Another cgroup that wrote to the service's disk.
+pub(crate) struct OtherWriter<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) device: &'a str,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_per_s: f64,
+}
+
+/// The cgroup that wrote most to a disk that the service used, where that is not the service's own.
+pub(crate) fn other_writer<'a>(stall: &Stall<'a>) -> Option<OtherWriter<'a>> {
     const LEAST_BYTES: u64 = 4 << 20;
-    let written = |group: &mw_model::GroupUse| -> u64 {
-        mw_model::derived::total(group.io.iter().map(|io| io.written_bytes))
+    let groups = || stall.incident.groups.iter().filter(|group| group.path != "/");
+    let of_service = || groups().filter(|group| group.of_service).flat_map(|group| &group.io);
+    let own = |device: &str| {
+        let used = of_service().filter(|io| io.device == device);
+        used.map(|io| io.written_bytes).max()
     };
-    let groups = stall.incident.groups.iter().filter(|group| group.path != "/");
-    let own: u64 = groups.clone().filter(|group| group.of_service).map(written).max().unwrap_or(0);
-    let others = groups.filter(|group| !group.of_service);
-    let (group, bytes) =
-        others.map(|group| (group, written(group))).max_by_key(|(_, bytes)| *bytes)?;
-    (bytes >= LEAST_BYTES && bytes > own).then_some((group.path.as_str(), bytes))
+    let others = groups().filter(|group| !group.of_service);
+    let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
+    let (group, io) = written
+        .filter(|(_, io)| own(&io.device).is_some_and(|own| io.written_bytes > own))
+        .max_by_key(|(_, io)| io.written_bytes)?;
+    (io.written_bytes >= LEAST_BYTES).then(|| OtherWriter {
+        path: &group.path,
+        device: &io.device,
+        bytes: io.written_bytes,
+        bytes_per_s: io.written_bytes as f64 * 1000.0 / group.over_ms.max(1) as f64,
+    })
 }
 
 pub(crate) fn named(task: &PathTask) -> String {

@@ -5,6 +5,7 @@ use crate::context::{AFTER, Context};
 use crate::detector::{Monitor, RequestTimes};
 use crate::services::Services;
 use crate::stalls::Begun;
+use mw_collect::service::listen_queue;
 use mw_critical_path::{PathSummary, Request};
 use mw_model::{GroupUse, Incident, Outage, Service, ServiceView, TriggerKind};
 use mw_probe::ProbeFailure;
@@ -97,7 +98,11 @@ impl OpenStall {
     pub(crate) fn ask_service(&mut self, with: &Context) {
         let Monitor::Probe(probe) = self.begun.monitor else { return };
         let Some(prober) = with.monitors.probers.get(probe) else { return };
-        self.service = with.services.service(probe);
+        let service = with.services.service(probe);
+        self.service = service.map(|service| Service {
+            listen_queue: prober.connection().as_ref().and_then(listen_queue),
+            ..service
+        });
         if prober.last().is_some_and(|last| last.failed) {
             self.outage = with.services.outage(probe, prober, self.begun.seen_unix_ms);
         } else {
@@ -203,7 +208,7 @@ impl OpenStall {
             self.path.as_ref().and_then(|path| path.parts.first()?.task.cgroup.as_ref())
         {
             for group in &mut incident.groups {
-                group.of_service |= *cgroup == group.path;
+                group.of_service |= *cgroup == group.path && group.path != "/";
             }
         }
     }

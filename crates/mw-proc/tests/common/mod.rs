@@ -11,7 +11,6 @@ use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
-use mw_proc::netstat::ListenDrops;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::pressure::Pressure;
 use mw_proc::status::Status;
@@ -76,7 +75,6 @@ parsers! {
     "mounts" include_bytes!("../data/mounts"), mounts::parse;
     "mounts size" b"24684092k", size_option;
     "net tcp" b"  sl\n 0: 00000000:0001 00000000:0000 0A 0:3 0:0 0 0 0 9 1\n", net_tcp;
-    "netstat" b"TcpExt: ListenDrops\nTcpExt: 4\n", ListenDrops::parse;
     "number u64" b"67584\n", number::parse_u64;
     "number i64" b"-1\n", number::parse_i64;
     "number list" b"256\t256\t32\t0\t0\n", number::parse_list_u64;

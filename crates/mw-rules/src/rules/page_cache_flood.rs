@@ -45,6 +45,7 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst; Documentation/ABI/testing/sysfs-class-bdi.
 
 use crate::cause_score::CauseScore;
+use crate::outside_memory::{OtherWriter, other_writer};
 use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::Stall;
@@ -115,7 +116,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let mut found = hazard(stall.window).unwrap_or_default();
     let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
     let dirty = percent(unwritten, memory) >= DIRTY_PERCENT;
-    if (waits_for_writes(stall) && !dirty) || (!attributed && !dirty && found.is_empty()) {
+    if waits_for_writes(stall) {
+        return Ok(by_writer(stall, unwritten));
+    }
+    if !attributed && !dirty && found.is_empty() {
         return score.no_cause();
     }
     let largest = flood.iter().max_by_key(|share| share.pages);
@@ -152,6 +156,52 @@ fn waits_for_writes(stall: &Stall<'_>) -> bool {
     stall.request.is_some_and(|request| {
         request.percent(WRITES) > request.percent(&[Spent::Reclaim, Spent::Refault])
     })
+}
+
+/// Another program wrote so much that the disk has a backlog of buffered writes, and the request waits behind it.
+fn by_writer(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
+    const BY_COUNTERS: u8 = 90;
+    const BY_SAMPLES: u8 = 75;
+    if unwritten < DEVICE_DIRTY_BYTES {
+        return None;
+    }
+    let snapshot = &stall.window.now;
+    let wrote = |finding: Finding| {
+        finding
+            .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
+            .with_impact("Each write and sync to this disk waits until the backlog is written.")
+            .with_remedy(remedy(snapshot))
+    };
+    let backlog = format_bytes(unwritten);
+    if let Some(OtherWriter { path, device, bytes, bytes_per_s }) = other_writer(stall) {
+        let is_backlog = unwritten as f64 >= bytes_per_s * DEVICE_DIRTY_S as f64;
+        let headline = format!(
+            "cgroup {path} wrote {} to {device} and left {backlog} that were not written yet",
+            format_bytes(bytes)
+        );
+        let finding = wrote(Finding::new(Severity::Critical, Area::PageCache, headline));
+        return is_backlog.then(|| Cause::new(finding, BY_COUNTERS));
+    }
+    // Version 1 of cgroups does not count what a group writes by way of the page cache.
+    let incident = stall.incident;
+    let is_own = |pid: u32| {
+        let service = incident.service.as_ref();
+        service.is_some_and(|service| service.processes.iter().any(|known| known.pid == pid))
+    };
+    if incident.groups.iter().any(|group| group.path != "/" && !group.io.is_empty()) {
+        return None;
+    }
+    let shares = incident.flood.iter().filter(|share| !is_own(share.pid));
+    let share = shares.max_by_key(|share| share.pages)?;
+    let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
+    let headline = format!(
+        "{} brought {} of {} into the page cache, of which {backlog} were not written yet",
+        share.task,
+        format_bytes(bytes),
+        share.path
+    );
+    let finding = wrote(Finding::new(Severity::Critical, Area::PageCache, headline));
+    (bytes >= DEVICE_DIRTY_BYTES).then(|| Cause::new(finding, BY_SAMPLES))
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

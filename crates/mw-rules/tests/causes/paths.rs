@@ -5,7 +5,9 @@ use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{
     CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
-use mw_model::{GroupIo, GroupUse, Incident, WaitKind, Window};
+use mw_model::{
+    GroupIo, GroupUse, Incident, ListenQueue, Service, ServiceProcess, WaitKind, Window,
+};
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
 
@@ -249,6 +251,50 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
     assert_eq!(first(&reads(writes)).as_deref(), Some("not-memory"));
     let reclaims = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
+}
+
+#[test]
+fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
+    let first = |device: &str, dirty_pages| {
+        let io = |device: &str, written_bytes| {
+            vec![GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() }]
+        };
+        let made = made(&[(Kind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0);
+        let mut made = with_group(made, GroupUse { io: io("sda", 49_152), ..group() });
+        made.incident.groups.push(GroupUse {
+            path: "/writer".to_owned(),
+            over_ms: TOTAL_MS,
+            io: io(device, 40 << 20),
+            ..GroupUse::default()
+        });
+        explained(&made).causes[0].finding.clone()
+    };
+    let flood = first("sda", 16 << 10);
+    assert_eq!(flood.rule, "page-cache-flood", "{}", flood.headline);
+    assert!(flood.headline.contains("cgroup /writer wrote"), "{}", flood.headline);
+    assert_eq!(first("sdb", 16 << 10).rule, "not-memory", "another disk");
+    assert_eq!(first("sda", 1 << 10).rule, "not-memory", "no backlog");
+}
+
+/// The kernel drops the probe's connection, because the service accepts none.
+#[test]
+fn a_full_listen_queue_is_not_the_network() {
+    let first = |waiting| {
+        let mut made = made(&[(Kind::Waiting(Wait::Network), 98)]);
+        if let Some(path) = made.incident.path.as_mut() {
+            path.parts[0].task = path.task.clone();
+        }
+        made.incident.service = Some(Service {
+            processes: vec![ServiceProcess { pid: 20, name: "gunicorn".to_owned() }],
+            listen_queue: Some(ListenQueue { waiting, limit: 128 }),
+            ..Service::default()
+        });
+        explained(&made).causes[0].finding.clone()
+    };
+    let full = first(129);
+    assert_eq!(full.subject.to_string(), "service", "{}", full.headline);
+    assert!(full.headline.ends_with("gunicorn (pid 20) accepted no connections"));
+    assert_eq!(first(3).subject.to_string(), "network");
 }
 
 /// A client without a service waits for a process that is stopped, and is not answered.
