@@ -15,7 +15,6 @@ use crate::group_use::GroupNames;
 use crate::source::Source;
 pub use kernel_log::KernelLog;
 use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
-use mw_proc::netstat::ListenDrops;
 use processes::{family, leader, memberships, named, owners, stat, unit};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::net::SocketAddr;
@@ -230,6 +229,7 @@ impl Finder {
             unit: unit(&of_first),
             cgroup,
             found_by,
+            listen_queue: None,
         };
         let mut watched: Vec<u32> = vec![leader(first)];
         watched.extend(pids.first().filter(|first| **first != leader(**first)));
@@ -329,14 +329,6 @@ pub fn listen_queue(connection: &Connection) -> Option<ListenQueue> {
         Connection::Unix { path, .. } => sockets::unix_queue(sockets::unix_listener(path)?)?,
     };
     Some(ListenQueue { waiting, limit })
-}
-
-/// Connections that no listening socket took since boot, in this network namespace.
-///
-/// # Errors
-/// The counters cannot be read.
-pub fn listen_drops(source: &Source) -> Result<ListenDrops, Missing> {
-    source.parse("/proc/net/netstat", ListenDrops::parse)
 }
 
 fn is_socket_file(path: &Path) -> bool {

@@ -23,7 +23,7 @@ pub(super) const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Increased where what is on the disks changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const PROGRAMS: &[&str] = &[
     "/usr/bin/redis-server",
     "/usr/sbin/mariadbd",
@@ -227,8 +227,11 @@ fn fill_mysql(dir: &Path, uid: Option<u32>) -> anyhow::Result<()> {
         ])
         .args(small)
         .stdout(Stdio::null()))?;
+    // Privileges are not loaded when mariadbd bootstraps.
     let sql = format!(
-        "CREATE DATABASE trial;\nUSE trial;\n\
+        "FLUSH PRIVILEGES;\nCREATE DATABASE trial;\nUSE trial;\n\
+         CREATE USER trial@localhost;\nCREATE USER trial@'127.0.0.1';\n\
+         GRANT ALL ON trial.* TO trial@localhost;\nGRANT ALL ON trial.* TO trial@'127.0.0.1';\n\
          CREATE TABLE hits (id int PRIMARY KEY, n bigint) ENGINE=InnoDB;\nINSERT INTO hits VALUES (1, 0);\n\
          CREATE TABLE big (id int PRIMARY KEY, pad varchar(1000)) ENGINE=InnoDB;\n\
          INSERT INTO big SELECT seq, REPEAT('x', 1000) FROM seq_1_to_{ROWS};\n"

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The kernel answers at once.
@@ -20,6 +21,7 @@ const ANSWER_BYTES: usize = 8192;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const IPPROTO_TCP: u8 = 6;
@@ -32,12 +34,12 @@ const NO_COOKIE: [u8; 8] = [0xff; 8];
 
 /// The socket of `local` that is connected to `remote`, or that listens there.
 pub(super) fn tcp(local: SocketAddr, remote: Option<SocketAddr>) -> Option<TcpSocket> {
-    match exchange(&tcp_request(local, remote)) {
+    match exchange(&tcp_request(local, remote), NLM_F_REQUEST) {
         Ok(answer) => tcp_answer(&answer).filter(|socket| {
             // Where there is no such connection the kernel tells of who listens.
             (socket.state == net_tcp::LISTEN) == remote.is_none()
         }),
-        Err(Errno::NOENT) => None,
+        Err(Errno::NOENT) if has_tcp_diag() => None,
         Err(_) => ["/proc/net/tcp", "/proc/net/tcp6"]
             .iter()
             .find_map(|path| net_tcp::find(&read(path), local, remote)),
@@ -56,6 +58,18 @@ fn tcp_request(local: SocketAddr, remote: Option<SocketAddr>) -> Vec<u8> {
     request.extend([0; 4]);
     request.extend(NO_COOKIE);
     request
+}
+
+/// Whether the kernel knows of TCP sockets here. Without its module (tcp_diag) it says of each that there is none.
+fn has_tcp_diag() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    let of_no_state = || {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut request = tcp_request(any, None);
+        request[4..8].fill(0);
+        exchange(&request, NLM_F_REQUEST | NLM_F_DUMP)
+    };
+    *HAS.get_or_init(|| of_no_state() != Err(Errno::NOENT))
 }
 
 /// An address as four words in network order.
@@ -86,7 +100,7 @@ fn tcp_answer(message: &[u8]) -> Option<TcpSocket> {
 pub(super) fn unix_peer(inode: u64) -> Option<u64> {
     const UDIAG_SHOW_PEER: u32 = 4;
     const UNIX_DIAG_PEER: u16 = 2;
-    let answer = exchange(&unix_request(inode, UDIAG_SHOW_PEER)?).ok()?;
+    let answer = exchange(&unix_request(inode, UDIAG_SHOW_PEER)?, NLM_F_REQUEST).ok()?;
     let peer = attribute(answer.get(16..)?, UNIX_DIAG_PEER)?;
     Some(u32::from_ne_bytes(peer.try_into().ok()?).into())
 }
@@ -95,7 +109,7 @@ pub(super) fn unix_peer(inode: u64) -> Option<u64> {
 pub(super) fn unix_queue(inode: u64) -> Option<(u32, u32)> {
     const UDIAG_SHOW_RQLEN: u32 = 16;
     const UNIX_DIAG_RQLEN: u16 = 4;
-    let answer = exchange(&unix_request(inode, UDIAG_SHOW_RQLEN)?).ok()?;
+    let answer = exchange(&unix_request(inode, UDIAG_SHOW_RQLEN)?, NLM_F_REQUEST).ok()?;
     let queue = attribute(answer.get(16..)?, UNIX_DIAG_RQLEN)?;
     let word = |at: usize| Some(u32::from_ne_bytes(queue.get(at..at + 4)?.try_into().ok()?));
     Some((word(0)?, word(4)?))
@@ -138,7 +152,7 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 /// Sends one request and returns the message of its answer.
-fn exchange(payload: &[u8]) -> Result<Vec<u8>, Errno> {
+fn exchange(payload: &[u8], flags_of_request: u16) -> Result<Vec<u8>, Errno> {
     let flags = SocketFlags::CLOEXEC;
     let protocol = Some(netlink::SOCK_DIAG);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
@@ -146,7 +160,7 @@ fn exchange(payload: &[u8]) -> Result<Vec<u8>, Errno> {
     let bytes = u32::try_from(HEADER_BYTES + payload.len()).map_err(|_| Errno::INVAL)?;
     let mut request = bytes.to_ne_bytes().to_vec();
     request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    request.extend(NLM_F_REQUEST.to_ne_bytes());
+    request.extend(flags_of_request.to_ne_bytes());
     // Sequence and port: there is one request under way, and the kernel knows who asks.
     request.extend([0; 8]);
     request.extend(payload);
@@ -202,6 +216,19 @@ mod tests {
         assert_eq!(tcp(at, Some(own)).map(|socket| socket.inode), Some(inode(&accepted)));
         drop((server, accepted));
         assert_eq!(tcp(at, None), None);
+    }
+
+    #[test]
+    fn without_the_kernels_module_the_file_is_read() {
+        // Whether this kernel has it is known by other means.
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = server.local_addr().unwrap();
+        let answers = exchange(&tcp_request(at, None), NLM_F_REQUEST).is_ok();
+        assert_eq!(has_tcp_diag(), answers);
+        assert_eq!(
+            net_tcp::find(&read("/proc/net/tcp"), at, None),
+            tcp(at, None).map(|known| { TcpSocket { limit: None, ..known } })
+        );
     }
 
     #[test]

@@ -200,6 +200,4 @@ fn a_full_queue_is_seen() {
     assert!(!listen_queue(&refused(peer)).unwrap().is_full());
     let _client = TcpStream::connect(peer).unwrap();
     assert!(listen_queue(&refused(peer)).unwrap().is_full());
-    let source = Source::live().unwrap();
-    assert!(listen_drops(&source).unwrap().overflows.is_some());
 }
