@@ -31,7 +31,13 @@ fn read(
 
 fn path(readings: Readings, servers: &[Tid]) -> Path {
     let trace = readings.into_trace(2000);
-    let request = Request { task: CLIENT, from: 900, to: 2000, servers: servers.to_vec() };
+    let request = Request {
+        task: CLIENT,
+        from: 900,
+        to: 2000,
+        servers: servers.to_vec(),
+        ..Request::default()
+    };
     let path = critical_path(&trace, request);
     assert_partition(&path);
     path
@@ -134,7 +140,7 @@ proptest! {
             readings.push(task, Task::default, reading);
         }
         let trace = readings.into_trace(2500);
-        let request = Request { task: 1, from, to: from + length, servers };
+        let request = Request { task: 1, from, to: from + length, servers, ..Request::default() };
         assert_partition(&critical_path(&trace, request));
     }
 }

@@ -14,4 +14,6 @@ pub struct Request {
     /// Processes that have the other end of its connection, or listen at the address: where no task woke the
     /// request's, their threads are searched for the one that likely held it. May be empty.
     pub servers: Vec<Tid>,
+    /// The process of a command that asks in its stead, such as psql: it is explained where it was stuck itself.
+    pub command: Option<Tid>,
 }

@@ -21,6 +21,8 @@ const EVEN_PART: Nanos = 50;
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     threads: Vec<Tid>,
+    /// These, and the threads of a command that asks: it holds the request where it is stuck, and not where it waits.
+    may_be_stuck: Vec<Tid>,
     /// The one that last exchanged a wake-up with the request's task.
     handler: Option<Tid>,
     /// The one that held most of the request.
@@ -44,7 +46,7 @@ impl Servers {
     pub(crate) fn new(trace: &Trace, timelines: &Timelines, request: &Request) -> Self {
         let mut processes: BTreeSet<Tid> = request.servers.iter().copied().collect();
         processes.remove(&trace.process(request.task));
-        if processes.is_empty() {
+        if processes.is_empty() && request.command.is_none() {
             return Self::default();
         }
         for (child, parent) in timelines.births() {
@@ -61,7 +63,10 @@ impl Servers {
         }
         let handler = handler(trace, request, &threads);
         let least = request.to.saturating_sub(request.from) / LEAST_PART;
-        let mut servers = Self { threads, handler, holder: None, least };
+        let is_command = |tid: &Tid| request.command == Some(trace.process(*tid));
+        let may_be_stuck =
+            threads.iter().copied().chain(timelines.tasks().filter(is_command)).collect();
+        let mut servers = Self { threads, may_be_stuck, handler, holder: None, least };
         servers.holder = servers.choose(trace, timelines, (request.from, request.to));
         servers
     }
@@ -84,9 +89,11 @@ impl Servers {
     }
 
     fn choose(&self, trace: &Trace, timelines: &Timelines, span: (Nanos, Nanos)) -> Option<Tid> {
-        match self.threads[..] {
-            [only] => Some(only),
-            _ => most_stuck(trace, timelines, (&self.threads, self.handler), span).or(self.handler),
+        let stuck = || most_stuck(trace, timelines, (&self.may_be_stuck, self.handler), span);
+        match (&self.threads[..], &self.may_be_stuck[..]) {
+            ([only], [_]) => Some(*only),
+            ([only], _) => stuck().or(Some(*only)),
+            _ => stuck().or(self.handler),
         }
     }
 }

@@ -1,7 +1,9 @@
 use crate::path::{Kind, Unseen};
+use crate::request::Request;
 use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
 use crate::trace::{EventKind, Nanos, StackId, Task, TaskState, Tid};
 use crate::wait::Wait;
+use crate::walk::critical_path;
 
 /// The client has asked at 100, has no answer at 1100, and tracing began at 200.
 fn unanswered() -> Traced {
@@ -25,6 +27,25 @@ fn largest(traced: &Traced, servers: &[Tid]) -> (Kind, Nanos, Vec<(Tid, bool)>) 
     let shares = path.shares();
     let chain = path.chain(shares[0].hop);
     (shares[0].kind, shares[0].total, chain.iter().map(|hop| (hop.task, hop.inferred)).collect())
+}
+
+/// A command that a probe runs does not end: it is explained only where it is stuck itself.
+#[test]
+fn a_command_holds_the_request_where_it_is_stuck() {
+    let kind = |functions: &str| {
+        let mut traced = Traced::new(2000);
+        traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < do_sys_poll");
+        traced.interrupt(1100, CLIENT, "hrtimer_wakeup").runs(1100, 0, CLIENT);
+        traced.blocks(50, 1, OTHER, functions);
+        let command = Some(OTHER);
+        let request = Request { task: CLIENT, from: 100, to: 1100, command, ..Request::default() };
+        critical_path(&traced.trace, request).shares()[0].kind
+    };
+    assert_eq!(
+        kind("schedule < shrink_node < try_to_free_pages"),
+        Kind::Waiting(Wait::DirectReclaim)
+    );
+    assert_eq!(kind("schedule < unix_stream_read_generic"), Kind::TimedOut(Wait::Poll));
 }
 
 #[test]

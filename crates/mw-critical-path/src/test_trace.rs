@@ -67,7 +67,8 @@ impl Traced {
 
     /// The path of a request to these processes.
     pub(crate) fn served_path(&self, from: Nanos, to: Nanos, servers: &[Tid]) -> Path {
-        let request = Request { task: CLIENT, from, to, servers: servers.to_vec() };
+        let request =
+            Request { task: CLIENT, from, to, servers: servers.to_vec(), ..Request::default() };
         let path = critical_path(&self.trace, request);
         assert_partition(&path);
         path

@@ -120,7 +120,7 @@ impl Walk<'_> {
         let Interval { from, to, activity } = interval;
         match activity {
             Activity::Running => self.running(hop, task, from, to),
-            Activity::Runnable { cpu } => self.runnable(hop, cpu, from, to),
+            Activity::Runnable { cpu } => self.runnable(hop, task, cpu, (from, to)),
             Activity::Blocked { stopped: true, stack, .. } => {
                 self.push_at(hop, from, to, Kind::Stopped, (stack, StackId::default()));
             }
@@ -157,14 +157,21 @@ impl Walk<'_> {
         }
     }
 
-    /// Each piece is given to who had the CPU.
-    fn runnable(&mut self, hop: usize, cpu: Option<u16>, from: Nanos, to: Nanos) {
+    /// Each piece is given to who had the CPU. Where that was another thread of the same process, what it did there
+    /// is what the process did.
+    fn runnable(&mut self, hop: usize, task: Tid, cpu: Option<u16>, (from, to): (Nanos, Nanos)) {
         let is_polled = self.trace.basis == Basis::Polling;
         let Some(cpu) = cpu.filter(|_| !is_polled) else {
             return self.push(hop, from, to, Kind::Runnable(CpuHolder::Unknown));
         };
         for (from, to, holder) in self.timelines.on_cpu(cpu, from, to) {
+            let is_own =
+                |other: Tid| other != task && self.trace.process(other) == self.trace.process(task);
             let holder = match holder {
+                Some(sibling) if sibling != 0 && is_own(sibling) => {
+                    self.running(hop, sibling, from, to);
+                    continue;
+                }
                 None => CpuHolder::Unknown,
                 Some(0) => CpuHolder::Idle,
                 Some(task) if self.timelines.reclaims(task) => CpuHolder::Reclaimer(task),
@@ -193,8 +200,16 @@ impl Walk<'_> {
                 let next = self.hop(next, (hop, wait), inferred);
                 return self.explain(next, from, to, depth + 1);
             }
-            None if self.is_inferred(hop) && wait.is_for_work() => Kind::Idle(wait),
-            None => ended_by(wait, wakeup.map(|wakeup| wakeup.waker)),
+            None => {
+                let kind = ended_by(wait, wakeup.map(|wakeup| wakeup.waker));
+                // What ends an idle server's wait is somebody's request; a packet that comes late may be this one.
+                let is_idle = self.is_inferred(hop) && wait.is_for_work();
+                if is_idle && kind != Kind::Waiting(Wait::Network) {
+                    Kind::Idle(wait)
+                } else {
+                    kind
+                }
+            }
         };
         self.push_at(hop, from, to, kind, (stack, waker_stack));
     }

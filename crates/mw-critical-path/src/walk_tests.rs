@@ -68,6 +68,27 @@ fn a_runnable_task_names_who_has_its_cpu_and_a_throttled_one_nobody() {
 }
 
 #[test]
+fn a_cpu_that_another_thread_of_the_process_has_is_what_that_does() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    traced.runs(60, 1, OTHER);
+    let stack = traced.stack("shrink_node < try_to_free_mem_cgroup_pages");
+    for at in [200, 300, 400] {
+        traced.event(at, 1, EventKind::Sample { task: OTHER, stack });
+    }
+    traced.blocks(500, 1, OTHER, "schedule < ep_poll").runs(500, 1, SERVER);
+    traced.event(800, 1, EventKind::Sample { task: SERVER, stack: StackId::default() });
+    for thread in [SERVER, OTHER] {
+        traced.trace.tasks.get_mut(&thread).unwrap().process = SERVER;
+    }
+    let reclaims = Kind::Running(RunMode::In(Wait::CgroupReclaim));
+    let user = Kind::Running(RunMode::User);
+    // By the number of samples: three of four.
+    assert_eq!(traced.shares(100, 1100), [(reclaims, 750), (user, 250)]);
+}
+
+#[test]
 fn a_stopped_task_is_not_explained_by_who_continues_it() {
     let mut traced = Traced::new(2000);
     is_answered(&mut traced);
@@ -343,11 +364,12 @@ proptest! {
         from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
         servers in proptest::collection::vec(0_u32..6, 0..3), began in 0_u64..600,
         gaps in proptest::collection::vec((0_u64..1200, 0_u64..1200), 0..4),
+        command in proptest::option::of(0_u32..6),
     ) {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
         let trace = Trace { from: began, to: 1200, events, stacks, gaps, ..Trace::default() };
-        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone() });
+        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone(), command });
         assert_partition(&path);
         let summary = path.summary(&trace);
         let sum: Nanos = summary.parts.iter().map(|part| part.total_ns).sum();

@@ -26,7 +26,8 @@ struct Asked {
 fn check(json: &str, kind: Kind, task: &str) -> PathSummary {
     let Recorded { request, trace } = serde_json::from_str(json).unwrap();
     let Asked { task: client, from, to, servers } = request;
-    let path = critical_path(&trace, Request { task: client, from, to, servers });
+    let path =
+        critical_path(&trace, Request { task: client, from, to, servers, ..Request::default() });
     let summary = path.summary(&trace);
     let sum: u64 = summary.parts.iter().map(|part| part.total_ns).sum();
     assert_eq!(sum + summary.rest_ns, summary.total_ns);

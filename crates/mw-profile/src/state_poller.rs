@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(trace.basis, Basis::Polling);
         assert!(trace.events.len() < 10_000, "{} events", trace.events.len());
         let request =
-            Request { task: servers[0], from: trace.from, to: trace.to, servers: Vec::new() };
+            Request { task: servers[0], from: trace.from, to: trace.to, ..Request::default() };
         let shares = critical_path(&trace, request).shares();
         assert_eq!(shares[0].kind, Kind::Waiting(Wait::Sleep), "{shares:?}");
         assert_eq!(trace.task_name(servers[0]), "sleep");

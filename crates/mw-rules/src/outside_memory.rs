@@ -9,6 +9,8 @@ use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Sever
 const CONFIRMED: u8 = 90;
 /// Which of several programs or limits it was is not known.
 const LIKELY: u8 = 75;
+/// No thread of the service worked on the request: it may also have been lost on its way.
+const POSSIBLE: u8 = 40;
 
 /// The cause by what the request spent most of its time on, if that is not memory.
 pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
@@ -175,7 +177,7 @@ fn service(_: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u
         Some(Spent::TimeLimit) => ("waited for an event until a time limit of its own", LIKELY),
         Some(Spent::Computing) => ("computed", CONFIRMED),
         Some(Spent::Lock) => ("waited for a lock", LIKELY),
-        _ => ("waited for an event", LIKELY),
+        _ => ("waited for an event", POSSIBLE),
     };
     let headline = format!("not memory: the service itself: {} {did}", named(&part.task));
     let finding = Finding::new(Severity::Warning, Area::Service, headline)

@@ -158,9 +158,8 @@ impl OpenStall {
             Monitor::Pressure => return None,
         };
         let processes = self.service.iter().flat_map(|service| &service.processes);
-        // Of an exec: probe, the command is what does not answer.
-        let servers = processes.map(|process| process.pid).chain(command).collect();
-        Some(Request { task, from: times.0, to: times.1, servers })
+        let servers = processes.map(|process| process.pid).collect();
+        Some(Request { task, from: times.0, to: times.1, servers, command })
     }
 
     /// How the last request failed, where one did.

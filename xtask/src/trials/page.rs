@@ -14,6 +14,8 @@ const FIT: &str = "docs/truth/fit.jsonl";
 const REPORT: &str = "docs/truth/report.jsonl";
 const PAGE: &str = "docs/truth.md";
 const DIAGRAM: &str = "docs/truth/reliability.svg";
+/// Why causes were wrong, by hand: `"SEED:INDEX" = "text"`.
+const EXPLAINED: &str = "docs/truth/mistakes.toml";
 const MISTAKES: usize = 10;
 
 const HEAD: &str = "\
@@ -30,20 +32,21 @@ without a stall of 500 ms does not count. [testing.md](testing.md#blind-trials) 
 pub(super) fn write() -> anyhow::Result<()> {
     let report = results::read(&root().join(REPORT))?;
     let fit = results::read(&root().join(FIT)).unwrap_or_default();
-    fs::write(root().join(PAGE), page(&report, &fit))?;
+    let explained = fs::read_to_string(root().join(EXPLAINED)).unwrap_or_default();
+    fs::write(root().join(PAGE), page(&report, &fit, &toml::from_str(&explained)?))?;
     fs::write(root().join(DIAGRAM), diagram(&figures::reliability(&report)))?;
     println!("wrote {PAGE} and {DIAGRAM}");
     Ok(())
 }
 
-fn page(report: &[Record], fit: &[Record]) -> String {
+fn page(report: &[Record], fit: &[Record], explained: &BTreeMap<String, String>) -> String {
     let mut text = HEAD.to_owned();
     text += &seeds(report, fit);
     text += &figure_table(&figures::figures(report), &figures::figures(fit));
     text += &matrix(&figures::confusion(report));
     text += &verdicts(report);
     text += &reliability(&figures::reliability(report));
-    text += &mistakes(&figures::mistakes(report));
+    text += &mistakes(&figures::mistakes(report), explained);
     text += &start(report);
     text
 }
@@ -153,11 +156,11 @@ fn reliability(bins: &[Bin]) -> String {
     text + "\n"
 }
 
-fn mistakes(wrong: &[&Record]) -> String {
+fn mistakes(wrong: &[&Record], explained: &BTreeMap<String, String>) -> String {
     let mut text = format!(
         "## The {MISTAKES} worst mistakes\n\nWrong first causes, the surest first. Replay: `cargo xtask trials --play \
-         SEED:INDEX`.\n\n| play | injected | stall | said | sure | largest parts of the path |\n\
-         |---|---|---|---|---|---|\n"
+         SEED:INDEX`.\n\n| play | injected | stall | said | sure | largest parts of the path | why |\n\
+         |---|---|---|---|---|---|---|\n"
     );
     for record in wrong.iter().take(MISTAKES) {
         let (play, judged) = (&record.play, &record.judged);
@@ -169,13 +172,13 @@ fn mistakes(wrong: &[&Record]) -> String {
         } else {
             format!(", beside {}", decoys.join(" "))
         };
+        let name = format!("{}:{}", play.seed, play.index);
+        let why = explained.get(&name).map_or("", String::as_str);
         let parts: Vec<String> =
             seen.parts.iter().take(2).map(|(what, ms)| format!("{what} {ms:.0} ms")).collect();
         let _ = writeln!(
             text,
-            "| {}:{} | {} on {} ({}, {}){beside} | {:.1} s | {} | {}% | {} |",
-            play.seed,
-            play.index,
+            "| {name} | {} on {} ({}, {}){beside} | {:.1} s | {} | {}% | {} | {why} |",
             play.label(),
             play.service.name(),
             record.boot.kernel,

@@ -138,7 +138,7 @@ fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
         task: pid,
         from: born.unwrap_or(trace.from),
         to: ended.unwrap_or(trace.to),
-        servers: Vec::new(),
+        ..Request::default()
     };
     let path = critical_path(trace, request);
     crate::terminal::tell_page(&mw_render::text::critical_path(

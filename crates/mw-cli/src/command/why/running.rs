@@ -74,5 +74,5 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
 
 fn explained(trace: &Trace, cycle: &Cycle) -> Path {
     let Cycle { task, from, to } = *cycle;
-    critical_path(trace, Request { task, from, to, servers: Vec::new() })
+    critical_path(trace, Request { task, from, to, ..Request::default() })
 }
