@@ -346,6 +346,10 @@ pub(crate) const SENDERS: &[&str] = &[
     "inet_stream_connect",
 ];
 
+/// Functions by which a task opens a connection.
+pub(crate) const CONNECTS: &[&str] =
+    &["__inet_stream_connect", "unix_stream_connect", "__sys_connect"];
+
 /// Functions by which a task sends a signal of its own accord.
 pub(crate) const KILLS: &[&str] = &[
     "kill_something_info",

@@ -55,6 +55,8 @@ pub(crate) struct Timelines {
     /// Which task was on a CPU from when on.
     occupancy: BTreeMap<u16, Vec<(Nanos, Tid)>>,
     samples: BTreeMap<Tid, Vec<(Nanos, StackId)>>,
+    /// Whom a task woke, and when.
+    woke: BTreeMap<Tid, Vec<(Nanos, Tid)>>,
     /// Tasks that mostly free memory where they run.
     reclaimers: BTreeSet<Tid>,
     classes: Vec<Class>,
@@ -112,14 +114,14 @@ impl Timelines {
     }
 
     /// The next time that a task blocks from `at` on.
-    pub(crate) fn next_wait(&self, task: Tid, at: Nanos) -> Option<(Nanos, Activity)> {
+    pub(crate) fn next_wait(&self, task: Tid, at: Nanos) -> Option<Interval> {
         let all = self.tasks.get(&task).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|interval| interval.from < at);
         let waits = all.get(first..).unwrap_or_default().iter();
         waits
             .take(MAX_STEPS_TO_WAIT)
             .find(|interval| matches!(interval.activity, Activity::Blocked { .. }))
-            .map(|interval| (interval.to, interval.activity))
+            .copied()
     }
 
     /// Most of the samples of a task are of freeing memory.
@@ -137,6 +139,14 @@ impl Timelines {
         let mut births: Vec<_> = self.births.iter().collect();
         births.sort_by_key(|(_, (at, _))| *at);
         births.into_iter().map(|(child, (_, parent))| (*child, *parent)).collect()
+    }
+
+    /// Whom a task woke within `[from, to]`.
+    pub(crate) fn woken_by(&self, task: Tid, from: Nanos, to: Nanos) -> BTreeSet<Tid> {
+        let all = self.woke.get(&task).map_or(&[][..], Vec::as_slice);
+        let begin = all.partition_point(|(at, _)| *at < from);
+        let woken = all.get(begin..).unwrap_or_default().iter();
+        woken.take_while(|(at, _)| *at <= to).map(|(_, woken)| *woken).collect()
     }
 
     /// The task was seen at all.
@@ -223,7 +233,11 @@ impl Builder<'_> {
             }
             EventKind::SwitchIn { task } => self.enters(task, at, event.cpu),
             EventKind::Waking { task, by, context, stack } => {
-                self.wakes(task, at, self.wakeup(by, context, stack));
+                let wakeup = self.wakeup(by, context, stack);
+                if let Waker::Task(by) = wakeup.waker {
+                    self.built.woke.entry(by).or_default().push((at, task));
+                }
+                self.wakes(task, at, wakeup);
             }
             EventKind::Fork { parent, child } => {
                 self.built.births.insert(child, (at, parent));

@@ -5,8 +5,8 @@
 //! reclaim waits in direct reclaim.
 
 use crate::functions::{
-    DISK_COMPLETIONS, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS, THAWS,
-    TIMER_SIGNALS, TIMERS, WAITS, WORKS,
+    CONNECTS, DISK_COMPLETIONS, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS,
+    THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
 };
 pub use crate::kinds::{KernelWork, Wait};
 use std::collections::HashMap;
@@ -31,6 +31,11 @@ pub(crate) fn work(stack: &[String]) -> KernelWork {
 /// The wake-up came by a signal that a task sent.
 pub(crate) fn is_kill(stack: &[String]) -> bool {
     has_any(stack, KILLS)
+}
+
+/// Whether the task that sent a wake-up opened a connection: it is a client of the task that it woke.
+pub(crate) fn is_connect(waker_stack: &[String]) -> bool {
+    has_any(waker_stack, CONNECTS)
 }
 
 /// What a wait was for, where the wake-up that ended it tells: the file system over which a file was read, or that
@@ -78,7 +83,8 @@ impl Class {
     }
 }
 
-/// Sources of an interrupt; the first that a stack has counts.
+/// Sources of an interrupt. The innermost function of a stack that is any of these counts: one interrupt comes in
+/// the middle of another.
 const INTERRUPTS: &[(Source, &[&str])] = &[
     (Source::Disk, DISK_COMPLETIONS),
     (Source::TimerSignal, TIMER_SIGNALS),
@@ -111,7 +117,9 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
     for function in stack {
         let says = *known.entry(function).or_insert_with(|| Says::new(function));
         all.wait = all.wait.min(says.wait);
-        all.interrupt = all.interrupt.min(says.interrupt);
+        if all.interrupt == INTERRUPTS.len() {
+            all.interrupt = says.interrupt;
+        }
         all.is_sender |= says.is_sender;
         all.is_reclaim_thread |= says.is_reclaim_thread;
     }

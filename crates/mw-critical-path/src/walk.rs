@@ -10,8 +10,8 @@ use crate::wait::{self, Wait};
 
 /// Longest chain of tasks that wait for each other.
 const MAX_HOPS: usize = 12;
-/// Signals of interval timers in one wait that are looked beyond.
-const MAX_TIMER_SIGNALS: usize = 256;
+/// Timers in one wait that are looked beyond.
+const MAX_TIMERS: usize = 256;
 /// Most parts of a path; neighbours of one kind are joined first.
 const MAX_PARTS: usize = 200_000;
 
@@ -27,6 +27,7 @@ pub fn critical_path(trace: &Trace, request: Request) -> Path {
         timelines: &timelines,
         servers,
         client,
+        from,
         follows: true,
         hops,
         parts: Vec::new(),
@@ -47,7 +48,7 @@ pub(crate) fn own_time(
 ) -> (Vec<Part>, Vec<Hop>) {
     let (servers, client) = (Servers::default(), 0);
     let (hops, parts) = (Vec::new(), Vec::new());
-    let mut walk = Walk { trace, timelines, servers, client, follows: false, hops, parts };
+    let mut walk = Walk { trace, timelines, servers, client, from: 0, follows: false, hops, parts };
     for (task, from, to) in spans {
         let hop = Hop { task: *task, waited_for_by: None, inferred: false };
         if walk.hops.last() != Some(&hop) {
@@ -64,6 +65,8 @@ struct Walk<'a> {
     servers: Servers,
     /// The process of the request's task.
     client: Tid,
+    /// When the request began.
+    from: Nanos,
     /// Whether a task that was waited for is explained instead.
     follows: bool,
     hops: Vec<Hop>,
@@ -189,7 +192,7 @@ impl Walk<'_> {
         depth: usize,
     ) {
         let wait = self.timelines.wait(stack).unwrap_or(Wait::Unknown);
-        let wakeup = self.beyond_timer_signals(hop, to, (wait, wakeup));
+        let wakeup = self.beyond_timers(hop, to, (wait, wakeup));
         let waker_stack = wakeup.map_or_else(StackId::default, |wakeup| wakeup.stack);
         let wait = wait::ended_by(wait, self.trace.stack(waker_stack));
         let is_for_task = self.follows && !wait.is_for_resource();
@@ -214,9 +217,10 @@ impl Walk<'_> {
         self.push_at(hop, from, to, kind, (stack, waker_stack));
     }
 
-    /// What ended a wait. A signal of an interval timer only interrupts it: what counts is what ended the next
-    /// wait, where that is of the same kind.
-    fn beyond_timer_signals(
+    /// What ended a wait. A signal of an interval timer only interrupts it, and some programs wait for a lock in
+    /// slices of a second: what counts is what ended the next wait, where that is of the same kind and the task sent
+    /// nothing in between.
+    fn beyond_timers(
         &self,
         hop: usize,
         to: Nanos,
@@ -224,19 +228,21 @@ impl Walk<'_> {
     ) -> Option<Wakeup> {
         let task = self.hops.get(hop)?.task;
         let (mut at, mut ended_by) = (to, wakeup);
-        for _ in 0..MAX_TIMER_SIGNALS {
-            if !ended_by.is_some_and(|wakeup| wakeup.waker == Waker::TimerSignal) {
-                return ended_by;
-            }
-            let Some((ended, Activity::Blocked { stopped: false, stack, wakeup: next })) =
-                self.timelines.next_wait(task, at)
-            else {
+        for _ in 0..MAX_TIMERS {
+            let is_slice = match ended_by.map(|wakeup| wakeup.waker) {
+                Some(Waker::TimerSignal) => false,
+                Some(Waker::Timer) if wait == Wait::Futex => true,
+                _ => return ended_by,
+            };
+            let Some(Interval { from, to, activity }) = self.timelines.next_wait(task, at) else {
                 break;
             };
-            if self.timelines.wait(stack).unwrap_or(Wait::Unknown) != wait {
+            let Activity::Blocked { stopped: false, stack, wakeup: next } = activity else { break };
+            let has_sent = is_slice && !self.timelines.woken_by(task, at, from).is_empty();
+            if has_sent || self.timelines.wait(stack).unwrap_or(Wait::Unknown) != wait {
                 break;
             }
-            (at, ended_by) = (ended, next);
+            (at, ended_by) = (to, next);
         }
         wakeup
     }
@@ -256,12 +262,26 @@ impl Walk<'_> {
         if self.is_inferred(hop) && wait.is_for_work() {
             // What wakes an idle server is other clients, unless it is another of the servers.
             let waker = waker.map(|(waker, _)| waker).filter(|waker| self.servers.has(*waker));
-            return waker.map(|waker| (waker, false));
+            let asked = || self.asked(hop, task, span).map(|asked| (asked, true));
+            return waker.map(|waker| (waker, false)).or_else(asked);
+        }
+        let is_client = |(_, stack)| wait::is_connect(self.trace.stack(stack));
+        if wait.is_for_work() && waker.is_some_and(is_client) {
+            return self.asked(hop, task, span).map(|asked| (asked, true));
         }
         let gave_up = waker.is_none_or(|(_, stack)| wait::is_kill(self.trace.stack(stack)));
         let holder = gave_up.then(|| self.holder(hop, task, wait, span)).flatten();
         let inferred = holder.map(|holder| (holder, true));
         inferred.or_else(|| waker.map(|(waker, _)| (waker, false)))
+    }
+
+    /// Whom a server waited for when another client woke it: of the tasks that it woke since the request began, the
+    /// one that was stuck meanwhile.
+    fn asked(&self, hop: usize, task: Tid, span: (Nanos, Nanos)) -> Option<Tid> {
+        let is_waiting = |other: &Tid| self.chain(hop).any(|task| task == *other);
+        let woken = self.timelines.woken_by(task, self.from, span.0);
+        let candidates: Vec<Tid> = woken.into_iter().filter(|other| !is_waiting(other)).collect();
+        most_stuck(self.trace, self.timelines, (&candidates, None), span)
     }
 
     /// The thread that likely held an answer or a lock that did not come.

@@ -88,6 +88,29 @@ fn a_cpu_that_another_thread_of_the_process_has_is_what_that_does() {
     assert_eq!(traced.shares(100, 1100), [(reclaims, 750), (user, 250)]);
 }
 
+/// A proxy waits for its upstream, which is stuck, and another client wakes it.
+#[test]
+fn a_new_client_is_not_what_a_proxy_waited_for() {
+    const UPSTREAM: Tid = 40;
+    let mut traced = Traced::new(2000);
+    asks_and_is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").runs(110, 1, SERVER);
+    traced.blocks(90, 2, UPSTREAM, "schedule < inet_csk_accept").wakes(120, SERVER, UPSTREAM);
+    traced.blocks(130, 1, SERVER, "schedule < ep_poll").runs(130, 2, UPSTREAM);
+    traced.blocks(140, 2, UPSTREAM, "io_schedule < folio_wait_writeback < ext4_sync_file");
+    let stack =
+        traced.stack("ep_poll_callback < tcp_v4_rcv < __inet_stream_connect < __sys_connect");
+    let context = WakeContext::Task;
+    traced.runs(900, 0, OTHER);
+    traced.event(1000, 0, EventKind::Waking { task: SERVER, by: OTHER, context, stack });
+    traced.runs(1001, 1, SERVER);
+    let path = traced.path(100, 1100);
+    let share = &path.shares()[0];
+    assert_eq!((share.kind, share.total), (Kind::Waiting(Wait::Writeback), 860));
+    assert!(path.hops.iter().any(|hop| hop.task == UPSTREAM && hop.inferred));
+    assert!(path.hops.iter().all(|hop| hop.task != OTHER));
+}
+
 #[test]
 fn a_stopped_task_is_not_explained_by_who_continues_it() {
     let mut traced = Traced::new(2000);
@@ -240,6 +263,25 @@ fn a_signal_of_an_interval_timer_is_no_cause() {
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < ep_poll");
     traced.interrupt(1100, CLIENT, signal).runs(1100, 0, CLIENT);
     assert_eq!(traced.shares(100, 1100), [(Kind::TimedOut(Wait::Poll), 1000)]);
+}
+
+/// pthread_cond_timedwait(3) in slices, until another thread lets go; or until the program itself goes on.
+#[test]
+fn a_lock_that_is_waited_for_in_slices_is_what_its_holder_did() {
+    let slices = |sends: bool| {
+        let mut traced = Traced::new(2000);
+        traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < futex_wait_queue");
+        traced.interrupt(600, CLIENT, "hrtimer_wakeup < nvme_irq").runs(600, 0, CLIENT);
+        if sends {
+            traced.wakes(605, CLIENT, OTHER);
+        }
+        traced.blocks(610, 0, CLIENT, "schedule < futex_wait_queue").wakes(1100, SERVER, CLIENT);
+        traced.runs(0, 1, SERVER).blocks(110, 1, SERVER, "schedule < do_nanosleep");
+        traced.interrupt(1090, SERVER, "hrtimer_wakeup").runs(1090, 1, SERVER);
+        traced.shares(100, 1100)[0]
+    };
+    assert_eq!(slices(false), (Kind::Waiting(Wait::Sleep), 490 + 480));
+    assert_eq!(slices(true), (Kind::TimedOut(Wait::Futex), 500));
 }
 
 #[test]

@@ -200,6 +200,11 @@ impl Conditions<'_> {
             RunMode::In(wait) => self.waited(path, part, wait),
             RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
             RunMode::Kernel(KernelWork::Fork) => Spent::Fork,
+            // To read a page again takes CPU time as well.
+            RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {
+                again @ (Spent::GroupRefault | Spent::Refault) => again,
+                _ => Spent::Computing,
+            },
             RunMode::User | RunMode::Kernel(_) | RunMode::Unsampled => Spent::Computing,
         }
     }
