@@ -92,6 +92,8 @@ pub enum CpuHolder {
     Task(Tid),
     /// A task that freed memory: kswapd, kcompactd, or another in reclaim.
     Reclaimer(Tid),
+    /// The process that traces.
+    Tracer,
     /// The CPU was idle: the task was throttled by a quota, or its wake-up was late.
     Idle,
     Unknown,

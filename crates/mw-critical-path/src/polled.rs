@@ -109,7 +109,17 @@ impl Readings {
         }
         let tasks = self.tasks.into_iter().map(|(tid, (task, _))| (tid, task)).collect();
         let Self { from, stacks, lost, .. } = self;
-        Trace { from, to, events, stacks, tasks, lost, gaps: Vec::new(), basis: Basis::Polling }
+        Trace {
+            from,
+            to,
+            events,
+            stacks,
+            tasks,
+            lost,
+            gaps: Vec::new(),
+            basis: Basis::Polling,
+            tracer: None,
+        }
     }
 }
 

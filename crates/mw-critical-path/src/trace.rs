@@ -35,6 +35,9 @@ pub struct Trace {
     pub gaps: Vec<(Nanos, Nanos)>,
     #[serde(default)]
     pub basis: Basis,
+    /// The process that traces: what it takes is no part of the machine's load.
+    #[serde(default)]
+    pub tracer: Option<Tid>,
 }
 
 /// What a trace was made from.

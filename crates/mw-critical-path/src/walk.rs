@@ -177,6 +177,9 @@ impl Walk<'_> {
                 }
                 None => CpuHolder::Unknown,
                 Some(0) => CpuHolder::Idle,
+                Some(task) if self.trace.tracer == Some(self.trace.process(task)) => {
+                    CpuHolder::Tracer
+                }
                 Some(task) if self.timelines.reclaims(task) => CpuHolder::Reclaimer(task),
                 Some(task) => CpuHolder::Task(task),
             };
@@ -206,7 +209,8 @@ impl Walk<'_> {
             None => {
                 let kind = ended_by(wait, wakeup.map(|wakeup| wakeup.waker));
                 // What ends an idle server's wait is somebody's request; a packet that comes late may be this one.
-                let is_idle = self.is_inferred(hop) && wait.is_for_work();
+                let is_idle = wait.is_for_work()
+                    && (self.is_inferred(hop) || (hop > 0 && self.is_silent_after(hop, to)));
                 if is_idle && kind != Kind::Waiting(Wait::Network) {
                     Kind::Idle(wait)
                 } else {
@@ -245,6 +249,13 @@ impl Walk<'_> {
             (at, ended_by) = (to, next);
         }
         wakeup
+    }
+
+    /// Whether a task sent nothing after a wait, until the next: it had nothing to do.
+    fn is_silent_after(&self, hop: usize, to: Nanos) -> bool {
+        let Some(task) = self.hops.get(hop).map(|hop| hop.task) else { return false };
+        let next = self.timelines.next_wait(task, to).map(|next| next.from);
+        next.is_some_and(|next| self.timelines.woken_by(task, to, next).is_empty())
     }
 
     /// The task that was waited for, and whether that is inferred.

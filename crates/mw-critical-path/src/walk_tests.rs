@@ -111,6 +111,35 @@ fn a_new_client_is_not_what_a_proxy_waited_for() {
     assert!(path.hops.iter().all(|hop| hop.task != OTHER));
 }
 
+/// The timer of an event loop: it does something when the loop sends something then.
+#[test]
+fn a_server_whose_timers_do_nothing_is_idle() {
+    let kind = |sends: bool| {
+        let mut traced = Traced::new(2000);
+        is_answered(&mut traced);
+        traced.blocks(50, 1, SERVER, "schedule < do_epoll_wait < ep_poll");
+        traced.interrupt(800, SERVER, "hrtimer_wakeup").runs(800, 1, SERVER);
+        if sends {
+            traced.wakes(805, SERVER, OTHER);
+        }
+        traced.blocks(810, 1, SERVER, "schedule < do_epoll_wait < ep_poll");
+        traced.interrupt(1090, SERVER, "net_rx_action").runs(1090, 1, SERVER);
+        traced.shares(100, 1100)[0].0
+    };
+    assert_eq!(kind(false), Kind::Idle(Wait::Poll));
+    assert_eq!(kind(true), Kind::TimedOut(Wait::Poll));
+}
+
+#[test]
+fn a_cpu_that_the_tracer_has_is_told_from_others() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    traced.runs(60, 1, OTHER).runs(700, 1, SERVER);
+    traced.trace.tracer = Some(OTHER);
+    assert_eq!(traced.shares(100, 1100)[0], (Kind::Runnable(CpuHolder::Tracer), 600));
+}
+
 #[test]
 fn a_stopped_task_is_not_explained_by_who_continues_it() {
     let mut traced = Traced::new(2000);

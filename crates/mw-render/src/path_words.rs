@@ -152,6 +152,7 @@ pub(crate) fn kind(part: &PathPart) -> String {
         Kind::Runnable(CpuHolder::Reclaimer(_)) => {
             format!("waiting for a CPU, while {} freed memory on it", holder(part))
         }
+        Kind::Runnable(CpuHolder::Tracer) => "waiting for a CPU that memwright used".to_owned(),
         Kind::Runnable(CpuHolder::Idle) => "runnable while its CPU was idle".to_owned(),
         Kind::Runnable(CpuHolder::Unknown) => "waiting for a CPU".to_owned(),
         Kind::Waiting(wait) => wait.label().to_owned(),
@@ -163,7 +164,7 @@ pub(crate) fn kind(part: &PathPart) -> String {
         Kind::Unseen(Unseen::NotThere) => {
             "before the task was created or after it ended".to_owned()
         }
-        Kind::Unseen(Unseen::Untraced) => "before tracing began".to_owned(),
+        Kind::Unseen(Unseen::Untraced) => "not traced".to_owned(),
         Kind::Unseen(Unseen::NotWoken(wait)) => format!("{}, without an end", wait.label()),
         Kind::Unseen(Unseen::TooDeep) => "longer chains of waits".to_owned(),
     }
@@ -183,6 +184,9 @@ fn did(part: &PathPart, time: &str) -> String {
         }
         Kind::Runnable(CpuHolder::Reclaimer(_)) => {
             format!("waited{time} for a CPU, while {} freed memory on it", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Tracer) => {
+            format!("waited{time} for a CPU that memwright used")
         }
         Kind::Runnable(CpuHolder::Idle) => {
             format!("was runnable{time} while its CPU was idle (throttled by a CPU quota?)")

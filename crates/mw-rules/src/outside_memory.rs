@@ -34,6 +34,7 @@ struct Group {
 
 const GROUPS: &[Group] = &[
     Group { spent: &[Spent::CpuContention], finding: cpus },
+    Group { spent: &[Spent::Memwright], finding: memwright },
     Group { spent: DISK, finding: disk },
     Group { spent: &[Spent::IoLimit], finding: io_limit },
     Group { spent: &[Spent::Stopped], finding: stopped },
@@ -64,6 +65,20 @@ fn cpus(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
             "systemctl set-property UNIT CPUWeight=1000",
         ));
     (finding, sure)
+}
+
+fn memwright(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let headline = format!(
+        "not memory: CPU contention, caused by memwright itself; {} was ready to run",
+        named(&part.task)
+    );
+    let finding = Finding::new(Severity::Warning, Area::Cpus, headline)
+        .with_impact("Taking evidence of a stall used a CPU for most of the request.")
+        .with_remedy(manual(
+            "probe less often, or record without traces",
+            "memwright watch --no-profile",
+        ));
+    (finding, CONFIRMED)
 }
 
 fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {

@@ -42,6 +42,8 @@ pub(crate) enum Spent {
     Migration,
     /// Runnable while other tasks had the CPUs.
     CpuContention,
+    /// Runnable while memwright had the CPU.
+    Memwright,
     /// Throttled by the CPU quota of the task's cgroup.
     CpuQuota,
     Stopped,
@@ -79,6 +81,8 @@ pub(crate) struct Request<'a> {
     pub(crate) path: &'a PathSummary,
     /// Each part with what it was spent on.
     parts: Vec<(Spent, &'a PathPart)>,
+    /// Its time without that in which memwright had the CPU, unless that was most of it.
+    judged_ns: u64,
 }
 
 /// What decides between conditions.
@@ -97,13 +101,18 @@ impl<'a> Request<'a> {
         }
         let conditions = Conditions { incident, window };
         let spent = |part: &'a PathPart| (conditions.spent(path, part), part);
-        Some(Self { path, parts: path.parts.iter().map(spent).collect() })
+        let parts: Vec<(Spent, &PathPart)> = path.parts.iter().map(spent).collect();
+        let own = parts.iter().filter(|(spent, _)| *spent == Spent::Memwright);
+        let own_ns: u64 = own.map(|(_, part)| part.total_ns).sum();
+        let is_most = own_ns > path.total_ns / 2;
+        let judged_ns = path.total_ns.saturating_sub(if is_most { 0 } else { own_ns });
+        Some(Self { path, parts, judged_ns })
     }
 
     /// How much of the request was spent on these, in percent.
     pub(crate) fn percent(&self, on: &[Spent]) -> f64 {
         let total: u64 = self.on(on).map(|part| part.total_ns).sum();
-        percent(total, self.path.total_ns)
+        percent(total, self.judged_ns)
     }
 
     /// The part that was spent on one of these longest.
@@ -142,7 +151,7 @@ impl<'a> Request<'a> {
             .collect();
         let total: u64 = below.iter().map(|part| part.total_ns).sum();
         let largest = below.into_iter().max_by_key(|part| part.total_ns)?;
-        Some((percent(total, self.path.total_ns), largest))
+        Some((percent(total, self.judged_ns), largest))
     }
 
     /// How far the path itself can be trusted, 0 to 1.
@@ -227,6 +236,7 @@ impl Conditions<'_> {
         match holder {
             CpuHolder::Reclaimer(_) => Spent::Reclaim,
             CpuHolder::Task(_) => Spent::CpuContention,
+            CpuHolder::Tracer => Spent::Memwright,
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
         }
     }

@@ -312,6 +312,7 @@ impl Recorded {
             lost: self.lost,
             gaps: self.gaps.clone(),
             basis: Basis::Trace,
+            tracer: Some(std::process::id()),
         }
     }
 }

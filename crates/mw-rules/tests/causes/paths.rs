@@ -254,6 +254,22 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
 }
 
 #[test]
+fn what_memwright_takes_itself_is_subtracted() {
+    let explained = |own: u64, rest: u64| {
+        let parts =
+            [(Kind::Runnable(CpuHolder::Tracer), own), (Kind::Waiting(Wait::CgroupReclaim), rest)];
+        let made = with_group(made(&parts), GroupUse { max_events: Some(900), ..group() });
+        let cause = explained(&made).causes.into_iter().next().unwrap();
+        (cause.finding.rule, cause.explains_percent, cause.finding.headline)
+    };
+    let (rule, explains, _) = explained(40, 45);
+    assert_eq!((rule.as_str(), explains), ("cgroup-limit", Some(75)));
+    let (rule, explains, headline) = explained(70, 20);
+    assert_eq!((rule.as_str(), explains), ("not-memory", Some(70)));
+    assert!(headline.contains("memwright itself"), "{headline}");
+}
+
+#[test]
 fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
     let first = |device: &str, dirty_pages| {
         let io = |device: &str, written_bytes| {
