@@ -176,7 +176,7 @@ fn a_service_that_is_refused_is_an_incident_at_once() {
     let said = watch.line("incident 1: ");
     assert!(said.contains("db") && said.contains("refused"), "{said}");
     drop(listener);
-    watch.line("stall: db exceeded its limit");
+    watch.line("stall: db failed");
 }
 
 #[test]

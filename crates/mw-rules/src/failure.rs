@@ -29,8 +29,10 @@ pub(crate) fn refused(stall: &Stall<'_>) -> Option<Vec<Cause>> {
 fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Cause {
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let (what, command) = advice(kind);
-    let outage = stall.incident.outage.as_ref().map(|outage| outage.text.as_str());
-    let more = outage.filter(|text| !text.is_empty()).unwrap_or(&said);
+    // Where the service answered, its own words say more than that it listens.
+    let outage = stall.incident.outage.as_ref().filter(|outage| !outage.listens);
+    let more = outage.map_or(said.as_str(), |outage| &outage.text);
+    let more = if more.is_empty() { &said } else { more };
     let finding =
         Finding::new(Severity::Warning, Area::Service, format!("not memory: {what}: {more}"))
             .with_evidence("error of the service", Quantity::Text(said), "probe")

@@ -195,10 +195,14 @@ fn started(options: &Options) -> String {
     format!("recording to {}; {watched}", options.recording.display())
 }
 
-/// A sample has exceeded its limit.
+/// A sample has exceeded its limit, or a request failed within it.
 fn begun(trigger: &Trigger) -> String {
-    let limit = format_duration_ms(trigger.limit_ms);
-    format!("stall: {} exceeded its limit of {limit}; collecting evidence", trigger.name)
+    let what = if trigger.worst_ms < trigger.limit_ms {
+        "failed".to_owned()
+    } else {
+        format!("exceeded its limit of {}", format_duration_ms(trigger.limit_ms))
+    };
+    format!("stall: {} {what}; collecting evidence", trigger.name)
 }
 
 /// The incident in one line, and how to see more.
