@@ -110,13 +110,16 @@ fn explained(request: &Request<'_>) -> f64 {
     if own >= reads { own + reads } else { own }
 }
 
-/// Whether the task that the limit held up is in a group, where there is a path that names it.
+/// Whether the task that the limit held up is in a group, where there is a path that names it; without one, whether
+/// the service is, where that is known.
 fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
     const BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
     let part = stall.request.and_then(|request| request.largest(BY_LIMIT));
     let Some((task, own)) = part.and_then(|part| Some((&part.task, part.task.cgroup.as_ref()?)))
     else {
-        return true;
+        let mut of_service =
+            stall.incident.groups.iter().filter(|group| group.of_service).peekable();
+        return of_service.peek().is_none() || of_service.any(|known| known.path == group);
     };
     std::iter::once(own).chain(&task.other_cgroups).any(|path| is_within(path, group))
 }
