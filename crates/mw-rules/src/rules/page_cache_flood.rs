@@ -8,7 +8,10 @@
 //!
 //! As the cause of a stall: tasks reclaimed as in `reclaim-storm` while a condition above held, or while
 //! a tenth of memory was dirty at some point, or files known by name brought at least a twentieth of
-//! memory into the page cache.
+//! memory into the page cache. A request that waited for writeback, for a journal or for its own sync is
+//! explained by a flood if another cgroup wrote most of what went to the service's disk, and the kernel
+//! held more unwritten pages than that disk writes in 2 s. Pages that are only read do not count then, and
+//! neither do pages that are being swapped out.
 //!
 //! ## Why it hurts
 //! All other programs allocate from what the flood leaves: they reclaim, wait for writeback and miss
@@ -176,7 +179,7 @@ fn by_writer(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
     if let Some(OtherWriter { path, device, bytes, bytes_per_s }) = other_writer(stall) {
         let is_backlog = unwritten as f64 >= bytes_per_s * DEVICE_DIRTY_S as f64;
         let headline = format!(
-            "cgroup {path} wrote {} to {device} and left {backlog} that were not written yet",
+            "cgroup {path} wrote {} to {device}, and {backlog} of dirty pages waited for writeback",
             format_bytes(bytes)
         );
         let finding = wrote(Finding::new(Severity::Critical, Area::PageCache, headline));
@@ -195,7 +198,7 @@ fn by_writer(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
     let share = shares.max_by_key(|share| share.pages)?;
     let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
     let headline = format!(
-        "{} brought {} of {} into the page cache, of which {backlog} were not written yet",
+        "{} brought {} of {} into the page cache, and {backlog} of dirty pages waited for writeback",
         share.task,
         format_bytes(bytes),
         share.path
