@@ -6,7 +6,7 @@
 
 use crate::share::percent;
 use mw_critical_path::{
-    Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Wait,
+    Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
 use mw_model::{GroupUse, Incident, Window};
 use mw_proc::vmstat::Counter;
@@ -64,6 +64,8 @@ pub(crate) enum Spent {
     Network,
     Fuse,
     Nfs,
+    /// Before the trace began, or while its records were lost: it is nobody's.
+    Untraced,
     Unknown,
 }
 
@@ -161,7 +163,8 @@ impl<'a> Request<'a> {
         const OF_LOSSES: f64 = 0.85;
         const OF_UNSEEN: f64 = 0.75;
         let mut reliability = 1.0;
-        if self.main().is_some_and(|(spent, _)| spent == Spent::Unknown) {
+        let is_unseen = |spent| matches!(spent, Spent::Untraced | Spent::Unknown);
+        if self.main().is_some_and(|(spent, _)| is_unseen(spent)) {
             reliability *= OF_UNSEEN;
         }
         if self.path.basis == Basis::Polling {
@@ -200,6 +203,7 @@ impl Conditions<'_> {
             Kind::TimedOut(_) => Spent::TimeLimit,
             Kind::Idle(_) => Spent::Idle,
             Kind::Stopped => Spent::Stopped,
+            Kind::Unseen(Unseen::Untraced) => Spent::Untraced,
             Kind::Unseen(_) => Spent::Unknown,
         }
     }

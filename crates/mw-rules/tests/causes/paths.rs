@@ -253,6 +253,21 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
 }
 
+/// A lock leads to a task of whose time the records were lost.
+#[test]
+fn what_was_not_traced_is_no_lock() {
+    let lock = |unseen| {
+        let mut made = made(&[(Kind::Unseen(unseen), 88), (Kind::Running(RunMode::User), 10)]);
+        if let Some(path) = made.incident.path.as_mut() {
+            path.chain[0].waiter = task(811, "postgres");
+            path.chain[0].wait = Wait::Futex;
+        }
+        explained(&made).causes.first().map(|cause| cause.finding.rule.clone())
+    };
+    assert_eq!(lock(Unseen::Untraced), None);
+    assert_eq!(lock(Unseen::NotWoken(Wait::Poll)).as_deref(), Some("lock-wait"));
+}
+
 #[test]
 fn what_memwright_takes_itself_is_subtracted() {
     let explained = |own: u64, rest: u64| {
