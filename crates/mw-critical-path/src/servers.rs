@@ -90,9 +90,8 @@ impl Servers {
 
     fn choose(&self, trace: &Trace, timelines: &Timelines, span: (Nanos, Nanos)) -> Option<Tid> {
         let stuck = || most_stuck(trace, timelines, (&self.may_be_stuck, self.handler), span);
-        match (&self.threads[..], &self.may_be_stuck[..]) {
-            ([only], [_]) => Some(*only),
-            ([only], _) => stuck().or(Some(*only)),
+        match self.threads[..] {
+            [only] => stuck().or(Some(only)),
             _ => stuck().or(self.handler),
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn is_connect(waker_stack: &[String]) -> bool {
 
 /// What a wait was for, where the wake-up that ended it tells: the file system over which a file was read, or that
 /// its task was frozen.
-pub(crate) fn ended_by(wait: Wait, waker_stack: &[String]) -> Wait {
+pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
     if has_any(waker_stack, THAWS) {
         return Wait::CgroupFrozen;
     }
@@ -285,10 +285,10 @@ mod tests {
     fn the_wake_up_tells_the_file_system() {
         let read = stack("io_schedule < folio_wait_bit_common < filemap_get_pages");
         let read = wait(&read).unwrap();
-        assert_eq!(ended_by(read, &stack("folio_end_read < fuse_dev_do_write")), Wait::Fuse);
-        assert_eq!(ended_by(read, &stack("nfs_read_completion < rpc_free_task")), Wait::Nfs);
-        assert_eq!(ended_by(read, &stack("bio_endio < blk_mq_end_request")), Wait::FileRead);
-        assert_eq!(ended_by(Wait::SwapIn, &stack("nfs_read_completion")), Wait::SwapIn);
+        assert_eq!(told_by_waker(read, &stack("folio_end_read < fuse_dev_do_write")), Wait::Fuse);
+        assert_eq!(told_by_waker(read, &stack("nfs_read_completion < rpc_free_task")), Wait::Nfs);
+        assert_eq!(told_by_waker(read, &stack("bio_endio < blk_mq_end_request")), Wait::FileRead);
+        assert_eq!(told_by_waker(Wait::SwapIn, &stack("nfs_read_completion")), Wait::SwapIn);
     }
 
     #[test]

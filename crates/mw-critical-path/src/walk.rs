@@ -197,7 +197,7 @@ impl Walk<'_> {
         let wait = self.timelines.wait(stack).unwrap_or(Wait::Unknown);
         let wakeup = self.beyond_timers(hop, to, (wait, wakeup));
         let waker_stack = wakeup.map_or_else(StackId::default, |wakeup| wakeup.stack);
-        let wait = wait::ended_by(wait, self.trace.stack(waker_stack));
+        let wait = wait::told_by_waker(wait, self.trace.stack(waker_stack));
         let is_for_task = self.follows && !wait.is_for_resource();
         let next = is_for_task.then(|| self.next(hop, (wait, wakeup), (from, to))).flatten();
         let kind = match next {

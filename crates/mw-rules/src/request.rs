@@ -333,10 +333,7 @@ impl Conditions<'_> {
 
     /// The cgroup of a task and those above it; the service's where the task's is not known.
     fn groups_of<'b>(&'b self, task: &'b PathTask) -> impl Iterator<Item = &'b GroupUse> {
-        let of_task = move |group: &GroupUse| {
-            let mut paths = task.cgroup.iter().chain(&task.other_cgroups);
-            paths.any(|path| is_within(path, &group.path))
-        };
+        let of_task = move |group: &GroupUse| is_task_within(task, &group.path);
         let is_known = task.cgroup.is_some();
         let of_service = move |group: &GroupUse| !is_known && group.of_service;
         self.incident.groups.iter().filter(move |group| of_task(group) || of_service(group))
@@ -347,6 +344,11 @@ impl Conditions<'_> {
 fn is_limited(group: &GroupUse) -> bool {
     let met = [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0);
     met || group.memory_max_bytes.or(group.memory_high_bytes).is_some()
+}
+
+/// Whether a task is in a cgroup, of any hierarchy, or in one below it.
+pub(crate) fn is_task_within(task: &PathTask, group: &str) -> bool {
+    task.cgroup.iter().chain(&task.other_cgroups).any(|path| is_within(path, group))
 }
 
 /// Whether a cgroup is `of` or lies below it. The root has no limits of its own.

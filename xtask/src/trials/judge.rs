@@ -5,7 +5,6 @@ use super::play::Play;
 use super::played::{LIMIT_MS, Sample, Times};
 use mw_model::{FailureKind, Incident, TriggerKind};
 use serde::{Deserialize, Serialize};
-use std::cmp::Ordering;
 
 /// Causes that are no memory conditions.
 const OTHER_CAUSES: &[&str] = &["not-memory", "cpu-throttled", "lock-wait", "journal-commit"];
@@ -145,11 +144,11 @@ pub(super) fn incident_of<'a>(
         incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == play.service.name()
     };
     let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure));
-    let rank = |incident: &Incident| {
-        (fails && incident.trigger.failure_kind.is_some(), incident.trigger.worst_ms)
+    let has_failed = |incident: &Incident| fails && incident.trigger.failure_kind.is_some();
+    let worst = |a: &&Incident, b: &&Incident| {
+        let slower = a.trigger.worst_ms.total_cmp(&b.trigger.worst_ms);
+        has_failed(a).cmp(&has_failed(b)).then(slower)
     };
-    let worst =
-        |a: &&Incident, b: &&Incident| rank(a).partial_cmp(&rank(b)).unwrap_or(Ordering::Equal);
     let inside = || incidents.iter().filter(began_in_it);
     let found = inside().filter(own).max_by(worst).map(|incident| (incident, true));
     found.or_else(|| Some((inside().max_by_key(|incident| incident.duration_ms())?, false)))

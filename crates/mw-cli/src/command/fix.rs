@@ -63,11 +63,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     let named: BTreeSet<&str> = args.rules.iter().map(String::as_str).collect();
     let chosen = choose(&before.findings, &named);
     let kernel = Kernel::live();
-    let plan = Plan::new(&kernel, &chosen).map_err(|error| {
-        let denied = error.is_privilege();
-        let exit = if denied { Exit::PermissionDenied } else { Exit::CouldNotCheck };
-        Failure::new(exit, advice::with_sudo(&error, denied))
-    })?;
+    let plan = plan(&kernel, &chosen)?;
     if let Some(verdict) = before.unknown
         && named.is_empty()
         && plan.is_empty()
@@ -193,9 +189,7 @@ fn fix(
         if again.is_empty() {
             break;
         }
-        let plan = Plan::new(kernel, &again)
-            .map_err(|error| Failure::new(Exit::CouldNotCheck, error.to_string()))?;
-        let more = apply(kernel, journal, &plan, false, &mut nobody)
+        let more = apply(kernel, journal, &plan(kernel, &again)?, false, &mut nobody)
             .map_err(|error| apply_failure(state_dir, &error))?;
         report.applied.changes.extend(more.changes);
         after = check()?;
@@ -205,6 +199,14 @@ fn fix(
     let still: BTreeSet<&str> = report.remaining.iter().map(|f| f.rule.as_str()).collect();
     report.fixed = touched.difference(&still).map(|rule| (*rule).to_owned()).collect();
     Ok(())
+}
+
+fn plan(kernel: &Kernel, findings: &[Finding]) -> Result<Plan, Failure> {
+    Plan::new(kernel, findings).map_err(|error| {
+        let denied = error.is_privilege();
+        let exit = if denied { Exit::PermissionDenied } else { Exit::CouldNotCheck };
+        Failure::new(exit, advice::with_sudo(&error, denied))
+    })
 }
 
 /// Whether a finding that remains has a remedy of one-time actions only. A remedy with a step for a person

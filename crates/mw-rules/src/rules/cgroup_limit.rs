@@ -33,7 +33,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::CGROUP_RECLAIM;
-use crate::request::{Request, Spent, is_within};
+use crate::request::{Request, Spent, is_task_within};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
@@ -115,13 +115,12 @@ fn explained(request: &Request<'_>) -> f64 {
 fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
     const BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
     let part = stall.request.and_then(|request| request.largest(BY_LIMIT));
-    let Some((task, own)) = part.and_then(|part| Some((&part.task, part.task.cgroup.as_ref()?)))
-    else {
+    let Some(part) = part.filter(|part| part.task.cgroup.is_some()) else {
         let mut of_service =
             stall.incident.groups.iter().filter(|group| group.of_service).peekable();
         return of_service.peek().is_none() || of_service.any(|known| known.path == group);
     };
-    std::iter::once(own).chain(&task.other_cgroups).any(|path| is_within(path, group))
+    is_task_within(&part.task, group)
 }
 
 /// The group that reached its limit most often since the alarm: the service's, where one was probed.

@@ -41,10 +41,11 @@
 //! memory would make, and at least 16 MiB of them, because the kernel's counters lag behind.
 //!
 //! ## How to fix it
-//! `memwright fix fragmented-node` compacts the node, up to three times while it remains fragmented. That
-//! moves pages of running programs and keeps a CPU busy for seconds, so it is done only if you name the rule. Compaction joins free memory
-//! between movable pages. Where the finding names pinned pages, the programs that pin them have to end
-//! as well: in our reproduction compaction recovered nothing until then.
+//! `memwright fix fragmented-node` compacts the node, up to three times while it remains fragmented.
+//! That moves pages of running programs and keeps a CPU busy for seconds, so it is done only if you
+//! name the rule. Compaction joins free memory between movable pages. Where the finding names pinned
+//! pages, the programs that pin them have to end as well: in our reproduction compaction recovered
+//! nothing until then.
 //!
 //! To prevent fragmentation, limit jobs so that they cannot thrash (`memory.max` with
 //! `memory.swap.max=0`, `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: reserved
