@@ -377,10 +377,12 @@ fn spent_in(kinds: &[WaitKind]) -> Vec<Spent> {
             WaitKind::DirectReclaim | WaitKind::ReclaimThrottle | WaitKind::NodeReclaim => {
                 &[Spent::Reclaim]
             }
-            WaitKind::CgroupReclaim => &[Spent::CgroupReclaim, Spent::MemoryHigh],
+            WaitKind::CgroupReclaim => {
+                &[Spent::CgroupReclaim, Spent::MemoryHigh, Spent::GroupSwapIn]
+            }
             WaitKind::Compaction => &[Spent::Compaction],
             WaitKind::DirtyThrottle => &[Spent::DirtyThrottling],
-            WaitKind::Swap => &[Spent::SwapIn, Spent::GroupSwapIn],
+            WaitKind::Swap => &[Spent::SwapIn],
             WaitKind::Oom => &[],
         }
     };

@@ -57,7 +57,7 @@ fn cause(
     request: &Request<'_>,
     skipped: &mut Vec<SkippedRule>,
 ) -> Option<Cause> {
-    let explains = request.percent(rule.explains);
+    let explains = request.explained_by(rule.explains);
     if !rule.explains.is_empty() && explains < f64::from(CONTRIBUTED_PERCENT) {
         return None;
     }

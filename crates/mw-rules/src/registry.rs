@@ -112,11 +112,7 @@ pub const RULES: &[Rule] = &[
     rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
-    rule!("swap-thrash", swap_thrash: hazard, cause).explains(&[
-        Spent::SwapIn,
-        Spent::GroupSwapIn,
-        Spent::Reclaim,
-    ]),
+    rule!("swap-thrash", swap_thrash: hazard, cause).explains(&[Spent::SwapIn, Spent::Reclaim]),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
         .explains(&[Spent::Compaction]),

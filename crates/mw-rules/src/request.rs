@@ -4,11 +4,11 @@
 //! seconds decide: a file read of a page that was reclaimed shortly before is a working set that does not fit, and
 //! one of a page that was not is a slow disk.
 
-use crate::share::percent;
+use crate::share::{percent, pressure_percent};
 use mw_critical_path::{
     Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
-use mw_model::{GroupUse, Incident, Window};
+use mw_model::{GroupUse, Incident, Metric, Resource, Window};
 use mw_proc::vmstat::Counter;
 
 /// What a part of a request's time was spent on.
@@ -75,8 +75,15 @@ const THROTTLED_PERCENT: f64 = 40.0;
 /// Of the bytes read, the share that refaults must be to be the cause of the reads.
 const REFAULT_PERCENT: f64 = 30.0;
 
-/// Fewer refaults say nothing.
+/// Fewer refaults, or scanned pages, say nothing.
 const LEAST_REFAULTS: u64 = 64;
+const LEAST_SCANNED: u64 = 512;
+
+/// The forms that one shortage of memory takes: tasks reclaim, and what was reclaimed is read and swapped in again.
+const SHORTAGES: &[&[Spent]] = &[
+    &[Spent::Reclaim, Spent::SwapIn, Spent::Refault],
+    &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault, Spent::MemoryHigh],
+];
 
 /// The time of the slowest request.
 pub(crate) struct Request<'a> {
@@ -103,7 +110,11 @@ impl<'a> Request<'a> {
         }
         let conditions = Conditions { incident, window };
         let spent = |part: &'a PathPart| (conditions.spent(path, part), part);
-        let parts: Vec<(Spent, &PathPart)> = path.parts.iter().map(spent).collect();
+        let mut parts: Vec<(Spent, &PathPart)> = path.parts.iter().map(spent).collect();
+        if let Some(form) = conditions.shortage_throughout(&parts) {
+            let untraced = parts.iter_mut().filter(|(spent, _)| *spent == Spent::Untraced);
+            untraced.for_each(|(spent, _)| *spent = form);
+        }
         let own = parts.iter().filter(|(spent, _)| *spent == Spent::Memwright);
         let own_ns: u64 = own.map(|(_, part)| part.total_ns).sum();
         let is_most = own_ns > path.total_ns / 2;
@@ -115,6 +126,20 @@ impl<'a> Request<'a> {
     pub(crate) fn percent(&self, on: &[Spent]) -> f64 {
         let total: u64 = self.on(on).map(|part| part.total_ns).sum();
         percent(total, self.judged_ns)
+    }
+
+    /// How much of the request a cause explains that explains these, in percent: with the largest form of a shortage
+    /// of memory also its other forms.
+    pub(crate) fn explained_by(&self, on: &[Spent]) -> f64 {
+        let others = SHORTAGES.iter().map(|forms| {
+            let share = |form: &&Spent| self.percent(&[**form]);
+            let largest = forms.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+            if !largest.is_some_and(|form| on.contains(form)) {
+                return 0.0;
+            }
+            forms.iter().filter(|form| !on.contains(form)).map(|form| share(&form)).sum()
+        });
+        self.percent(on) + others.sum::<f64>()
     }
 
     /// The part that was spent on one of these longest.
@@ -164,7 +189,8 @@ impl<'a> Request<'a> {
         const OF_UNSEEN: f64 = 0.75;
         let mut reliability = 1.0;
         let is_unseen = |spent| matches!(spent, Spent::Untraced | Spent::Unknown);
-        if self.main().is_some_and(|(spent, _)| is_unseen(spent)) {
+        let is_untraced = |part: &PathPart| part.kind == Kind::Unseen(Unseen::Untraced);
+        if self.main().is_some_and(|(spent, part)| is_unseen(spent) || is_untraced(part)) {
             reliability *= OF_UNSEEN;
         }
         if self.path.basis == Basis::Polling {
@@ -193,6 +219,33 @@ impl Conditions<'_> {
             }
             _ => spent,
         }
+    }
+
+    /// The form of a shortage of memory that most of what was traced was spent on, where the pressure of the task's
+    /// cgroup, or of the machine, says the same of the whole time: records are lost when memory is short.
+    fn shortage_throughout(&self, parts: &[(Spent, &PathPart)]) -> Option<Spent> {
+        const LEAST_PERCENT: f64 = 50.0;
+        let spent_on = |on: &[Spent]| -> u64 {
+            parts
+                .iter()
+                .filter(|(spent, _)| on.contains(spent))
+                .map(|(_, part)| part.total_ns)
+                .sum()
+        };
+        let is_untraced = |(spent, _): &&(Spent, &PathPart)| *spent == Spent::Untraced;
+        let (_, lost) = parts.iter().find(is_untraced)?;
+        let traced: u64 = parts.iter().map(|(_, part)| part.total_ns).sum();
+        let traced = traced.saturating_sub(spent_on(&[Spent::Untraced]));
+        let is_most = |forms: &&&[Spent]| percent(spent_on(forms), traced) >= LEAST_PERCENT;
+        let forms = SHORTAGES.iter().find(is_most)?;
+        let of_group = |group: &GroupUse| {
+            Some(percent(group.memory_pressure_us?, group.over_ms.saturating_mul(1000)))
+        };
+        let of_groups = self.groups_of(&lost.task).filter_map(of_group).reduce(f64::max);
+        let pressed = of_groups.or_else(|| pressure_percent(self.window, Resource::Memory))?;
+        (pressed >= LEAST_PERCENT)
+            .then(|| forms.iter().copied().max_by_key(|form| spent_on(&[*form])))
+            .flatten()
     }
 
     fn spent_by(&self, path: &PathSummary, part: &PathPart) -> Spent {
@@ -311,12 +364,24 @@ impl Conditions<'_> {
         self.limited(part).unwrap_or(Spent::FileRead)
     }
 
+    /// Whose reclaim had swapped the pages out: that of a limit that the task's cgroup met, or that it has while the
+    /// machine as a whole reclaimed nothing.
     fn swap_in(&self, part: &PathPart) -> Spent {
-        let met = |group: &GroupUse| {
-            is_limited(group)
-                && group.max_events.unwrap_or(0).saturating_add(group.high_events.unwrap_or(0)) > 0
+        let is_calm = self.machine_scanned().is_some_and(|pages| pages < LEAST_SCANNED);
+        let is_cause = |group: &GroupUse| has_met_limit(group) || (is_calm && is_limited(group));
+        if self.groups_of(&part.task).any(is_cause) { Spent::GroupSwapIn } else { Spent::SwapIn }
+    }
+
+    /// Pages that reclaim of the whole machine scanned in all recorded rows; what a cgroup's limit scans does not
+    /// count there.
+    fn machine_scanned(&self) -> Option<u64> {
+        let scanned = |counter| {
+            let values = self.incident.table.values(&Metric::Vmstat(counter))?;
+            let mut values = values.flatten();
+            let first = values.next()?;
+            values.last().unwrap_or(first).checked_sub(first)
         };
-        if self.groups_of(&part.task).any(met) { Spent::GroupSwapIn } else { Spent::SwapIn }
+        Some(scanned(Counter::PgscanKswapd)?.saturating_add(scanned(Counter::PgscanDirect)?))
     }
 
     /// The task's cgroup has an I/O limit, and some of its tasks waited for I/O.
@@ -342,8 +407,11 @@ impl Conditions<'_> {
 
 /// The cgroup has a memory limit, or met one that was lifted since.
 fn is_limited(group: &GroupUse) -> bool {
-    let met = [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0);
-    met || group.memory_max_bytes.or(group.memory_high_bytes).is_some()
+    has_met_limit(group) || group.memory_max_bytes.or(group.memory_high_bytes).is_some()
+}
+
+fn has_met_limit(group: &GroupUse) -> bool {
+    [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0)
 }
 
 /// Whether a task is in a cgroup, of any hierarchy, or in one below it.

@@ -1,11 +1,11 @@
 //! A stall with its evidence, and the questions that rules ask about it.
 
 use crate::request::Request;
-use crate::share::percent;
+use crate::share::{percent, pressure_percent};
 use crate::stack::is_in;
 use mw_model::derived::total;
 use mw_model::{
-    BlockedTask, CanaryMetric, Incident, KernelWait, Metric, Missing, Resource, Sample, TaskUse,
+    BlockedTask, CanaryMetric, Incident, KernelWait, Metric, Missing, Resource, TaskUse,
     TriggerKind, WaitKind, Window, zones,
 };
 use mw_proc::vmstat::Counter;
@@ -200,13 +200,7 @@ impl<'a> Stall<'a> {
     /// How much of the stall some task waited for a resource (`memory`, `io`, `cpu`), in percent,
     /// by the kernel's pressure stall information.
     pub(crate) fn pressure_percent(&self, resource: Resource) -> Option<f64> {
-        let of = |sample: &'a Sample| resource.of(sample).value().map(|p| p.some.total_us);
-        let before = self.window.earlier.first().and_then(of);
-        let waited = of(&self.window.now.sample).zip(before).and_then(|(a, b)| a.checked_sub(b));
-        match waited.zip(self.window.span_ms()) {
-            Some((us, span_ms)) => Some((us as f64 / 10.0 / span_ms).min(100.0)),
-            None => self.pressure_of_table(resource),
-        }
+        pressure_percent(self.window, resource).or_else(|| self.pressure_of_table(resource))
     }
 
     fn pressure_of_table(&self, resource: Resource) -> Option<f64> {

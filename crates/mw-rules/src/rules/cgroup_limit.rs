@@ -33,7 +33,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::CGROUP_RECLAIM;
-use crate::request::{Request, Spent, is_task_within};
+use crate::request::{Spent, is_task_within};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
@@ -44,6 +44,10 @@ use std::collections::BTreeSet;
 
 const WARNING_PERCENT: f64 = 90.0;
 const CRITICAL_PERCENT: f64 = 97.0;
+
+/// What the limit's own reclaim makes a request wait for, and with the reads of what it reclaimed.
+const RECLAIM_BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn];
+const BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let cgroups = window.now.cgroups.required()?;
@@ -97,23 +101,16 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     };
     let cause = score.cause(finding)?;
     Ok(match stall.request {
-        Some(request) => cause.map(|cause| cause.explaining(explained(request))),
+        Some(request) => {
+            cause.map(|cause| cause.explaining(request.explained_by(RECLAIM_BY_LIMIT)))
+        }
         None => cause,
     })
-}
-
-/// How much of a request the limit explains, in percent: reclaim and swap-in, and reads of reclaimed pages where
-/// these are less.
-fn explained(request: &Request<'_>) -> f64 {
-    let own = request.percent(&[Spent::CgroupReclaim, Spent::GroupSwapIn]);
-    let reads = request.percent(&[Spent::GroupRefault]);
-    if own >= reads { own + reads } else { own }
 }
 
 /// Whether the task that the limit held up is in a group, where there is a path that names it; without one, whether
 /// the service is, where that is known.
 fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
-    const BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
     let part = stall.request.and_then(|request| request.largest(BY_LIMIT));
     let Some(part) = part.filter(|part| part.task.cgroup.is_some()) else {
         let mut of_service =

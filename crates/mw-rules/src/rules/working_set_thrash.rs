@@ -78,8 +78,6 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }
-    // Reclaim inside the group is the other half of the same.
-    let reclaim = request.percent(&[Spent::CgroupReclaim]);
-    let with_reclaim = if of_group >= reclaim { reclaim } else { 0.0 };
-    Ok(Some(Cause::new(finding, CONFIRMED).explaining(of_group + of_machine + with_reclaim)))
+    let explains = request.explained_by(&[Spent::GroupRefault, Spent::Refault]);
+    Ok(Some(Cause::new(finding, CONFIRMED).explaining(explains)))
 }

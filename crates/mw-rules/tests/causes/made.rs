@@ -136,6 +136,18 @@ impl Made {
         self
     }
 
+    /// How many pages reclaim of the whole machine has scanned in each recorded row.
+    pub(crate) fn scans(mut self, pages_per_row: u64) -> Self {
+        let rows = self.incident.table.rows() as u64;
+        let counts = |name: &str, per_row: u64| mw_model::Column {
+            name: format!("vmstat.{name}"),
+            values: (0..rows).map(|row| 70_000 + row * per_row).collect(),
+        };
+        let columns = [counts("pgscan_kswapd", pages_per_row), counts("pgscan_direct", 0)];
+        self.incident.table.columns.extend(columns);
+        self
+    }
+
     /// Tracepoints may not be used on this machine.
     pub(crate) fn untraced(mut self) -> Self {
         let why = "only root may read it";

@@ -203,6 +203,69 @@ fn what_explains_less_than_half_contributed() {
     assert!(explanation.ruled_out.iter().any(|out| out.what == "CPU contention"));
 }
 
+/// A limit makes its group reclaim, and read and swap in what it reclaimed: no form takes half of the request.
+#[test]
+fn all_forms_of_a_limit_count_for_it() {
+    let cause = |parts: &[(Kind, u64)]| {
+        let io = GroupIo { device: "sda".to_owned(), read_bytes: 40 << 20, written_bytes: 0 };
+        let use_of =
+            GroupUse { max_events: Some(900), refaults_file: Some(9000), io: vec![io], ..group() };
+        let explanation = explained(&with_group(made(parts), use_of));
+        let cause = explanation.causes.first();
+        cause.map(|cause| (cause.finding.rule.clone(), cause.explains_percent))
+    };
+    let (reclaims, swaps, reads) = (
+        Kind::Waiting(Wait::CgroupReclaim),
+        Kind::Waiting(Wait::SwapIn),
+        Kind::Waiting(Wait::FileRead),
+    );
+    let other = Kind::Runnable(CpuHolder::Task(9));
+    let is = |rule: &str, explains| Some((rule.to_owned(), Some(explains)));
+    assert_eq!(
+        cause(&[(reclaims, 24), (swaps, 20), (reads, 20), (other, 36)]),
+        is("cgroup-limit", 64)
+    );
+    assert_eq!(
+        cause(&[(reclaims, 10), (swaps, 5), (reads, 40), (other, 45)]),
+        is("working-set-thrash", 55)
+    );
+}
+
+/// The limit had pages swapped out before the stall, and is not met during it.
+#[test]
+fn a_limit_swapped_out_what_the_machine_did_not() {
+    let first = |pages_per_row, memory_max_bytes| {
+        let made = made(&[(Kind::Waiting(Wait::SwapIn), 90)]).scans(pages_per_row);
+        let group = GroupUse { memory_max_bytes, ..group() };
+        let cause = explained(&with_group(made, group)).causes.into_iter().next();
+        cause.map(|cause| cause.finding.rule)
+    };
+    assert_eq!(first(0, Some(256 << 20)).as_deref(), Some("cgroup-limit"));
+    assert_eq!(first(900, Some(256 << 20)).as_deref(), Some("swap-thrash"));
+    assert_eq!(first(0, None).as_deref(), Some("swap-thrash"));
+}
+
+/// The records of a part were lost, the rest was spent in reclaim, and the group was short of memory throughout.
+#[test]
+fn a_shortage_explains_what_was_lost_where_pressure_confirms_it() {
+    let lost = (Kind::Unseen(Unseen::Untraced), 65);
+    let first = |kind, pressed_percent| {
+        let group = GroupUse {
+            memory_pressure_us: Some(TOTAL_MS * 10 * pressed_percent),
+            memory_max_bytes: None,
+            ..group()
+        };
+        let explanation = explained(&with_group(made(&[lost, (kind, 35)]), group));
+        explanation.causes.into_iter().next()
+    };
+    let reclaims = Kind::Waiting(Wait::DirectReclaim);
+    let cause = first(reclaims, 80).unwrap();
+    assert_eq!(cause.finding.rule, "reclaim-storm");
+    assert!((60..80).contains(&cause.confidence_percent), "{}", cause.confidence_percent);
+    assert_eq!(first(reclaims, 20), None);
+    assert_eq!(first(Kind::Waiting(Wait::Sleep), 80), None);
+}
+
 #[test]
 fn a_path_of_which_next_to_nothing_was_traced_does_not_decide() {
     let mut made = made(&[(Kind::Waiting(Wait::Sleep), 10), (Kind::Unseen(Unseen::Untraced), 90)]);
