@@ -158,6 +158,9 @@ enum Task {
         /// Play nothing; write docs/truth.md from the results in docs/truth
         #[arg(long, conflicts_with_all = ["play", "results"])]
         report: bool,
+        /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
+        #[arg(long, conflicts_with_all = ["play", "results", "report"])]
+        calibrate: bool,
         /// The file that results are appended to [default: target/trials/results.jsonl]
         #[arg(long)]
         results: Option<PathBuf>,
@@ -201,7 +204,8 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Environments { names, program, write } => environments::run(&names, program, write),
         Task::Trials { report: true, .. } => trials::report(),
-        Task::Trials { report: false, seed, count, play, results, program, jobs, host } => {
+        Task::Trials { calibrate: true, .. } => trials::calibrate(),
+        Task::Trials { seed, count, play, results, program, jobs, host, .. } => {
             trials::run(&trials::Choice {
                 seed,
                 count,

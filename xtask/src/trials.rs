@@ -2,6 +2,7 @@
 //! virtual machines, and judged by what was injected.
 
 mod boot;
+mod calibrate;
 mod condition;
 mod figures;
 mod guest;
@@ -47,6 +48,11 @@ pub(crate) fn parse_play(text: &str) -> anyhow::Result<(u64, u32)> {
 /// Writes docs/truth.md from the stored results.
 pub(crate) fn report() -> anyhow::Result<()> {
     page::write()
+/// Fits the confidence of causes to the results of the fit seeds.
+pub(crate) fn calibrate() -> anyhow::Result<()> {
+    calibrate::write(&results::read(&crate::workspace::root().join(page::FIT))?)
+}
+
 }
 
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {

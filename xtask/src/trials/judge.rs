@@ -67,6 +67,9 @@ pub(super) struct Said {
     pub(super) subject: String,
     pub(super) headline: String,
     pub(super) confidence_percent: u8,
+    /// Before it was calibrated, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score_percent: Option<u8>,
     pub(super) explains_percent: Option<u8>,
 }
 
@@ -90,6 +93,7 @@ impl Seen {
             subject: cause.finding.subject.to_string(),
             headline: cause.finding.headline.clone(),
             confidence_percent: cause.confidence_percent,
+            score_percent: cause.score_percent,
             explains_percent: cause.explains_percent,
         });
         let ms = |ns: u64| ns as f64 / 1e6;
@@ -118,6 +122,13 @@ impl Seen {
 
     pub(super) fn blames_memory(&self) -> bool {
         self.causes.first().is_some_and(|cause| !OTHER_CAUSES.contains(&cause.rule.as_str()))
+    }
+}
+
+impl Said {
+    /// What its confidence is calibrated from.
+    pub(super) fn score(&self) -> u8 {
+        self.score_percent.unwrap_or(self.confidence_percent)
     }
 }
 
