@@ -152,6 +152,9 @@ enum Task {
         /// Only this play, as SEED:INDEX
         #[arg(long, value_parser = trials::parse_play)]
         play: Option<(u64, u32)>,
+        /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in docs/truth
+        #[arg(long, value_delimiter = ',')]
+        conditions: Vec<String>,
         /// At native speed in cgroups of this machine, and not in guests
         #[arg(long)]
         host: bool,
@@ -205,11 +208,12 @@ fn main() -> anyhow::Result<()> {
         Task::Environments { names, program, write } => environments::run(&names, program, write),
         Task::Trials { report: true, .. } => trials::report(),
         Task::Trials { calibrate: true, .. } => trials::calibrate(),
-        Task::Trials { seed, count, play, results, program, jobs, host, .. } => {
+        Task::Trials { seed, count, play, conditions, results, program, jobs, host, .. } => {
             trials::run(&trials::Choice {
                 seed,
                 count,
                 only: play,
+                conditions,
                 results,
                 program,
                 jobs,
