@@ -5,7 +5,8 @@
  *   ask -c LOG PROTOCOL PORT REQUEST   a request every 100 ms until SIGTERM
  *   ask -h SECONDS PROTOCOL PORT REQUEST...    requests on one connection, which is then held open
  *
- * PROTOCOL is http, redis, pg or mysql; the service is on 127.0.0.1. REQUEST is read from FILE where it is @FILE. A line of LOG is `START_MS TOOK_MS RESULT`,
+ * PROTOCOL is http, redis, pg or mysql; the service is on 127.0.0.1, and knows no password. The user of mysql is
+ * $MYSQL_USER, else trial. REQUEST is read from FILE where it is @FILE. A line of LOG is `START_MS TOOK_MS RESULT`,
  * with the start in milliseconds since 1970, and `ok` or the reason of a failure.
  */
 #define _GNU_SOURCE
@@ -120,6 +121,9 @@ static int pg_ready(int from)
 			return fail("malformed");
 		if (receive_all(from, packet, length))
 			return -1;
+		/* Zero: it asks for no password. */
+		if (*head == 'R' && length >= 4 && memcmp(packet, "\0\0\0", 4))
+			return fail("login-refused");
 		if (*head == 'E')
 			failed = 1;
 		if (*head == 'E' && memmem(packet, length, "FATAL", 5))
@@ -167,12 +171,13 @@ static int mysql_packet(int from)
 static int mysql_login(int to)
 {
 	/* CLIENT_LONG_PASSWORD, CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION, CLIENT_CONNECT_WITH_DB */
-	unsigned char text[64] = { 0, 0, 0, 1, 0x09, 0x82, 0, 0, 0, 0, 0x10, 0, 33 };
+	const char *user = getenv("MYSQL_USER");
+	unsigned char text[128] = { 0, 0, 0, 1, 0x09, 0x82, 0, 0, 0, 0, 0x10, 0, 33 };
 	int length = 4 + 32;
 
 	if (mysql_packet(to) < 0)
 		return -1;
-	length += sprintf((char *)text + length, "trial") + 1;
+	length += sprintf((char *)text + length, "%.32s", user ? user : "trial") + 1;
 	text[length++] = 0;
 	length += sprintf((char *)text + length, "trial") + 1;
 	text[0] = length - 4;

@@ -3,7 +3,7 @@
  *
  *   load spin THREADS NICE         compute
  *   load write FILE MIB PAUSE_US   write MIB to FILE over and over, in pieces of 64 kB with a pause between
- *   load save FILE PAUSE_US        write 64 kB to FILE and sync it, over and over
+ *   load save FILE KIB PAUSE_US    write KIB to FILE and sync it, over and over
  *   load read FILE                 read FILE over and over, past the page cache's readahead
  *   load tell SOCKET LINE...       send lines to a Unix socket, and wait for an answer to each
  *   load now                       print the milliseconds since 1970
@@ -72,13 +72,17 @@ static void run_write(const char *path, long mib, long pause_us)
 	}
 }
 
-static void run_save(const char *path, long pause_us)
+static void run_save(const char *path, long kib, long pause_us)
 {
 	int file = open_file(path);
 
-	for (;; usleep(pause_us))
-		if (pwrite(file, piece, PIECE, 0) < 0 || fsync(file))
+	for (;; usleep(pause_us)) {
+		for (long at = 0; at < kib << 10; at += PIECE)
+			if (pwrite(file, piece, PIECE, at) < 0)
+				die(path);
+		if (fsync(file))
 			die(path);
+	}
 }
 
 static void run_read(const char *path)
@@ -141,8 +145,8 @@ int main(int argc, char **argv)
 		run_spin(atoi(argv[2]), atoi(argv[3]));
 	else if (argc == 5 && !strcmp(argv[1], "write"))
 		run_write(argv[2], atol(argv[3]), atol(argv[4]));
-	else if (argc == 4 && !strcmp(argv[1], "save"))
-		run_save(argv[2], atol(argv[3]));
+	else if (argc == 5 && !strcmp(argv[1], "save"))
+		run_save(argv[2], atol(argv[3]), atol(argv[4]));
 	else if (argc == 3 && !strcmp(argv[1], "read"))
 		run_read(argv[2]);
 	else if (argc > 3 && !strcmp(argv[1], "tell"))

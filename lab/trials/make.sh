@@ -79,6 +79,7 @@ for service in $SERVICES; do
 	tries=0
 	recovered "$service" || unusable "$service does not answer"
 	set -- "$@" --probe "$(probe_of "$service")"
+	! grep -q "^play [0-9]* $service .*wrong-password" plays || set -- "$@" --probe "$(login_probe_of "$service")"
 done
 mark "at baseline"
 client "${SERVICES%% *}" /run/keep/client.start &

@@ -5,13 +5,16 @@
  *
  * GET /work/READ/TOUCH/SYNC/SPIN: reads READ random pages of FILE, writes a byte to TOUCH of its pages of anonymous
  * memory, appends a record to FILE.log and syncs it SYNC times, maps and unmaps a page, and computes for SPIN
- * microseconds. GET /sleep/MS answers that late. GET /populate/MIB/TIMES has a thread map so much with MAP_POPULATE,
- * and GET /grow/MIB has one allocate it; both answer at once. GET /fail/1 makes all requests fail until /fail/0.
+ * microseconds. GET /sleep/MS answers that late. GET /lock/MS/TIMES has a thread map and lock as much as takes so
+ * long, and GET /grow/MIB has one allocate so much; both answer at once. GET /fork/MIB/MS maps so much, and has every
+ * later request of /work start processes for so long, until /fork/0/0. GET /fail/1 makes all requests fail until
+ * /fail/0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +32,7 @@ static int listener, file, record;
 static long file_pages, anon_pages;
 static char *anon;
 static volatile int failing;
+static volatile long fork_ms;
 
 static void die(const char *what)
 {
@@ -42,6 +46,14 @@ static uint64_t random_below(uint64_t *state, uint64_t bound)
 	*state ^= *state >> 7;
 	*state ^= *state << 17;
 	return *state % bound;
+}
+
+static double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
 static void spin(long us)
@@ -74,41 +86,91 @@ static void work(uint64_t *seed, long reads, long touches, long syncs, long spin
 		munmap(map, PAGE);
 	}
 	spin(spin_us);
+	for (double until = now_ms() + fork_ms; now_ms() < until;)
+		if (!fork())
+			_exit(0);
+}
+
+/* A mapping whose pages are all the zero page: it has page tables, and takes no other memory. */
+static char *map_zero_pages(size_t size)
+{
+	char *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (map != MAP_FAILED)
+		madvise(map, size, MADV_NOHUGEPAGE);
+	return map;
+}
+
+static double lock(size_t size)
+{
+	double from = now_ms(), took;
+	char *map = map_zero_pages(size);
+
+	if (map == MAP_FAILED || mlock(map, size))
+		perror("mlock");
+	took = now_ms() - from;
+	if (map != MAP_FAILED)
+		munmap(map, size);
+	return took;
 }
 
 struct piece {
-	long mib, times;
-	int populate;
+	long amount, times;
 };
+
+/* How much takes so many milliseconds is measured with a part of it. */
+static void *lock_for(void *argument)
+{
+	const size_t part = 16 << 20;
+	struct piece piece = *(struct piece *)argument;
+	double took;
+
+	free(argument);
+	took = lock(part);
+	for (long i = 0; i < piece.times; i++)
+		lock((size_t)(piece.amount / took + 1) * part);
+	return NULL;
+}
 
 static void *grow(void *argument)
 {
 	struct piece piece = *(struct piece *)argument;
-	size_t size = piece.mib << 20;
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (piece.populate ? MAP_POPULATE : 0);
+	size_t size = piece.amount << 20;
+	char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	free(argument);
-	for (long i = 0; i < piece.times; i++) {
-		char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
-
-		if (map == MAP_FAILED)
-			break;
-		if (piece.populate)
-			munmap(map, size);
-		else
-			memset(map, 1, size);
-	}
+	if (map != MAP_FAILED)
+		memset(map, 1, size);
 	return NULL;
 }
 
-static void grow_beside(long mib, long times, int populate)
+static void beside(void *(*run)(void *), long amount, long times)
 {
 	struct piece *piece = malloc(sizeof *piece);
 	pthread_t thread;
 
-	*piece = (struct piece){ mib, times, populate };
-	if (!pthread_create(&thread, NULL, grow, piece))
+	*piece = (struct piece){ amount, times };
+	if (!pthread_create(&thread, NULL, run, piece))
 		pthread_detach(thread);
+}
+
+/* Only a mapping that has a page of its own has its page tables copied. */
+static void fork_from_now_on(long mib, long ms)
+{
+	static char *map;
+	static size_t size;
+
+	if (map)
+		munmap(map, size);
+	map = NULL;
+	size = mib << 20;
+	if (mib && (map = map_zero_pages(size)) != MAP_FAILED) {
+		mprotect(map, PAGE, PROT_READ | PROT_WRITE);
+		for (size_t at = 0; at < size; at += PAGE)
+			(void)*(volatile char *)(map + at);
+		*map = 1;
+	}
+	fork_ms = ms;
 }
 
 static int answer(uint64_t *seed, const char *request)
@@ -123,10 +185,12 @@ static int answer(uint64_t *seed, const char *request)
 		work(seed, a, b, c, d);
 	else if (sscanf(request, "GET /sleep/%ld", &a) == 1)
 		usleep(a * 1000);
-	else if (sscanf(request, "GET /populate/%ld/%ld", &a, &b) == 2)
-		grow_beside(a, b, 1);
+	else if (sscanf(request, "GET /lock/%ld/%ld", &a, &b) == 2)
+		beside(lock_for, a, b);
+	else if (sscanf(request, "GET /fork/%ld/%ld", &a, &b) == 2)
+		fork_from_now_on(a, b);
 	else if (sscanf(request, "GET /grow/%ld", &a) == 1)
-		grow_beside(a, 1, 0);
+		beside(grow, a, 1);
 	return 1;
 }
 
@@ -186,6 +250,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: serve PORT FILE FILE_MIB ANON_MIB\n");
 		return 2;
 	}
+	signal(SIGCHLD, SIG_IGN);
 	file_pages = (atol(argv[3]) << 20) / PAGE;
 	anon_pages = (atol(argv[4]) << 20) / PAGE;
 	fill_file(argv[2]);

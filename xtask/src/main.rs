@@ -152,12 +152,18 @@ enum Task {
         /// Only this play, as SEED:INDEX
         #[arg(long, value_parser = trials::parse_play)]
         play: Option<(u64, u32)>,
+        /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in docs/truth
+        #[arg(long, value_delimiter = ',')]
+        conditions: Vec<String>,
         /// At native speed in cgroups of this machine, and not in guests
         #[arg(long)]
         host: bool,
         /// Play nothing; write docs/truth.md from the results in docs/truth
         #[arg(long, conflicts_with_all = ["play", "results"])]
         report: bool,
+        /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
+        #[arg(long, conflicts_with_all = ["play", "results", "report"])]
+        calibrate: bool,
         /// The file that results are appended to [default: target/trials/results.jsonl]
         #[arg(long)]
         results: Option<PathBuf>,
@@ -201,11 +207,13 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Environments { names, program, write } => environments::run(&names, program, write),
         Task::Trials { report: true, .. } => trials::report(),
-        Task::Trials { report: false, seed, count, play, results, program, jobs, host } => {
+        Task::Trials { calibrate: true, .. } => trials::calibrate(),
+        Task::Trials { seed, count, play, conditions, results, program, jobs, host, .. } => {
             trials::run(&trials::Choice {
                 seed,
                 count,
                 only: play,
+                conditions,
                 results,
                 program,
                 jobs,

@@ -2,6 +2,7 @@
 //! virtual machines, and judged by what was injected.
 
 mod boot;
+mod calibrate;
 mod condition;
 mod figures;
 mod guest;
@@ -17,6 +18,7 @@ mod stage;
 
 use anyhow::Context;
 use boot::{Boot, Cgroup, PLAYS_A_BOOT, Place, Service};
+use condition::Condition;
 use play::{Injection, Play};
 use played::Played;
 use results::Record;
@@ -31,6 +33,8 @@ pub(crate) struct Choice {
     pub(crate) count: u32,
     /// Only this play.
     pub(crate) only: Option<(u64, u32)>,
+    /// Composed of these conditions alone, where there are any.
+    pub(crate) conditions: Vec<String>,
     pub(crate) results: Option<PathBuf>,
     pub(crate) program: Option<PathBuf>,
     pub(crate) jobs: usize,
@@ -42,6 +46,11 @@ pub(crate) struct Choice {
 pub(crate) fn parse_play(text: &str) -> anyhow::Result<(u64, u32)> {
     let (seed, index) = text.split_once(':').context("use SEED:INDEX, for example 7:12")?;
     Ok((seed.parse()?, index.parse()?))
+}
+
+/// Fits the confidence of causes to the results of the fit seeds.
+pub(crate) fn calibrate() -> anyhow::Result<()> {
+    calibrate::write(&results::read(&crate::workspace::root().join(page::FIT))?)
 }
 
 /// Writes docs/truth.md from the stored results.
@@ -59,11 +68,16 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
         choice.results.clone().unwrap_or_else(|| crate::workspace::target_dir().join(RESULTS));
     let stage = Stage::new(&program, target.join("logs"))?;
     let place = if choice.on_host { Place::Host } else { Place::Guest };
+    let among = &choice.conditions;
+    if let Some(name) = among.iter().find(|name| Condition::named(name).is_none()) {
+        anyhow::bail!("there is no condition {name} (xtask/src/trials/condition.rs)");
+    }
     let boots = match choice.only {
         Some((seed, index)) => {
-            vec![(Boot::of(place, seed, index), vec![play::draw(place, seed, index)])]
+            let play = play::draw(place, seed, index, among).context("no condition suits it")?;
+            vec![(Boot::of(place, seed, index), vec![play])]
         }
-        None => boots(place, choice.seed, choice.count),
+        None => boots(place, choice.seed, choice.count, among),
     };
     let queue = std::sync::Mutex::new(boots.into_iter());
     std::thread::scope(|scope| {
@@ -122,6 +136,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
         seed,
         count: COUNT,
         only: None,
+        conditions: Vec::new(),
         results: Some(results.clone()),
         program: None,
         jobs: 2,
@@ -133,12 +148,14 @@ pub(crate) fn full() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn boots(place: Place, seed: u64, count: u32) -> Vec<(Boot, Vec<Play>)> {
+fn boots(place: Place, seed: u64, count: u32, among: &[String]) -> Vec<(Boot, Vec<Play>)> {
     let starts = (0..count).step_by(PLAYS_A_BOOT as usize);
     let of = |start: u32| {
-        (start..count.min(start + PLAYS_A_BOOT)).map(|index| play::draw(place, seed, index))
+        let indices = start..count.min(start + PLAYS_A_BOOT);
+        indices.filter_map(|index| play::draw(place, seed, index, among)).collect::<Vec<Play>>()
     };
-    starts.map(|start| (Boot::of(place, seed, start), of(start).collect())).collect()
+    let boots = starts.map(|start| (Boot::of(place, seed, start), of(start)));
+    boots.filter(|(_, plays)| !plays.is_empty()).collect()
 }
 
 /// Plays a boot, once more where the guest does not come to its end: an emulated kernel of several CPUs sometimes

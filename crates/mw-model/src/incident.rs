@@ -212,6 +212,10 @@ pub struct Cause {
     pub finding: Finding,
     /// How sure it is, 0 to 100: of causes with this confidence, so many are right.
     pub confidence_percent: u8,
+    /// How well the evidence supports it, 0 to 100: what causes are ranked by, and `confidence_percent` is calibrated
+    /// from. Without it, `confidence_percent` is the score: it was not calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score_percent: Option<u8>,
     /// How much of the request's time it explains, in percent, where the critical path says.
     #[serde(default)]
     pub explains_percent: Option<u8>,
@@ -377,9 +381,14 @@ pub struct Role {
 }
 
 impl Cause {
-    /// A cause of which the share of the request is not known.
+    /// A cause with a score that is not calibrated yet, of which the share of the request is not known.
     pub fn new(finding: Finding, confidence_percent: u8) -> Self {
-        Self { finding, confidence_percent, explains_percent: None }
+        Self { finding, confidence_percent, score_percent: None, explains_percent: None }
+    }
+
+    /// How well the evidence supports it, in percent, whether or not its confidence is calibrated.
+    pub fn score(&self) -> u8 {
+        self.score_percent.unwrap_or(self.confidence_percent)
     }
 
     /// It explains so much of the request's time, in percent.

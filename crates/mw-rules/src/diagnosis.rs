@@ -46,7 +46,7 @@ pub(crate) fn diagnose(
     // A condition that explains no more than the cause does adds nothing.
     let contributed = if causes.is_empty() { contributed } else { beside(&causes, contributed) };
     let ruled_out = if causes.is_empty() { ruled_out(request) } else { Vec::new() };
-    let causes = causes.into_iter().map(|cause| calibrated(cause, request)).collect();
+    let causes = causes.into_iter().map(|cause| scored(cause, request)).collect();
     Diagnosis { causes, contributed, ruled_out }
 }
 
@@ -99,9 +99,9 @@ fn beside(causes: &[Cause], contributed: Vec<Cause>) -> Vec<Cause> {
         .collect()
 }
 
-/// How sure a cause is: by how much it explains, how far counters confirm its condition, and how far the path can be
+/// The score of a cause: by how much it explains, how far counters confirm its condition, and how far the path can be
 /// trusted.
-fn calibrated(cause: Cause, request: &Request<'_>) -> Cause {
+fn scored(cause: Cause, request: &Request<'_>) -> Cause {
     const LEAST: f64 = 60.0;
     const MOST: f64 = 97.0;
     const CONFIRMED: f64 = 85.0;

@@ -1,6 +1,7 @@
 //! Explains an incident: asks every rule for its cause, ranks the causes and sums them up in one line.
 
 use crate::cause_score::PLAUSIBLE_PERCENT;
+use crate::confidence::with_confidence;
 use crate::diagnosis::{Diagnosis, diagnose};
 use crate::failure::refused;
 use crate::registry::Precedence;
@@ -65,6 +66,7 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
             Diagnosis { causes: by_scores(&stall, &mut skipped), ..Diagnosis::default() }
         }
     };
+    let causes = with_confidence(causes);
     Explanation {
         verdict: verdict(&stall, causes.first(), &contributed, skipped.len()),
         suffering: roles::victims(&stall),
@@ -110,7 +112,7 @@ fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
 }
 
 fn is_plausible(cause: &Cause) -> bool {
-    cause.confidence_percent >= PLAUSIBLE_PERCENT
+    cause.score() >= PLAUSIBLE_PERCENT
 }
 
 /// Plausible causes first; among them those that explain *why* memory was short before those that show
@@ -122,7 +124,7 @@ fn rank(cause: &Cause) -> (bool, u8) {
         Precedence::Intermediate => INTERMEDIATE_BONUS,
         Precedence::Symptom | Precedence::LastResort => 0,
     };
-    (is_plausible(cause), cause.confidence_percent.saturating_add(bonus))
+    (is_plausible(cause), cause.score().saturating_add(bonus))
 }
 
 /// The answer in one line.

@@ -9,6 +9,7 @@
 
 mod cause_score;
 mod check;
+mod confidence;
 mod diagnosis;
 mod explain;
 mod failure;
@@ -26,5 +27,6 @@ mod watermark;
 
 pub use cause_score::PLAUSIBLE_PERCENT;
 pub use check::check;
+pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};
 pub use registry::{RULES, Rule, find};

@@ -2,6 +2,7 @@
 
 use super::boot::Service::{self, App, Java, Mysql, Nginx, Postgres, Redis};
 use super::boot::{Boot, Cgroup, Place};
+use mw_model::FailureKind;
 use std::ops::RangeInclusive;
 
 /// A cause that the recorder may name: the rule, and words of which its subject has one.
@@ -17,8 +18,8 @@ pub(super) struct Answer {
 pub(super) enum Truth {
     /// One of the first is right, one of the second partly.
     Cause(&'static [Answer], &'static [Answer]),
-    /// The service failed: the kind of failure and no cause in the machine.
-    Failure,
+    /// The service failed: one of these kinds of failure, and no cause in the machine.
+    Failure(&'static [FailureKind]),
     /// Nothing was done to the service.
     Nothing,
 }
@@ -35,6 +36,17 @@ pub(super) struct Condition {
     pub(super) truth: Truth,
     /// Whether memory is to blame.
     pub(super) is_memory: bool,
+    /// Which of the service's probes sees it.
+    pub(super) probe: Probe,
+}
+
+/// The probes of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// The same request as the client's.
+    Request,
+    /// One that logs in, and stays logged in.
+    Login,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,24 +92,27 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[rule("swap-thrash")],
         ),
         is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "anon-limit",
         services: &[App, Nginx, Redis],
-        arguments: &[20..=60],
+        arguments: &[8..=25],
         hold_s: 5..=9,
         needs: Need::Nothing,
         truth: Truth::Cause(SWAP, &[]),
         is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "memory-high",
         services: &[App, Nginx, Redis, Postgres],
-        arguments: &[10..=50],
+        arguments: &[2..=15],
         hold_s: 5..=9,
         needs: Need::CgroupV2,
         truth: Truth::Cause(&[rule("cgroup-throttled")], SWAP),
         is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "allocator",
@@ -110,6 +125,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[rule("min-free-too-low"), rule("page-cache-flood")],
         ),
         is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "flood",
@@ -122,15 +138,17 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[DISK, rule("journal-commit")],
         ),
         is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "cpu-quota",
         services: ALL,
-        arguments: &[2..=8],
+        arguments: &[2..=5],
         hold_s: 4..=7,
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("cpu-throttled")], &[CPUS]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "cpu-hogs",
@@ -140,15 +158,17 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[CPUS], &[]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "slow-read",
         services: &[App, Nginx, Postgres, Mysql],
-        arguments: &[15..=80],
+        arguments: &[30..=120],
         hold_s: 4..=7,
         needs: Need::Nothing,
         truth: Truth::Cause(&[DISK], &[]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "slow-write",
@@ -158,6 +178,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: DISK_OR_JOURNAL,
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "disk-hang",
@@ -167,15 +188,30 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: DISK_OR_JOURNAL,
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "io-limit",
         services: ALL,
-        arguments: &[2..=8],
+        arguments: &[2..=4],
         hold_s: 4..=8,
         needs: Need::Sync,
         truth: Truth::Cause(&[IO_LIMIT, DISK], &[rule("journal-commit")]),
         is_memory: false,
+        probe: Probe::Request,
+    },
+    Condition {
+        name: "fsync-storm",
+        services: ALL,
+        arguments: &[2..=4, 4..=12],
+        hold_s: 5..=8,
+        needs: Need::Sync,
+        truth: Truth::Cause(
+            &[DISK, rule("journal-commit")],
+            &[rule("dirty-throttle"), rule("page-cache-flood")],
+        ),
+        is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "stop",
@@ -185,6 +221,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[STOPPED], &[]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "freeze",
@@ -194,6 +231,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[FROZEN], &[STOPPED]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "table-lock",
@@ -203,6 +241,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "row-lock",
@@ -212,15 +251,17 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "busy-script",
         services: &[Redis],
-        arguments: &[4..=12],
+        arguments: &[1200..=3500],
         hold_s: 3..=4,
         needs: Need::Nothing,
         truth: Truth::Cause(&[SERVICE], &[CPUS]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "upstream-sleep",
@@ -230,15 +271,28 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[SERVICE], &[]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "mmap-lock",
         services: &[App, Nginx],
-        arguments: &[120..=240, 3..=8],
+        arguments: &[1200..=4000, 1..=2],
         hold_s: 4..=6,
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("mmap-lock")], &[SERVICE]),
         is_memory: true,
+        probe: Probe::Request,
+    },
+    Condition {
+        name: "fork-copy",
+        services: &[App, Nginx],
+        arguments: &[512..=1536, 1000..=3000],
+        hold_s: 4..=6,
+        needs: Need::Nothing,
+        // Requests fork beside each other.
+        truth: Truth::Cause(&[rule("fork-copy")], &[rule("mmap-lock"), SERVICE]),
+        is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "kill",
@@ -246,8 +300,16 @@ pub(super) const CONDITIONS: &[Condition] = &[
         arguments: &[],
         hold_s: 2..=4,
         needs: Need::Nothing,
-        truth: Truth::Failure,
+        truth: Truth::Failure(&[
+            FailureKind::Refused,
+            FailureKind::Reset,
+            FailureKind::Closed,
+            // The proxy's answer, and the command's.
+            FailureKind::HttpStatus,
+            FailureKind::ExitCode,
+        ]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "fail",
@@ -255,8 +317,19 @@ pub(super) const CONDITIONS: &[Condition] = &[
         arguments: &[],
         hold_s: 2..=4,
         needs: Need::Nothing,
-        truth: Truth::Failure,
+        truth: Truth::Failure(&[FailureKind::HttpStatus]),
         is_memory: false,
+        probe: Probe::Request,
+    },
+    Condition {
+        name: "wrong-password",
+        services: &[Postgres, Mysql, Redis],
+        arguments: &[],
+        hold_s: 3..=5,
+        needs: Need::Nothing,
+        truth: Truth::Failure(&[FailureKind::Authentication]),
+        is_memory: false,
+        probe: Probe::Login,
     },
     Condition {
         name: "oom",
@@ -266,6 +339,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
         is_memory: true,
+        probe: Probe::Request,
     },
     Condition {
         name: "net-delay",
@@ -275,6 +349,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[NETWORK], &[]),
         is_memory: false,
+        probe: Probe::Request,
     },
     Condition {
         name: "none",
@@ -284,6 +359,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Nothing,
         is_memory: false,
+        probe: Probe::Request,
     },
 ];
 

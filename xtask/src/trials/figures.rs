@@ -176,7 +176,7 @@ mod tests {
     use crate::trials::play::{self, Injection};
 
     fn record(condition: &str, verdict: Verdict, rule: &str, confidence_percent: u8) -> Record {
-        let mut play = play::draw(Place::Guest, 1, 0);
+        let mut play = play::draw(Place::Guest, 1, 0, &[]).unwrap();
         play.conditions = vec![Injection { name: condition.to_owned(), arguments: Vec::new() }];
         let said = Said { rule: rule.to_owned(), confidence_percent, ..Said::default() };
         let causes = if rule.is_empty() { Vec::new() } else { vec![said] };

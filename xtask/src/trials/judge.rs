@@ -1,6 +1,6 @@
 //! Judges what the recorder said of a play by what was really injected: pure functions.
 
-use super::condition::{Answer, CPUS, SERVICE, Truth};
+use super::condition::{Answer, CPUS, Probe, SERVICE, Truth};
 use super::play::Play;
 use super::played::{LIMIT_MS, Sample, Times};
 use mw_model::{FailureKind, Incident, TriggerKind};
@@ -67,6 +67,9 @@ pub(super) struct Said {
     pub(super) subject: String,
     pub(super) headline: String,
     pub(super) confidence_percent: u8,
+    /// Before it was calibrated, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score_percent: Option<u8>,
     pub(super) explains_percent: Option<u8>,
 }
 
@@ -90,6 +93,7 @@ impl Seen {
             subject: cause.finding.subject.to_string(),
             headline: cause.finding.headline.clone(),
             confidence_percent: cause.confidence_percent,
+            score_percent: cause.score_percent,
             explains_percent: cause.explains_percent,
         });
         let ms = |ns: u64| ns as f64 / 1e6;
@@ -121,6 +125,13 @@ impl Seen {
     }
 }
 
+impl Said {
+    /// What its confidence is calibrated from.
+    pub(super) fn score(&self) -> u8 {
+        self.score_percent.unwrap_or(self.confidence_percent)
+    }
+}
+
 impl Answer {
     fn is(&self, said: &Said) -> bool {
         let subject = said.subject.to_lowercase();
@@ -140,10 +151,11 @@ pub(super) fn incident_of<'a>(
     // One that is still open from an earlier play says nothing of this one.
     let began_in_it =
         |incident: &&Incident| (begin..end).contains(&(incident.started_unix_ms as f64));
+    let probe = probe_of(play);
     let own = |incident: &&Incident| {
-        incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == play.service.name()
+        incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == probe
     };
-    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure));
+    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure(_)));
     let has_failed = |incident: &Incident| fails && incident.trigger.failure_kind.is_some();
     let worst = |a: &&Incident, b: &&Incident| {
         let slower = a.trigger.worst_ms.total_cmp(&b.trigger.worst_ms);
@@ -152,6 +164,13 @@ pub(super) fn incident_of<'a>(
     let inside = || incidents.iter().filter(began_in_it);
     let found = inside().filter(own).max_by(worst).map(|incident| (incident, true));
     found.or_else(|| Some((inside().max_by_key(|incident| incident.duration_ms())?, false)))
+}
+
+/// The probe whose incident is judged, as lab/trials/services names it.
+fn probe_of(play: &Play) -> String {
+    let name = play.service.name();
+    let logs_in = play.conditions().any(|condition| condition.probe == Probe::Login);
+    if logs_in { format!("{name}-login") } else { name.to_owned() }
 }
 
 /// The slowest request before the recorder's start, and in the seconds from then on.
@@ -246,7 +265,10 @@ fn verdict_by(truth: &Truth, seen: &Seen) -> Verdict {
     match truth {
         Truth::Cause(right, _) if is_one_of(right) => Verdict::Right,
         Truth::Cause(_, partly) if is_one_of(partly) => Verdict::Partly,
-        Truth::Failure if failed && (first.is_none() || is_one_of(&[SERVICE])) => Verdict::Right,
+        Truth::Failure(kinds) if failed && (first.is_none() || is_one_of(&[SERVICE])) => {
+            let is_right = seen.failure.is_some_and(|kind| kinds.contains(&kind));
+            if is_right { Verdict::Right } else { Verdict::Partly }
+        }
         _ if first.is_none() => Verdict::Unknown,
         _ => Verdict::Wrong,
     }
@@ -332,6 +354,27 @@ mod tests {
             Verdict::Wrong,
         );
         check("kill", &[refused], None, Verdict::Missed);
+    }
+
+    #[test]
+    fn the_kind_of_failure_is_compared() {
+        let failed = Sample { failure: Some("closed".to_owned()), ..sample(IN_PLAY, 1.0) };
+        let of = |condition: &str, kind, want| {
+            let seen = Seen { failure: Some(kind), ..seen("not-memory", "service") };
+            check(condition, std::slice::from_ref(&failed), Some(seen), want);
+        };
+        of("wrong-password", FailureKind::Authentication, Verdict::Right);
+        of("wrong-password", FailureKind::Refused, Verdict::Partly);
+        of("kill", FailureKind::Refused, Verdict::Right);
+        of("kill", FailureKind::Authentication, Verdict::Partly);
+        of("fail", FailureKind::HttpStatus, Verdict::Right);
+        of("fail", FailureKind::TimedOut, Verdict::Wrong);
+    }
+
+    #[test]
+    fn a_condition_is_judged_by_the_probe_that_sees_it() {
+        assert_eq!(probe_of(&play("wrong-password")), "app-login");
+        assert_eq!(probe_of(&play("stop")), "app");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! docs/truth.md and its diagram, from the stored results.
 
+use super::calibrate::{self, PRIOR_CAUSES};
 use super::figures::{self, Bin, Figure, percent};
 use super::judge::Verdict;
 use super::play::Injection;
@@ -10,7 +11,7 @@ use std::fmt::Write;
 use std::fs;
 
 /// Results of the seeds that the diagnosis was fitted on, and of those that it had not seen.
-const FIT: &str = "docs/truth/fit.jsonl";
+pub(super) const FIT: &str = "docs/truth/fit.jsonl";
 const REPORT: &str = "docs/truth/report.jsonl";
 const PAGE: &str = "docs/truth.md";
 const DIAGRAM: &str = "docs/truth/reliability.svg";
@@ -46,6 +47,7 @@ fn page(report: &[Record], fit: &[Record], explained: &BTreeMap<String, String>)
     text += &matrix(&figures::confusion(report));
     text += &verdicts(report);
     text += &reliability(&figures::reliability(report));
+    text += &calibration(report, fit);
     text += &mistakes(&figures::mistakes(report), explained);
     text += &start(report);
     text
@@ -154,6 +156,31 @@ fn reliability(bins: &[Bin]) -> String {
         );
     }
     text + "\n"
+}
+
+/// What the confidence was fitted to, and the map.
+fn calibration(report: &[Record], fit: &[Record]) -> String {
+    let first = |record: &&Record| Some(record.judged.seen.as_ref()?.causes.first()?.score_percent);
+    let counted: Vec<Option<u8>> =
+        report.iter().filter(|record| figures::counts(record)).filter_map(|r| first(&r)).collect();
+    let with_it = counted.iter().flatten().count();
+    let mut text = format!(
+        "What is said is calibrated. The rules give a cause a score; the cause is said to be as sure as causes of that \
+         score were right in the {} causes of the fit seeds: an isotonic regression, in which each pool counts \
+         {PRIOR_CAUSES} causes more that were right as often as their score says. The report seeds were not used. \
+         Of their {} first causes, {with_it} were calibrated when they were recorded; the others are scores.\n\n",
+        calibrate::causes(fit).len(),
+        counted.len(),
+    );
+    let [scores, said] = [|point: &(u8, u8)| point.0, |point: &(u8, u8)| point.1].map(|of| {
+        mw_rules::CONFIDENCE_BY_SCORE
+            .iter()
+            .map(|point| format!(" {}% |", of(point)))
+            .collect::<String>()
+    });
+    let rule = "---|".repeat(mw_rules::CONFIDENCE_BY_SCORE.len());
+    let _ = writeln!(text, "| score |{scores}\n|---|{rule}\n| said |{said}\n");
+    text
 }
 
 fn mistakes(wrong: &[&Record], explained: &BTreeMap<String, String>) -> String {

@@ -63,14 +63,25 @@ impl Play {
     }
 }
 
-/// One play of a seed.
-pub(super) fn draw(place: Place, seed: u64, index: u32) -> Play {
+/// One play of a seed. With names of conditions it is composed of these alone; `None` where none of them suits its
+/// service.
+pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Option<Play> {
     let boot = Boot::of(place, seed, index);
     let mut random = Random::new(&[seed, u64::from(index), 2]);
     let service = *random.one_of(&boot.services);
-    let nothing = random.percent(NOTHING_PERCENT);
-    let fits = |c: &&Condition| c.suits(service, &boot) && nothing == (c.name == NOTHING);
+    let nothing = random.percent(NOTHING_PERCENT) && among.is_empty();
+    let is_asked_for = |name: &str| {
+        if among.is_empty() {
+            nothing == (name == NOTHING)
+        } else {
+            among.iter().any(|n| n == name)
+        }
+    };
+    let fits = |c: &&Condition| c.suits(service, &boot) && is_asked_for(c.name);
     let fitting: Vec<&Condition> = CONDITIONS.iter().filter(fits).collect();
+    if fitting.is_empty() {
+        return None;
+    }
     let mut chosen = vec![*random.one_of(&fitting)];
     if random.percent(TWO_PERCENT) {
         let second = *random.one_of(&fitting);
@@ -84,7 +95,7 @@ pub(super) fn draw(place: Place, seed: u64, index: u32) -> Play {
         DECOYS.iter().filter(|decoy| condition::is_possible(decoy.0, place)).collect();
     let decoys = wants_decoy.then(|| random.one_of(&beside));
     let decoys = decoys.map(|(name, bounds)| Injection::draw(name, bounds, &mut random));
-    Play {
+    Some(Play {
         seed,
         index,
         service,
@@ -92,12 +103,13 @@ pub(super) fn draw(place: Place, seed: u64, index: u32) -> Play {
         hold_s,
         conditions,
         decoys: decoys.into_iter().collect(),
-    }
+    })
 }
 
 /// Whether two conditions can be undone one after the other, and the service answers again then.
 fn is_beside(first: &Condition, second: &Condition) -> bool {
-    const ENDS_IT: &[&str] = &["kill", "oom", "fail", "stop", "freeze", "disk-hang"];
+    const ENDS_IT: &[&str] =
+        &["kill", "oom", "fail", "stop", "freeze", "disk-hang", "wrong-password"];
     const GROUPS: &[&[&str]] = &[
         &["file-limit", "anon-limit", "memory-high", "oom"],
         &["slow-read", "slow-write", "disk-hang"],
@@ -117,10 +129,12 @@ mod tests {
     #[test]
     fn the_same_seed_has_the_same_plays() {
         for place in [Place::Guest, Place::Host] {
-            let plays = |seed| (0..50).map(|index| draw(place, seed, index)).collect::<Vec<_>>();
+            let plays = |seed| {
+                (0..50).filter_map(|index| draw(place, seed, index, &[])).collect::<Vec<_>>()
+            };
             assert_eq!(plays(7), plays(7));
             assert_ne!(plays(7), plays(8));
-            assert_eq!(draw(place, 7, 31), plays(7)[31]);
+            assert_eq!(draw(place, 7, 31, &[]), Some(plays(7)[31].clone()));
             assert_eq!(Boot::of(place, 7, 10), Boot::of(place, 7, 19));
             assert_ne!(Boot::of(place, 7, 10), Boot::of(place, 7, 20));
         }
@@ -129,7 +143,7 @@ mod tests {
     fn check_plays(place: Place, count: u32) -> BTreeSet<&'static str> {
         let mut played = BTreeSet::new();
         for index in 0..count {
-            let (play, boot) = (draw(place, 3, index), Boot::of(place, 3, index));
+            let (play, boot) = (draw(place, 3, index, &[]).unwrap(), Boot::of(place, 3, index));
             assert!(boot.services.contains(&play.service));
             assert!((1..=2).contains(&play.conditions.len()), "{play:?}");
             assert!(play.hold_s <= 12 && play.quiet_s >= 3);
@@ -152,6 +166,21 @@ mod tests {
         assert_eq!(played.len(), CONDITIONS.len() + DECOYS.len(), "{played:?}");
         let played = check_plays(Place::Host, 2000);
         assert!(!played.contains("allocator") && played.contains("slow-write"), "{played:?}");
+    }
+
+    #[test]
+    fn plays_are_composed_of_the_conditions_that_were_asked_for() {
+        let among = ["busy-script".to_owned(), "none".to_owned()];
+        let drawn = (0..100).filter_map(|index| draw(Place::Guest, 3, index, &among));
+        let names: BTreeSet<(Service, String)> = drawn
+            .flat_map(|play| play.conditions.into_iter().map(move |c| (play.service, c.name)))
+            .collect();
+        assert!(names.contains(&(Service::Redis, "busy-script".to_owned())), "{names:?}");
+        assert!(names.iter().all(|(_, name)| among.contains(name)), "{names:?}");
+        let locks = ["table-lock".to_owned()];
+        let drawn = (0..100).filter_map(|index| draw(Place::Guest, 3, index, &locks));
+        let services: BTreeSet<Service> = drawn.map(|play| play.service).collect();
+        assert_eq!(services, BTreeSet::from([Service::Postgres, Service::Mysql]));
     }
 
     #[test]

@@ -69,3 +69,52 @@ pub(super) fn line(play: &Play, judged: &Judged) -> String {
         judged.failures
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trials::boot::Place;
+    use crate::trials::judge::Verdict;
+    use crate::trials::play;
+
+    fn record(seed: u64, index: u32, stall_ms: f64) -> Record {
+        let judged =
+            Judged { verdict: Verdict::Void, why: None, stall_ms, failures: 0, seen: None };
+        Record {
+            play: play::draw(Place::Guest, seed, index, &[]).unwrap(),
+            boot: Boot::of(Place::Guest, seed, index),
+            release: "6.12".to_owned(),
+            judged,
+            start_ms: None,
+        }
+    }
+
+    #[test]
+    fn two_runs_extend_a_file_at_once() {
+        const PLAYS: u32 = 200;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        std::thread::scope(|scope| {
+            for seed in [1, 2] {
+                let path = &path;
+                scope.spawn(move || {
+                    for index in 0..PLAYS {
+                        append(path, &record(seed, index, 1.0)).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(read(&path).unwrap().len(), 2 * PLAYS as usize);
+    }
+
+    #[test]
+    fn the_latest_result_of_a_play_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.jsonl");
+        for stall_ms in [1.0, 2.0] {
+            append(&path, &record(1, 0, stall_ms)).unwrap();
+        }
+        let read = read(&path).unwrap();
+        assert_eq!(read.iter().map(|r| r.judged.stall_ms).collect::<Vec<_>>(), [2.0]);
+    }
+}

@@ -1,6 +1,6 @@
 //! What every boot has in common, in a guest and on the host: its scripts, its settings, and where its logs go.
 
-use super::boot::{Boot, Place, Service};
+use super::boot::{Boot, Service};
 use super::images::{self, Images};
 use super::play::{Injection, Play};
 use super::played::LIMIT_MS;
@@ -64,7 +64,6 @@ impl Stage {
             ("ANON_MIB", boot.anon_mib.to_string()),
             ("TABLE_MIB", images::TABLE_MIB.to_string()),
             ("APPEND", append.to_owned()),
-            ("SCALE", (if boot.place == Place::Host { 15 } else { 1 }).to_string()),
             // Of the host's disk, a second.
             ("READ_IOPS", (boot.read_kbps / 40).to_string()),
             ("WRITE_IOPS", (boot.write_kbps / 20).to_string()),

@@ -30,7 +30,7 @@ fn ranked(explanation: &Explanation) -> String {
 }
 
 fn plausible(explanation: &Explanation) -> BTreeSet<&str> {
-    let sure = explanation.causes.iter().filter(|c| c.confidence_percent >= PLAUSIBLE_PERCENT);
+    let sure = explanation.causes.iter().filter(|c| c.score() >= PLAUSIBLE_PERCENT);
     sure.map(|cause| cause.finding.rule.as_str()).collect()
 }
 
@@ -92,20 +92,28 @@ fn no_decoy_is_put_down_to_memory_whatever_hazard_there_is() {
 
 #[test]
 fn the_verdict_is_the_answer() {
-    let says = |name: &str| {
+    let explained = |name: &str| {
         let all = stalls::of_memory();
-        asked(&all.iter().find(|stall| stall.name == name).unwrap().made).verdict
+        asked(&all.iter().find(|stall| stall.name == name).unwrap().made)
     };
-    assert_eq!(
-        says("mysql-stall"),
+    let check = |explanation: &Explanation, says: &str, score: u8| {
+        let first = &explanation.causes[0];
+        assert_eq!(explanation.verdict, format!("{says}, {}% sure)", first.confidence_percent));
+        assert_eq!(first.score(), score);
+    };
+    check(
+        &explained("mysql-stall"),
         "mysql-3306 did not answer for 8.2 s: direct compaction for transparent huge pages; mysqld \
-         waited 7.9 s (thp-compaction, 97% sure)"
+         waited 7.9 s (thp-compaction",
+        97,
     );
-    assert!(says("ram-starved-cluster").starts_with("a heartbeat was 5.0 s late: "));
+    let verdict = explained("ram-starved-cluster").verdict;
+    assert!(verdict.starts_with("a heartbeat was 5.0 s late: "));
     let [hog, ..] = stalls::decoys(stalls::HEALTHY);
-    assert_eq!(
-        asked(&hog.1).verdict,
-        "postgres-5432 did not answer for 8.2 s: not memory: CPU contention, caused by 'stress' (not-memory, 75% sure)"
+    check(
+        &asked(&hog.1),
+        "postgres-5432 did not answer for 8.2 s: not memory: CPU contention, caused by 'stress' (not-memory",
+        75,
     );
 }
 

@@ -168,7 +168,7 @@ fn the_path_decides() {
         assert_eq!(rule, Some(stall.first), "{}: {}", stall.name, explanation.verdict);
         let cause = first.unwrap();
         assert!(cause.explains_percent >= Some(80), "{}: {cause:?}", stall.name);
-        assert!(cause.confidence_percent >= 70, "{}: {}", stall.name, explanation.verdict);
+        assert!(cause.score() >= 70, "{}: {}", stall.name, explanation.verdict);
     }
 }
 
@@ -399,6 +399,6 @@ fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
     let explanation = explained(&stopped);
     let cause = explanation.causes.first().unwrap();
     assert_eq!(cause.finding.subject.to_string(), "stopped process", "{}", explanation.verdict);
-    assert!(cause.confidence_percent < 80, "{}", explanation.verdict);
+    assert!(cause.score() < 80, "{}", explanation.verdict);
     assert!(explained(&made(&unseen)).causes.is_empty());
 }
