@@ -161,6 +161,9 @@ enum Task {
         /// Play nothing; write docs/truth.md from the results in docs/truth
         #[arg(long, conflicts_with_all = ["play", "results"])]
         report: bool,
+        /// Play again what was diagnosed wrongly before: into docs/truth/former.jsonl
+        #[arg(long, conflicts_with_all = ["play", "results", "report", "host"])]
+        again: bool,
         /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
         #[arg(long, conflicts_with_all = ["play", "results", "report"])]
         calibrate: bool,
@@ -208,6 +211,7 @@ fn main() -> anyhow::Result<()> {
         Task::Environments { names, program, write } => environments::run(&names, program, write),
         Task::Trials { report: true, .. } => trials::report(),
         Task::Trials { calibrate: true, .. } => trials::calibrate(),
+        Task::Trials { again: true, program, .. } => trials::again(program),
         Task::Trials { seed, count, play, conditions, results, program, jobs, host, .. } => {
             trials::run(&trials::Choice {
                 seed,

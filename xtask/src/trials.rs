@@ -5,6 +5,7 @@ mod boot;
 mod calibrate;
 mod condition;
 mod figures;
+mod former;
 mod guest;
 mod host;
 mod images;
@@ -96,6 +97,15 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Plays again what was diagnosed wrongly before: docs/truth.md has what is said now.
+pub(crate) fn again(program: Option<PathBuf>) -> anyhow::Result<()> {
+    let target = crate::workspace::target_dir();
+    let program = program.unwrap_or_else(|| target.join("debug/memwright"));
+    let stage = Stage::new(&program, target.join("trials/logs"))?;
+    let path = crate::workspace::root().join(page::FORMER);
+    play_boot(&stage, &former::boot(), &former::plays(), &path)
 }
 
 /// Two plays of which the recorder is sure, for CI: that plays are played and judged. A busy machine may disturb

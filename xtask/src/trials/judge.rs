@@ -52,6 +52,8 @@ pub(super) struct Seen {
     /// Whether it is the probe's own incident, and not one that swallowed it.
     pub(super) is_own: bool,
     pub(super) worst_ms: f64,
+    /// How long the incident lasted.
+    pub(super) lasted_ms: f64,
     pub(super) failure: Option<FailureKind>,
     pub(super) verdict: String,
     pub(super) causes: Vec<Said>,
@@ -105,6 +107,7 @@ impl Seen {
             trigger: format!("{:?} {}", incident.trigger.kind, incident.trigger.name),
             is_own,
             worst_ms: incident.trigger.worst_ms,
+            lasted_ms: incident.duration_ms() as f64,
             failure: incident.trigger.failure_kind,
             verdict: incident.verdict.clone(),
             causes: causes.collect(),

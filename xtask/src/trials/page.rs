@@ -2,6 +2,7 @@
 
 use super::calibrate::{self, PRIOR_CAUSES};
 use super::figures::{self, Bin, Figure, percent};
+use super::former;
 use super::judge::Verdict;
 use super::play::Injection;
 use super::results::{self, Record};
@@ -13,6 +14,8 @@ use std::fs;
 /// Results of the seeds that the diagnosis was fitted on, and of those that it had not seen.
 pub(super) const FIT: &str = "docs/truth/fit.jsonl";
 const REPORT: &str = "docs/truth/report.jsonl";
+/// Results of plays of what was diagnosed wrongly before.
+pub(super) const FORMER: &str = "docs/truth/former.jsonl";
 const PAGE: &str = "docs/truth.md";
 const DIAGRAM: &str = "docs/truth/reliability.svg";
 /// Why causes were wrong, by hand: `"SEED:INDEX" = "text"`.
@@ -34,7 +37,9 @@ pub(super) fn write() -> anyhow::Result<()> {
     let report = results::read(&root().join(REPORT))?;
     let fit = results::read(&root().join(FIT)).unwrap_or_default();
     let explained = fs::read_to_string(root().join(EXPLAINED)).unwrap_or_default();
-    fs::write(root().join(PAGE), page(&report, &fit, &toml::from_str(&explained)?))?;
+    let former = results::read(&root().join(FORMER)).unwrap_or_default();
+    let text = page(&report, &fit, &toml::from_str(&explained)?) + &again(&former);
+    fs::write(root().join(PAGE), text)?;
     fs::write(root().join(DIAGRAM), diagram(&figures::reliability(&report)))?;
     println!("wrote {PAGE} and {DIAGRAM}");
     Ok(())
@@ -217,6 +222,31 @@ fn mistakes(wrong: &[&Record], explained: &BTreeMap<String, String>) -> String {
         );
     }
     text + "\n"
+}
+
+/// What was diagnosed wrongly before, and what is said of the same now.
+fn again(records: &[Record]) -> String {
+    let mut text = String::from(
+        "\n## Former wrong diagnoses, played again\n\nWhat strangers met before the critical path was followed. \
+         `cargo xtask trials --again` plays them.\n\n\
+         | what happened | said then | said now | |\n|---|---|---|---|\n",
+    );
+    for record in records {
+        let index = usize::try_from(record.play.index).unwrap_or(usize::MAX);
+        let Some(former) = former::FORMER.get(index) else { continue };
+        let judged = &record.judged;
+        let said = judged.seen.as_ref().map_or("nothing", |seen| seen.verdict.as_str());
+        let lasted = judged.seen.as_ref().map_or(0.0, |seen| seen.lasted_ms / 1000.0);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} (an incident of {lasted:.1} s) | {} |",
+            former.what,
+            former.said,
+            said.replace('|', "/"),
+            format!("{:?}", judged.verdict).to_lowercase()
+        );
+    }
+    if records.is_empty() { String::new() } else { text }
 }
 
 /// What the recorder's start cost a service.
