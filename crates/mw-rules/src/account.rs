@@ -182,6 +182,7 @@ fn unseen(snapshot: &Snapshot, holders: &Holders) -> Vec<Missing> {
         holders.sockets.missing(),
     ];
     let mut unseen: Vec<Missing> = missing.into_iter().flatten().cloned().collect();
+    unseen.extend(snapshot.origin.replaced.iter().cloned());
     unseen.extend(snapshot.processes.value().and_then(|all| all.whole().err()));
     let is_short = |reading: Option<bool>| reading == Some(false);
     if is_short(holders.groups.value().map(|groups| groups.complete)) {
