@@ -38,8 +38,8 @@ const MOSTLY_IN_USE: [&str; 2] = ["sock_inode_cache", "inode_cache"];
 const TMPFS_INODES: &str = "shmem_inode_cache";
 
 /// Caches with a shrinker beside those of dentries and inodes; the beginnings of their names.
-const OTHER_RECLAIMABLE: [&str; 4] =
-    ["buffer_head", "ext4_extent_status", "kmalloc-rcl-", "radix_tree_node"];
+const OTHER_RECLAIMABLE: [&str; 5] =
+    ["buffer_head", "ext4_extent_status", "extent_status", "kmalloc-rcl-", "radix_tree_node"];
 
 /// Whether SReclaimable counts a cache (`SLAB_RECLAIM_ACCOUNT`), by its name.
 #[must_use]
