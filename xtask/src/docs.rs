@@ -4,7 +4,7 @@ use crate::header;
 use crate::workspace::root;
 use anyhow::Context;
 use clap_complete::Shell;
-use mw_model::{Report, SCHEMA_VERSION};
+use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION};
 use mw_rules::RULES;
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,6 +52,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let schema = serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n";
     files.insert(format!("docs/schema/report-v{SCHEMA_VERSION}.json").into(), schema.into());
     let printed = [
+        ("account", (ACCOUNT_SCHEMA, schemars::schema_for!(MemoryAccount))),
         ("bench", mw_cli::bench_schema()),
         ("iotune", mw_cli::iotune_schema()),
         ("pool", mw_cli::pool_schema()),

@@ -94,7 +94,7 @@ pub enum Command {
     Check(CheckArgs),
     /// Write the kernel's memory state to a file, to be checked elsewhere with check --root
     Capture(CaptureArgs),
-    /// Show the documentation of a rule: what it finds, why it hurts, how to fix it
+    /// Show the documentation of a rule, or account for all memory of the machine
     Explain(ExplainArgs),
     /// Fix what check finds, verify that it helped, and record how to revert it
     Fix(FixArgs),
@@ -220,6 +220,19 @@ pub struct ExplainArgs {
     /// The rule; all rules are listed if omitted
     #[arg(value_name = "RULE")]
     pub rule: Option<String>,
+    /// Account for all memory instead: parts that add up to MemTotal, and the cgroups, files and
+    /// mounts that hold each
+    #[arg(long, conflicts_with = "rule")]
+    pub all_memory: bool,
+    /// Account for a captured tree instead of this machine: a directory with proc/ and sys/ (also in
+    /// a sosreport), or a file written by capture (- is standard input)
+    #[arg(long, value_name = "DIR|FILE", requires = "all_memory")]
+    pub root: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
+    /// List all parts, with the kernel files that they are computed from, and processes
+    #[arg(short, long, requires = "all_memory")]
+    pub verbose: bool,
 }
 
 #[derive(Debug, Clone, ClapArgs)]

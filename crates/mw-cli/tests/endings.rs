@@ -86,6 +86,8 @@ const CASES: &[Case] = &[
     silent("capture -o {dir}/out/capture.tar.zst"),
     words("explain"),
     words("explain zone-reclaim"),
+    words("explain --all-memory"),
+    words("explain --all-memory --root {capture}"),
     words("fix --dry-run"),
     words("undo --state-dir {dir}/out"),
     words("changes --state-dir {dir}/out"),

@@ -86,7 +86,11 @@ impl Machine {
 fn check_and_capture_do_not_wait_for_a_hung_file_system() {
     let machine = Machine::new();
     let capture = machine.path("capture.tar.zst");
-    let commands = [vec!["check"], vec!["capture", "-o", capture.to_str().unwrap()]];
+    let commands = [
+        vec!["check"],
+        vec!["capture", "-o", capture.to_str().unwrap()],
+        vec!["explain", "--all-memory"],
+    ];
     // Started before: what is started later has the file open, and hangs in closing it.
     let mut waiting = commands.map(|args| (waiting(&args), args));
     let hanging = Hanging::new(machine);

@@ -46,6 +46,7 @@ const FILES: &[&str] = &[
     "/proc/buddyinfo",
     "/proc/slabinfo",
     "/proc/uptime",
+    "/proc/net/sockstat",
     "/proc/version",
     "/proc/pressure/*",
     "/proc/sysvipc/shm",

@@ -10,7 +10,9 @@ pub mod capture;
 mod collector;
 mod disks;
 mod group_use;
+mod held_files;
 mod hints;
+mod holders;
 mod masked;
 mod own;
 mod redact;
@@ -20,6 +22,7 @@ mod source;
 
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
 pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
+pub use holders::holders;
 pub use own::OwnMemory;
 pub use sampler::Sampler;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};

@@ -1,12 +1,14 @@
 //! Memory in the kernel's terms, computed from its files: how much is available, page sizes, memory
 //! policies. Pure, and without weight: mw-sys and mw-segment use it as well as the model.
 
+mod account;
 mod available;
 mod deferred_init;
 mod numa_policy;
 mod page_size;
 mod unreclaimable_slab;
 
+pub use account::{Account, AccountCounters, Part};
 pub use available::{
     Commit, MachineMemory, cgroup_available_bytes, cgroup_ready_bytes, file_cache_bytes,
     kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,
@@ -14,4 +16,4 @@ pub use available::{
 pub use deferred_init::DeferredInit;
 pub use numa_policy::NumaPolicy;
 pub use page_size::{InvalidPageSize, PageSize};
-pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab};
+pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab, is_reclaimable_cache};

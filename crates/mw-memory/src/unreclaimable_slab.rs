@@ -37,6 +37,24 @@ const MOSTLY_IN_USE: [&str; 2] = ["sock_inode_cache", "inode_cache"];
 /// The inodes of tmpfs, which SReclaimable does not count.
 const TMPFS_INODES: &str = "shmem_inode_cache";
 
+/// Caches with a shrinker beside those of dentries and inodes; the beginnings of their names.
+const OTHER_RECLAIMABLE: [&str; 5] =
+    ["buffer_head", "ext4_extent_status", "extent_status", "kmalloc-rcl-", "radix_tree_node"];
+
+/// Whether SReclaimable counts a cache (`SLAB_RECLAIM_ACCOUNT`), by its name.
+#[must_use]
+pub fn is_reclaimable_cache(slab: &Slab) -> bool {
+    let name = slab.name.as_str();
+    let other = OTHER_RECLAIMABLE.iter().any(|other| name.starts_with(other));
+    name == "dentry" || other || is_inode_cache(slab)
+}
+
+fn is_inode_cache(slab: &Slab) -> bool {
+    slab.name.contains("inode")
+        && slab.name != TMPFS_INODES
+        && slab.object_bytes >= LEAST_INODE_BYTES
+}
+
 /// Kernel objects in use that SReclaimable counts, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UnreclaimableSlab {
@@ -93,10 +111,6 @@ impl KernelObjects<'_> {
         self.slabs?.iter().find(|slab| slab.name == name)
     }
 
-    fn cache_bytes(&self, slab: &Slab) -> u64 {
-        slab.slabs.saturating_mul(slab.pages_per_slab).saturating_mul(self.page_bytes)
-    }
-
     /// Dentries in use that are free as soon as the unused ones are.
     fn kept_by_unused(&self) -> u64 {
         let unused = self.dentries.unused;
@@ -121,16 +135,13 @@ impl KernelObjects<'_> {
     /// too.
     fn dentry_bytes(&self, count: u64) -> u64 {
         let size = count.saturating_mul(DENTRY_BYTES);
-        let cache = self.slab("dentry").map(|slab| self.cache_bytes(slab));
+        let cache = self.slab("dentry").map(|slab| slab.bytes(self.page_bytes));
         cache.map_or(size, |bytes| part(bytes, count, self.dentries.dentries))
     }
 
     fn inode_bytes(&self, count: u64, order: Order) -> u64 {
-        let is_inode = |slab: &&Slab| {
-            let size = slab.object_bytes;
-            slab.name.contains("inode") && slab.name != TMPFS_INODES && size >= LEAST_INODE_BYTES
-        };
-        let mut caches: Vec<&Slab> = self.slabs.into_iter().flatten().filter(is_inode).collect();
+        let all = self.slabs.into_iter().flatten();
+        let mut caches: Vec<&Slab> = all.filter(|slab| is_inode_cache(slab)).collect();
         if caches.is_empty() {
             return count.saturating_mul(INODE_BYTES);
         }
@@ -147,7 +158,7 @@ impl KernelObjects<'_> {
         let bytes = caches.into_iter().map(|slab| {
             let taken = left.min(slab.active_objects);
             left = left.saturating_sub(taken);
-            part(self.cache_bytes(slab), taken, slab.active_objects)
+            part(slab.bytes(self.page_bytes), taken, slab.active_objects)
         });
         bytes.fold(0, u64::saturating_add)
     }

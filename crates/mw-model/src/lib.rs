@@ -6,6 +6,7 @@
 //! [`zones`] and [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
+mod account;
 pub mod caller;
 pub mod derived;
 mod finding;
@@ -28,6 +29,10 @@ pub mod visible;
 mod window;
 pub mod zones;
 
+pub use account::{
+    ACCOUNT_SCHEMA, AccountEntry, GroupMemories, GroupMemory, HeldFile, HeldFiles, Holders,
+    MemoryAccount, ProcessUse,
+};
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{

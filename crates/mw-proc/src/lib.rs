@@ -51,6 +51,7 @@ pub mod pid_stat;
 pub mod pressure;
 mod scan;
 pub mod slabinfo;
+pub mod sockstat;
 pub mod status;
 pub mod swaps;
 pub mod sysctl;

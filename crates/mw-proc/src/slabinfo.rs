@@ -22,6 +22,14 @@ pub struct Slab {
     pub slabs: u64,
 }
 
+impl Slab {
+    /// What the cache takes, its gaps included.
+    #[must_use]
+    pub const fn bytes(&self, page_bytes: u64) -> u64 {
+        self.slabs.saturating_mul(self.pages_per_slab).saturating_mul(page_bytes)
+    }
+}
+
 /// Reads the caches below the two lines of heading.
 ///
 /// # Errors

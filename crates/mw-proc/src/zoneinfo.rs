@@ -41,6 +41,8 @@ pub struct Zone {
     pub managed_pages: Option<u64>,
     /// Pages reserved for contiguous allocation; older kernels do not print it.
     pub cma_pages: Option<u64>,
+    /// Free pages in the lists of the CPUs (`pagesets`), which `free` does not count.
+    pub pcp_pages: Option<u64>,
     /// Free pages that a confidential guest has not accepted yet; they are in no free list (6.5 and
     /// later).
     pub unaccepted_pages: Option<u64>,
@@ -246,6 +248,11 @@ impl Open {
 
     fn read_value(&mut self, line: &Line<'_>, name: &[u8], rest: &[u8]) -> Result<(), ParseError> {
         let zone = &mut self.zone;
+        if name == b"count:" {
+            let before = zone.pcp_pages.unwrap_or(0);
+            zone.pcp_pages = Some(before.saturating_add(number(line, rest)?));
+            return Ok(());
+        }
         // Until 4.7 the zones counted what the nodes count now, without `zone_` in the name.
         let optional = match name {
             b"min" => return self.require(line, rest, MIN),
@@ -415,6 +422,7 @@ Node 1, zone   Normal
         );
         assert_eq!((normal.spanned_pages, normal.present_pages), (5_505_024, 5_505_024));
         assert_eq!((normal.managed_pages, normal.cma_pages), (Some(2_523_136), Some(0)));
+        assert_eq!(normal.pcp_pages, Some(87_836 + 88_016), "of two CPUs");
         assert_eq!((normal.inactive_anon_pages, normal.mlock_pages), (Some(1999), Some(3535)));
         assert_eq!((normal.write_pending_pages, normal.unevictable_pages), (Some(47), Some(3766)));
         assert_eq!(normal.start_pfn, Some(1_048_576));

@@ -1,10 +1,12 @@
 //! Text for people: the verdict in one line, then what to do, then what was seen.
 
+mod account;
 mod critical_path;
 mod incident;
 mod incidents;
 mod program;
 
+pub use account::account;
 pub use critical_path::critical_path;
 pub use incident::incident;
 pub use incidents::{IncidentList, incidents};

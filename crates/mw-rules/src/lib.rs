@@ -3,10 +3,11 @@
 //! Nothing here reads a file, a clock or the environment: what a rule knows is in the window, so a
 //! finding from a live machine, a captured tree and a recording is the same. [`RULES`] lists the
 //! rules, [`check`] looks for their hazards, [`explain`] for their causes of an incident, [`preflight`]
-//! answers what a request of a given size would meet.
+//! answers what a request of a given size would meet, [`account`] says where all memory is.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
+mod account;
 mod cause_score;
 mod check;
 mod confidence;
@@ -21,10 +22,12 @@ mod request;
 mod roles;
 mod rules;
 mod share;
+mod shared_memory;
 mod stack;
 mod stall;
 mod watermark;
 
+pub use account::account;
 pub use cause_score::PLAUSIBLE_PERCENT;
 pub use check::check;
 pub use confidence::CONFIDENCE_BY_SCORE;

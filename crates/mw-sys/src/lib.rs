@@ -11,6 +11,7 @@
 
 mod anonymous;
 mod bare_threads;
+mod cached_pages;
 mod clock;
 mod direct;
 mod direct_file;
@@ -45,6 +46,7 @@ mod touch;
 mod zero;
 
 pub use bare_threads::run_bare_threads;
+pub use cached_pages::{CachedPages, cached_pages};
 pub use clock::{monotonic_ns, unix_ms};
 pub use direct::system_call;
 pub use direct_file::{DirectFile, read_file, subdirectories};

@@ -2,22 +2,12 @@
 
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
-use crate::input::Input;
-use crate::output::without_interruption;
 use crate::{Exit, Failure, live, terminal};
 use mw_collect::calibrate::calibrate;
-use mw_collect::{Source, capture};
 use mw_model::{Answer, Calibration, OriginKind, Preflight, Report, Request, Window};
 use mw_render::{json, nagios, text};
 use mw_rules::preflight;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
-
-/// A source, and the directory that a capture was unpacked to.
-struct Opened {
-    source: Source,
-    _unpacked: Option<TempDir>,
-}
+use std::path::PathBuf;
 
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     match check(args, config) {
@@ -72,12 +62,8 @@ fn collect(args: &CheckArgs, config: &Config) -> Result<Checked, Failure> {
     let Some(root) = &args.root else {
         return Ok(Checked { window: live::window()?, root: None });
     };
-    let collect = || {
-        let opened = open(root)?;
-        Ok(Checked { window: mw_collect::window(&opened.source), root: Some(root.clone()) })
-    };
-    // Only a capture is unpacked to a directory.
-    if root.is_dir() { collect() } else { without_interruption(collect) }
+    let window = super::tree::read(root, mw_collect::window)?;
+    Ok(Checked { window, root: Some(root.clone()) })
 }
 
 /// The answer of the pool that is named, or else of the machine.
@@ -135,19 +121,4 @@ fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {
     } else {
         Exit::Fine
     }
-}
-
-/// A tree, or a capture that is unpacked first.
-fn open(root: &Path) -> Result<Opened, Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
-    if root.is_dir() {
-        let source = Source::tree(root).map_err(|error| could_not(&error))?;
-        return Ok(Opened { source, _unpacked: None });
-    }
-    let input = Input::open(root)
-        .map_err(|error| could_not(&format_args!("{}: {error}", root.display())))?;
-    let dir = TempDir::with_prefix("memwright-").map_err(|error| could_not(&error))?;
-    capture::unpack_from(input, root, dir.path()).map_err(|error| could_not(&error))?;
-    let source = Source::tree(dir.path()).map_err(|error| could_not(&error))?;
-    Ok(Opened { source, _unpacked: Some(dir) })
 }

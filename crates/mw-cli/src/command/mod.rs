@@ -26,6 +26,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 #[cfg(feature = "top")]
 pub(crate) mod top;
+mod tree;
 pub(crate) mod undo;
 #[cfg(feature = "watch")]
 pub(crate) mod watch;

@@ -2,9 +2,11 @@
 //! groups with a limit.
 
 mod hierarchy;
+mod memories;
 
 use crate::source::Source;
 use hierarchy::Hierarchy;
+pub(crate) use memories::memories;
 use mw_model::{Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind};
 use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
 use mw_sys::thread_time;
@@ -114,7 +116,7 @@ const FILES_V2: &[&str] = &[
     "cgroup.controllers",
 ];
 
-/// The files of the groups that [`collect`] looks at, for a capture.
+/// The files of the groups that [`collect`] and [`memories`] look at, for a capture.
 pub(crate) fn files(source: &Source) -> Result<Vec<GroupFile>, Missing> {
     let mount = hierarchy::find(source)?.mount;
     let cgroups = collect(source)?;
@@ -131,7 +133,15 @@ pub(crate) fn files(source: &Source) -> Result<Vec<GroupFile>, Missing> {
             |name: &&'static str| GroupFile { mount: mount.clone(), group: group.to_owned(), name };
         names.iter().map(file).collect::<Vec<_>>()
     };
-    Ok(groups.into_iter().flat_map(of_group).collect())
+    let mut files: Vec<GroupFile> = groups.iter().flat_map(|group| of_group(group)).collect();
+    // Of the others, what they are charged for.
+    for memory in memories(source).map(|memories| memories.list).unwrap_or_default() {
+        let group = memory.path.trim_end_matches('/').to_owned();
+        if !groups.contains(group.as_str()) {
+            files.push(GroupFile { mount: mount.clone(), group, name: "memory.stat" });
+        }
+    }
+    Ok(files)
 }
 
 /// /proc/self/cgroup for a capture: our own memory group as the mount shows it, whose files are

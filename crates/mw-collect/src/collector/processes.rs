@@ -73,7 +73,7 @@ fn reader(
 const KERNEL_THREADS: &str = "/proc/2/task/2/children";
 
 /// The kernel's own threads, in one read: on a large server most of /proc are these.
-fn kernel_threads(source: &Source) -> BTreeSet<u32> {
+pub(crate) fn kernel_threads(source: &Source) -> BTreeSet<u32> {
     // In a container process 2 is another, which has a program.
     let is_kthreadd = source.leads_nowhere("/proc/2/exe");
     let list = source.read(KERNEL_THREADS).ok().filter(|_| is_kthreadd).unwrap_or_default();

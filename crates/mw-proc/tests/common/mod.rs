@@ -13,6 +13,7 @@ use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::pressure::Pressure;
+use mw_proc::sockstat::Sockstat;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
@@ -81,6 +82,7 @@ parsers! {
     "pid_stat" b"4 (a b) S 1 4 4 0 -1 4194304 500 0 7 0 30 20 0 0 20 0 3 0 999 1\n", PidStat::parse;
     "pressure" include_bytes!("../data/pressure"), Pressure::parse;
     "slabinfo" include_bytes!("../data/slabinfo"), slabinfo::parse;
+    "sockstat" b"TCP: inuse 1 orphan 0 tw 0 alloc 1 mem 123\nUDP: inuse 0 mem 7\n", Sockstat::parse;
     "status" include_bytes!("../data/status"), Status::parse;
     "swaps" include_bytes!("../data/swaps"), swaps::parse;
     "sysctl" include_bytes!("../data/sysctl"), sysctl;

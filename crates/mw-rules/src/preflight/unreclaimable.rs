@@ -1,5 +1,6 @@
 //! What the unreclaimable memory of a node consists of.
 
+use crate::shared_memory;
 use mw_model::{HugePool, Share, Snapshot, format_bytes};
 use mw_proc::meminfo::Meminfo;
 
@@ -57,17 +58,8 @@ pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) ->
 
 /// tmpfs by mount, System V segments and the rest of shared memory, `bytes` in total.
 fn shared(snapshot: &Snapshot, bytes: u64, alone: bool) -> Vec<(String, u64)> {
-    let mut named: Vec<(String, u64)> = Vec::new();
-    let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
-    for filesystem in filesystems.iter().filter(|f| f.fstype == "tmpfs") {
-        let used = filesystem.used_bytes.unwrap_or(0);
-        named.push((format!("tmpfs {}", filesystem.target), used));
-    }
-    let segments = snapshot.shm.value().map_or(&[][..], Vec::as_slice);
-    for segment in segments.iter().filter(|s| !s.is_hugetlb()) {
-        let held = segment.rss_bytes.unwrap_or(segment.size_bytes);
-        named.push((format!("SysV segment {}", segment.shmid), held));
-    }
+    let mut named: Vec<(String, u64)> = shared_memory::mounts(snapshot);
+    named.extend(shared_memory::segments(snapshot));
     named.retain(|(_, held)| *held >= LEAST_BYTES);
     named.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
     named.truncate(MOST_NAMED);

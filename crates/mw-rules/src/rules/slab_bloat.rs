@@ -150,14 +150,13 @@ fn reclaimable_finding(snapshot: &Snapshot, bytes: u64, share: f64) -> Finding {
 
 fn with_largest(mut finding: Finding, snapshot: &Snapshot) -> Finding {
     let page_bytes = snapshot.origin.page_bytes;
-    let bytes =
-        |slab: &Slab| slab.slabs.saturating_mul(slab.pages_per_slab).saturating_mul(page_bytes);
     let mut slabs: Vec<&Slab> =
         snapshot.slabs.value().map_or_else(Vec::new, |s| s.iter().collect());
-    slabs.sort_by_key(|slab| std::cmp::Reverse(bytes(slab)));
+    slabs.sort_by_key(|slab| std::cmp::Reverse(slab.bytes(page_bytes)));
     for slab in slabs.iter().take(MAX_SHOWN) {
         let what = format!("cache {}", slab.name);
-        finding = finding.with_evidence(what, Quantity::Bytes(bytes(slab)), "/proc/slabinfo");
+        finding =
+            finding.with_evidence(what, Quantity::Bytes(slab.bytes(page_bytes)), "/proc/slabinfo");
     }
     finding
 }

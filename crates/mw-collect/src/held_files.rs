@@ -1,0 +1,84 @@
+//! What open and mapped files hold in memory: /proc/PID/fd and map_files, with cachestat(2) (6.5).
+//!
+//! Each file is asked once, through a duplicate of a descriptor (pidfd_getfd(2)): opening it again would break
+//! leases and may wait. Closing a duplicate flushes files of network and FUSE file systems, so that these are
+//! left out; which they are is known from fdinfo and mountinfo alone. Files of an overlay have their pages in
+//! the file below, which the descriptor does not lead to, and are left out unless they are mapped.
+//!
+//! Everything runs on a helper thread that can be abandoned, and what it has found until then is kept.
+
+mod descriptors;
+mod mapped;
+mod mount_table;
+mod search;
+
+use crate::collector::processes::kernel_threads;
+use crate::source::Source;
+use mw_model::{HeldFiles, Missing, Process, Snapshot};
+use mw_sys::HelperThread;
+use search::{Holder, Search};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long all processes may take.
+const BUDGET: Duration = Duration::from_millis(80);
+
+/// How long one process may take: a file with 100 GiB in the page cache takes this long.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Processes between two checks of the time.
+const BATCH: usize = 16;
+
+/// The most processes that are read.
+const MAX_PROCESSES: usize = 4096;
+
+pub(crate) fn collect(source: &Source, snapshot: &Snapshot) -> Result<HeldFiles, Missing> {
+    let search = Arc::new(Search::new(Instant::now() + source.budget(BUDGET))?);
+    let theirs = Arc::clone(&search);
+    let mut helper = HelperThread::new(PATIENCE, move |pid, maps: &bool| read(&theirs, pid, *maps))
+        .map_err(|error| Missing::failed("/proc/PID/fd", error.to_string()))?;
+    let requests = processes(source, snapshot)?;
+    let mut complete = requests.len() <= MAX_PROCESSES;
+    for batch in requests.get(..MAX_PROCESSES).unwrap_or(&requests).chunks(BATCH) {
+        if search.is_late() {
+            complete = false;
+            break;
+        }
+        complete &= helper.run(batch).into_iter().all(|read| read == Some(true));
+    }
+    let found = std::mem::take(&mut *search.found());
+    Ok(HeldFiles { files: found.files, pipe_bytes: found.pipe_bytes, complete })
+}
+
+/// From how much mapped page cache on a process's mappings are read.
+const LEAST_MAPPED_BYTES: u64 = 8 << 20;
+
+/// The processes to read, those with the most memory first, and whether to read their mappings.
+fn processes(source: &Source, snapshot: &Snapshot) -> Result<Vec<(u32, bool)>, Missing> {
+    let known = snapshot.processes.value().map_or(&[][..], |all| all.list.as_slice());
+    let mut known: Vec<&Process> = known.iter().collect();
+    known.sort_by_key(|process| std::cmp::Reverse(process.status.vm_rss_bytes));
+    let maps = |process: &Process| {
+        process.status.rss_file_bytes.is_some_and(|bytes| bytes >= LEAST_MAPPED_BYTES)
+    };
+    let of = |process: &Process| Some((process.status.pid?, maps(process)));
+    let mut requests: Vec<(u32, bool)> =
+        known.into_iter().filter_map(of).filter(|(pid, _)| *pid != std::process::id()).collect();
+    let listed: BTreeSet<u32> = requests.iter().map(|(pid, _)| *pid).collect();
+    let kernel = kernel_threads(source);
+    let others = source.list("/proc")?.into_iter().filter_map(|name| name.parse().ok());
+    let others = others
+        .filter(|pid| !listed.contains(pid) && !kernel.contains(pid) && *pid != std::process::id());
+    requests.extend(others.map(|pid| (pid, false)));
+    Ok(requests)
+}
+
+/// Whether all files of a process were read.
+fn read(search: &Search, pid: u32, maps: bool) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let holder = Holder { pid, name: name.trim_end().to_owned() };
+    let of_descriptors = descriptors::read(search, &holder);
+    let of_mappings = !maps || mapped::read(search, &holder);
+    of_descriptors && of_mappings
+}

@@ -1,0 +1,41 @@
+//! The mounts of a process's namespace, by number.
+
+use mw_proc::mountinfo::{self, Mount};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Of file systems without a disk, those whose files have pages of their own.
+const WITH_PAGES: [&str; 3] = ["btrfs", "tmpfs", "zfs"];
+
+pub(super) struct MountTable {
+    by_id: BTreeMap<u32, Mount>,
+}
+
+impl MountTable {
+    /// `process` is a number or `self`; none where it has ended or may not be read.
+    pub(super) fn of(process: &str) -> Option<Self> {
+        let text = std::fs::read(format!("/proc/{process}/mountinfo")).ok()?;
+        let mounts = mountinfo::parse(&text).ok()?;
+        Some(Self { by_id: mounts.into_iter().map(|mount| (mount.id, mount)).collect() })
+    }
+
+    pub(super) fn mount(&self, id: u32) -> Option<&Mount> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn tmpfs_devices(&self) -> BTreeSet<String> {
+        let tmpfs = self.by_id.values().filter(|mount| mount.fstype == "tmpfs");
+        tmpfs.map(|mount| mount.device.clone()).collect()
+    }
+
+    /// Whether a device is that of a file system whose files can be asked.
+    pub(super) fn has_local(&self, device: &str) -> bool {
+        let mut its = self.by_id.values().filter(|mount| mount.device == device).peekable();
+        its.peek().is_some() && its.all(has_pages)
+    }
+}
+
+/// Whether files of a mount have pages of their own, and asking for them waits for nobody.
+pub(super) fn has_pages(mount: &Mount) -> bool {
+    let on_disk = !mount.device.starts_with("0:");
+    mount.is_local() && (on_disk || WITH_PAGES.contains(&mount.fstype.as_str()))
+}

@@ -1,0 +1,373 @@
+//! Where all memory is: parts that exclude each other and add up to MemTotal.
+//!
+//! No file lists them. /proc/meminfo counts some pages twice (swap cache that is mapped, shared memory in the
+//! page cache, kernel stacks in vmalloc) and some not at all (free pages in the lists of the CPUs, compressed
+//! swap, what drivers allocate). What each of its lines counts is in fs/proc/meminfo.c and mm/vmstat.c; the
+//! comments below name the counters behind them.
+//!
+//! The counters are read one after the other and are updated in batches for each CPU, so that parts may exceed
+//! the total by a little: [`Account::overcounted_bytes`]. What is below the total is [`Part::Unaccounted`].
+
+use crate::{kernel_reclaimable_bytes, unwritten_bytes};
+use mw_proc::meminfo::Meminfo;
+use mw_proc::version::KernelVersion;
+use mw_proc::vmstat::{Counter, Vmstat};
+use mw_proc::zoneinfo::Zone;
+
+macro_rules! parts {
+    ($($part:ident $id:literal $source:literal $doc:literal)*) => {
+        /// A part of memory. No two parts have a page in common.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Part {
+            $(#[doc = $doc] $part,)*
+        }
+
+        impl Part {
+            /// All parts, in the order of their discriminants.
+            pub const ALL: &'static [Self] = &[$(Self::$part),*];
+
+            /// The name for programs.
+            #[must_use]
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$part => $id,)* }
+            }
+
+            /// The files and lines that it is computed from.
+            #[must_use]
+            pub const fn source(self) -> &'static str {
+                match self { $(Self::$part => $source,)* }
+            }
+        }
+    };
+}
+
+parts! {
+    Free "free" "/proc/meminfo MemFree"
+        "The free lists of the zones, what the zones have not got yet and free CMA included."
+    PerCpuLists "per_cpu_lists" "/proc/zoneinfo pagesets"
+        "Free pages in the lists of the CPUs, which MemFree does not count."
+    CleanCache "clean_cache" "/proc/meminfo Cached + Buffers - Shmem, less the next three"
+        "Page cache of files and block devices that can be dropped."
+    DirtyCache "dirty_cache" "/proc/meminfo Dirty"
+        "Page cache to be written."
+    WritebackCache "writeback_cache" "/proc/meminfo Writeback + NFS_Unstable"
+        "Page cache that is being written; the kernel counts pages on their way to swap here too."
+    UnevictableCache "unevictable_cache" "/proc/meminfo Cached + Buffers - Shmem - Active(file) - Inactive(file), at most Unevictable"
+        "Files of ramfs and locked files."
+    Anonymous "anonymous" "/proc/meminfo AnonPages"
+        "Anonymous memory that processes have mapped."
+    SwapCache "swap_cache" "/proc/meminfo SwapCached, the part that AnonPages and Shmem do not count"
+        "Swapped-in or swapped-out pages that no process has mapped."
+    UnmappedAnonymous "unmapped_anonymous" "/proc/meminfo Active + Inactive + Unevictable, less what is mapped or cached"
+        "Pages on the LRU lists that no process has mapped and no file has: spliced into pipes, or pinned for I/O."
+    Shared "shared" "/proc/meminfo Shmem"
+        "tmpfs, System V segments, memfds and shared anonymous mappings."
+    HugePages "huge_pages" "/proc/meminfo Hugetlb"
+        "The pools of huge pages, free ones included."
+    SlabReclaimable "slab_reclaimable" "/proc/meminfo SReclaimable"
+        "Caches of kernel objects that have a shrinker, with the objects in use."
+    SlabUnreclaimable "slab_unreclaimable" "/proc/meminfo SUnreclaim"
+        "Caches of other kernel objects."
+    OtherReclaimable "other_reclaimable" "/proc/meminfo KReclaimable - SReclaimable"
+        "Kernel memory with a shrinker that is not slab."
+    KernelStacks "kernel_stacks" "/proc/meminfo KernelStack"
+        "Kernel stacks of tasks."
+    PageTables "page_tables" "/proc/meminfo PageTables"
+        "Page tables of processes."
+    SecondaryPageTables "secondary_page_tables" "/proc/meminfo SecPageTables"
+        "Page tables of KVM and IOMMU."
+    Percpu "percpu" "/proc/meminfo Percpu"
+        "Variables of each CPU."
+    Vmalloc "vmalloc" "/proc/meminfo VmallocUsed - KernelStack"
+        "vmalloc: modules, BPF programs and maps, large tables. Kernel stacks are left out: with CONFIG_VMAP_STACK both lines count them."
+    PageStructures "page_structures" "/proc/vmstat nr_memmap_pages"
+        "struct page of memory that was added after boot (6.11 and later); those of boot are not in MemTotal."
+    CompressedSwap "compressed_swap" "/proc/vmstat nr_zspages"
+        "What zram and zswap have compressed."
+    Bounce "bounce" "/proc/meminfo Bounce"
+        "Bounce buffers of block devices."
+    FuseWriteback "fuse_writeback" "/proc/meminfo WritebackTmp"
+        "Copies of pages that FUSE writes."
+    Corrupted "corrupted" "/proc/meminfo HardwareCorrupted"
+        "Pages taken out of use after memory errors."
+    Balloon "balloon" "/proc/meminfo Balloon"
+        "Given to the hypervisor, where MemTotal still counts it."
+    Unaccounted "unaccounted" "/proc/meminfo MemTotal, less all other parts"
+        "What no counter has: buffers of pipes, sockets and drivers, and pages that the kernel allocated for itself."
+}
+
+/// What the parts are computed from.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountCounters<'a> {
+    pub meminfo: &'a Meminfo,
+    /// Empty where they are unknown; lists of CPUs are then unaccounted.
+    pub zones: &'a [Zone],
+    pub vmstat: Option<&'a Vmstat>,
+    /// All huge pages of all sizes, for kernels before 4.16; from the pools.
+    pub huge_pages_bytes: u64,
+    pub kernel: Option<KernelVersion>,
+    pub page_bytes: u64,
+}
+
+/// All memory of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    total_bytes: u64,
+    parts: [u64; Part::ALL.len()],
+    overcounted_bytes: u64,
+}
+
+impl Account {
+    /// None without MemTotal or MemFree.
+    #[must_use]
+    pub fn new(counters: &AccountCounters<'_>) -> Option<Self> {
+        let meminfo = counters.meminfo;
+        let total_bytes = meminfo.mem_total_bytes?;
+        let mut account = Self { total_bytes, parts: [0; Part::ALL.len()], overcounted_bytes: 0 };
+        account.set(Part::Free, meminfo.mem_free_bytes);
+        account.set(Part::PerCpuLists, Some(counters.per_cpu_lists_bytes()));
+        account.set(Part::Anonymous, meminfo.anon_pages_bytes);
+        account.set(Part::Shared, meminfo.shmem_bytes);
+        let (hugetlb, pools) = (meminfo.hugetlb_bytes, counters.huge_pages_bytes);
+        account.set(Part::HugePages, hugetlb.or(Some(pools)));
+        account.cache(meminfo);
+        account.unmapped(meminfo);
+        account.kernel(counters);
+        account.set(Part::Corrupted, meminfo.hardware_corrupted_bytes);
+        account.set(Part::Balloon, Some(counters.counted_balloon_bytes()));
+        let known = sum(account.parts);
+        account.set(Part::Unaccounted, Some(total_bytes.saturating_sub(known)));
+        account.overcounted_bytes = known.saturating_sub(total_bytes);
+        meminfo.mem_free_bytes.map(|_| account)
+    }
+
+    /// MemTotal.
+    #[must_use]
+    pub const fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    #[must_use]
+    pub fn bytes(&self, part: Part) -> u64 {
+        self.parts.get(part as usize).copied().unwrap_or(0)
+    }
+
+    /// By how much the parts exceed the total, because counters lag behind each other.
+    #[must_use]
+    pub const fn overcounted_bytes(&self) -> u64 {
+        self.overcounted_bytes
+    }
+
+    fn set(&mut self, part: Part, bytes: Option<u64>) {
+        if let Some(slot) = self.parts.get_mut(part as usize) {
+            *slot = bytes.unwrap_or(0);
+        }
+    }
+
+    /// NR_FILE_PAGES without swap cache is Cached + Buffers and contains Shmem.
+    fn cache(&mut self, meminfo: &Meminfo) {
+        let cache = file_pages_bytes(meminfo).saturating_sub(meminfo.shmem_bytes.unwrap_or(0));
+        let dirty = meminfo.dirty_bytes.unwrap_or(0).min(cache);
+        let unwritten = unwritten_bytes(meminfo).min(cache);
+        let lists = meminfo.active_file_bytes.zip(meminfo.inactive_file_bytes);
+        // Files on no list of files are on the unevictable one, but for a few in batches of the CPUs.
+        let unlisted = lists.map_or(0, |(a, b)| cache.saturating_sub(a.saturating_add(b)));
+        let unevictable = unlisted
+            .min(meminfo.unevictable_bytes.unwrap_or(0))
+            .min(cache.saturating_sub(unwritten));
+        self.set(Part::DirtyCache, Some(dirty));
+        self.set(Part::WritebackCache, Some(unwritten.saturating_sub(dirty)));
+        self.set(Part::UnevictableCache, Some(unevictable));
+        let clean = cache.saturating_sub(unwritten).saturating_sub(unevictable);
+        self.set(Part::CleanCache, Some(clean));
+    }
+
+    /// The LRU lists have all pages of processes and files; NR_ANON_MAPPED has no page that is only in the
+    /// swap cache, and no page that only a pipe or a device still holds.
+    fn unmapped(&mut self, meminfo: &Meminfo) {
+        let lists = [meminfo.active_bytes, meminfo.inactive_bytes, meminfo.unevictable_bytes];
+        let counted =
+            file_pages_bytes(meminfo).saturating_add(meminfo.anon_pages_bytes.unwrap_or(0));
+        let others = sum(lists.into_iter().flatten()).saturating_sub(counted);
+        let swap_cache = others.min(meminfo.swap_cached_bytes.unwrap_or(0));
+        self.set(Part::SwapCache, Some(swap_cache));
+        self.set(Part::UnmappedAnonymous, Some(others.saturating_sub(swap_cache)));
+    }
+
+    fn kernel(&mut self, counters: &AccountCounters<'_>) {
+        let meminfo = counters.meminfo;
+        let reclaimable = meminfo.sreclaimable_bytes;
+        // Before 2.6.19 the slab is not told apart.
+        let unreclaimable = meminfo.sunreclaim_bytes.or(meminfo.slab_bytes);
+        let all_reclaimable = kernel_reclaimable_bytes(meminfo);
+        self.set(Part::SlabReclaimable, reclaimable);
+        self.set(Part::SlabUnreclaimable, unreclaimable);
+        let other = all_reclaimable.saturating_sub(reclaimable.unwrap_or(0));
+        self.set(Part::OtherReclaimable, Some(other));
+        self.set(Part::KernelStacks, meminfo.kernel_stack_bytes);
+        self.set(Part::PageTables, meminfo.page_tables_bytes);
+        self.set(Part::SecondaryPageTables, meminfo.sec_page_tables_bytes);
+        self.set(Part::Percpu, meminfo.percpu_bytes);
+        self.set(Part::Vmalloc, Some(counters.vmalloc_bytes()));
+        self.set(Part::PageStructures, Some(counters.pages(Counter::NrMemmapPages)));
+        let zspages = counters.pages(Counter::NrZspages);
+        // zswap with another allocator than zsmalloc is in none of zsmalloc's pages.
+        self.set(Part::CompressedSwap, Some(zspages.max(meminfo.zswap_bytes.unwrap_or(0))));
+        self.set(Part::Bounce, meminfo.bounce_bytes);
+        self.set(Part::FuseWriteback, meminfo.writeback_tmp_bytes);
+    }
+}
+
+impl AccountCounters<'_> {
+    fn pages(&self, counter: Counter) -> u64 {
+        let pages = self.vmstat.and_then(|vmstat| vmstat.get(counter)).unwrap_or(0);
+        pages.saturating_mul(self.page_bytes)
+    }
+
+    fn zone_bytes(&self, pages: impl Fn(&Zone) -> u64) -> u64 {
+        sum(self.zones.iter().map(pages)).saturating_mul(self.page_bytes)
+    }
+
+    fn per_cpu_lists_bytes(&self) -> u64 {
+        self.zone_bytes(|zone| zone.pcp_pages.unwrap_or(0))
+    }
+
+    /// Before 5.3 the line is 0, or counts addresses and not memory.
+    fn vmalloc_bytes(&self) -> u64 {
+        const COUNTS_PAGES: KernelVersion = KernelVersion::new(5, 3, 0);
+        if self.kernel.is_none_or(|kernel| kernel < COUNTS_PAGES) {
+            return 0;
+        }
+        let stacks = self.meminfo.kernel_stack_bytes.unwrap_or(0);
+        self.meminfo.vmalloc_used_bytes.unwrap_or(0).saturating_sub(stacks)
+    }
+
+    /// Most balloons take their pages out of MemTotal, and out of what the zones manage; one that deflates
+    /// when memory runs out does not.
+    fn counted_balloon_bytes(&self) -> u64 {
+        let balloon = self.meminfo.balloon_bytes.unwrap_or(0);
+        let unmanaged = self
+            .zone_bytes(|zone| zone.present_pages.saturating_sub(zone.managed_or_present_pages()));
+        if unmanaged >= balloon { 0 } else { balloon }
+    }
+}
+
+/// The page cache with shared memory and without swap cache.
+fn file_pages_bytes(meminfo: &Meminfo) -> u64 {
+    sum([meminfo.cached_bytes, meminfo.buffers_bytes].into_iter().flatten())
+}
+
+/// Saturating: the numbers of a damaged file must not overflow.
+fn sum(parts: impl IntoIterator<Item = u64>) -> u64 {
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(meminfo: &Meminfo) -> AccountCounters<'_> {
+        AccountCounters {
+            meminfo,
+            zones: &[],
+            vmstat: None,
+            huge_pages_bytes: 0,
+            kernel: Some(KernelVersion::new(6, 12, 0)),
+            page_bytes: 4096,
+        }
+    }
+
+    fn machine() -> Meminfo {
+        Meminfo {
+            mem_total_bytes: Some(1000),
+            mem_free_bytes: Some(100),
+            cached_bytes: Some(400),
+            buffers_bytes: Some(50),
+            shmem_bytes: Some(150),
+            active_file_bytes: Some(120),
+            inactive_file_bytes: Some(100),
+            active_bytes: Some(400),
+            inactive_bytes: Some(250),
+            unevictable_bytes: Some(90),
+            dirty_bytes: Some(30),
+            writeback_bytes: Some(10),
+            anon_pages_bytes: Some(200),
+            swap_cached_bytes: Some(70),
+            ..Meminfo::default()
+        }
+    }
+
+    fn parts(account: &Account) -> Vec<(Part, u64)> {
+        let some = |part: &Part| Some((*part, account.bytes(*part))).filter(|(_, b)| *b > 0);
+        Part::ALL.iter().filter_map(some).collect()
+    }
+
+    #[test]
+    fn no_page_is_counted_twice() {
+        let meminfo = machine();
+        let account = Account::new(&counters(&meminfo)).unwrap();
+        let expected = [
+            (Part::Free, 100),
+            // 450 of files, 150 of them shared memory, 80 on no list of files.
+            (Part::CleanCache, 180),
+            (Part::DirtyCache, 30),
+            (Part::WritebackCache, 10),
+            (Part::UnevictableCache, 80),
+            (Part::Anonymous, 200),
+            // 740 on lists, 650 of them counted; no more than the swap cache.
+            (Part::SwapCache, 70),
+            (Part::UnmappedAnonymous, 20),
+            (Part::Shared, 150),
+            (Part::Unaccounted, 160),
+        ];
+        assert_eq!(parts(&account), expected);
+    }
+
+    #[test]
+    fn kernel_stacks_are_part_of_vmalloc() {
+        let stacks = |kernel| {
+            let meminfo = Meminfo {
+                mem_total_bytes: Some(1000),
+                mem_free_bytes: Some(0),
+                vmalloc_used_bytes: Some(300),
+                kernel_stack_bytes: Some(100),
+                ..Meminfo::default()
+            };
+            let account = Account::new(&AccountCounters { kernel, ..counters(&meminfo) }).unwrap();
+            (account.bytes(Part::Vmalloc), account.bytes(Part::Unaccounted))
+        };
+        assert_eq!(stacks(Some(KernelVersion::new(5, 10, 0))), (200, 700));
+        assert_eq!(stacks(Some(KernelVersion::new(3, 10, 0))), (0, 900), "of addresses");
+        assert_eq!(stacks(None), (0, 900));
+    }
+
+    #[test]
+    fn pages_in_the_lists_of_cpus_are_free_too() {
+        let meminfo = Meminfo { mem_total_bytes: Some(1 << 20), ..machine() };
+        let zones = [Zone { pcp_pages: Some(3), ..Zone::default() }, Zone::default()];
+        let account =
+            Account::new(&AccountCounters { zones: &zones, ..counters(&meminfo) }).unwrap();
+        assert_eq!(account.bytes(Part::PerCpuLists), 12_288);
+    }
+
+    #[test]
+    fn a_balloon_counts_where_memtotal_counts_it() {
+        let meminfo =
+            Meminfo { mem_total_bytes: Some(1 << 20), balloon_bytes: Some(1 << 18), ..machine() };
+        let balloon = |managed_pages| {
+            let (managed_pages, present_pages) = (Some(managed_pages), 256);
+            let zones = [Zone { managed_pages, present_pages, ..Zone::default() }];
+            let counters = AccountCounters { zones: &zones, ..counters(&meminfo) };
+            Account::new(&counters).unwrap().bytes(Part::Balloon)
+        };
+        assert_eq!((balloon(250), balloon(180)), (1 << 18, 0));
+    }
+
+    #[test]
+    fn counters_that_lag_are_said() {
+        let meminfo = Meminfo { mem_total_bytes: Some(800), ..machine() };
+        let account = Account::new(&counters(&meminfo)).unwrap();
+        assert_eq!((account.bytes(Part::Unaccounted), account.overcounted_bytes()), (0, 40));
+        assert_eq!(Account::new(&counters(&Meminfo::default())), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! `/proc/net/sockstat`: sockets by protocol, any kernel. Nothing is allocated.
+
+use crate::error::{ParseError, Problem};
+use crate::scan;
+
+/// What the buffers of sockets take, in base pages, of the whole machine whatever the network namespace. The
+/// structures that describe the data are part of it, which slab memory counts as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sockstat {
+    pub tcp_pages: u64,
+    /// 2.6.25 and later.
+    pub udp_pages: Option<u64>,
+}
+
+impl Sockstat {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When a line is cut, `mem` has no number, or there is no line of TCP.
+    pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
+        let (mut tcp, mut udp) = (None, None);
+        let mut last = 1;
+        for line in scan::lines(text) {
+            line.whole()?;
+            last = line.number;
+            let mut fields = line.fields();
+            let slot = match fields.next() {
+                Some(b"TCP:") => &mut tcp,
+                Some(b"UDP:") => &mut udp,
+                _ => continue,
+            };
+            if fields.any(|word| word == b"mem") {
+                *slot = Some(line.next_u64(&mut fields)?);
+            }
+        }
+        let tcp_pages = tcp.ok_or(ParseError::new(last, Problem::Expected("TCP: mem")))?;
+        Ok(Self { tcp_pages, udp_pages: udp })
+    }
+
+    /// The buffers of all protocols that are counted.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.tcp_pages.saturating_add(self.udp_pages.unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"sockets: used 13
+TCP: inuse 1 orphan 0 tw 0 alloc 1 mem 123
+UDP: inuse 0 mem 7
+UDPLITE: inuse 0
+RAW: inuse 0
+FRAG: inuse 0 memory 0
+";
+
+    #[test]
+    fn reads() {
+        let stat = Sockstat::parse(TEXT).unwrap();
+        assert_eq!(stat, Sockstat { tcp_pages: 123, udp_pages: Some(7) });
+        assert_eq!(stat.pages(), 130);
+        let old = Sockstat::parse(b"TCP: inuse 1 mem 2\nUDP: inuse 0\n").unwrap();
+        assert_eq!((old.udp_pages, old.pages()), (None, 2));
+    }
+
+    #[test]
+    fn wrong() {
+        let problem = |text: &[u8]| Sockstat::parse(text).unwrap_err().problem;
+        assert_eq!(problem(b""), Problem::Expected("TCP: mem"));
+        assert_eq!(problem(b"TCP: inuse 1\n"), Problem::Expected("TCP: mem"));
+        assert_eq!(problem(b"TCP: inuse 1 mem x\n"), Problem::NotANumber);
+        assert_eq!(problem(b"TCP: inuse 1 mem 12"), Problem::Truncated);
+    }
+}

@@ -1,0 +1,53 @@
+//! The answer in one sentence.
+
+use crate::share::percent;
+use mw_memory::{Account, Part};
+use mw_model::{AccountEntry, derived, format_bytes};
+
+/// From which share of memory on a part is named.
+const LEAST_PERCENT: f64 = 1.0;
+
+/// From which share of its part on a holder is named.
+const HOLDER_PERCENT: f64 = 25.0;
+
+/// Parts of the sentence in its order: what it is called there, and the parts of the kernel's count.
+const NAMED: [(&str, &[Part]); 8] = [
+    ("free", &[Part::Free, Part::PerCpuLists]),
+    ("clean page cache", &[Part::CleanCache]),
+    ("dirty page cache", &[Part::DirtyCache, Part::WritebackCache]),
+    ("unevictable files", &[Part::UnevictableCache]),
+    ("anonymous", &[Part::Anonymous, Part::SwapCache, Part::UnmappedAnonymous]),
+    ("shared memory", &[Part::Shared]),
+    ("huge page pools", &[Part::HugePages]),
+    ("slab", &[Part::SlabReclaimable, Part::SlabUnreclaimable]),
+];
+
+pub(super) fn sentence(account: &Account, entries: &[AccountEntry]) -> String {
+    let total = account.total_bytes();
+    let unaccounted = account.bytes(Part::Unaccounted);
+    let mut left = total.saturating_add(account.overcounted_bytes()).saturating_sub(unaccounted);
+    let mut words = Vec::new();
+    for (name, parts) in NAMED {
+        let bytes = derived::total(parts.iter().map(|part| account.bytes(*part)));
+        if percent(bytes, total) < LEAST_PERCENT {
+            continue;
+        }
+        left = left.saturating_sub(bytes);
+        let holder = parts.first().and_then(|part| largest_holder(entries, *part, bytes));
+        words.push(format!("{} {name}{}", format_bytes(bytes), holder.unwrap_or_default()));
+    }
+    words.push(format!("{} other", format_bytes(left)));
+    words.push(format!("{} that nobody accounts for", format_bytes(unaccounted)));
+    format!("{}: {}", format_bytes(total), words.join(", "))
+}
+
+/// The largest holder of a part, where it has much of what is named.
+fn largest_holder(entries: &[AccountEntry], part: Part, bytes: u64) -> Option<String> {
+    if matches!(part, Part::Free) {
+        return None;
+    }
+    let entry = entries.iter().flat_map(|entry| &entry.parts).find(|of| of.id == part.id())?;
+    let holder = entry.parts.iter().max_by_key(|holder| holder.bytes)?;
+    let is_much = percent(holder.bytes, bytes) >= HOLDER_PERCENT;
+    is_much.then(|| format!(" ({}: {})", format_bytes(holder.bytes), holder.name))
+}

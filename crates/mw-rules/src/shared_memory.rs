@@ -1,0 +1,22 @@
+//! Who holds shared memory, as far as the kernel says by name.
+
+use mw_model::Snapshot;
+
+/// What files of each tmpfs take, swapped out ones included.
+pub(crate) fn mounts(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
+    let tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs");
+    tmpfs.map(|f| (format!("tmpfs {}", f.target), f.used_bytes.unwrap_or(0))).collect()
+}
+
+/// System V segments, but for those of huge pages: what is in memory where the kernel says it.
+pub(crate) fn segments(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let segments = snapshot.shm.value().map_or(&[][..], Vec::as_slice);
+    let segments = segments.iter().filter(|segment| !segment.is_hugetlb());
+    segments
+        .map(|segment| {
+            let held = segment.rss_bytes.unwrap_or(segment.size_bytes);
+            (format!("SysV segment {}", segment.shmid), held)
+        })
+        .collect()
+}

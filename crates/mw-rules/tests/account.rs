@@ -1,0 +1,142 @@
+//! All memory is accounted for: on every captured kernel within a limit, and whatever the counters say.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::Source;
+use mw_memory::Part;
+use mw_model::{AccountEntry, Holders, MemoryAccount, Reading, Snapshot};
+use mw_proc::meminfo::Meminfo;
+use proptest::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What no counter has, at most, in parts of MemTotal.
+const MOST_SHARE: u64 = 100;
+
+/// What a kernel allocates for itself however small the machine is: queues of block devices, rings of
+/// network cards.
+const MOST_FIXED_BYTES: u64 = 5 << 20;
+
+fn folders(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+fn fixtures() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    folders(&root).iter().flat_map(|case| folders(case)).collect()
+}
+
+fn snapshot(tree: &Path) -> Snapshot {
+    mw_collect::snapshot(&Source::tree(tree).unwrap())
+}
+
+fn account(snapshot: &Snapshot) -> MemoryAccount {
+    mw_rules::account(snapshot, &Holders::default()).unwrap()
+}
+
+/// The sum of the parts of each entry is the entry.
+fn check_sums(entry: &AccountEntry) {
+    if !entry.parts.is_empty() {
+        let sum = entry.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+        assert_eq!(sum, entry.bytes, "{}", entry.name);
+    }
+    entry.parts.iter().for_each(check_sums);
+}
+
+fn check_total(account: &MemoryAccount) {
+    let sum: u64 = account.parts.iter().map(|part| part.bytes).sum();
+    assert_eq!(sum, account.total_bytes + account.overcounted_bytes);
+    account.parts.iter().for_each(check_sums);
+}
+
+fn bytes(entries: &[AccountEntry], wanted: Part) -> u64 {
+    let is_it = |entry: &AccountEntry| if entry.id == wanted.id() { entry.bytes } else { 0 };
+    entries.iter().map(|entry| is_it(entry) + bytes(&entry.parts, wanted)).sum()
+}
+
+#[test]
+fn every_captured_kernel_is_accounted_for() {
+    let (mut accounted, mut failures) = (0, Vec::new());
+    for tree in fixtures() {
+        let snapshot = snapshot(&tree);
+        // Excerpts of the field report have no MemTotal.
+        let Ok(account) = mw_rules::account(&snapshot, &Holders::default()) else { continue };
+        accounted += 1;
+        check_total(&account);
+        let most = (account.total_bytes / MOST_SHARE).max(MOST_FIXED_BYTES);
+        let unaccounted = bytes(&account.parts, Part::Unaccounted);
+        if unaccounted > most || account.overcounted_bytes > most {
+            let over = account.overcounted_bytes;
+            failures.push(format!("{}: {unaccounted} missing, {over} over", tree.display()));
+        }
+    }
+    assert!(accounted > 60, "{accounted}");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_kind_of_memory_is_the_largest_somewhere() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let share = |fixture: &str, part: Part| {
+        let account = account(&snapshot(&tree.join(fixture)));
+        bytes(&account.parts, part) * 100 / account.total_bytes
+    };
+    assert!(share("unreclaimable-ramfs/firing", Part::UnevictableCache) > 30);
+    assert!(share("unreclaimable-ramfs/firing-tmpfs", Part::Shared) > 30);
+    assert!(share("hugepage-hoard/firing", Part::HugePages) > 20);
+    assert!(share("slab-bloat/firing", Part::SlabUnreclaimable) > 15);
+    assert!(share("slab-bloat/quiet-unused", Part::SlabReclaimable) > 5);
+    assert!(share("page-cache-flood/firing", Part::DirtyCache) > 5);
+    assert!(share("oom-kill/quiet", Part::Free) > 30);
+    // Pages that the case keeps in pipes after their program has unmapped them.
+    assert!(share("fragmented-node/firing", Part::UnmappedAnonymous) >= 3);
+}
+
+#[test]
+fn a_file_system_is_named_with_what_its_files_take() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tmpfs-full/firing");
+    let account = account(&snapshot(&tree));
+    let shared = account.parts.iter().find(|part| part.name == "shared memory").unwrap();
+    let largest = &shared.parts[0].parts[0];
+    assert!(largest.name.starts_with("tmpfs /"), "{largest:?}");
+    assert!(account.summary.contains(&largest.name), "{}", account.summary);
+}
+
+/// A program that holds memory may start or end between two counters.
+#[test]
+fn this_machine_is_accounted_for() {
+    let source = Source::live().unwrap();
+    let snapshot = mw_collect::snapshot(&source);
+    let holders = mw_collect::holders(&source, &snapshot);
+    let account = mw_rules::account(&snapshot, &holders).unwrap();
+    println!("{account:#?}");
+    check_total(&account);
+    let unaccounted = bytes(&account.parts, Part::Unaccounted);
+    assert!(unaccounted < account.total_bytes / 50, "{account:#?}");
+    assert!(account.overcounted_bytes < account.total_bytes / 50, "{account:#?}");
+}
+
+fn any_bytes() -> impl Strategy<Value = Option<u64>> {
+    prop::option::of(prop_oneof![Just(0), 0..1_u64 << 20, 0..1_u64 << 50])
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_whatever_the_counters_say(
+        total in 1..1_u64 << 50,
+        free in 0..1_u64 << 50,
+        lines in prop::collection::vec(any_bytes(), Meminfo::NAMES.len()),
+    ) {
+        let mut meminfo = Meminfo::default();
+        for (name, value) in Meminfo::NAMES.iter().zip(lines) {
+            meminfo.set(name, value);
+        }
+        meminfo.mem_total_bytes = Some(total);
+        meminfo.mem_free_bytes = Some(free);
+        let mut snapshot = Snapshot::default();
+        snapshot.origin.page_bytes = 4096;
+        snapshot.sample.meminfo = Reading::Value(meminfo);
+        check_total(&account(&snapshot));
+    }
+}
