@@ -29,7 +29,7 @@ complete -c memwright -n "__fish_memwright_needs_command" -s h -l help -d 'Print
 complete -c memwright -n "__fish_memwright_needs_command" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "check" -d 'Check whether large allocations will succeed without stalls, and list what is wrong'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be checked elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "explain" -d 'Show the documentation of a rule: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "explain" -d 'Show the documentation of a rule, or account for all memory of the machine'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "fix" -d 'Fix what check finds, verify that it helped, and record how to revert it'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "undo" -d 'Revert changes to the exact former values'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "changes" -d 'List the changes that fix made, and their state'
@@ -67,8 +67,14 @@ complete -c memwright -n "__fish_memwright_using_subcommand capture" -l config -
 complete -c memwright -n "__fish_memwright_using_subcommand capture" -l redact -d 'Replace user-chosen paths (mounts, swap files, cgroups) by numbers'
 complete -c memwright -n "__fish_memwright_using_subcommand capture" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand capture" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -l root -d 'Account for a captured tree instead of this machine: a directory with proc/ and sys/ (also in a sosreport), or a file written by capture (- is standard input)' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people'
+json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -l all-memory -d 'Account for all memory instead: parts that add up to MemTotal, and the cgroups, files and mounts that hold each'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -l json -d 'The same as --format json'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -s v -l verbose -d 'List all parts, with the kernel files that they are computed from, and processes'
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
@@ -307,7 +313,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand why" -s h -l help -d
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "check" -d 'Check whether large allocations will succeed without stalls, and list what is wrong'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be checked elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "explain" -d 'Show the documentation of a rule: what it finds, why it hurts, how to fix it'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "explain" -d 'Show the documentation of a rule, or account for all memory of the machine'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "fix" -d 'Fix what check finds, verify that it helped, and record how to revert it'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "undo" -d 'Revert changes to the exact former values'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help" -f -a "changes" -d 'List the changes that fix made, and their state'
