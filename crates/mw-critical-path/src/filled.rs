@@ -18,7 +18,10 @@ pub fn filled_path(trace: &mut Trace, polled: Trace, request: Request) -> Path {
     let before = std::mem::take(&mut path.parts);
     for part in before {
         if part.kind == UNTRACED {
-            let pieces = within(&filling.parts, part.from, part.to);
+            // What a task is found in is likely older than the first poll, which is no evidence of a gap before it.
+            let polled_from = polled.from.clamp(part.from, part.to);
+            path.parts.push(Part { to: polled_from, ..part });
+            let pieces = within(&filling.parts, polled_from, part.to);
             path.parts.extend(pieces.map(|piece| match piece.kind {
                 Kind::Unseen(_) => Part { from: piece.from, to: piece.to, ..part },
                 _ => moved(piece, hops, stacks),
@@ -27,6 +30,7 @@ pub fn filled_path(trace: &mut Trace, polled: Trace, request: Request) -> Path {
             path.parts.push(part);
         }
     }
+    path.parts.retain(|part| part.from < part.to);
     path.hops.extend(filling.hops.iter().map(|hop| Hop {
         waited_for_by: hop.waited_for_by.map(|(parent, wait)| (parent + hops, wait)),
         ..*hop
