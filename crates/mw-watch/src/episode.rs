@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// The longest that one look at tasks may take.
 const LOOK_LIMIT: Duration = Duration::from_millis(50);
 
+/// How many times as long as a look took the next one waits: it is taken from services.
+const COST_TO_REST: u32 = 10;
+
 /// Looks at tasks that one after the stall may need more, where there are thousands: a second.
 const MORE_LOOKS: usize = 20;
 
@@ -26,6 +29,7 @@ pub(crate) struct Episode {
     began_unix_ms: u64,
     tasks: Tasks,
     blocked: Blocked,
+    next_look: Instant,
 }
 
 impl Episode {
@@ -42,6 +46,7 @@ impl Episode {
             began_unix_ms: mw_sys::unix_ms(),
             tasks: Tasks::look(&mut with.files, LOOK_LIMIT),
             blocked: Blocked::default(),
+            next_look: Instant::now(),
         }
     }
 
@@ -50,12 +55,17 @@ impl Episode {
         self.began.elapsed().as_secs_f64() * 1000.0 >= MAX_EVIDENCE_MS
     }
 
-    /// Looks at tasks once.
+    /// Looks at tasks once, unless it is too early.
     pub(crate) fn look(&mut self, with: &mut Context) {
+        let began = Instant::now();
+        if began < self.next_look {
+            return;
+        }
         if !with.stalls.is_good() {
             self.blocked.look(&mut with.files, LOOK_LIMIT);
         }
         self.tasks.go_on(&mut with.files, LOOK_LIMIT);
+        self.next_look = Instant::now() + began.elapsed() * COST_TO_REST;
     }
 
     /// Ends the evidence and offers it to the stalls that it is of.

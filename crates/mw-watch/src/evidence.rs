@@ -54,7 +54,7 @@ impl Evidence {
                 }
             }
             self.look(&mut episode, &mut stalls);
-            if self.update(&mut stalls).is_err() || self.close(&mut stalls, &mut episode).is_err() {
+            if self.close(&mut stalls, &mut episode).is_err() || self.update(&mut stalls).is_err() {
                 return;
             }
         }
@@ -73,21 +73,19 @@ impl Evidence {
         }
     }
 
-    /// Stores provisional explanations of the stalls that last.
+    /// Stores a provisional explanation of one of the stalls that last. An explanation takes a second on a busy machine:
+    /// what was reported and what is complete comes before the next one.
     fn update(&mut self, stalls: &mut [OpenStall]) -> Result<(), NobodyListens> {
-        for stall in stalls {
-            if !stall.is_update_due() {
-                continue;
-            }
-            let began = Instant::now();
-            let mut incident = self.incident(stall, IncidentState::Open, mw_sys::unix_ms());
-            stall.updated(began.elapsed());
-            let is_first = stall.id().is_none();
-            incident.id = stall.number(&self.context.writer);
-            self.context.writer.update_incident(incident.clone());
-            if is_first {
-                self.send(Event::Provisional(Box::new(incident)))?;
-            }
+        let due = stalls.iter_mut().filter(|stall| stall.is_update_due());
+        let Some(stall) = due.min_by_key(|stall| stall.next_update()) else { return Ok(()) };
+        let began = Instant::now();
+        let mut incident = self.incident(stall, IncidentState::Open, mw_sys::unix_ms());
+        stall.updated(began.elapsed());
+        let is_first = stall.id().is_none();
+        incident.id = stall.number(&self.context.writer);
+        self.context.writer.update_incident(incident.clone());
+        if is_first {
+            self.send(Event::Provisional(Box::new(incident)))?;
         }
         Ok(())
     }

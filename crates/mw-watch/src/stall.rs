@@ -127,6 +127,10 @@ impl OpenStall {
         !self.has_ended() && Instant::now() >= self.next_update
     }
 
+    pub(crate) fn next_update(&self) -> Instant {
+        self.next_update
+    }
+
     /// It was explained, which took so long: the next is later.
     pub(crate) fn updated(&mut self, took: Duration) {
         let rest = self.update_interval.max(took * COST_TO_REST);
