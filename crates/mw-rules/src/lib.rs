@@ -10,6 +10,7 @@
 mod cause_score;
 mod check;
 mod diagnosis;
+mod disk_writers;
 mod explain;
 mod failure;
 mod kernel;
