@@ -9,6 +9,7 @@
 //! In calm all events are disabled and cost nothing. Where scheduler events may not be traced, the states of the
 //! recorder's and the services' threads are polled instead while the trace would be on.
 
+use mw_collect::service::upstreams;
 use mw_collect::{GroupSample, GroupSampler, Source};
 use mw_critical_path::{PathSummary, PathTask, Request, critical_path};
 use mw_model::{GroupUse, Missing};
@@ -32,6 +33,9 @@ const LEAST_JUDGED: Duration = Duration::from_millis(500);
 /// Processes of probed services of which all threads are read at the alarm.
 const MAX_PROCESSES: usize = 64;
 
+/// How long the search for whom the services asked may take; the rings are not read meanwhile.
+const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
+
 /// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
 const GROUPS_LIMIT: Duration = Duration::from_millis(25);
 
@@ -44,6 +48,8 @@ pub(crate) struct Tracing {
     changed: Condvar,
     groups: Mutex<Option<Groups>>,
     services: Mutex<TracedServices>,
+    /// Whom the services asked at the alarm, and whom those did: pairs of processes.
+    upstreams: Mutex<Vec<(u32, u32)>>,
     stop: AtomicBool,
 }
 
@@ -95,6 +101,7 @@ impl Tracing {
             changed: Condvar::new(),
             groups: Mutex::new(groups.map(|sampler| Groups { sampler, at_alarm: None })),
             services: Mutex::default(),
+            upstreams: Mutex::default(),
             stop: AtomicBool::new(false),
         }
     }
@@ -148,7 +155,8 @@ impl Tracing {
         if trace.events.is_empty() || trace.from >= request.to {
             return None;
         }
-        let mut path = critical_path(&trace, request).summary(&trace);
+        let upstreams = self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut path = critical_path(&trace, Request { upstreams, ..request }).summary(&trace);
         self.find_cgroups(&mut path);
         Some(path)
     }
@@ -217,13 +225,15 @@ impl Tracing {
             groups.at_alarm = Some(groups.sampler.sample(GROUPS_LIMIT, &cgroups));
         }
         let own = std::process::id();
-        let all: Vec<u32> = processes.into_iter().chain([own]).collect();
+        let all: Vec<u32> = processes.iter().copied().chain([own]).collect();
         match &mut *self.tracer() {
             Tracer::Events(tracer) => tracer.start(&all),
             Tracer::States(poller) => {
                 *poller = Some(Box::new(StatePoller::start(own, own, &all)));
             }
         }
+        *self.upstreams.lock().unwrap_or_else(PoisonError::into_inner) =
+            upstreams(&processes, UPSTREAMS_LIMIT);
     }
 
     /// Waits for a ring to fill, or a round, without the lock; then reads all rings, or all states.
