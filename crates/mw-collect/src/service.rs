@@ -10,6 +10,7 @@ mod kernel_log;
 mod outage;
 mod processes;
 mod sockets;
+mod upstreams;
 
 use crate::group_use::GroupNames;
 use crate::source::Source;
@@ -22,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+pub use upstreams::upstreams;
 
 /// How long a search for a service may take: some milliseconds, but more where 10,000 processes run or CPUs are busy.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);

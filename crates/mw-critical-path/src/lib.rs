@@ -32,6 +32,7 @@ mod summary;
 mod test_trace;
 mod timeline;
 mod trace;
+mod upstreams;
 mod userspace_scheduler;
 mod wait;
 mod walk;

@@ -38,6 +38,11 @@ pub(crate) fn is_connect(waker_stack: &[String]) -> bool {
     has_any(waker_stack, CONNECTS)
 }
 
+/// Whether the task that sent a wake-up sent it over a socket, or closed one.
+pub(crate) fn is_socket(waker_stack: &[String]) -> bool {
+    has_any(waker_stack, SENDERS)
+}
+
 /// What a wait was for, where the wake-up that ended it tells: the file system over which a file was read, or that
 /// its task was frozen.
 pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {

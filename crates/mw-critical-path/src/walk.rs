@@ -5,6 +5,7 @@ use crate::request::Request;
 use crate::servers::{Servers, most_stuck};
 use crate::timeline::{Activity, Interval, Timelines, Waker, Wakeup};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
+use crate::upstreams::Upstreams;
 use crate::userspace_scheduler::sibling_wait;
 use crate::wait::{self, Wait};
 
@@ -19,6 +20,7 @@ const MAX_PARTS: usize = 200_000;
 pub fn critical_path(trace: &Trace, request: Request) -> Path {
     let timelines = Timelines::new(trace);
     let servers = Servers::new(trace, &timelines, &request);
+    let upstreams = Upstreams::new(trace, &timelines, &request);
     let Request { task, from, to, .. } = request;
     let hops = vec![Hop { task, waited_for_by: None, inferred: false }];
     let client = trace.process(task);
@@ -26,6 +28,7 @@ pub fn critical_path(trace: &Trace, request: Request) -> Path {
         trace,
         timelines: &timelines,
         servers,
+        upstreams,
         client,
         from,
         follows: true,
@@ -46,9 +49,10 @@ pub(crate) fn own_time(
     timelines: &Timelines,
     spans: &[(Tid, Nanos, Nanos)],
 ) -> (Vec<Part>, Vec<Hop>) {
-    let (servers, client) = (Servers::default(), 0);
+    let (servers, upstreams, client) = (Servers::default(), Upstreams::default(), 0);
     let (hops, parts) = (Vec::new(), Vec::new());
-    let mut walk = Walk { trace, timelines, servers, client, from: 0, follows: false, hops, parts };
+    let mut walk =
+        Walk { trace, timelines, servers, upstreams, client, from: 0, follows: false, hops, parts };
     for (task, from, to) in spans {
         let hop = Hop { task: *task, waited_for_by: None, inferred: false };
         if walk.hops.last() != Some(&hop) {
@@ -63,6 +67,7 @@ struct Walk<'a> {
     trace: &'a Trace,
     timelines: &'a Timelines,
     servers: Servers,
+    upstreams: Upstreams,
     /// The process of the request's task.
     client: Tid,
     /// When the request began.
@@ -271,13 +276,15 @@ impl Walk<'_> {
             _ => None,
         });
         if self.is_inferred(hop) && wait.is_for_work() {
-            // What wakes an idle server is other clients, unless it is another of the servers.
-            let waker = waker.map(|(waker, _)| waker).filter(|waker| self.servers.has(*waker));
+            // What wakes an idle server is other clients, unless it is another of the servers or whom it asked.
+            let process = self.trace.process(task);
+            let is_known =
+                |waker: &Tid| self.servers.has(*waker) || self.upstreams.has(process, *waker);
+            let waker = waker.map(|(waker, _)| waker).filter(is_known);
             let asked = || self.asked(hop, task, span).map(|asked| (asked, true));
             return waker.map(|waker| (waker, false)).or_else(asked);
         }
-        let is_client = |(_, stack)| wait::is_connect(self.trace.stack(stack));
-        if wait.is_for_work() && waker.is_some_and(is_client) {
+        if wait.is_for_work() && waker.is_some_and(|waker| self.is_client(task, waker, span.0)) {
             return self.asked(hop, task, span).map(|asked| (asked, true));
         }
         let gave_up = waker.is_none_or(|(_, stack)| wait::is_kill(self.trace.stack(stack)));
@@ -286,13 +293,48 @@ impl Walk<'_> {
         inferred.or_else(|| waker.map(|(waker, _)| (waker, false)))
     }
 
-    /// Whom a server waited for when another client woke it: of the tasks that it woke since the request began, the
-    /// one that was stuck meanwhile.
+    /// Whether who woke a server from its wait asks it: it opened a connection, or the server's own connections are
+    /// known and none is to it, or it did not exist when the wait began.
+    fn is_client(&self, task: Tid, (waker, stack): (Tid, StackId), waits_since: Nanos) -> bool {
+        let (trace, stack) = (self.trace, self.trace.stack(stack));
+        let (process, other) = (trace.process(task), trace.process(waker));
+        let is_stranger =
+            || process != other && other != 0 && self.upstreams.excludes(process, other);
+        wait::is_connect(stack)
+            || (wait::is_socket(stack) && is_stranger())
+            || self.is_newcomer(task, waker, waits_since)
+    }
+
+    /// Whether a task was created after `since`, and neither by the process of `task` nor by one that it asked.
+    fn is_newcomer(&self, task: Tid, waker: Tid, since: Nanos) -> bool {
+        let Some((born, parent)) = self.timelines.birth(waker) else { return false };
+        let process = self.trace.process(task);
+        let is_own = process != 0 && process == self.trace.process(parent);
+        let has_asked = || {
+            self.upstreams.has(process, parent)
+                || self.timelines.woken_by(task, self.from, born).contains(&parent)
+        };
+        born > since && parent != task && !is_own && !has_asked()
+    }
+
+    /// Whom a server waited for when another client woke it: of those that it has connections to, the one that was
+    /// stuck meanwhile; else of the tasks that it woke since the request began.
     fn asked(&self, hop: usize, task: Tid, span: (Nanos, Nanos)) -> Option<Tid> {
-        let is_waiting = |other: &Tid| self.chain(hop).any(|task| task == *other);
-        let woken = self.timelines.woken_by(task, self.from, span.0);
-        let candidates: Vec<Tid> = woken.into_iter().filter(|other| !is_waiting(other)).collect();
-        most_stuck(self.trace, self.timelines, (&candidates, None), span)
+        let woken = || self.timelines.woken_by(task, self.from, span.0).into_iter().collect();
+        let upstream = self.upstream(hop, self.trace.process(task), span);
+        upstream.or_else(|| self.stuck_beside(hop, woken(), span))
+    }
+
+    /// The thread that was stuck meanwhile, of the processes that a process has opened connections to.
+    fn upstream(&self, hop: usize, process: Tid, span: (Nanos, Nanos)) -> Option<Tid> {
+        let mut levels = self.upstreams.levels(process, span).into_iter();
+        levels.find_map(|threads| self.stuck_beside(hop, threads, span))
+    }
+
+    /// Of these threads the most stuck one that does not wait for the task of `hop` itself.
+    fn stuck_beside(&self, hop: usize, mut threads: Vec<Tid>, span: (Nanos, Nanos)) -> Option<Tid> {
+        threads.retain(|thread| self.chain(hop).all(|waiting| waiting != *thread));
+        most_stuck(self.trace, self.timelines, (&threads, None), span)
     }
 
     /// The thread that likely held an answer or a lock that did not come.
@@ -302,7 +344,10 @@ impl Walk<'_> {
         let is_waiting = |other: Tid| self.chain(hop).any(|task| task == other);
         if process == self.client && (wait.is_for_work() || wait == Wait::Unknown) {
             let holder = self.servers.holder(trace, timelines, span);
-            if let Some(holder) = holder.filter(|holder| !is_waiting(*holder)) {
+            let holder = holder.filter(|holder| !is_waiting(*holder));
+            let mut proxies = self.upstreams.proxies();
+            let upstream = || proxies.find_map(|proxy| self.upstream(hop, proxy, span));
+            if let Some(holder) = holder.or_else(upstream) {
                 return Some(holder);
             }
         }

@@ -440,7 +440,7 @@ proptest! {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
         let trace = Trace { from: began, to: 1200, events, stacks, gaps, ..Trace::default() };
-        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone(), command });
+        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone(), command, ..Request::default() });
         assert_partition(&path);
         let summary = path.summary(&trace);
         let sum: Nanos = summary.parts.iter().map(|part| part.total_ns).sum();

@@ -365,6 +365,8 @@ pub struct FloodShare {
     pub task: String,
     /// The file, or `device:inode` where its path could not be found.
     pub path: String,
+    /// The block device of its file system: `dm-0`; `major:minor` where that has no name.
+    pub device: String,
     /// Estimated pages: samples times the sampling period.
     pub pages: u64,
 }

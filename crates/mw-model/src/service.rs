@@ -153,7 +153,7 @@ pub struct GroupUse {
     pub frozen: bool,
 }
 
-/// Bytes that a cgroup read from and wrote to a device.
+/// Bytes that a cgroup read from and wrote to a device; none of either where it used the device only before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupIo {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The states of a socket that are told apart here (include/net/tcp_states.h).
 pub const ESTABLISHED: u8 = 1;
+pub const SYN_SENT: u8 = 2;
 pub const LISTEN: u8 = 10;
 
 /// A TCP socket.
@@ -25,8 +26,7 @@ pub struct TcpSocket {
 #[must_use]
 pub fn find(text: &[u8], local: SocketAddr, remote: Option<SocketAddr>) -> Option<TcpSocket> {
     let mut on_all = None;
-    for line in scan::lines(text).skip(1) {
-        let Some((own, other, socket)) = parse_line(line.text) else { continue };
+    for (own, other, socket) in sockets(text) {
         if own.port() != local.port() {
             continue;
         }
@@ -42,6 +42,11 @@ pub fn find(text: &[u8], local: SocketAddr, remote: Option<SocketAddr>) -> Optio
         }
     }
     on_all
+}
+
+/// All sockets, each with its own address and that of the other end.
+pub fn sockets(text: &[u8]) -> impl Iterator<Item = (SocketAddr, SocketAddr, TcpSocket)> {
+    scan::lines(text).skip(1).filter_map(|line| parse_line(line.text))
 }
 
 /// `0: 0100007F:1538 00000000:0000 0A 00000000:00000001 00:00000000 00000000 1000 0 4711 ...`

@@ -1,9 +1,10 @@
 //! Who brought pages into the page cache in the last minute, by process and file.
 
 use crate::names::Names;
-use crate::paths::Paths;
+use crate::paths::{Paths, major, minor};
 use mw_model::{FloodShare, Missing};
 use std::collections::{HashMap, VecDeque};
+use std::path::Path;
 
 /// The minute in buckets that age together.
 const BUCKET_NS: u64 = 10_000_000_000;
@@ -100,10 +101,22 @@ impl Flood {
             pid: writer.pid,
             task: name(written.name),
             path: self.paths.path(writer.device, writer.inode),
+            device: device_name(writer.device),
             pages: written.pages,
         };
         sums.into_iter().map(share).collect()
     }
+}
+
+/// The name of a disk, of a partition's too, or its numbers where it has none.
+fn device_name(device: u32) -> String {
+    let numbers = format!("{}:{}", major(device), minor(device));
+    let dir = Path::new("/sys/dev/block").join(&numbers);
+    let path = std::fs::read_link(&dir).ok();
+    let path = path.as_deref();
+    let disk = if dir.join("partition").exists() { path.and_then(Path::parent) } else { path };
+    let name = disk.and_then(Path::file_name).and_then(|name| name.to_str());
+    name.map_or(numbers, str::to_owned)
 }
 
 #[cfg(test)]
@@ -135,7 +148,11 @@ mod tests {
     fn a_file_without_a_path_is_named_by_its_numbers() {
         let mut flood = Flood::default();
         flood.add(0, writer(u32::MAX), 0, 1);
-        assert_eq!(flood.shares(0, |_| String::new())[0].path, "8:1:42");
+        flood.add(0, Writer { device: 253 << 20 | 4095, ..writer(u32::MAX - 1) }, 0, 2);
+        let shares = flood.shares(0, |_| String::new());
+        let names: Vec<_> = shares.iter().map(|s| (s.path.as_str(), s.device.as_str())).collect();
+        assert_eq!(names[0], ("253:4095:42", "253:4095"));
+        assert_eq!(names[1].0, "8:1:42");
     }
 
     #[test]

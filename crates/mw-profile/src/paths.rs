@@ -101,11 +101,11 @@ impl Paths {
     }
 }
 
-fn major(device: u32) -> u32 {
+pub(crate) fn major(device: u32) -> u32 {
     device >> 20
 }
 
-fn minor(device: u32) -> u32 {
+pub(crate) fn minor(device: u32) -> u32 {
     device & 0xf_ffff
 }
 

@@ -12,6 +12,7 @@ mod cause_score;
 mod check;
 mod confidence;
 mod diagnosis;
+mod disk_writers;
 mod explain;
 mod failure;
 mod kernel;

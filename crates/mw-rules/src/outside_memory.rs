@@ -1,5 +1,6 @@
 //! What else than memory a request spent its time on: findings of the critical path.
 
+use crate::disk_writers::{OtherWriter, other_cgroup};
 use crate::request::{Request, Spent};
 use crate::stall::Stall;
 use mw_critical_path::{PathPart, PathTask};
@@ -83,7 +84,7 @@ fn memwright(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 
 fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let disk = disk_of(stall);
-    let writer = other_writer(stall);
+    let writer = other_cgroup(stall);
     let by = writer
         .as_ref()
         .map_or(String::new(), |writer| format!(", to which cgroup {} wrote most", writer.path));
@@ -222,36 +223,6 @@ pub(crate) fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
         ms_per_s.is_finite().then(|| (name.to_string(), (ms_per_s / 10.0).min(100.0)))
     };
     table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// Another cgroup that wrote to the service's disk.
-pub(crate) struct OtherWriter<'a> {
-    pub(crate) path: &'a str,
-    pub(crate) device: &'a str,
-    pub(crate) bytes: u64,
-    pub(crate) bytes_per_s: f64,
-}
-
-/// The cgroup that wrote most to a disk that the service used, where that is not the service's own.
-pub(crate) fn other_writer<'a>(stall: &Stall<'a>) -> Option<OtherWriter<'a>> {
-    const LEAST_BYTES: u64 = 4 << 20;
-    let groups = || stall.incident.groups.iter().filter(|group| group.path != "/");
-    let of_service = || groups().filter(|group| group.of_service).flat_map(|group| &group.io);
-    let own = |device: &str| {
-        let used = of_service().filter(|io| io.device == device);
-        used.map(|io| io.written_bytes).max()
-    };
-    let others = groups().filter(|group| !group.of_service);
-    let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
-    let (group, io) = written
-        .filter(|(_, io)| own(&io.device).is_some_and(|own| io.written_bytes > own))
-        .max_by_key(|(_, io)| io.written_bytes)?;
-    (io.written_bytes >= LEAST_BYTES).then(|| OtherWriter {
-        path: &group.path,
-        device: &io.device,
-        bytes: io.written_bytes,
-        bytes_per_s: io.written_bytes as f64 * 1000.0 / group.over_ms.max(1) as f64,
-    })
 }
 
 pub(crate) fn named(task: &PathTask) -> String {

@@ -163,7 +163,8 @@ impl OpenStall {
         };
         let processes = self.service.iter().flat_map(|service| &service.processes);
         let servers = processes.map(|process| process.pid).collect();
-        Some(Request { task, from: times.0, to: times.1, servers, command })
+        let (from, to) = times;
+        Some(Request { task, from, to, servers, command, ..Request::default() })
     }
 
     /// How the last request failed, where one did.

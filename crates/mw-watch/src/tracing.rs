@@ -11,6 +11,7 @@
 //! services' threads are polled as well: they tell what was not traced, where the trace is suspended or records were
 //! lost, or where scheduler events may not be traced.
 
+use mw_collect::service::upstreams;
 use mw_collect::{GroupSample, GroupSampler, Source};
 use mw_critical_path::{PathSummary, PathTask, Request, Trace, critical_path, filled_path};
 use mw_model::{GroupUse, Missing};
@@ -43,6 +44,9 @@ const LEAST_JUDGED: Duration = Duration::from_millis(500);
 /// Processes of probed services of which all threads are read at the alarm.
 const MAX_PROCESSES: usize = 64;
 
+/// How long the search for whom the services asked may take; the rings are not read meanwhile.
+const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
+
 /// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
 const GROUPS_LIMIT: Duration = Duration::from_millis(25);
 
@@ -59,6 +63,8 @@ pub(crate) struct Tracing {
     changed: Condvar,
     groups: Mutex<Option<Groups>>,
     services: Mutex<TracedServices>,
+    /// Whom the services asked at the alarm, and whom those did: pairs of processes.
+    upstreams: Mutex<Vec<(u32, u32)>>,
     stop: AtomicBool,
 }
 
@@ -108,6 +114,7 @@ impl Tracing {
             changed: Condvar::new(),
             groups: Mutex::new(groups.map(|sampler| Groups { sampler, at_alarm: None })),
             services: Mutex::default(),
+            upstreams: Mutex::default(),
             stop: AtomicBool::new(false),
         }
     }
@@ -156,7 +163,10 @@ impl Tracing {
         let is_of_request = |trace: &Trace| !trace.events.is_empty() && trace.from < request.to;
         let polled = locked(&self.poller).as_ref().map(|poller| poller.trace());
         let polled = polled.filter(is_of_request);
-        let mut path = match (self.traced().filter(is_of_request), polled) {
+        let traced = self.traced().filter(is_of_request);
+        let upstreams = locked(&self.upstreams).clone();
+        let request = Request { upstreams, ..request };
+        let mut path = match (traced, polled) {
             (Some(mut trace), Some(polled)) => {
                 filled_path(&mut trace, polled, request).summary(&trace)
             }
@@ -275,6 +285,7 @@ impl Tracing {
                     *at_alarm = Some(sampler.sample(GROUPS_LIMIT, &cgroups));
                 }
             }
+            *locked(&self.upstreams) = upstreams(&processes, UPSTREAMS_LIMIT);
             let own = std::process::id();
             processes.push(own);
             let began = Instant::now();

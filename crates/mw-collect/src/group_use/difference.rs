@@ -123,12 +123,10 @@ fn io(now: &[DeviceBytes], was: &[DeviceBytes]) -> Vec<GroupIo> {
     let rise = |now: u64, was: u64| now.checked_sub(was).unwrap_or(now);
     let of_device = |now: &DeviceBytes| {
         let was = was.iter().find(|was| was.device == now.device).copied().unwrap_or_default();
-        let read_bytes = rise(now.read_bytes, was.read_bytes);
-        let written_bytes = rise(now.written_bytes, was.written_bytes);
-        (read_bytes > 0 || written_bytes > 0).then(|| GroupIo {
+        (now.read_bytes > 0 || now.written_bytes > 0).then(|| GroupIo {
             device: device_name(now.device),
-            read_bytes,
-            written_bytes,
+            read_bytes: rise(now.read_bytes, was.read_bytes),
+            written_bytes: rise(now.written_bytes, was.written_bytes),
         })
     };
     now.iter().filter_map(of_device).collect()
@@ -171,7 +169,7 @@ fn is_eventful(group: &GroupUse) -> bool {
     ];
     let waits = [group.cpu_pressure_us, group.io_pressure_us, group.memory_pressure_us];
     group.frozen
-        || !group.io.is_empty()
+        || group.io.iter().any(|io| io.read_bytes > 0 || io.written_bytes > 0)
         || counters.into_iter().flatten().any(|count| count > 0)
         || waits.into_iter().flatten().any(|wait_us| wait_us >= LEAST_PRESSURE_US)
         || cpu_us.is_some_and(|cpu_us| {

@@ -55,7 +55,8 @@ fn paths(uses: &[GroupUse]) -> Vec<&str> {
 #[test]
 fn differences_of_version_2() {
     let made = unified();
-    let io = "254:254 rbytes=0 wbytes=4096 rios=0 wios=1 dbytes=0 dios=0\n";
+    let io = "254:254 rbytes=0 wbytes=4096 rios=0 wios=1 dbytes=0 dios=0\n\
+              254:255 rbytes=4 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n";
     made.write("db/memory.stat", "anon 1\nworkingset_refault_file 10\npgscan 5\n");
     made.write("db/memory.events", "low 0\nhigh 1\nmax 2\noom 0\noom_kill 0\n");
     made.write("db/memory.max", "1048576\n");
@@ -66,6 +67,7 @@ fn differences_of_version_2() {
     made.write("db/io.max", "254:254 rbps=max wbps=1000 riops=max wiops=max\n");
     made.write("db/cgroup.events", "populated 1\nfrozen 0\n");
     made.write("calm/memory.stat", "anon 1\nworkingset_refault_file 10\n");
+    made.write("calm/io.stat", io);
     let mut sampler = sampler(&[&made]);
     let earlier = sampler.sample(PATIENCE, &[]);
     made.write("db/memory.stat", "anon 1\nworkingset_refault_file 17\npgscan 9\n");
@@ -86,6 +88,7 @@ fn differences_of_version_2() {
     assert_eq!((db.cpu_quota_us, db.cpu_period_us), (Some(20_000), Some(100_000)));
     assert_eq!(db.io[0].device, "254:254", "no such device here");
     assert_eq!((db.io[0].read_bytes, db.io[0].written_bytes), (8192, 0));
+    assert_eq!((db.io[1].read_bytes, db.io[1].written_bytes), (0, 0), "it used that before");
     assert_eq!(db.io_limits, ["254:254 wbps=1000"]);
     assert_eq!(uses[1].max_events, Some(4), "a new group counts from zero");
 }

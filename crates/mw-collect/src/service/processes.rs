@@ -48,7 +48,7 @@ fn pids() -> Vec<u32> {
 }
 
 /// Inodes of the sockets that a process holds.
-fn sockets(pid: u32) -> impl Iterator<Item = u64> {
+pub(super) fn sockets(pid: u32) -> impl Iterator<Item = u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries.take(MAX_DESCRIPTORS).filter_map(|entry| {
         let link = fs::read_link(entry.path()).ok()?;

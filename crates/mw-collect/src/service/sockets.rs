@@ -105,6 +105,14 @@ pub(super) fn unix_peer(inode: u64) -> Option<u64> {
     Some(u32::from_ne_bytes(peer.try_into().ok()?).into())
 }
 
+/// Whether a Unix socket is bound to a path or name.
+pub(super) fn unix_has_name(inode: u64) -> Option<bool> {
+    const UDIAG_SHOW_NAME: u32 = 1;
+    const UNIX_DIAG_NAME: u16 = 0;
+    let answer = exchange(&unix_request(inode, UDIAG_SHOW_NAME)?, NLM_F_REQUEST).ok()?;
+    Some(attribute(answer.get(16..)?, UNIX_DIAG_NAME).is_some())
+}
+
 /// Connections that wait to be accepted at a listening Unix socket, and how many there may be.
 pub(super) fn unix_queue(inode: u64) -> Option<(u32, u32)> {
     const UDIAG_SHOW_RQLEN: u32 = 16;
@@ -182,7 +190,7 @@ fn message(answer: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(message.to_vec())
 }
 
-fn read(path: &str) -> Vec<u8> {
+pub(super) fn read(path: &str) -> Vec<u8> {
     let mut text = Vec::new();
     let file = File::open(path).map(|file| file.take(MAX_FILE_BYTES));
     let _ = file.and_then(|mut file| file.read_to_end(&mut text));

@@ -407,6 +407,7 @@ fn flood() -> Vec<FloodShare> {
         pid,
         task: task.to_owned(),
         path: path.to_owned(),
+        device: "nvme0n1".to_owned(),
         pages,
     };
     vec![

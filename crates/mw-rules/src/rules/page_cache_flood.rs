@@ -9,9 +9,12 @@
 //! As the cause of a stall: tasks reclaimed as in `reclaim-storm` while a condition above held, or while
 //! a tenth of memory was dirty at some point, or files known by name brought at least a twentieth of
 //! memory into the page cache. A request that waited for writeback, for a journal or for its own sync is
-//! explained by a flood if another cgroup wrote most of what went to the service's disk, and the kernel
-//! held more unwritten pages than that disk writes in 2 s. Pages that are only read do not count then, and
-//! neither do pages that are being swapped out.
+//! explained by a flood if another cgroup wrote most of what went to the service's disk, or (where the
+//! kernel does not account writeback to cgroups) another program brought a file on that disk into the page
+//! cache; and the disk worked off a backlog: it completed writes throughout, at least twice as many bytes a
+//! second as before (or more was dirty than vm.dirty_background_ratio allows), and the kernel held more
+//! unwritten pages than the disk writes in 2 s. A disk that hangs or became slow is no flood. Pages that
+//! are only read do not count then, and neither do pages that are being swapped out.
 //!
 //! ## Why it hurts
 //! All other programs allocate from what the flood leaves: they reclaim, wait for writeback and miss
@@ -48,7 +51,7 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst; Documentation/ABI/testing/sysfs-class-bdi.
 
 use crate::cause_score::CauseScore;
-use crate::outside_memory::{OtherWriter, other_writer};
+use crate::disk_writers::{flood_bytes, is_flooded, other_cgroup, other_program};
 use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::Stall;
@@ -109,6 +112,18 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    if waits_for_writes(stall) {
+        let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
+        if unwritten < DEVICE_DIRTY_BYTES {
+            return Ok(None);
+        }
+        return Ok(by_cgroup(stall, unwritten).or_else(|| by_program(stall, unwritten)));
+    }
+    by_reclaim(stall)
+}
+
+/// Tasks reclaimed memory, which buffered I/O had filled.
+fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let snapshot = &stall.window.now;
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let flood = &stall.incident.flood;
@@ -119,16 +134,13 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let mut found = hazard(stall.window).unwrap_or_default();
     let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
     let dirty = percent(unwritten, memory) >= DIRTY_PERCENT;
-    if waits_for_writes(stall) {
-        return Ok(by_writer(stall, unwritten));
-    }
     if !attributed && !dirty && found.is_empty() {
         return score.no_cause();
     }
     let largest = flood.iter().max_by_key(|share| share.pages);
     let (score, what) = match largest.filter(|_| attributed) {
         Some(share) => {
-            let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
+            let bytes = flood_bytes(stall, share);
             let what = format!("{} with {}", share.task, share.path);
             let headline = format!(
                 "{} brought {} of {} into the page cache",
@@ -161,50 +173,39 @@ fn waits_for_writes(stall: &Stall<'_>) -> bool {
     })
 }
 
-/// Another program wrote so much that the disk has a backlog of buffered writes, and the request waits behind it.
-fn by_writer(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
-    const BY_COUNTERS: u8 = 90;
-    const BY_SAMPLES: u8 = 75;
-    if unwritten < DEVICE_DIRTY_BYTES {
-        return None;
-    }
-    let snapshot = &stall.window.now;
-    let wrote = |finding: Finding| {
-        finding
-            .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
-            .with_impact("Each write and sync to this disk waits until the backlog is written.")
-            .with_remedy(remedy(snapshot))
-    };
-    let backlog = format_bytes(unwritten);
-    if let Some(OtherWriter { path, device, bytes, bytes_per_s }) = other_writer(stall) {
-        let is_backlog = unwritten as f64 >= bytes_per_s * DEVICE_DIRTY_S as f64;
-        let headline = format!(
-            "cgroup {path} wrote {} to {device}, and {backlog} of dirty pages waited for writeback",
-            format_bytes(bytes)
-        );
-        let finding = wrote(Finding::new(Severity::Critical, Area::PageCache, headline));
-        return is_backlog.then(|| Cause::new(finding, BY_COUNTERS));
-    }
-    // Version 1 of cgroups does not count what a group writes by way of the page cache.
-    let incident = stall.incident;
-    let is_own = |pid: u32| {
-        let service = incident.service.as_ref();
-        service.is_some_and(|service| service.processes.iter().any(|known| known.pid == pid))
-    };
-    if incident.groups.iter().any(|group| group.path != "/" && !group.io.is_empty()) {
-        return None;
-    }
-    let shares = incident.flood.iter().filter(|share| !is_own(share.pid));
-    let share = shares.max_by_key(|share| share.pages)?;
-    let bytes = share.pages.saturating_mul(snapshot.origin.page_bytes);
-    let headline = format!(
-        "{} brought {} of {} into the page cache, and {backlog} of dirty pages waited for writeback",
+/// Another cgroup wrote most of what the disk has to write, by the kernel's own accounting.
+fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
+    const SURE: u8 = 90;
+    let writer = other_cgroup(stall)?;
+    let wrote =
+        format!("cgroup {} wrote {} to {}", writer.path, format_bytes(writer.bytes), writer.device);
+    writer.floods(stall, unwritten).then(|| backlog(stall, &wrote, unwritten, SURE))
+}
+
+/// Another program brought the pages into the page cache that the disk has to write, and the kernel does not account
+/// writeback to cgroups.
+fn by_program(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
+    const SURE: u8 = 75;
+    let share = other_program(stall)?;
+    let wrote = format!(
+        "{} brought {} of {} into the page cache",
         share.task,
-        format_bytes(bytes),
+        format_bytes(flood_bytes(stall, share)),
         share.path
     );
-    let finding = wrote(Finding::new(Severity::Critical, Area::PageCache, headline));
-    (bytes >= DEVICE_DIRTY_BYTES).then(|| Cause::new(finding, BY_SAMPLES))
+    let is_flooded = is_flooded(stall, &share.device, unwritten).unwrap_or(false);
+    is_flooded.then(|| backlog(stall, &wrote, unwritten, SURE))
+}
+
+/// The request waits behind a backlog of buffered writes.
+fn backlog(stall: &Stall<'_>, wrote: &str, unwritten: u64, sure: u8) -> Cause {
+    let unwritten_text = format_bytes(unwritten);
+    let headline = format!("{wrote}, and {unwritten_text} of dirty pages waited for writeback");
+    let finding = Finding::new(Severity::Critical, Area::PageCache, headline)
+        .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
+        .with_impact("Each write and sync to this disk waits until the backlog is written.")
+        .with_remedy(remedy(&stall.window.now));
+    Cause::new(finding, sure)
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

@@ -166,6 +166,19 @@ impl Made {
         self
     }
 
+    /// How many bytes a disk completes in the row at a time, in milliseconds from the begin of the stall.
+    pub(crate) fn writes(mut self, name: &str, bytes_at: impl Fn(i64) -> u64) -> Self {
+        let mut sum = 0;
+        let values = self.incident.table.at_unix_ms.iter().map(|at| {
+            sum += bytes_at(at.cast_signed() - STARTED_MS.cast_signed());
+            sum
+        });
+        let values = values.collect();
+        let name = format!("disk.{name}.written_bytes");
+        self.incident.table.columns.push(mw_model::Column { name, values });
+        self
+    }
+
     fn rows(mut self, stall_rows: u64, row: impl Fn(u64) -> [u64; 3]) -> Self {
         let names = ["canary.touch_us", "canary.idle_us", "canary.late_us"];
         let mut table = Table::new(names);
@@ -280,8 +293,8 @@ impl Made {
 
     /// A task brings so many pages of a file into the page cache.
     pub(crate) fn floods(mut self, (pid, task): (u32, &str), path: &str, pages: u64) -> Self {
-        let (task, path) = (task.to_owned(), path.to_owned());
-        self.incident.flood.push(FloodShare { pid, task, path, pages });
+        let (task, path, device) = (task.to_owned(), path.to_owned(), "sda".to_owned());
+        self.incident.flood.push(FloodShare { pid, task, path, device, pages });
         self
     }
 }

@@ -347,27 +347,91 @@ fn what_memwright_takes_itself_is_subtracted() {
     assert!(headline.contains("memwright itself"), "{headline}");
 }
 
+/// What a cgroup wrote to a disk.
+fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
+    let io = GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() };
+    let over_ms = TOTAL_MS;
+    GroupUse { path: path.to_owned(), over_ms, io: vec![io], ..GroupUse::default() }
+}
+
+/// A request that waits for writeback, with so many dirty pages.
+fn waits_for_writeback(dirty_pages: u64) -> Made {
+    made(&[(Kind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0)
+}
+
+fn first_rule(made: &Made) -> String {
+    explained(made).causes[0].finding.rule.clone()
+}
+
 #[test]
 fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
-    let first = |device: &str, dirty_pages| {
-        let io = |device: &str, written_bytes| {
-            vec![GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() }]
-        };
-        let made = made(&[(Kind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0);
-        let mut made = with_group(made, GroupUse { io: io("sda", 49_152), ..group() });
-        made.incident.groups.push(GroupUse {
-            path: "/writer".to_owned(),
-            over_ms: TOTAL_MS,
-            io: io(device, 40 << 20),
-            ..GroupUse::default()
-        });
+    let first = |device: &str, own_bytes, dirty_pages| {
+        let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", own_bytes) };
+        let mut made = with_group(waits_for_writeback(dirty_pages), own);
+        made.incident.groups.push(wrote("/writer", device, 40 << 20));
         explained(&made).causes[0].finding.clone()
     };
-    let flood = first("sda", 16 << 10);
+    let flood = first("sda", 49_152, 16 << 10);
     assert_eq!(flood.rule, "page-cache-flood", "{}", flood.headline);
     assert!(flood.headline.contains("cgroup /writer wrote"), "{}", flood.headline);
-    assert_eq!(first("sdb", 16 << 10).rule, "not-memory", "another disk");
-    assert_eq!(first("sda", 1 << 10).rule, "not-memory", "no backlog");
+    assert_eq!(first("sda", 0, 16 << 10).rule, "page-cache-flood", "nothing of its own meanwhile");
+    assert_eq!(first("sdb", 49_152, 16 << 10).rule, "not-memory", "another disk");
+    assert_eq!(first("sda", 49_152, 1 << 10).rule, "not-memory", "no backlog");
+}
+
+/// A command asks the service, so that nobody says which one it is, and the journal's thread has most of the time.
+#[test]
+fn the_disk_of_a_service_that_is_not_known_is_that_of_the_path() {
+    let first = |device: &str| {
+        let mut made = waits_for_writeback(16 << 10);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].kind = Kind::Waiting(Wait::Journal);
+        path.parts[0].task = PathTask { cgroup: Some("/".to_owned()), ..task(190, "jbd2/sda-8") };
+        let mut made = with_group(made, wrote(GROUP, "sda", 0));
+        made.incident.groups.push(wrote("/writer", device, 40 << 20));
+        first_rule(&made)
+    };
+    assert_eq!(first("sda"), "page-cache-flood");
+    assert_eq!(first("sdb"), "journal-commit");
+}
+
+/// The disk completes so many bytes in the row at a time.
+fn flooded(bytes_at: impl Fn(i64) -> u64) -> Made {
+    let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", 0) };
+    let mut made = with_group(waits_for_writeback(20 << 10), own).writes("sda", bytes_at);
+    made.incident.groups.push(wrote("/writer", "sda", 40 << 20));
+    made
+}
+
+#[test]
+fn a_disk_that_hangs_or_became_slow_is_no_flood() {
+    let busy = |at: i64| if at > 0 { 1 << 20 } else { 100 << 10 };
+    assert_eq!(first_rule(&flooded(busy)), "page-cache-flood");
+    let hangs = |at: i64| if (0..8000).contains(&at) { 0 } else { 4 << 20 };
+    assert_eq!(first_rule(&flooded(hangs)), "not-memory", "it hangs");
+    assert_eq!(first_rule(&flooded(|_| 500 << 10)), "not-memory", "it wrote as much before");
+    assert_eq!(first_rule(&flooded(|_| 5 << 20)), "not-memory", "it keeps up");
+}
+
+/// Version 1 charges the root with what is written back; whose pages they are the tracepoint of the page cache says.
+#[test]
+fn a_flood_that_no_cgroup_is_charged_with_is_found_by_its_program() {
+    let busy = |at: i64| if at > 0 { 1 << 20 } else { 0 };
+    let first = |pid, pages, charged: &str| {
+        let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", 0) };
+        let mut made = with_group(waits_for_writeback(20 << 10), own).writes("sda", busy);
+        made.incident.groups.push(wrote("/", "sda", 80 << 20));
+        made.incident.groups.push(wrote(charged, "sda", 70 << 20));
+        made.incident.service = Some(Service {
+            processes: vec![ServiceProcess { pid: 812, name: "postgres".to_owned() }],
+            ..Service::default()
+        });
+        first_rule(&made.floods((pid, "tar"), "/data/backup.tar", pages))
+    };
+    assert_eq!(first(99, 16 << 10, "/"), "page-cache-flood");
+    assert_eq!(first(99, 1 << 7, "/"), "not-memory", "too little");
+    assert_eq!(first(812, 16 << 10, "/"), "not-memory", "its own pages");
+    assert_eq!(first(99, 16 << 10, GROUP), "not-memory", "its own cgroup is charged");
 }
 
 /// The kernel drops the probe's connection, because the service accepts none.

@@ -1,0 +1,169 @@
+//! The disks of the service: who else wrote to them, and whether they kept up.
+
+use crate::request::is_task_within;
+use crate::share::percent;
+use crate::stall::Stall;
+use mw_critical_path::PathTask;
+use mw_model::{DiskMetric, FloodShare, GroupIo, GroupUse, Metric};
+use mw_proc::vmstat::Counter;
+
+/// Less is no flood.
+const LEAST_BYTES: u64 = 4 << 20;
+
+/// A disk that another wrote to has a backlog from what it writes in this time.
+const BACKLOG_S: f64 = 2.0;
+
+/// A disk that makes progress completes writes in this share of the rows: one that hangs does not.
+const PROGRESS_PERCENT: f64 = 33.0;
+
+/// How many times as much as before a disk writes that is flooded.
+const FLOOD_GROWTH: f64 = 2.0;
+
+/// Another cgroup that wrote to the service's disk.
+pub(crate) struct OtherWriter<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) device: &'a str,
+    pub(crate) bytes: u64,
+    bytes_per_s: f64,
+}
+
+/// The cgroup that wrote most to a disk of the service, where that is not the service's own.
+pub(crate) fn other_cgroup<'a>(stall: &Stall<'a>) -> Option<OtherWriter<'a>> {
+    let of_service = service_io(stall);
+    let own = |device: &str| {
+        let used = of_service.iter().filter(|io| io.device == device);
+        used.map(|io| io.written_bytes).max()
+    };
+    let server = server(stall);
+    let others = groups(stall).filter(|group| !is_of_service(group, server));
+    let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
+    let (group, io) = written
+        .filter(|(_, io)| own(&io.device).is_some_and(|own| io.written_bytes > own))
+        .filter(|(_, io)| !is_swap(stall, &io.device))
+        .max_by_key(|(_, io)| io.written_bytes)?;
+    (io.written_bytes >= LEAST_BYTES).then(|| OtherWriter {
+        path: &group.path,
+        device: &io.device,
+        bytes: io.written_bytes,
+        bytes_per_s: io.written_bytes as f64 * 1000.0 / group.over_ms.max(1) as f64,
+    })
+}
+
+/// The program that brought most pages of a file on a disk of the service into the page cache, where that is not the
+/// service, and no cgroup is charged with most of what the disk wrote: version 1 charges the root with what is
+/// written back, and so do file systems that do not know whose page it is.
+pub(crate) fn other_program<'a>(stall: &Stall<'a>) -> Option<&'a FloodShare> {
+    let of_service = service_io(stall);
+    let is_used = |device: &str| of_service.iter().any(|io| io.device == device);
+    let is_candidate = |share: &&FloodShare| {
+        is_used(&share.device)
+            && !is_charged(stall, &share.device)
+            && !is_process_of_service(stall, share.pid)
+    };
+    let shares = stall.incident.flood.iter().filter(is_candidate);
+    let share = shares.max_by_key(|share| share.pages)?;
+    (flood_bytes(stall, share) >= LEAST_BYTES).then_some(share)
+}
+
+/// What a program brought into the page cache.
+pub(crate) fn flood_bytes(stall: &Stall<'_>, share: &FloodShare) -> u64 {
+    share.pages.saturating_mul(stall.window.now.origin.page_bytes)
+}
+
+impl OtherWriter<'_> {
+    /// Whether what it wrote holds others up: see [`is_flooded`].
+    pub(crate) fn floods(&self, stall: &Stall<'_>, unwritten_bytes: u64) -> bool {
+        // Where the disk was not recorded, what the group wrote stands for it.
+        is_flooded(stall, self.device, unwritten_bytes)
+            .unwrap_or(unwritten_bytes as f64 >= self.bytes_per_s * BACKLOG_S)
+    }
+}
+
+/// Whether a disk works off a backlog of dirty pages: it completes writes throughout, more than before or from when the
+/// kernel writes because too much is dirty, and needs two seconds for what waits. A disk that became slow completes
+/// less. `None` where the disk was not recorded.
+pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) -> Option<bool> {
+    let incident = stall.incident;
+    let rates = incident.table.rates_per_s(&Metric::Disk(device.into(), DiskMetric::Written))?;
+    let rows = || incident.table.at_unix_ms.iter().zip(&rates);
+    let before = rows().filter(|(at, _)| **at < incident.started_unix_ms);
+    let before = mean(before.filter_map(|(_, rate)| *rate)).unwrap_or(0.0);
+    let stall_ms = incident.started_unix_ms..=incident.ended_unix_ms;
+    let during = rows().filter(|(at, _)| stall_ms.contains(at));
+    let during: Vec<f64> = during.filter_map(|(_, rate)| *rate).collect();
+    let rate = mean(during.iter().copied())?;
+    let wrote = during.iter().filter(|rate| **rate > 0.0).count();
+    let makes_progress = percent(wrote as u64, during.len() as u64) >= PROGRESS_PERCENT;
+    let has_backlog = unwritten_bytes as f64 >= rate * BACKLOG_S;
+    let has_grown = rate >= before * FLOOD_GROWTH || exceeds_background(stall, unwritten_bytes);
+    Some(makes_progress && has_backlog && has_grown)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Whether so much is dirty that the kernel writes it back however young it is.
+fn exceeds_background(stall: &Stall<'_>, unwritten_bytes: u64) -> bool {
+    let snapshot = &stall.window.now;
+    let vmstat = snapshot.sample.vmstat.value();
+    let pages = vmstat.and_then(|vmstat| vmstat.get(Counter::NrDirtyBackgroundThreshold));
+    pages.is_some_and(|pages| unwritten_bytes > pages.saturating_mul(snapshot.origin.page_bytes))
+}
+
+fn groups<'a>(stall: &Stall<'a>) -> impl Iterator<Item = &'a GroupUse> {
+    stall.incident.groups.iter().filter(|group| group.path != "/")
+}
+
+/// What the service's cgroups read and wrote, by disk.
+fn service_io<'a>(stall: &Stall<'a>) -> Vec<&'a GroupIo> {
+    let server = server(stall);
+    let own = groups(stall).filter(|group| is_of_service(group, server));
+    own.flat_map(|group| &group.io).collect()
+}
+
+fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {
+    match server {
+        Some(server) => is_task_within(server, &group.path),
+        None => group.of_service,
+    }
+}
+
+/// Where the service is not known, as behind a command that asks it: the first task of the path in a cgroup that is
+/// not that of the request's own task.
+fn server<'a>(stall: &Stall<'a>) -> Option<&'a PathTask> {
+    let path = stall.incident.path.as_ref().filter(|_| stall.incident.service.is_none())?;
+    let client = path.task.cgroup.as_deref();
+    let is_server = |task: &&PathTask| {
+        task.cgroup.as_deref().is_some_and(|cgroup| cgroup != "/" && Some(cgroup) != client)
+    };
+    let of_chain = path.chain.iter().map(|link| &link.other);
+    of_chain.chain(path.parts.iter().map(|part| &part.task)).find(is_server)
+}
+
+fn is_process_of_service(stall: &Stall<'_>, pid: u32) -> bool {
+    let service = stall.incident.service.as_ref();
+    let is_known =
+        service.is_some_and(|service| service.processes.iter().any(|known| known.pid == pid));
+    is_known || server(stall).is_some_and(|server| server.process == pid)
+}
+
+/// Whether cgroups below the root are charged with most of what all wrote to a disk.
+fn is_charged(stall: &Stall<'_>, device: &str) -> bool {
+    const MOST_PERCENT: f64 = 50.0;
+    let written = |group: &GroupUse| -> u64 {
+        let on_device = group.io.iter().filter(|io| io.device == device);
+        on_device.map(|io| io.written_bytes).sum()
+    };
+    let is_top = |group: &&GroupUse| !group.path.trim_start_matches('/').contains('/');
+    let charged: u64 = groups(stall).filter(is_top).map(written).sum();
+    let all = stall.incident.groups.iter().find(|group| group.path == "/").map_or(0, written);
+    percent(charged, all.max(charged)) >= MOST_PERCENT
+}
+
+/// Pages are swapped out to it.
+fn is_swap(stall: &Stall<'_>, device: &str) -> bool {
+    let swaps = stall.window.now.swaps.value().map_or(&[][..], Vec::as_slice);
+    swaps.iter().any(|swap| swap.path.strip_prefix("/dev/") == Some(device))
+}
