@@ -389,6 +389,13 @@ impl Cause {
     }
 }
 
+impl Trigger {
+    /// Whether a probe's request failed before its limit passed: an error, not a slow answer.
+    pub fn failed_at_once(&self) -> bool {
+        self.kind == TriggerKind::Probe && self.worst_ms < self.limit_ms
+    }
+}
+
 impl IncidentRow {
     /// How long it lasted, in milliseconds.
     pub fn duration_ms(&self) -> u64 {

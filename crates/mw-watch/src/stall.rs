@@ -171,8 +171,7 @@ impl OpenStall {
     /// Whether a request failed at once before any was slow: that the service is slow when it starts again is not
     /// what happened to it.
     fn began_with_failure(&self) -> bool {
-        let trigger = &self.begun.trigger;
-        trigger.kind == TriggerKind::Probe && trigger.worst_ms < trigger.limit_ms
+        self.begun.trigger.failed_at_once()
     }
 
     pub(crate) fn lacks_evidence(&self) -> bool {
