@@ -359,7 +359,8 @@ pub struct FloodShare {
     /// The process.
     pub pid: u32,
     pub task: String,
-    /// The file, or `device:inode` where its path could not be found.
+    /// The file as the process sees it; `block device vdb`; `inode 42 on /var` or `device:inode` where its
+    /// path could not be found.
     pub path: String,
     /// Estimated pages: samples times the sampling period.
     pub pages: u64,
