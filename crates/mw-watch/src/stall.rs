@@ -7,7 +7,7 @@ use crate::services::Services;
 use crate::stalls::Begun;
 use mw_collect::service::listen_queue;
 use mw_critical_path::{PathSummary, Request};
-use mw_model::{GroupUse, Incident, Outage, Service, ServiceView, TriggerKind};
+use mw_model::{GroupUse, Incident, Outage, Service, ServiceView};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
 use std::sync::Arc;
