@@ -363,7 +363,8 @@ pub struct FloodShare {
     /// The process.
     pub pid: u32,
     pub task: String,
-    /// The file, or `device:inode` where its path could not be found.
+    /// The file as the process sees it; `block device vdb`; `inode 42 on /var` or `device:inode` where its
+    /// path could not be found.
     pub path: String,
     /// The block device of its file system: `dm-0`; `major:minor` where that has no name.
     pub device: String,
@@ -397,6 +398,13 @@ impl Cause {
     #[must_use]
     pub fn explaining(self, percent: f64) -> Self {
         Self { explains_percent: Some(percent.clamp(0.0, 100.0).round() as u8), ..self }
+    }
+}
+
+impl Trigger {
+    /// Whether a probe's request failed before its limit passed: an error, not a slow answer.
+    pub fn failed_at_once(&self) -> bool {
+        self.kind == TriggerKind::Probe && self.worst_ms < self.limit_ms
     }
 }
 

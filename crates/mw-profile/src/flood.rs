@@ -1,7 +1,8 @@
 //! Who brought pages into the page cache in the last minute, by process and file.
 
 use crate::names::Names;
-use crate::paths::{Paths, major, minor};
+use crate::paths::Paths;
+use crate::used_file::{major, minor};
 use mw_model::{FloodShare, Missing};
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;

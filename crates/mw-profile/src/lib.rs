@@ -4,7 +4,7 @@
 //! perf rings ─ records ─ reader ─┬─ baseline (7 Hz, two hours)  ─┐
 //!   (open, points)               ├─ table (999 Hz, one stall)   ─┴─ symbols ─ Profile ─ difference
 //!                                ├─ waits (begin and end paired)
-//!                                └─ flood (pages by process and file) ─ paths
+//!                                └─ flood (pages by process and file) ─ paths (used_file, file_numbers)
 //! /proc ─ tasks, blocked
 //! ```
 //!
@@ -20,6 +20,7 @@
 mod baseline;
 mod blocked;
 mod difference;
+mod file_numbers;
 mod flood;
 mod kallsyms;
 mod kernel_functions;
@@ -41,6 +42,7 @@ mod task_files;
 mod tasks;
 mod taskstats;
 mod tracepoint;
+mod used_file;
 mod waits;
 
 pub use blocked::Blocked;

@@ -69,6 +69,16 @@ impl Text {
     }
 }
 
+/// Bytes of a process's maps, or of its mounts, that are read.
+const MAX_TABLE_BYTES: u64 = 1 << 20;
+
+/// A file of /proc that may be long, as maps or mountinfo.
+pub(crate) fn table(path: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(MAX_TABLE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The processes for which the kernel did not answer.
 pub(crate) fn unanswered(what: &str, mut pids: Vec<u32>) -> Option<Missing> {
     pids.sort_unstable();

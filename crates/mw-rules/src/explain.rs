@@ -166,7 +166,7 @@ fn symptom(trigger: &Trigger, length_ms: f64) -> String {
     let time = format_duration_ms(worst_ms);
     let name = if trigger.name.is_empty() { "a probe" } else { &trigger.name };
     match (trigger.kind, &trigger.failure) {
-        (TriggerKind::Probe, Some(failure)) if trigger.worst_ms < trigger.limit_ms => {
+        (TriggerKind::Probe, Some(failure)) if trigger.failed_at_once() => {
             format!("{name} failed ({failure})")
         }
         (TriggerKind::Probe, _) => format!("{name} did not answer for {time}"),

@@ -11,7 +11,7 @@ const CERTAIN: u8 = 95;
 pub(crate) fn refused(stall: &Stall<'_>) -> Option<Vec<Cause>> {
     let trigger = &stall.incident.trigger;
     let kind = trigger.failure_kind.filter(|kind| *kind != FailureKind::TimedOut)?;
-    if trigger.worst_ms >= trigger.limit_ms {
+    if !trigger.failed_at_once() {
         return None;
     }
     let mut causes: Vec<Cause> = crate::RULES

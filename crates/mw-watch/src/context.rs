@@ -29,7 +29,7 @@ pub(crate) struct Context {
     pub(crate) snapshot: HelperThread<(), Snapshot>,
     pub(crate) files: TaskFiles,
     pub(crate) host: Host,
-    /// What cannot be looked at on this machine.
+    /// What cannot be read on this machine.
     pub(crate) unseen: Vec<Missing>,
     pub(crate) canary_interval: Duration,
 }

@@ -7,7 +7,7 @@ use crate::services::Services;
 use crate::stalls::Begun;
 use mw_collect::service::listen_queue;
 use mw_critical_path::{PathSummary, Request};
-use mw_model::{GroupUse, Incident, Outage, Service, ServiceView, TriggerKind};
+use mw_model::{GroupUse, Incident, Outage, Service, ServiceView};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
 use std::sync::Arc;
@@ -176,8 +176,7 @@ impl OpenStall {
     /// Whether a request failed at once before any was slow: that the service is slow when it starts again is not
     /// what happened to it.
     fn began_with_failure(&self) -> bool {
-        let trigger = &self.begun.trigger;
-        trigger.kind == TriggerKind::Probe && trigger.worst_ms < trigger.limit_ms
+        self.begun.trigger.failed_at_once()
     }
 
     pub(crate) fn lacks_evidence(&self) -> bool {

@@ -67,7 +67,7 @@ pub const MAX_END: Duration = Duration::from_secs(10);
 /// Why the recorder could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The machine could not be looked at.
+    /// The counters of the machine could not be read.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The recording cannot be written.
@@ -226,7 +226,7 @@ impl Watch {
         self.events.recv_timeout(at_most).ok()
     }
 
-    /// What cannot be looked at on this machine, and what would make it work.
+    /// What cannot be read on this machine, and what would make it work.
     pub fn unseen(&self) -> &[Missing] {
         &self.unseen
     }

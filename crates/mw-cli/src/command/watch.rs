@@ -197,7 +197,7 @@ fn started(options: &Options) -> String {
 
 /// A sample has exceeded its limit, or a request failed within it.
 fn begun(trigger: &Trigger) -> String {
-    let what = if trigger.worst_ms < trigger.limit_ms {
+    let what = if trigger.failed_at_once() {
         "failed".to_owned()
     } else {
         format!("exceeded its limit of {}", format_duration_ms(trigger.limit_ms))

@@ -1,0 +1,90 @@
+//! What the numbers of a file say by themselves: a block device, or the mount that it is on.
+
+use crate::used_file::{File, major, minor, of_process};
+use mw_proc::mountinfo::Mount;
+use std::fs;
+use std::path::Path;
+
+/// Block devices by number.
+const BLOCK_DEVICES: &str = "/sys/dev/block";
+/// What tells a mapped or loop device from its siblings.
+const ABOUT_DEVICE: [&str; 2] = ["dm/name", "loop/backing_file"];
+
+/// A block device whose page cache has the file's numbers.
+///
+/// The page cache of a device, with the metadata of the file system on it, is a file of the kernel's own
+/// file system for block devices: it is mounted nowhere, and its inode is the device's number (5.11 and later).
+pub(crate) fn block_device((device, inode): File) -> Option<String> {
+    let mounts = of_process("self")?;
+    let number = u32::try_from(inode).ok().filter(|number| major(*number) > 0)?;
+    let is_mounted = mounts.iter().any(|mount| mount.device == numbers(device));
+    if major(device) > 0 || is_mounted {
+        return None;
+    }
+    let number = numbers(number);
+    let dir = Path::new(BLOCK_DEVICES).join(&number);
+    let path = fs::canonicalize(&dir).ok()?;
+    let name = path.file_name()?.to_string_lossy();
+    let mounted = on_device(&mounts, &number).map(|target| format!("mounted on {target}"));
+    let about: Vec<String> = about_device(&dir).into_iter().chain(mounted).collect();
+    match about.is_empty() {
+        true => Some(format!("block device {name}")),
+        false => Some(format!("block device {name} ({})", about.join(", "))),
+    }
+}
+
+fn about_device(dir: &Path) -> Option<String> {
+    let mut files = ABOUT_DEVICE.iter().map(|file| fs::read_to_string(dir.join(file)));
+    files.find_map(|text| Some(text.ok()?.trim().to_owned()))
+}
+
+/// `inode 42 on /var`: a file that no process was found with, on a file system that is mounted.
+pub(crate) fn place((device, inode): File) -> Option<String> {
+    let mounts = of_process("self")?;
+    on_device(&mounts, &numbers(device)).map(|target| format!("inode {inode} on {target}"))
+}
+
+/// The shortest path at which all of the file system is mounted.
+fn on_device<'a>(mounts: &'a [Mount], device: &str) -> Option<&'a str> {
+    let whole = mounts.iter().filter(|mount| mount.device == device && mount.root == "/");
+    whole.map(|mount| mount.target.as_str()).min_by_key(|target| target.len())
+}
+
+/// `MAJOR:MINOR`.
+pub(crate) fn numbers(device: u32) -> String {
+    format!("{}:{}", major(device), minor(device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_file_that_nobody_has_open_is_told_by_its_mount() {
+        let meta = fs::metadata("/proc/uptime").unwrap();
+        let device = rustix::fs::major(meta.dev()) << 20 | rustix::fs::minor(meta.dev());
+        assert_eq!(place((device, 7)), Some("inode 7 on /proc".to_owned()));
+        assert_eq!(block_device((device, 7 << 20)), None, "a file system that is mounted");
+        assert_eq!(place((0xfff << 20, 7)), None);
+    }
+
+    #[test]
+    fn a_block_device_is_told_by_its_inode() {
+        let devices = fs::read_dir(BLOCK_DEVICES).into_iter().flatten().flatten();
+        let numbers: Vec<String> =
+            devices.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        for number in numbers {
+            let (major, minor): (u64, u64) = number
+                .split_once(':')
+                .map(|(major, minor)| (major.parse().unwrap(), minor.parse().unwrap()))
+                .unwrap();
+            let path = fs::canonicalize(Path::new(BLOCK_DEVICES).join(&number)).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let found = block_device((0xf_ffff, major << 20 | minor)).unwrap();
+            assert!(found.starts_with(&format!("block device {name}")), "{found}");
+        }
+        assert_eq!(block_device((0xf_ffff, 0xfff << 20)), None, "no such device");
+        assert_eq!(block_device((0xf_ffff, 1)), None);
+    }
+}
