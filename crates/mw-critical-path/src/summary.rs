@@ -92,6 +92,17 @@ pub struct Link {
     pub inferred: bool,
 }
 
+impl PathSummary {
+    /// The tasks that it names, each as often as it does.
+    pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut PathTask> {
+        let parts = self.parts.iter_mut();
+        let of_parts = parts.flat_map(|part| [Some(&mut part.task), part.holder.as_mut()]);
+        let of_chain = self.chain.iter_mut().flat_map(|link| [&mut link.waiter, &mut link.other]);
+        let of_sibling = self.sibling.iter_mut().map(|sibling| &mut sibling.task);
+        std::iter::once(&mut self.task).chain(of_parts.flatten()).chain(of_chain).chain(of_sibling)
+    }
+}
+
 impl Path {
     /// The sums of this path, with names from its trace.
     pub fn summary(&self, trace: &Trace) -> PathSummary {

@@ -5,6 +5,7 @@ use crate::{
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Version of the form in which incidents are kept; a reader refuses a newer one.
@@ -64,6 +65,9 @@ pub struct Incident {
     pub tasks: Vec<TaskUse>,
     /// Who brought pages into the page cache, the most first.
     pub flood: Vec<FloodShare>,
+    /// The cgroups of processes and threads that are named here, by number, below the hierarchy's root; of
+    /// those that were alive when the evidence was taken.
+    pub cgroups: BTreeMap<u32, String>,
     /// Tasks that suffered, the worst first.
     pub suffering: Vec<Role>,
     /// Tasks that caused it, the most likely first.

@@ -110,7 +110,7 @@ pub(crate) fn doer(part: &PathPart) -> String {
 }
 
 /// A thread: its name and number, its process where that differs, what it works on, its unit.
-fn name(task: &PathTask, work: Option<&str>) -> String {
+pub(crate) fn name(task: &PathTask, work: Option<&str>) -> String {
     let PathTask { tid, name, process, process_name, cgroup, .. } = task;
     let mut about = vec![tid.to_string()];
     match process_name {
@@ -126,9 +126,11 @@ fn name(task: &PathTask, work: Option<&str>) -> String {
     }
 }
 
-/// The last component of a cgroup, shortened.
-fn unit(cgroup: &str) -> Option<String> {
-    let last = cgroup.rsplit('/').find(|component| !component.is_empty())?;
+/// The systemd unit of a cgroup, or else its last component, shortened.
+pub(crate) fn unit(cgroup: &str) -> Option<String> {
+    let is_unit = |name: &&str| name.ends_with(".service") || name.ends_with(".scope");
+    let mut components = cgroup.rsplit('/').filter(|component| !component.is_empty());
+    let last = components.clone().find(is_unit).or_else(|| components.next())?;
     if last.chars().count() <= MAX_UNIT {
         return Some(last.to_owned());
     }

@@ -101,8 +101,11 @@ impl Page {
     }
 
     fn heading(&mut self, text: &str) {
-        let text = self.painted(Style::new().bold(), text);
-        let _ = writeln!(self.text, "\n{text}");
+        self.text.push('\n');
+        for line in textwrap::wrap(&visible::line(text), self.layout.width) {
+            let line = self.painted(Style::new().bold(), &line);
+            self.line(&line);
+        }
     }
 
     fn verdict(&mut self, report: &Report) {

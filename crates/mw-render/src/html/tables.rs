@@ -1,11 +1,13 @@
 //! Who suffered, who waited for what, who used how much: the tables of a report.
 
 use super::safe::shown;
+use crate::path_words::unit;
 use mw_model::{
     BlockedTask, Delays, FloodShare, Incident, KernelWait, Role, Shift, TaskUse, format_bytes,
     format_duration_ms,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Rows of one table; what is beyond is counted.
 const MOST_ROWS: usize = 15;
@@ -14,6 +16,9 @@ const MOST_FUNCTIONS: usize = 10;
 /// Frames of a blocked task that are shown.
 const MOST_FRAMES: usize = 24;
 const USUAL_PAGE_BYTES: u64 = 4096;
+
+/// By the number of the process or thread.
+type Cgroups = BTreeMap<u32, String>;
 
 /// A table as it is shown.
 #[derive(Debug, Serialize)]
@@ -74,13 +79,14 @@ pub(super) fn of_tasks(incident: &Incident) -> Vec<TableView> {
         0 => USUAL_PAGE_BYTES,
         bytes => bytes,
     };
+    let cgroups = &incident.cgroups;
     vec![
-        roles("Victims", "No victims found.", &incident.suffering),
-        roles("Culprits", "No culprits found.", &incident.causing),
-        waits(&incident.waits),
-        blocked(&incident.blocked),
-        tasks(&incident.tasks),
-        flood(&incident.flood, page_bytes),
+        roles("Victims", "No victims found.", &incident.suffering, cgroups),
+        roles("Culprits", "No culprits found.", &incident.causing, cgroups),
+        waits(&incident.waits, cgroups),
+        blocked(&incident.blocked, cgroups),
+        tasks(&incident.tasks, cgroups),
+        flood(&incident.flood, page_bytes, cgroups),
     ]
 }
 
@@ -117,17 +123,18 @@ pub(super) fn difference(shifts: &[Shift]) -> TableView {
     table
 }
 
-fn roles(title: &'static str, empty: &'static str, roles: &[Role]) -> TableView {
-    let heads = [("task", Name), ("pid", Number), ("evidence", Text)];
+fn roles(title: &'static str, empty: &'static str, roles: &[Role], cgroups: &Cgroups) -> TableView {
+    let heads = [("task", Name), ("pid", Number), ("unit", Name), ("evidence", Text)];
     TableView::new(title, empty, &heads, roles, |role| {
-        vec![shown(&role.task), role.pid.to_string(), shown(&role.why)]
+        vec![shown(&role.task), role.pid.to_string(), unit_of(cgroups, role.pid), shown(&role.why)]
     })
 }
 
-fn waits(waits: &[KernelWait]) -> TableView {
+fn waits(waits: &[KernelWait], cgroups: &Cgroups) -> TableView {
     let heads = [
         ("task", Name),
         ("thread", Number),
+        ("unit", Name),
         ("waited for", Text),
         ("order", Number),
         ("node", Number),
@@ -141,6 +148,7 @@ fn waits(waits: &[KernelWait]) -> TableView {
         vec![
             shown(&wait.task),
             wait.pid.to_string(),
+            unit_of(cgroups, wait.pid),
             wait.kind.to_string(),
             known(wait.order),
             known(wait.node),
@@ -153,10 +161,11 @@ fn waits(waits: &[KernelWait]) -> TableView {
     TableView::new("Waits in the kernel", "No waits for memory in the kernel.", &heads, &told, row)
 }
 
-fn blocked(tasks: &[BlockedTask]) -> TableView {
+fn blocked(tasks: &[BlockedTask], cgroups: &Cgroups) -> TableView {
     let heads = [
         ("task", Name),
         ("thread", Number),
+        ("unit", Name),
         ("state", Number),
         ("seen", Text),
         ("where, innermost first", Path),
@@ -173,7 +182,14 @@ fn blocked(tasks: &[BlockedTask]) -> TableView {
         };
         let state = shown(task.state.encode_utf8(&mut [0; 4]));
         let seen = format!("{} of {} samples", task.seen, task.looks);
-        vec![shown(&task.task), task.pid.to_string(), state, seen, stack]
+        vec![
+            shown(&task.task),
+            task.pid.to_string(),
+            unit_of(cgroups, task.pid),
+            state,
+            seen,
+            stack,
+        ]
     };
     let mut table = TableView::new(
         "Blocked and stopped tasks",
@@ -186,10 +202,11 @@ fn blocked(tasks: &[BlockedTask]) -> TableView {
     table
 }
 
-fn tasks(tasks: &[TaskUse]) -> TableView {
+fn tasks(tasks: &[TaskUse], cgroups: &Cgroups) -> TableView {
     let mut heads = vec![
         ("task", Name),
         ("pid", Number),
+        ("unit", Name),
         ("user", Number),
         ("system", Number),
         ("minor faults", Number),
@@ -206,6 +223,7 @@ fn tasks(tasks: &[TaskUse]) -> TableView {
         let mut row = vec![
             shown(&task.task),
             task.pid.to_string(),
+            unit_of(cgroups, task.pid),
             duration(task.user_ms.saturating_mul(1000)),
             duration(task.system_ms.saturating_mul(1000)),
             grouped(task.minor_faults),
@@ -230,12 +248,14 @@ fn tasks(tasks: &[TaskUse]) -> TableView {
     table
 }
 
-fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
-    let heads = [("task", Name), ("pid", Number), ("file", Path), ("added", Number)];
+fn flood(shares: &[FloodShare], page_bytes: u64, cgroups: &Cgroups) -> TableView {
+    let heads =
+        [("task", Name), ("pid", Number), ("unit", Name), ("file", Path), ("added", Number)];
     let row = |share: &FloodShare| {
         vec![
             shown(&share.task),
             share.pid.to_string(),
+            unit_of(cgroups, share.pid),
             shown(&share.path),
             format_bytes(share.pages.saturating_mul(page_bytes)),
         ]
@@ -247,6 +267,12 @@ fn flood(shares: &[FloodShare], page_bytes: u64) -> TableView {
         shares,
         row,
     )
+}
+
+/// The unit of a process or thread, as far as it is known.
+fn unit_of(cgroups: &Cgroups, pid: u32) -> String {
+    let unit = cgroups.get(&pid).and_then(|cgroup| unit(cgroup));
+    unit.map_or("–".to_owned(), |unit| shown(&unit))
 }
 
 /// The delays that are not zero, the longest first.
@@ -307,8 +333,29 @@ mod tests {
 
     #[test]
     fn rows_beyond_the_limit_are_counted() {
-        let table = roles("t", "e", &vec![Role::default(); MOST_ROWS + 7]);
+        let table = roles("t", "e", &vec![Role::default(); MOST_ROWS + 7], &Cgroups::new());
         assert_eq!((table.rows.len(), table.more), (MOST_ROWS, 7));
+    }
+
+    #[test]
+    fn every_table_of_tasks_names_the_unit() {
+        let pid = 7;
+        let incident = Incident {
+            suffering: vec![Role { pid, ..Role::default() }],
+            causing: vec![Role { pid, ..Role::default() }],
+            waits: vec![KernelWait { pid, total_us: 1_000, ..KernelWait::default() }],
+            blocked: vec![BlockedTask { pid, ..BlockedTask::default() }],
+            tasks: vec![TaskUse { pid, ..TaskUse::default() }],
+            flood: vec![FloodShare { pid, ..FloodShare::default() }],
+            cgroups: [(pid, "/system.slice/db.service".to_owned())].into(),
+            ..Incident::default()
+        };
+        for table in of_tasks(&incident) {
+            let unit = table.heads.iter().position(|head| head.name == "unit").unwrap();
+            let row = &table.rows[0];
+            assert_eq!(row.len(), table.heads.len(), "{}", table.title);
+            assert_eq!((row[1].as_str(), row[unit].as_str()), ("7", "db.service"), "{row:?}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::{Layout, MIN_WIDTH, Page, time};
 use crate::incident_words::sections;
+use crate::path_words::unit;
 use crate::visible::on_terminal;
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use jiff::tz::TimeZone;
 use mw_model::{
     Cause, Finding, Incident, IncidentState, KernelWait, Role, Shift, TriggerKind,
@@ -13,6 +14,8 @@ use std::fmt::Write;
 
 /// The most rows of one list.
 const MAX_ROWS: usize = 8;
+/// From this width on the numbers of a function stand beside it.
+const WIDE: usize = 72;
 
 pub fn incident(incident: &Incident, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
@@ -33,9 +36,9 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
         page.heading(section.heading);
         section.lines.iter().for_each(|line| page.folded(2, "", line));
     }
-    page.roles("victims", &incident.suffering);
-    page.roles("culprits", &incident.causing);
-    page.waits(&incident.waits);
+    page.roles("victims", &incident.suffering, incident);
+    page.roles("culprits", &incident.causing, incident);
+    page.waits(incident);
     page.difference(&incident.difference);
     page.unseen(incident);
     on_terminal(&page.text, layout.colour)
@@ -47,6 +50,14 @@ fn certainty(cause: &Cause) -> String {
         .explains_percent
         .map_or(String::new(), |percent| format!("explains {percent}% of the request, "));
     format!("{explains}{}% sure", cause.confidence_percent)
+}
+
+/// A task with its number and its unit, as far as it is known.
+fn task(of: &Incident, name: &str, pid: u32) -> String {
+    match of.cgroups.get(&pid).and_then(|cgroup| unit(cgroup)) {
+        Some(unit) => format!("{name} ({pid}, {unit})"),
+        None => format!("{name} ({pid})"),
+    }
 }
 
 /// A moment in local time, to the second.
@@ -88,19 +99,30 @@ impl Page {
         }
     }
 
-    fn roles(&mut self, heading: &str, roles: &[Role]) {
+    /// A line of a list, whose later lines are indented. Names with hyphens stay whole.
+    fn item(&mut self, text: &str) {
+        let folding = textwrap::Options::new(self.layout.width)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation)
+            .initial_indent("  ")
+            .subsequent_indent("      ");
+        for line in textwrap::wrap(&visible::line(text), folding) {
+            self.line(&line);
+        }
+    }
+
+    fn roles(&mut self, heading: &str, roles: &[Role], of: &Incident) {
         if roles.is_empty() {
             return;
         }
         self.heading(heading);
         for role in roles.iter().take(MAX_ROWS) {
-            let first = format!("  {} ({})  ", visible::line(&role.task), role.pid);
-            self.folded(first.chars().count(), &first, &role.why);
+            self.item(&format!("{}: {}", task(of, &role.task, role.pid), role.why));
         }
     }
 
-    fn waits(&mut self, waits: &[KernelWait]) {
-        let told: Vec<&KernelWait> = waits.iter().filter(|wait| wait.is_worth_telling()).collect();
+    fn waits(&mut self, of: &Incident) {
+        let told: Vec<&KernelWait> =
+            of.waits.iter().filter(|wait| wait.is_worth_telling()).collect();
         if told.is_empty() {
             return;
         }
@@ -108,15 +130,14 @@ impl Page {
         for wait in told.into_iter().take(MAX_ROWS) {
             let order = wait.order.map(|order| format!(", order {order}")).unwrap_or_default();
             let node = wait.node.map(|node| format!(", node {node}")).unwrap_or_default();
-            let task = visible::line(&wait.task);
-            let _ = write!(self.text, "  {task:<16} {:>7}  {}{order}{node}", wait.pid, wait.kind);
-            let _ = write!(self.text, ": {} times", wait.count);
+            let task = task(of, &wait.task, wait.pid);
+            let mut text = format!("{task}: {}{order}{node}: {} times", wait.kind, wait.count);
             if wait.total_us > 0 {
                 let [total, most] =
                     [wait.total_us, wait.max_us].map(|us| format_duration_ms(us as f64 / 1000.0));
-                let _ = write!(self.text, ", {total} in total, {most} at most");
+                let _ = write!(text, ", {total} in total, {most} at most");
             }
-            self.text.push('\n');
+            self.item(&text);
         }
     }
 
@@ -126,13 +147,13 @@ impl Page {
         }
         self.heading("what the kernel did more of than before (share of all CPUs)");
         for shift in difference.iter().take(MAX_ROWS) {
-            let _ = writeln!(
-                self.text,
-                "  {:<40} {:>5.1}% -> {:>5.1}%",
-                visible::line(&shift.function),
-                shift.before_percent,
-                shift.during_percent
-            );
+            let [before, during] = [shift.before_percent, shift.during_percent];
+            let function = visible::line(&shift.function);
+            if self.layout.width < WIDE {
+                self.item(&format!("{function}: {before:.1}% -> {during:.1}%"));
+            } else {
+                self.line(&format!("  {function:<40} {before:>5.1}% -> {during:>5.1}%"));
+            }
         }
     }
 
@@ -148,9 +169,7 @@ impl Page {
             let lost = format!("{} profile and tracepoint records", incident.lost_records);
             self.folded(2, "", &lost);
         }
-        let style = Style::new().dimmed();
-        let all = self.painted(style, "full report with charts: memwright report ID -o FILE.html");
-        self.line(&all);
+        self.item("full report with charts: memwright report ID -o FILE.html");
     }
 }
 
@@ -185,6 +204,59 @@ mod tests {
         let hostile = Incident { suffering: vec![role], ..Incident::default() };
         let page = incident(&hostile, Layout { colour: true, ..Layout::default() });
         assert!(page.contains("\\u{1b}[2Jtask") && !page.contains("\u{1b}[2J"), "{page}");
+    }
+
+    /// A stalled database whose tasks have long names and units.
+    fn everything() -> Incident {
+        let role =
+            |pid, task: &str, why: &str| Role { pid, task: task.to_owned(), why: why.to_owned() };
+        let wait = KernelWait {
+            pid: 2_114_811,
+            task: "postgres".to_owned(),
+            kind: WaitKind::Compaction,
+            order: Some(9),
+            node: Some(0),
+            count: 412,
+            total_us: 6_900_000,
+            max_us: 1_900_000,
+        };
+        let shift = Shift {
+            function: "compact_zone_with_a_name_that_is_longer_than_most".to_owned(),
+            during_percent: 61.3,
+            ..Shift::default()
+        };
+        let unit = "/system.slice/system-postgresql.slice/postgresql@15-main.service/worker";
+        Incident {
+            verdict: "db did not answer for 8.2 s: compaction".to_owned(),
+            suffering: vec![role(2_114_811, "postgres", "waited 6.9 s in compaction, 412 times")],
+            causing: vec![role(98, "khugepaged", "compacted node 0")],
+            waits: vec![wait],
+            difference: vec![shift],
+            cgroups: [(2_114_811, unit.to_owned()), (98, "/".to_owned())].into(),
+            lost_records: 31,
+            ..Incident::default()
+        }
+    }
+
+    #[test]
+    fn tasks_have_their_number_and_unit() {
+        let page = incident(&everything(), Layout { width: 120, ..Layout::default() });
+        let names = "  postgres (2114811, postgresql@15-main.service): ";
+        assert!(page.contains(&format!("{names}waited 6.9 s in compaction")), "{page}");
+        assert!(page.contains(&format!("{names}compaction, order 9, node 0: 412 times")), "{page}");
+        assert!(
+            page.contains("  khugepaged (98): compacted node 0"),
+            "the root is no unit: {page}"
+        );
+    }
+
+    #[test]
+    fn it_fits_forty_columns() {
+        let page = incident(&everything(), Layout { width: 40, ..Layout::default() });
+        let widest = page.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|widest| widest <= 40), "{page}");
+        let words: Vec<&str> = page.split_whitespace().collect();
+        assert!(words.join(" ").contains("postgres (2114811, postgresql@15-main.service): waited"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a running program did, as text: the answer, its share by part, and its slowest requests.
 
 use super::{Layout, MIN_WIDTH, Page};
-use crate::path_words::{answer, chain, duration, remarks, stacks};
+use crate::path_words::{answer, chain, duration, name, remarks, stacks};
 use crate::visible::on_terminal;
 use anstyle::Style;
 use mw_critical_path::{Nanos, PathSummary};
@@ -73,7 +73,7 @@ impl Page {
         let unit = if report.listens { "slow request" } else { "busy time" };
         let task = &slow.path.task;
         let began = duration(slow.began_ns);
-        self.heading(&format!("{unit} {}: {} ({}), at {began}", index + 1, task.name, task.tid));
+        self.heading(&format!("{unit} {}: {}, at {began}", index + 1, name(task, None)));
         let Some(answer) = answer(&slow.path) else { return };
         self.folded(2, "", &answer);
         if index == 0 {

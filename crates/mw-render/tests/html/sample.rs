@@ -49,6 +49,7 @@ pub(crate) fn compaction() -> Incident {
         blocked: blocked(),
         tasks: tasks(),
         flood: flood(),
+        cgroups: [(2114, "/system.slice/postgresql.service".to_owned())].into(),
         suffering: vec![role(2114, "postgres", "waited 6.9 s in compaction, 412 times")],
         causing: vec![
             role(98, "khugepaged", "compacted node 0 from 3 s before the stall to its end"),
