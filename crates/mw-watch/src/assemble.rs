@@ -8,6 +8,7 @@ use mw_model::{
 use mw_probe::ProbeFailure;
 use mw_profile::{Evidence, difference};
 use mw_sys::HELPER_THREAD_NAME;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was gathered during a stall.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +17,23 @@ pub(crate) struct Gathered {
     pub(crate) flood: Vec<FloodShare>,
     pub(crate) tasks: Vec<TaskUse>,
     pub(crate) blocked: Vec<BlockedTask>,
+    /// By the number of the process or thread.
+    pub(crate) cgroups: BTreeMap<u32, String>,
     pub(crate) unseen: Vec<Missing>,
+}
+
+/// Tasks of one list that are shown, with some to spare for those that a rule picks.
+const MAX_NAMED: usize = 64;
+
+impl Gathered {
+    /// The processes and threads that an incident names, each list's first.
+    pub(crate) fn named(&self) -> BTreeSet<u32> {
+        let flood = self.flood.iter().map(|share| share.pid).take(MAX_NAMED);
+        let tasks = self.tasks.iter().map(|task| task.pid).take(MAX_NAMED);
+        let blocked = self.blocked.iter().map(|task| task.pid).take(MAX_NAMED);
+        let waits = self.evidence.waits.iter().map(|wait| wait.pid).take(MAX_NAMED);
+        flood.chain(tasks).chain(blocked).chain(waits).collect()
+    }
 }
 
 /// An incident that is not explained yet.
@@ -38,7 +55,7 @@ pub(crate) fn incident(
         (trigger.failure_kind, trigger.failure) = (Some(failure.kind), Some(failure.text));
     }
     let gathered = without_own(&trigger, gathered);
-    let Gathered { evidence, flood, tasks, blocked, unseen } = gathered;
+    let Gathered { evidence, flood, tasks, blocked, cgroups, unseen } = gathered;
     let difference = match (&evidence.baseline, &evidence.profile) {
         (Some(baseline), Some(profile)) => difference(baseline, profile),
         (None, Some(profile)) => difference(&Profile::default(), profile),
@@ -60,6 +77,7 @@ pub(crate) fn incident(
         blocked,
         tasks,
         flood,
+        cgroups,
         unseen,
         ..Incident::default()
     }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::detector::MAX_EVIDENCE_MS;
 use crate::stall::OpenStall;
 use mw_profile::{Blocked, Profiler, Tasks};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The longest that one look at tasks may take.
@@ -84,6 +85,7 @@ impl Episode {
             flood: profiler.map(Profiler::flood).unwrap_or_default(),
             tasks: after.since(&self.tasks),
             blocked: self.blocked.tasks(),
+            cgroups: BTreeMap::new(),
             unseen: self
                 .blocked
                 .missing()
@@ -93,6 +95,7 @@ impl Episode {
                 .chain(profiler.and_then(Profiler::flood_missing))
                 .collect(),
         };
+        gathered.cgroups = with.tracing.cgroups(gathered.named());
         drop_chronic(with, &mut gathered);
         let gathered = std::sync::Arc::new(gathered);
         let until = mw_sys::unix_ms();

@@ -13,11 +13,12 @@
 
 use mw_collect::service::upstreams;
 use mw_collect::{GroupSample, GroupSampler, Source};
-use mw_critical_path::{PathSummary, PathTask, Request, Trace, critical_path, filled_path};
+use mw_critical_path::{PathSummary, Request, Trace, critical_path, filled_path};
 use mw_model::{GroupUse, Missing};
 use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -191,15 +192,19 @@ impl Tracing {
     fn find_cgroups(&self, path: &mut PathSummary) {
         let groups = locked(&self.groups);
         let Some(Groups { sampler, .. }) = groups.as_ref() else { return };
-        let find = |task: &mut PathTask| {
+        for task in path.tasks_mut() {
             let mut groups = sampler.cgroups_of(task.tid).into_iter();
             task.cgroup = groups.next();
             task.other_cgroups = groups.filter(|path| path != "/").collect();
-        };
-        find(&mut path.task);
-        path.parts.iter_mut().map(|part| &mut part.task).for_each(find);
-        path.parts.iter_mut().filter_map(|part| part.holder.as_mut()).for_each(find);
-        path.chain.iter_mut().flat_map(|link| [&mut link.waiter, &mut link.other]).for_each(find);
+        }
+    }
+
+    /// The cgroups of these processes and threads, below the hierarchy's root; of those that live.
+    pub(crate) fn cgroups(&self, tids: BTreeSet<u32>) -> BTreeMap<u32, String> {
+        let groups = locked(&self.groups);
+        let Some(Groups { sampler, .. }) = groups.as_ref() else { return BTreeMap::new() };
+        let cgroup = |tid| Some((tid, sampler.cgroups_of(tid).into_iter().next()?));
+        tids.into_iter().filter_map(cgroup).collect()
     }
 
     /// What cgroups used and waited for since the alarm.

@@ -7,7 +7,7 @@ mod running;
 use crate::args::WhyArgs;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
-use mw_critical_path::{Request, Trace, critical_path};
+use mw_critical_path::{Path, PathSummary, Request, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::ResourceUsage;
@@ -142,10 +142,17 @@ fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
     };
     let path = critical_path(trace, request);
     crate::terminal::tell_page(&mw_render::text::critical_path(
-        &path.summary(trace),
+        &summary(&path, trace),
         crate::terminal::error_layout(),
     ));
     write_output(args, &|| mw_render::trace_event::json(trace, &path))
+}
+
+/// A path with the cgroups of its tasks that still live.
+fn summary(path: &Path, trace: &Trace) -> PathSummary {
+    let mut summary = path.summary(trace);
+    processes::add_cgroups(&mut summary);
+    summary
 }
 
 /// Writes what was traced to the file that was asked for.

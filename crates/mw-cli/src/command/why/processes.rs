@@ -2,6 +2,7 @@
 
 use crate::args::WhyArgs;
 use crate::{Exit, Failure};
+use mw_critical_path::PathSummary;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,13 @@ fn of_pid(pid: u32) -> Result<(String, Vec<u32>), Failure> {
     pids.remove(&process);
     let pids = std::iter::once(process).chain(pids).collect();
     Ok((format!("{name} ({process})"), pids))
+}
+
+/// Adds their cgroups to the tasks that a path names, as far as these still live.
+pub(super) fn add_cgroups(path: &mut PathSummary) {
+    for task in path.tasks_mut() {
+        task.cgroup = cgroups(task.tid).into_iter().find(|path| path != "/");
+    }
 }
 
 /// Paths of the cgroups that a process is in, one for each hierarchy.

@@ -1,6 +1,7 @@
 //! Traces a running program for a while.
 
 use super::processes::Processes;
+use super::summary;
 use crate::{Exit, Failure, terminal};
 use mw_critical_path::{Cycle, Path, Program, ProgramTime, Request, Trace, critical_path};
 use mw_profile::{SchedTracer, TraceOptions};
@@ -56,7 +57,7 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
     let ProgramTime { threads, idle, busy, cycle_count, cycles } = program.time(&trace);
     let explain = |cycle: &Cycle| SlowCycle {
         began_ns: cycle.from.saturating_sub(trace.from),
-        path: explained(&trace, cycle).summary(&trace),
+        path: summary(&explained(&trace, cycle), &trace),
     };
     let report = ProgramReport {
         name: processes.name.clone(),
@@ -64,7 +65,7 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
         has_ended,
         threads,
         idle_ns: idle,
-        busy: busy.summary(&trace),
+        busy: summary(&busy, &trace),
         cycles: cycle_count,
         listens,
         slowest: cycles.iter().take(EXPLAINED).map(explain).collect(),
