@@ -123,7 +123,7 @@ mod tests {
     #[track_caller]
     fn check(gap: (Nanos, Nanos), polled_from: Nanos, expected: [Nanos; 2], basis: Basis) {
         let request =
-            Request { task: CLIENT, from: 0, to: 1000, servers: vec![SERVER], command: None };
+            Request { task: CLIENT, to: 1000, servers: vec![SERVER], ..Request::default() };
         let mut trace = traced(gap);
         let path = filled_path(&mut trace, polled(polled_from), request);
         let sum = |kind: Kind| -> Nanos {

@@ -1,6 +1,6 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::request::is_task_within;
+use crate::request::{is_task_within, is_within};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_critical_path::PathTask;
@@ -100,8 +100,8 @@ pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) 
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / f64::from(count))
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Whether so much is dirty that the kernel writes it back however young it is.
@@ -156,8 +156,11 @@ fn is_charged(stall: &Stall<'_>, device: &str) -> bool {
         let on_device = group.io.iter().filter(|io| io.device == device);
         on_device.map(|io| io.written_bytes).sum()
     };
-    let is_top = |group: &&GroupUse| !group.path.trim_start_matches('/').contains('/');
-    let charged: u64 = groups(stall).filter(is_top).map(written).sum();
+    // What is below another counts there as well.
+    let is_below = |group: &GroupUse| {
+        groups(stall).any(|other| other.path != group.path && is_within(&group.path, &other.path))
+    };
+    let charged: u64 = groups(stall).filter(|group| !is_below(group)).map(written).sum();
     let all = stall.incident.groups.iter().find(|group| group.path == "/").map_or(0, written);
     percent(charged, all.max(charged)) >= MOST_PERCENT
 }

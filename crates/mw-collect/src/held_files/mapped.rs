@@ -13,7 +13,7 @@ const MAX_MAPS_BYTES: u64 = 4 << 20;
 
 /// Whether all mapped files were read.
 pub(super) fn read(search: &Search, holder: &Holder) -> bool {
-    let Ok(text) = mw_sys::read_file(&format!("/proc/{}/maps", holder.pid)) else { return false };
+    let Ok(text) = mw_sys::read_file(format!("/proc/{}/maps", holder.pid)) else { return false };
     if text.len() as u64 > MAX_MAPS_BYTES {
         return false;
     }
