@@ -406,9 +406,11 @@ impl Cause {
 }
 
 impl Trigger {
-    /// Whether a probe's request failed before its limit passed: an error, not a slow answer.
+    /// Whether a probe's request failed before its limit passed: an error, not a slow answer. A login that is refused
+    /// is an error however long it took.
     pub fn failed_at_once(&self) -> bool {
-        self.kind == TriggerKind::Probe && self.worst_ms < self.limit_ms
+        let is_login = self.failure_kind == Some(FailureKind::Authentication);
+        self.kind == TriggerKind::Probe && (self.worst_ms < self.limit_ms || is_login)
     }
 }
 

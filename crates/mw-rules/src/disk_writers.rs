@@ -13,8 +13,9 @@ const LEAST_BYTES: u64 = 4 << 20;
 /// A disk that another wrote to has a backlog from what it writes in this time.
 const BACKLOG_S: f64 = 2.0;
 
-/// A disk that makes progress completes writes in this share of the rows: one that hangs does not.
-const PROGRESS_PERCENT: f64 = 33.0;
+/// A disk that makes progress completes no writes for less than this share of the stall: one that hangs does not. A
+/// slow disk completes many at once.
+const MOST_IDLE_PERCENT: f64 = 50.0;
 
 /// How many times as much as before a disk writes that is flooded.
 const FLOOD_GROWTH: f64 = 2.0;
@@ -90,13 +91,27 @@ pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) 
     let before = mean(before.filter_map(|(_, rate)| *rate)).unwrap_or(0.0);
     let stall_ms = incident.started_unix_ms..=incident.ended_unix_ms;
     let during = rows().filter(|(at, _)| stall_ms.contains(at));
-    let during: Vec<f64> = during.filter_map(|(_, rate)| *rate).collect();
-    let rate = mean(during.iter().copied())?;
-    let wrote = during.iter().filter(|rate| **rate > 0.0).count();
-    let makes_progress = percent(wrote as u64, during.len() as u64) >= PROGRESS_PERCENT;
+    let during: Vec<(u64, f64)> = during.filter_map(|(at, rate)| Some((*at, (*rate)?))).collect();
+    let rate = mean(during.iter().map(|(_, rate)| *rate))?;
+    let idle_ms = longest_gap(
+        (incident.started_unix_ms, incident.ended_unix_ms),
+        during.iter().filter(|(_, rate)| *rate > 0.0).map(|(at, _)| *at),
+    );
+    let makes_progress = percent(idle_ms, incident.duration_ms().max(1)) < MOST_IDLE_PERCENT;
     let has_backlog = unwritten_bytes as f64 >= rate * BACKLOG_S;
     let has_grown = rate >= before * FLOOD_GROWTH || exceeds_background(stall, unwritten_bytes);
     Some(makes_progress && has_backlog && has_grown)
+}
+
+/// The longest time between two of these times, the beginning and the end.
+fn longest_gap((begin, end): (u64, u64), times: impl Iterator<Item = u64>) -> u64 {
+    let mut longest = 0;
+    let mut last = begin;
+    for time in times.chain([end]) {
+        longest = time.saturating_sub(last).max(longest);
+        last = time;
+    }
+    longest
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

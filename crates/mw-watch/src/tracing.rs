@@ -7,9 +7,8 @@
 //!                                    ├─ reading takes too much CPU time ─→ suspended ─→ traced
 //! ```
 //!
-//! In calm all events are disabled and cost nothing. While the trace is on, the states of the clients' and the
-//! services' threads are polled as well: they tell what was not traced, where the trace is suspended or records were
-//! lost, or where scheduler events may not be traced.
+//! In calm all events are disabled and cost nothing. While the trace is suspended, or where scheduler events may not be
+//! traced, the states of the clients' and the services' threads are polled instead.
 
 use mw_collect::service::upstreams;
 use mw_collect::{GroupSample, GroupSampler, Source};
@@ -144,6 +143,7 @@ impl Tracing {
     pub(crate) fn hold(&self) {
         let mut state = self.state();
         state.holds = state.holds.saturating_add(1);
+        self.changed.notify_all();
     }
 
     pub(crate) fn release(&self) {
@@ -228,8 +228,6 @@ impl Tracing {
 
     /// Reads the rings while something is traced, until the recorder stops.
     pub(crate) fn run(&self) {
-        // Without the privilege more records are lost where CPUs are short. The limit of CPU time holds.
-        let _ = rustix::process::setpriority_process(None, -20);
         while self.wait_for(|state| state.wanted) {
             self.begin();
             self.record();
@@ -277,10 +275,9 @@ impl Tracing {
         }
     }
 
-    /// Polls states while something is traced, until the recorder stops. A thread of its own: files of /proc take
-    /// memory, which may have to be reclaimed, and the rings fill meanwhile.
+    /// Polls states where nothing is traced although it is wanted, until the recorder stops. A thread of its own: files
+    /// of /proc take memory, which may have to be reclaimed, and the rings fill meanwhile.
     pub(crate) fn poll_states(&self) {
-        let _ = rustix::process::setpriority_process(None, -20);
         while self.wait_for(|state| state.wanted) {
             let TracedServices { clients, mut processes, cgroups } = locked(&self.services).clone();
             let is_held = self.state().holds > 0;
@@ -290,13 +287,20 @@ impl Tracing {
                     *at_alarm = Some(sampler.sample(GROUPS_LIMIT, &cgroups));
                 }
             }
+            // Most alarms are no stalls: what takes longer waits until one has begun.
+            let polls_at_once = self.switch.is_none();
+            self.wait_for(|state| polls_at_once || state.holds > 0 || !state.wanted);
             *locked(&self.upstreams) = upstreams(&processes, UPSTREAMS_LIMIT);
             let own = std::process::id();
             processes.push(own);
+            let start = || Box::new(StatePoller::start(own, &clients, &processes));
             let began = Instant::now();
             while self.state().wanted && !self.is_stopped() {
+                if self.switch.is_some() && !self.state().suspended {
+                    self.rest(ROUND);
+                    continue;
+                }
                 let polling = Instant::now();
-                let start = || Box::new(StatePoller::start(own, &clients, &processes));
                 locked(&self.poller).get_or_insert_with(start).poll();
                 let rest = self.round().max(began.elapsed() / PART_TO_REST);
                 self.rest(rest.max(polling.elapsed() * COST_TO_REST));

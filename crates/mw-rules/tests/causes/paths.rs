@@ -408,6 +408,8 @@ fn a_disk_that_hangs_or_became_slow_is_no_flood() {
     let busy = |at: i64| if at > 0 { 1 << 20 } else { 100 << 10 };
     let many = 20 << 10;
     assert_eq!(first_rule(&flooded(many, busy)), "page-cache-flood");
+    let in_batches = |at: i64| if at % 800 < 100 { 8 << 20 } else { 0 };
+    assert_eq!(first_rule(&flooded(many, in_batches)), "page-cache-flood");
     let hangs = |at: i64| if (0..8000).contains(&at) { 0 } else { 4 << 20 };
     assert_eq!(first_rule(&flooded(many, hangs)), "not-memory", "it hangs");
     assert_eq!(first_rule(&flooded(many, |_| 500 << 10)), "page-cache-flood", "too much is dirty");
