@@ -19,7 +19,6 @@
 //!
 //! Kernel functions are recognized by the tables in `functions`, matched by prefix.
 
-mod filled;
 mod functions;
 mod kinds;
 mod path;
@@ -37,7 +36,6 @@ mod userspace_scheduler;
 mod wait;
 mod walk;
 
-pub use filled::filled_path;
 pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, SiblingWait, Unseen};
 pub use polled::{Reading, Readings};
 pub use program::{Cycle, Program, ProgramTime};
