@@ -19,6 +19,7 @@
 //!
 //! Kernel functions are recognized by the tables in `functions`, matched by prefix.
 
+mod filled;
 mod functions;
 mod kinds;
 mod path;
@@ -36,6 +37,7 @@ mod userspace_scheduler;
 mod wait;
 mod walk;
 
+pub use filled::filled_path;
 pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, SiblingWait, Unseen};
 pub use polled::{Reading, Readings};
 pub use program::{Cycle, Program, ProgramTime};

@@ -10,8 +10,8 @@
 //!
 //! - **Always on, and cheap.** Everything is opened once; a stall only enables events that are
 //!   there. One thread wakes once a second.
-//! - **Names come last.** Stacks are counted by address; /proc/kallsyms is streamed past the
-//!   addresses that are wanted when somebody asks for a profile, and never held.
+//! - **Names come last.** Stacks are counted by address. The names of all functions are held compressed, since
+//!   reading /proc/kallsyms takes longest when a machine is short of CPUs.
 //! - **What the kernel dropped is counted**, and what may not be seen is said with what would
 //!   make it work.
 //! - **Processors are those that were online at the start.** One that comes later is sampled after
@@ -22,6 +22,8 @@ mod blocked;
 mod difference;
 mod file_numbers;
 mod flood;
+mod kallsyms;
+mod kernel_functions;
 mod mute;
 mod names;
 mod netlink;
@@ -47,8 +49,9 @@ pub use blocked::Blocked;
 pub use difference::{MAX_SHIFTS, difference};
 pub use process::MAX_TASKS;
 pub use profiler::{Evidence, Options, Profiler};
-pub use sched::{SchedTracer, TraceOptions, TraceSwitch};
+pub use sched::{SchedTracer, TraceCopy, TraceOptions, TraceSwitch};
 pub use state_poller::{POLLS_HZ, StatePoller};
+pub use symbols::Symbols;
 pub use task_files::TaskFiles;
 pub use tasks::{LOOK, Tasks};
 pub use taskstats::delays_off;

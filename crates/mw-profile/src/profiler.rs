@@ -67,7 +67,7 @@ struct Shared {
     options: Options,
     opened: Opened,
     reader: Mutex<Reader>,
-    symbols: Mutex<Symbols>,
+    symbols: Arc<Mutex<Symbols>>,
     /// When the stall under way began (`CLOCK_MONOTONIC`); 0 is none.
     stalled_ns: AtomicU64,
     /// As the reader last counted them: for threads that must not wait for it.
@@ -95,7 +95,7 @@ impl Profiler {
             options,
             opened,
             reader,
-            symbols: Mutex::default(),
+            symbols: Arc::default(),
             stalled_ns: AtomicU64::new(0),
             lost_records: AtomicU64::new(0),
             muted: AtomicBool::new(false),
@@ -169,6 +169,11 @@ impl Profiler {
     /// The processes that could not be read for the paths of their files.
     pub fn flood_missing(&self) -> Option<Missing> {
         self.shared.reader().flood_missing()
+    }
+
+    /// The names of functions, for others that need them.
+    pub fn symbols(&self) -> Arc<Mutex<Symbols>> {
+        Arc::clone(&self.shared.symbols)
     }
 
     /// Records that were lost since the start. It takes no lock.

@@ -7,20 +7,23 @@
 //! Tracing costs 10 to 20% of a program that switches 50,000 times a second, so that events are opened
 //! disabled and enabled for as long as something is to be explained.
 
+mod copy;
 mod options;
 mod recorded;
+mod stacks;
 
 use crate::open::{cpus, raise_descriptors, refused, ring_bytes, tracefs, wake_bytes};
 use crate::records::records;
 use crate::symbols::Symbols;
 use crate::tracepoint::Format;
+pub use copy::TraceCopy;
+use hashbrown::HashMap;
 use mw_critical_path::{Tid, Trace};
 use mw_model::Missing;
 use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, monotonic_ns};
 pub use options::TraceOptions;
 use recorded::{Origin, Recorded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,9 +42,9 @@ pub struct SchedTracer {
     cpus: Vec<Cpu>,
     switch: Arc<TraceSwitch>,
     origins: HashMap<u64, Origin>,
-    bytes: Vec<u8>,
+    /// A record that crosses the end of its ring.
+    crossing: Vec<u8>,
     recorded: Recorded,
-    symbols: Symbols,
 }
 
 /// Enables and disables the events of a tracer, from any thread: some system calls for each CPU, no lock.
@@ -51,6 +54,8 @@ pub struct TraceSwitch {
     events: Vec<PerfEvent>,
     /// When they were enabled (`CLOCK_MONOTONIC`); 0 while they are disabled.
     since_ns: AtomicU64,
+    /// When they were last disabled; 0 where they never were.
+    ended_ns: AtomicU64,
 }
 
 /// What is open on one CPU.
@@ -84,6 +89,7 @@ impl TraceSwitch {
                 // An event that is open can be disabled.
                 let _ = event.disable();
             }
+            self.ended_ns.store(monotonic_ns(), Ordering::Release);
         }
     }
 
@@ -145,11 +151,14 @@ impl SchedTracer {
         }
         Ok(Self {
             cpus,
-            switch: Arc::new(TraceSwitch { events, since_ns: AtomicU64::new(0) }),
+            switch: Arc::new(TraceSwitch {
+                events,
+                since_ns: AtomicU64::new(0),
+                ended_ns: AtomicU64::new(0),
+            }),
             origins,
-            bytes: Vec::new(),
+            crossing: Vec::with_capacity(1 << 16),
             recorded: Recorded::new(options),
-            symbols: Symbols::default(),
         })
     }
 
@@ -158,22 +167,28 @@ impl SchedTracer {
         Arc::clone(&self.switch)
     }
 
-    /// Begins to trace, unless [`TraceSwitch::on`] did before. States and stacks that were there before are
-    /// read from /proc: of all threads of `processes`, and of tasks that are blocked or stopped.
+    /// Begins to trace, unless [`TraceSwitch::on`] did before, or goes on with what was not cleared. States and
+    /// stacks that were there before are read from /proc: of all threads of `processes`, and of tasks that are
+    /// blocked or stopped.
     pub fn start(&mut self, processes: &[Tid]) {
-        self.switch.on();
-        self.recorded.begin(self.switch.since_ns.load(Ordering::Acquire));
+        self.resume();
         self.recorded.find_states(processes);
     }
 
-    /// Forgets what was recorded and gives its memory back. Names of functions stay.
+    /// Goes on with what was not cleared; what happened since the trace was disabled is a gap.
+    pub fn resume(&mut self) {
+        let ended = self.switch.ended_ns.load(Ordering::Acquire);
+        self.switch.on();
+        self.recorded.begin(self.switch.since_ns.load(Ordering::Acquire), ended);
+    }
+
+    /// Forgets what was recorded. Memory beyond [`TraceOptions::resident_events`] is given back.
     pub fn clear(&mut self) {
-        for Cpu { ring, .. } in &mut self.cpus {
-            self.bytes.clear();
-            ring.drain(&mut self.bytes);
+        // What is in the rings already belongs to the next trace where one was begun.
+        if self.switch.since_ns.load(Ordering::Acquire) == 0 {
+            self.drain();
         }
-        self.bytes = Vec::new();
-        self.recorded = Recorded::new(self.recorded.options());
+        self.recorded.clear();
     }
 
     /// Waits until `other` is readable, a ring is half full or the time is over, and reads the rings. Whether
@@ -188,22 +203,38 @@ impl SchedTracer {
     /// Ends the trace and looks up the names of functions, which takes 50 to 200 ms of CPU time.
     pub fn finish(mut self) -> Trace {
         self.switch.off();
-        self.trace()
+        let to = self.switch.ended_ns.load(Ordering::Acquire);
+        let mut copy = TraceCopy::default();
+        while self.copy(&mut copy) {}
+        let mut trace = copy.into_trace(&mut Symbols::default());
+        trace.gaps.retain(|(begin, _)| *begin < to);
+        trace.to = to;
+        trace
     }
 
-    /// What was recorded so far, with the names of functions: 50 to 200 ms of CPU time where some are new.
-    pub fn trace(&mut self) -> Trace {
-        self.drain();
-        self.recorded.trace(monotonic_ns(), &mut self.symbols)
+    /// Adds the next piece of what was recorded so far to a copy; whether there are more.
+    pub fn copy(&mut self, copy: &mut TraceCopy) -> bool {
+        if copy.to == 0 {
+            self.drain();
+        }
+        copy.to = monotonic_ns();
+        if self.recorded.copy(copy) {
+            return true;
+        }
+        if self.switch.since_ns.load(Ordering::Acquire) == 0 {
+            copy.gaps.push((self.switch.ended_ns.load(Ordering::Acquire), copy.to));
+        }
+        false
     }
 
     fn drain(&mut self) {
-        for Cpu { number, ring, .. } in &mut self.cpus {
-            self.bytes.clear();
-            ring.drain(&mut self.bytes);
-            for record in records(&self.bytes) {
-                self.recorded.take(*number, &record, &self.origins);
-            }
+        let Self { cpus, crossing, recorded, origins, .. } = self;
+        for Cpu { number, ring, .. } in cpus {
+            ring.for_each(crossing, |bytes| {
+                for record in records(bytes) {
+                    recorded.take(*number, &record, origins);
+                }
+            });
         }
     }
 }

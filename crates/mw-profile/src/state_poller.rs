@@ -19,8 +19,8 @@ const ROUNDS_TO_LIST: u32 = 8;
 /// Reads what a request's task and the threads of its service do.
 #[derive(Debug)]
 pub struct StatePoller {
-    /// The request's own.
-    task: Polled,
+    /// The requests' own, which are read in every round.
+    tasks: Vec<Polled>,
     processes: Vec<Tid>,
     threads: Vec<Polled>,
     /// The thread with which the next round begins.
@@ -40,10 +40,10 @@ struct Polled {
 }
 
 impl StatePoller {
-    /// Begins with the threads that `processes` have; `task` belongs to `process`.
-    pub fn start(process: Tid, task: Tid, processes: &[Tid]) -> Self {
+    /// Begins with the threads that `processes` have; `tasks` belong to `process`.
+    pub fn start(process: Tid, tasks: &[Tid], processes: &[Tid]) -> Self {
         let mut poller = Self {
-            task: Polled::new(process, task),
+            tasks: tasks.iter().map(|task| Polled::new(process, *task)).collect(),
             processes: processes.to_vec(),
             threads: Vec::new(),
             next: 0,
@@ -62,7 +62,9 @@ impl StatePoller {
             self.list(deadline);
         }
         self.rounds = self.rounds.wrapping_add(1);
-        self.task.read(&mut self.readings, &mut self.text);
+        for task in &mut self.tasks {
+            task.read(&mut self.readings, &mut self.text);
+        }
         for _ in 0..self.threads.len() {
             self.next = self.next.checked_rem(self.threads.len()).unwrap_or(0);
             if let Some(thread) = self.threads.get_mut(self.next) {
@@ -91,7 +93,8 @@ impl StatePoller {
         self.threads.retain(|thread| !thread.gone);
         for process in &self.processes {
             for tid in numbers(&format!("/proc/{process}/task"), deadline) {
-                let is_known = tid == self.task.tid || self.threads.iter().any(|of| of.tid == tid);
+                let mut known = self.tasks.iter().chain(&self.threads);
+                let is_known = known.any(|of| of.tid == tid);
                 if !is_known && self.threads.len() < MAX_THREADS {
                     self.threads.push(Polled::new(*process, tid));
                 }
@@ -191,7 +194,7 @@ mod tests {
         let server = Killed(Command::new("sleep").arg("60").spawn().unwrap());
         let task = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let servers = [server.0.id()];
-        let mut poller = StatePoller::start(std::process::id(), task, &servers);
+        let mut poller = StatePoller::start(std::process::id(), &[task], &servers);
         let until = Instant::now() + Duration::from_millis(300);
         // The sleeper may not have executed its program yet.
         while Instant::now() < until {
@@ -211,11 +214,11 @@ mod tests {
     fn a_task_that_has_ended_is_gone() {
         let mut server = Killed(Command::new("sleep").arg("60").spawn().unwrap());
         let pid = server.0.id();
-        let mut poller = StatePoller::start(pid, pid, &[]);
+        let mut poller = StatePoller::start(pid, &[pid], &[]);
         server.0.kill().unwrap();
         server.0.wait().unwrap();
         poller.poll();
-        assert!(poller.task.gone);
+        assert!(poller.tasks[0].gone);
         let trace = poller.finish();
         assert!(trace.lifetime(pid).1.is_some(), "{trace:?}");
     }

@@ -5,10 +5,11 @@
 mod common;
 
 use common::{Busy, with_tracefs};
-use mw_profile::{Blocked, LOOK, Options, Profiler, TaskFiles, Tasks};
+use mw_profile::{Blocked, LOOK, Options, Profiler, SchedTracer, TaskFiles, Tasks, TraceOptions};
 use mw_test::{alone, is_root};
 use std::fs;
-use std::io::{Seek, Write};
+use std::io::{Read, Seek, Write};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// Processor time of the reader, which is a thread of this process.
@@ -93,4 +94,49 @@ fn it_is_cheap() {
     assert!(share < most, "{share}");
     assert!(calm_kib < 4096, "{calm_kib} KiB");
     assert!(begin < Duration::from_millis(20), "{begin:?}");
+}
+
+/// Two threads that wake each other, as fast as they can.
+fn ping_pong(duration: Duration) {
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let answer = std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read(&mut byte).unwrap() > 0 {
+            there.write_all(&byte).unwrap();
+        }
+    });
+    let began = Instant::now();
+    while began.elapsed() < duration {
+        here.write_all(&[1]).unwrap();
+        here.read_exact(&mut [0]).unwrap();
+    }
+    drop(here);
+    answer.join().unwrap();
+}
+
+/// What reading an event of the scheduler trace takes once its stack is known.
+#[test]
+fn reading_the_trace_is_cheap() {
+    if !is_root() {
+        return;
+    }
+    let _alone = alone();
+    let _tracefs = with_tracefs();
+    let mut tracer = SchedTracer::open(TraceOptions::RECORDER).unwrap();
+    tracer.start(&[]);
+    let mut read = Duration::ZERO;
+    for _ in 0..20 {
+        ping_pong(Duration::from_millis(10));
+        let before = mw_sys::thread_time();
+        tracer.wait(None, Duration::ZERO);
+        read += mw_sys::thread_time() - before;
+    }
+    let trace = tracer.finish();
+    let events = u32::try_from(trace.events.len()).unwrap();
+    let each = read / events.max(1);
+    println!("{each:?} an event of {events}, {} lost, {} stacks", trace.lost, trace.stacks.len());
+    assert!(events > 1000, "{events}");
+    // Without optimisation it is five times as slow.
+    let most = Duration::from_micros(if cfg!(debug_assertions) { 10 } else { 2 });
+    assert!(each < most, "{each:?}");
 }

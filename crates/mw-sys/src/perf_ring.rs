@@ -7,6 +7,12 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// `perf_event_header`: type, flags and size of a record.
+const HEADER_BYTES: usize = 8;
+
+/// While a ring is read its space is returned in so many parts.
+const PARTS_RETURNED: usize = 16;
+
 /// A ring of records, mapped for its life.
 ///
 /// The kernel writes from the tail that we last set up to its head and never beyond: what lies
@@ -65,8 +71,52 @@ impl PerfRing {
         length
     }
 
+    /// Passes each whole record to `take`, header and all, where it lies; only one that crosses the ring's end is
+    /// copied, to `crossing`. Space is returned to the kernel while the rest is read.
+    pub fn for_each(&mut self, crossing: &mut Vec<u8>, mut take: impl FnMut(&[u8])) {
+        let mut tail = self.tail().load(Ordering::Relaxed);
+        // Acquire: the records up to this head were written before it.
+        let head = self.head().load(Ordering::Acquire);
+        let (part, mut returned) = ((self.data_bytes / PARTS_RETURNED) as u64, tail);
+        let mut left = usize::try_from(head.wrapping_sub(tail)).unwrap_or(0).min(self.data_bytes);
+        while left >= HEADER_BYTES {
+            // The ring is a power of two, so that the remainder survives the numbers' wrapping.
+            let from = usize::try_from(tail % (self.data_bytes as u64)).unwrap_or(0);
+            // Records begin at multiples of 8 bytes: no header crosses the end.
+            let header = self.data(from, HEADER_BYTES.min(self.data_bytes - from));
+            let size = header.get(6..8).and_then(|size| size.try_into().ok());
+            let size = size.map_or(0, |size| usize::from(u16::from_ne_bytes(size)));
+            if size < HEADER_BYTES || size > left {
+                break;
+            }
+            let first = size.min(self.data_bytes - from);
+            if first == size {
+                take(self.data(from, size));
+            } else {
+                crossing.clear();
+                self.copy(from, first, crossing);
+                self.copy(0, size - first, crossing);
+                take(crossing);
+            }
+            left -= size;
+            tail = tail.wrapping_add(size as u64);
+            if tail.wrapping_sub(returned) >= part {
+                // Release: the kernel may write there once we have read.
+                self.tail().store(tail, Ordering::Release);
+                returned = tail;
+            }
+        }
+        // Release: as above.
+        self.tail().store(head, Ordering::Release);
+    }
+
     /// Appends `length` bytes from offset `from` of the data.
     fn copy(&self, from: usize, length: usize, into: &mut Vec<u8>) {
+        into.extend_from_slice(self.data(from, length));
+    }
+
+    /// `length` bytes from offset `from` of the data, between tail and head.
+    fn data(&self, from: usize, length: usize) -> &[u8] {
         debug_assert!(from + length <= self.data_bytes, "within the ring");
         // SAFETY: the data starts a page after the mapping's start and is `data_bytes` long, of
         // which the caller stays within.
@@ -75,7 +125,9 @@ impl PerfRing {
         // SAFETY: `length` bytes from there are mapped, initialised and written by nobody until
         // the tail is moved: they lie between tail and head.
         #[allow(unsafe_code, reason = "the ring's data")]
-        into.extend_from_slice(unsafe { std::slice::from_raw_parts(data, length) });
+        unsafe {
+            std::slice::from_raw_parts(data, length)
+        }
     }
 
     fn head(&self) -> &AtomicU64 {
@@ -180,6 +232,27 @@ mod tests {
         ring.drain(&mut bytes);
         bytes.clear();
         assert_eq!(ring.drain(&mut bytes), 0, "disabled");
+    }
+
+    #[test]
+    fn each_record_is_passed_whole() {
+        let Some(event) = open(4000) else { return };
+        let mut ring = PerfRing::map(&event, 4096).unwrap();
+        event.enable().unwrap();
+        let (mut crossing, mut crossed) = (Vec::new(), 0);
+        let (mut total, since) = (0, Instant::now());
+        while total < 5 * ring.capacity_bytes() && since.elapsed() < Duration::from_secs(20) {
+            ring.for_each(&mut crossing, |record| {
+                assert_eq!(types(record).len(), 1);
+                assert!((1..=22).contains(&types(record)[0]), "{record:?}");
+                total += record.len();
+            });
+            crossed += usize::from(!crossing.is_empty());
+            crossing.clear();
+            wait_readable(&event);
+        }
+        assert!(total >= 5 * ring.capacity_bytes(), "only {total} bytes");
+        assert!(crossed > 0, "no record crossed the end");
     }
 
     #[test]

@@ -90,6 +90,12 @@ impl Monitors {
         self.wakeup.clear();
     }
 
+    /// The threads that send requests and touch memory.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = u32> {
+        let canary = self.canary.as_ref().and_then(Canary::thread);
+        self.probers.iter().filter_map(Prober::thread).chain(canary)
+    }
+
     /// How many records the profiler lost.
     pub(crate) fn lost_records(&self) -> u64 {
         self.profiler.as_ref().map_or(0, Profiler::lost_records)

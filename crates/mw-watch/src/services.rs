@@ -3,7 +3,7 @@
 
 use crate::monitors::Monitors;
 use crate::stalls::Stalls;
-use crate::tracing::Tracing;
+use crate::tracing::{TracedServices, Tracing};
 use mw_collect::service::{KernelLog, Search, ServiceTracker};
 use mw_model::{Missing, Outage, Reading, Service, ServiceView};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,10 +62,12 @@ impl Services {
             }
             let known = self.known();
             let services = known.trackers.iter().flatten().filter_map(|of| of.service().ok());
-            tracing.set_services(
-                services.flat_map(|service| &service.processes).map(|process| process.pid),
-                known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
-            );
+            let processes = services.flat_map(|service| &service.processes);
+            tracing.set_services(TracedServices {
+                clients: monitors.clients().collect(),
+                processes: processes.map(|process| process.pid).collect(),
+                cgroups: known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
+            });
         }
     }
 

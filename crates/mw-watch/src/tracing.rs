@@ -4,16 +4,19 @@
 //! ```text
 //! calm ── alarm: events enabled ─→ traced ── all is well, nobody holds the trace ─→ forgotten
 //!                                    │ Begun: held until the path of the slowest request is found
+//!                                    ├─ reading takes too much CPU time ─→ suspended ─→ traced
 //! ```
 //!
-//! In calm all events are disabled and cost nothing. Where scheduler events may not be traced, the states of the
-//! recorder's and the services' threads are polled instead while the trace would be on.
+//! In calm all events are disabled and cost nothing. While the trace is suspended, or where scheduler events may not be
+//! traced, the states of the clients' and the services' threads are polled instead.
 
 use mw_collect::service::upstreams;
 use mw_collect::{GroupSample, GroupSampler, Source};
-use mw_critical_path::{PathSummary, Request, critical_path};
+use mw_critical_path::{PathSummary, Request, Trace, critical_path, filled_path};
 use mw_model::{GroupUse, Missing};
-use mw_profile::{POLLS_HZ, SchedTracer, StatePoller, TraceOptions, TraceSwitch};
+use mw_profile::{
+    POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,8 +28,15 @@ const ROUND: Duration = Duration::from_millis(100);
 /// The longest trace: a service that is down for an hour needs no more of it.
 const MAX_TRACE: Duration = Duration::from_secs(60);
 
-/// CPU time that reading the trace may take of the time that it goes on, in percent: it is taken from services.
+/// CPU time that reading the trace may take of the time that it goes on, in percent: it is taken from services. Beyond
+/// it the trace is suspended until reading has taken no more than the second.
 const MAX_CPU_PERCENT: u32 = 20;
+const RESUME_CPU_PERCENT: u32 = 10;
+
+/// Between two rounds of polling, at least so many times as long as a round took, and such a part of the time that
+/// polling has gone on: an outage of an hour needs no tenths of a second.
+const COST_TO_REST: u32 = 20;
+const PART_TO_REST: u32 = 500;
 
 /// Less is not judged.
 const LEAST_JUDGED: Duration = Duration::from_millis(500);
@@ -44,29 +54,27 @@ const GROUPS_LIMIT: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub(crate) struct Tracing {
     switch: Option<Arc<TraceSwitch>>,
-    tracer: Mutex<Tracer>,
+    /// Where events may be traced.
+    tracer: Mutex<Option<Box<SchedTracer>>>,
+    /// While something is traced.
+    poller: Mutex<Option<Box<StatePoller>>>,
+    symbols: Arc<Mutex<Symbols>>,
     state: Mutex<TraceState>,
     changed: Condvar,
     groups: Mutex<Option<Groups>>,
     services: Mutex<TracedServices>,
-    /// Whom the services asked when the stall began, and whom those did: pairs of processes.
+    /// Whom the services asked at the alarm, and whom those did: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
     stop: AtomicBool,
 }
 
 /// What is read first of the probed services.
 #[derive(Debug, Clone, Default)]
-struct TracedServices {
-    processes: Vec<u32>,
-    cgroups: Vec<String>,
-}
-
-/// How the trace is recorded.
-#[derive(Debug)]
-enum Tracer {
-    Events(Box<SchedTracer>),
-    /// Where events may not be traced.
-    States(Option<Box<StatePoller>>),
+pub(crate) struct TracedServices {
+    /// The recorder's threads that ask.
+    pub(crate) clients: Vec<u32>,
+    pub(crate) processes: Vec<u32>,
+    pub(crate) cgroups: Vec<String>,
 }
 
 /// Counters of cgroups, from the alarm on.
@@ -82,22 +90,26 @@ struct TraceState {
     wanted: bool,
     /// Stalls whose path has not been found yet.
     holds: u32,
-    /// It went on for [`MAX_TRACE`] or took too much CPU time, and does not begin again until all is well.
-    spent: bool,
+    /// Reading has taken too much CPU time, or the trace went on for [`MAX_TRACE`]: states alone are polled.
+    suspended: bool,
 }
 
 impl Tracing {
     /// Opens the events; says what is missing where they cannot be opened.
-    pub(crate) fn open(source: &Source, is_wanted: bool, unseen: &mut Vec<Missing>) -> Self {
+    pub(crate) fn open(
+        source: &Source,
+        is_wanted: bool,
+        symbols: Arc<Mutex<Symbols>>,
+        unseen: &mut Vec<Missing>,
+    ) -> Self {
         let groups = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
         let tracer = is_wanted.then(|| SchedTracer::open(TraceOptions::RECORDER));
         let tracer = tracer.and_then(|opened| opened.map_err(|missing| unseen.push(missing)).ok());
         Self {
             switch: tracer.as_ref().map(SchedTracer::switch),
-            tracer: Mutex::new(match tracer {
-                Some(tracer) => Tracer::Events(Box::new(tracer)),
-                None => Tracer::States(None),
-            }),
+            tracer: Mutex::new(tracer.map(Box::new)),
+            poller: Mutex::default(),
+            symbols,
             state: Mutex::default(),
             changed: Condvar::new(),
             groups: Mutex::new(groups.map(|sampler| Groups { sampler, at_alarm: None })),
@@ -110,7 +122,7 @@ impl Tracing {
     /// Something has been outstanding for long: the trace begins, if it is not under way.
     pub(crate) fn alarm(&self) {
         let mut state = self.state();
-        if !state.wanted && !state.spent {
+        if !state.wanted {
             if let Some(switch) = &self.switch {
                 switch.on();
             }
@@ -121,9 +133,9 @@ impl Tracing {
 
     /// Nothing is outstanding for long, and there is no stall.
     pub(crate) fn calm(&self) {
-        self.off();
         let mut state = self.state();
-        (state.wanted, state.spent) = (false, false);
+        self.off();
+        (state.wanted, state.suspended) = (false, false);
         self.changed.notify_all();
     }
 
@@ -131,6 +143,7 @@ impl Tracing {
     pub(crate) fn hold(&self) {
         let mut state = self.state();
         state.holds = state.holds.saturating_add(1);
+        self.changed.notify_all();
     }
 
     pub(crate) fn release(&self) {
@@ -139,31 +152,45 @@ impl Tracing {
         self.changed.notify_all();
     }
 
-    /// Processes and cgroups of the probed services: at an alarm the states of all their threads are read, and of
-    /// cgroups theirs first.
-    pub(crate) fn set_services(&self, processes: impl Iterator<Item = u32>, cgroups: Vec<String>) {
-        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
-        *services = TracedServices { processes: processes.take(MAX_PROCESSES).collect(), cgroups };
+    /// At an alarm the states of all threads of these processes are read, and of cgroups these first.
+    pub(crate) fn set_services(&self, mut services: TracedServices) {
+        services.processes.truncate(MAX_PROCESSES);
+        *locked(&self.services) = services;
     }
 
     /// The critical path of a request, where it was traced.
     pub(crate) fn path(&self, request: Request) -> Option<PathSummary> {
-        let trace = match &mut *self.tracer() {
-            Tracer::Events(tracer) => tracer.trace(),
-            Tracer::States(poller) => poller.as_ref()?.trace(),
-        };
         // An alarm that was raised after the request had ended traced something else.
-        if trace.events.is_empty() || trace.from >= request.to {
-            return None;
-        }
-        let upstreams = self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut path = critical_path(&trace, Request { upstreams, ..request }).summary(&trace);
+        let is_of_request = |trace: &Trace| !trace.events.is_empty() && trace.from < request.to;
+        let polled = locked(&self.poller).as_ref().map(|poller| poller.trace());
+        let polled = polled.filter(is_of_request);
+        let traced = self.traced().filter(is_of_request);
+        let upstreams = locked(&self.upstreams).clone();
+        let request = Request { upstreams, ..request };
+        let mut path = match (traced, polled) {
+            (Some(mut trace), Some(polled)) => {
+                filled_path(&mut trace, polled, request).summary(&trace)
+            }
+            (Some(trace), None) | (None, Some(trace)) => {
+                critical_path(&trace, request).summary(&trace)
+            }
+            (None, None) => return None,
+        };
         self.find_cgroups(&mut path);
         Some(path)
     }
 
+    /// What was traced so far. The rings are read on meanwhile.
+    fn traced(&self) -> Option<Trace> {
+        let mut copy = TraceCopy::default();
+        while locked(&self.tracer).as_mut()?.copy(&mut copy) {
+            copy.make_room();
+        }
+        Some(copy.into_trace(&mut locked(&self.symbols)))
+    }
+
     fn find_cgroups(&self, path: &mut PathSummary) {
-        let groups = self.groups();
+        let groups = locked(&self.groups);
         let Some(Groups { sampler, .. }) = groups.as_ref() else { return };
         for task in path.tasks_mut() {
             let mut groups = sampler.cgroups_of(task.tid).into_iter();
@@ -174,7 +201,7 @@ impl Tracing {
 
     /// The cgroups of these processes and threads, below the hierarchy's root; of those that live.
     pub(crate) fn cgroups(&self, tids: BTreeSet<u32>) -> BTreeMap<u32, String> {
-        let groups = self.groups();
+        let groups = locked(&self.groups);
         let Some(Groups { sampler, .. }) = groups.as_ref() else { return BTreeMap::new() };
         let cgroup = |tid| Some((tid, sampler.cgroups_of(tid).into_iter().next()?));
         tids.into_iter().filter_map(cgroup).collect()
@@ -182,8 +209,8 @@ impl Tracing {
 
     /// What cgroups used and waited for since the alarm.
     pub(crate) fn groups_since_alarm(&self) -> Vec<GroupUse> {
-        let cgroups = self.services().cgroups;
-        let mut groups = self.groups();
+        let cgroups = locked(&self.services).cgroups.clone();
+        let mut groups = locked(&self.groups);
         let Some(Groups { sampler, at_alarm: Some(before) }) = groups.as_mut() else {
             return Vec::new();
         };
@@ -203,65 +230,125 @@ impl Tracing {
     pub(crate) fn run(&self) {
         while self.wait_for(|state| state.wanted) {
             self.begin();
-            let (began, cpu_began) = (Instant::now(), mw_sys::thread_time());
-            let mut has_upstreams = false;
-            while self.state().wanted && !self.is_stopped() {
-                // Most alarms are no stalls.
-                if !has_upstreams && self.state().holds > 0 {
-                    self.find_upstreams();
-                    has_upstreams = true;
-                }
-                self.read();
-                let lasted = began.elapsed();
-                let cpu = mw_sys::thread_time().saturating_sub(cpu_began);
-                let is_dear = lasted >= LEAST_JUDGED && cpu * 100 > lasted * MAX_CPU_PERCENT;
-                if lasted >= MAX_TRACE || is_dear {
-                    self.spend();
-                }
-            }
-            // What the next alarm records meanwhile waits in the rings.
-            if !self.wait_for(|state| state.holds == 0) {
+            self.record();
+            // A stall that begins while the last one is still explained goes on in its trace.
+            if !self.wait_for(|state| state.holds == 0 || state.wanted) {
                 return;
             }
-            match &mut *self.tracer() {
-                Tracer::Events(tracer) => tracer.clear(),
-                Tracer::States(poller) => *poller = None,
+            if self.state().holds == 0 {
+                self.forget();
             }
         }
     }
 
     fn begin(&self) {
-        let TracedServices { processes, cgroups } = self.services();
-        if let Some(groups) = self.groups().as_mut() {
-            groups.at_alarm = Some(groups.sampler.sample(GROUPS_LIMIT, &cgroups));
+        let processes = locked(&self.services).processes.clone();
+        if let Some(tracer) = locked(&self.tracer).as_mut() {
+            let all: Vec<u32> = processes.into_iter().chain([std::process::id()]).collect();
+            tracer.start(&all);
         }
-        let own = std::process::id();
-        let all: Vec<u32> = processes.into_iter().chain([own]).collect();
-        match &mut *self.tracer() {
-            Tracer::Events(tracer) => tracer.start(&all),
-            Tracer::States(poller) => {
-                *poller = Some(Box::new(StatePoller::start(own, own, &all)));
+    }
+
+    fn forget(&self) {
+        if let Some(tracer) = locked(&self.tracer).as_mut() {
+            tracer.clear();
+        }
+        *locked(&self.poller) = None;
+        let mut groups = locked(&self.groups);
+        // Since the next alarm they are the next stall's.
+        if let Some(groups) = groups.as_mut().filter(|_| !self.state().wanted) {
+            groups.at_alarm = None;
+        }
+    }
+
+    /// Reads the rings until nothing is wanted.
+    fn record(&self) {
+        let (began, mut cpu) = (Instant::now(), Duration::ZERO);
+        while self.state().wanted && !self.is_stopped() {
+            self.wait_round();
+            let cpu_before = mw_sys::thread_time();
+            if let Some(tracer) = locked(&self.tracer).as_mut() {
+                tracer.wait(None, Duration::ZERO);
+            }
+            cpu += mw_sys::thread_time().saturating_sub(cpu_before);
+            self.judge(began.elapsed(), cpu);
+        }
+    }
+
+    /// Polls states where nothing is traced although it is wanted, until the recorder stops. A thread of its own: files
+    /// of /proc take memory, which may have to be reclaimed, and the rings fill meanwhile.
+    pub(crate) fn poll_states(&self) {
+        while self.wait_for(|state| state.wanted) {
+            let TracedServices { clients, mut processes, cgroups } = locked(&self.services).clone();
+            let is_held = self.state().holds > 0;
+            if let Some(Groups { sampler, at_alarm }) = locked(&self.groups).as_mut() {
+                // A stall that is not explained yet keeps its own.
+                if !is_held || at_alarm.is_none() {
+                    *at_alarm = Some(sampler.sample(GROUPS_LIMIT, &cgroups));
+                }
+            }
+            // Most alarms are no stalls: what takes longer waits until one has begun.
+            let polls_at_once = self.switch.is_none();
+            self.wait_for(|state| polls_at_once || state.holds > 0 || !state.wanted);
+            *locked(&self.upstreams) = upstreams(&processes, UPSTREAMS_LIMIT);
+            let own = std::process::id();
+            processes.push(own);
+            let start = || Box::new(StatePoller::start(own, &clients, &processes));
+            let began = Instant::now();
+            while self.state().wanted && !self.is_stopped() {
+                if self.switch.is_some() && !self.state().suspended {
+                    self.rest(ROUND);
+                    continue;
+                }
+                let polling = Instant::now();
+                locked(&self.poller).get_or_insert_with(start).poll();
+                let rest = self.round().max(began.elapsed() / PART_TO_REST);
+                self.rest(rest.max(polling.elapsed() * COST_TO_REST));
             }
         }
     }
 
-    fn find_upstreams(&self) {
-        let found = upstreams(&self.services().processes, UPSTREAMS_LIMIT);
-        *self.upstreams.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    /// Lets time pass while something is wanted.
+    fn rest(&self, time: Duration) {
+        let waits = |state: &mut TraceState| state.wanted && !self.is_stopped();
+        drop(self.changed.wait_timeout_while(self.state(), time, waits));
     }
 
-    /// Waits for a ring to fill, or a round, without the lock; then reads all rings, or all states.
-    fn read(&self) {
+    /// Between two rounds of polling: more often where nothing else tells.
+    fn round(&self) -> Duration {
+        if self.switch.is_some() { ROUND } else { Duration::from_secs(1) / POLLS_HZ }
+    }
+
+    /// Waits for a ring to fill, or a round.
+    fn wait_round(&self) {
         match &self.switch {
-            Some(switch) => switch.wait(ROUND),
-            None => {
-                let state = self.state();
-                drop(self.changed.wait_timeout(state, Duration::from_secs(1) / POLLS_HZ));
-            }
+            Some(switch) if !self.state().suspended => switch.wait(ROUND),
+            _ => self.rest(ROUND),
         }
-        match &mut *self.tracer() {
-            Tracer::Events(tracer) => drop(tracer.wait(None, Duration::ZERO)),
-            Tracer::States(poller) => poller.iter_mut().for_each(|poller| poller.poll()),
+    }
+
+    /// Suspends the trace where reading it takes too much of the time, and resumes it.
+    fn judge(&self, lasted: Duration, cpu: Duration) {
+        let mut state = self.state();
+        let Some(switch) = self.switch.as_ref().filter(|_| state.wanted) else { return };
+        let takes = |percent: u32| cpu * 100 > lasted * percent;
+        let is_long = lasted >= MAX_TRACE;
+        if !state.suspended && (is_long || (lasted >= LEAST_JUDGED && takes(MAX_CPU_PERCENT))) {
+            switch.off();
+            state.suspended = true;
+        } else if state.suspended && !is_long && !takes(RESUME_CPU_PERCENT) {
+            drop(state);
+            self.resume();
+        }
+    }
+
+    fn resume(&self) {
+        let mut tracer = locked(&self.tracer);
+        // Under the lock: what became calm meanwhile stays so.
+        let mut state = self.state();
+        if let Some(tracer) = tracer.as_mut().filter(|_| state.wanted) {
+            tracer.resume();
+            state.suspended = false;
         }
     }
 
@@ -269,12 +356,6 @@ impl Tracing {
         if let Some(switch) = &self.switch {
             switch.off();
         }
-    }
-
-    fn spend(&self) {
-        self.off();
-        let mut state = self.state();
-        (state.wanted, state.spent) = (false, true);
     }
 
     /// Waits for a state; `false` when the recorder stops.
@@ -290,18 +371,10 @@ impl Tracing {
     }
 
     fn state(&self) -> MutexGuard<'_, TraceState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
+}
 
-    fn services(&self) -> TracedServices {
-        self.services.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn groups(&self) -> MutexGuard<'_, Option<Groups>> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tracer(&self) -> MutexGuard<'_, Tracer> {
-        self.tracer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

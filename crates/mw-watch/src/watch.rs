@@ -16,7 +16,7 @@ use mw_model::{Host, Missing};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
 use mw_probe::{Prober, Spec};
-use mw_profile::{Profiler, TaskFiles};
+use mw_profile::{Profiler, Symbols, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
 use mw_sys::{HelperThread, join_within};
 use std::io;
@@ -130,7 +130,9 @@ impl Watch {
                 None
             }
         };
-        let tracing = Arc::new(Tracing::open(&source, options.profile, &mut unseen));
+        let symbols = monitors.profiler.as_ref().map(Profiler::symbols).unwrap_or_default();
+        let tracing =
+            Arc::new(Tracing::open(&source, options.profile, Arc::clone(&symbols), &mut unseen));
         let services = Arc::new(Services::new(&monitors, &mut unseen));
         let (sender, events) = channel();
         let mut watch = Self {
@@ -149,6 +151,13 @@ impl Watch {
             events,
         };
         watch.begin(&options, source, host, &monitors, pressure, sender)?;
+        if options.profile {
+            watch.thread("mw-names", move || {
+                // What it takes on a busy machine is taken from nobody.
+                let _ = rustix::process::setpriority_process(None, 19);
+                Symbols::load(&symbols);
+            })?;
+        }
         // After the threads have begun: incidents do not repeat it.
         watch.unseen.extend(mw_profile::delays_off());
         Ok(watch)
@@ -188,6 +197,8 @@ impl Watch {
         self.evidence = self.threads.pop();
         let tracing = Arc::clone(&self.tracing);
         self.thread("mw-trace", move || tracing.run())?;
+        let tracing = Arc::clone(&self.tracing);
+        self.thread("mw-states", move || tracing.poll_states())?;
         let (services, tracing) = (Arc::clone(&self.services), Arc::clone(&self.tracing));
         let (known, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
         self.thread("mw-services", move || services.run(&known, &stalls, &tracing))?;

@@ -22,15 +22,31 @@ pub struct TraceOptions {
     pub ring_bytes: usize,
     /// Events that are kept, of 32 bytes; older ones are dropped.
     pub events: usize,
-    /// Different stacks that are kept, of 400 bytes; further ones are empty.
+    /// Different stacks that are kept, of 200 bytes; further ones are empty.
     pub stacks: usize,
+    /// So many events and stacks have their memory from the start: where memory is short, a page that is touched
+    /// first while a stall is traced waits for reclaim, and the rings overflow.
+    pub resident_events: usize,
+    pub resident_stacks: usize,
 }
 
 impl TraceOptions {
     /// For a process that only traces.
-    pub const COMMAND: Self =
-        Self { rings_bytes: 64 << 20, ring_bytes: 4 << 20, events: 1 << 20, stacks: 1 << 16 };
-    /// For the recorder, which is resident: 10 s of 25,000 events a second.
-    pub const RECORDER: Self =
-        Self { rings_bytes: 16 << 20, ring_bytes: 1 << 20, events: 1 << 18, stacks: 1 << 13 };
+    pub const COMMAND: Self = Self {
+        rings_bytes: 64 << 20,
+        ring_bytes: 4 << 20,
+        events: 1 << 20,
+        stacks: 1 << 16,
+        resident_events: 0,
+        resident_stacks: 0,
+    };
+    /// For the recorder, which is resident: 10 s of 25,000 events a second, of which 2.5 MiB are present.
+    pub const RECORDER: Self = Self {
+        rings_bytes: 16 << 20,
+        ring_bytes: 1 << 20,
+        events: 1 << 18,
+        stacks: 1 << 13,
+        resident_events: 1 << 16,
+        resident_stacks: 1 << 11,
+    };
 }

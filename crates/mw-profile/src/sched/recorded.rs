@@ -1,16 +1,16 @@
 //! The records of a scheduler trace as events.
 
+use super::copy::{NO_EVENT, PIECE, TraceCopy, named_id};
 use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
+use super::stacks::Stacks;
 use crate::process::{Stat, Text, functions, numbers};
 use crate::records::{Record, Sample};
-use crate::symbols::Symbols;
 use crate::tracepoint::{Field, Format};
-use mw_critical_path::{
-    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext,
-};
+use hashbrown::HashMap;
+use mw_critical_path::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, WakeContext};
 use mw_model::Missing;
 use mw_sys::monotonic_ns;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 /// `common_flags` of a tracepoint (include/linux/trace_events.h).
@@ -47,6 +47,9 @@ pub(super) struct WakingFields {
     name: Field,
 }
 
+/// Stacks that are copied at a time.
+const PIECE_STACKS: usize = 1 << 9;
+
 /// The parent of the kernel's own threads.
 const KTHREADD: Tid = 2;
 
@@ -64,8 +67,11 @@ pub(super) struct Recorded {
     options: TraceOptions,
     from: Nanos,
     events: VecDeque<Event>,
-    stacks: Vec<Vec<u64>>,
-    stack_ids: HashMap<Vec<u64>, StackId>,
+    /// Events that were dropped: the number of the first in `events`.
+    dropped: u64,
+    stacks: Stacks,
+    /// The stack of the record that is being read.
+    addresses: Vec<u64>,
     /// Stacks that were read by name from /proc.
     named: Vec<Vec<String>>,
     tasks: HashMap<Tid, Task>,
@@ -98,12 +104,17 @@ impl Origin {
 
 impl Recorded {
     pub(super) fn new(options: TraceOptions) -> Self {
+        let mut events = VecDeque::with_capacity(options.events);
+        // Written once, so that the memory is there.
+        events.resize(options.resident_events, NO_EVENT);
+        events.clear();
         Self {
             options,
             from: 0,
-            events: VecDeque::new(),
-            stacks: vec![Vec::new()],
-            stack_ids: HashMap::new(),
+            events,
+            dropped: 0,
+            stacks: Stacks::new(options.stacks, options.resident_stacks),
+            addresses: Vec::new(),
             named: Vec::new(),
             tasks: HashMap::new(),
             lost: 0,
@@ -112,13 +123,31 @@ impl Recorded {
         }
     }
 
-    pub(super) fn options(&self) -> TraceOptions {
-        self.options
+    /// Forgets everything. Memory beyond what is kept from the start is given back.
+    pub(super) fn clear(&mut self) {
+        let is_resident = self.dropped == 0
+            && self.events.len() <= self.options.resident_events
+            && self.stacks.len() <= self.options.resident_stacks;
+        if !is_resident {
+            *self = Self::new(self.options);
+            return;
+        }
+        (self.from, self.lost) = (0, 0);
+        self.events.clear();
+        self.stacks.clear();
+        self.named.clear();
+        self.tasks.clear();
+        self.gaps.clear();
+        self.last.clear();
     }
 
-    /// The trace begins; what is left of an earlier one does not count.
-    pub(super) fn begin(&mut self, from: Nanos) {
-        self.from = from;
+    /// The trace begins, and what is left of an earlier one does not count; or one that ended at `ended` goes on.
+    pub(super) fn begin(&mut self, from: Nanos, ended: Nanos) {
+        if self.from == 0 {
+            self.from = from;
+        } else {
+            self.gap(ended, from);
+        }
     }
 
     pub(super) fn take(&mut self, cpu: u16, record: &Record<'_>, origins: &HashMap<u64, Origin>) {
@@ -176,6 +205,7 @@ impl Recorded {
         }
         if self.events.len() >= self.options.events {
             self.events.pop_front();
+            self.dropped += 1;
             self.from = self.events.front().map_or(at, |first| first.at).max(self.from);
         }
         self.last.insert(cpu, at);
@@ -186,32 +216,24 @@ impl Recorded {
     fn lose(&mut self, cpu: u16, records: u64, time_ns: Option<u64>) {
         self.lost = self.lost.saturating_add(records);
         let since = self.last.get(&cpu).copied().unwrap_or(self.from);
-        let until = time_ns.unwrap_or_else(monotonic_ns);
+        self.gap(since, time_ns.unwrap_or_else(monotonic_ns));
+    }
+
+    fn gap(&mut self, since: Nanos, until: Nanos) {
         if since < until && self.gaps.len() < MAX_GAPS {
             self.gaps.push((since, until));
         }
     }
 
     fn stack(&mut self, sample: &Sample<'_>) -> StackId {
-        let addresses: Vec<u64> = sample.stack().collect();
-        if addresses.is_empty() {
-            return StackId::default();
-        }
-        if let Some(id) = self.stack_ids.get(&addresses) {
-            return *id;
-        }
-        if self.stacks.len() >= self.options.stacks {
-            return StackId::default();
-        }
-        let id = StackId(u32::try_from(self.stacks.len()).unwrap_or(0));
-        self.stacks.push(addresses.clone());
-        self.stack_ids.insert(addresses, id);
-        id
+        self.addresses.clear();
+        self.addresses.extend(sample.stack());
+        self.stacks.id(&self.addresses)
     }
 
     fn learn(&mut self, tid: Tid, name: impl FnOnce() -> String) {
-        if tid != 0 && self.tasks.len() < MAX_TASKS {
-            self.tasks.entry(tid).or_insert_with(|| Task { name: name(), process: 0 });
+        if tid != 0 && !self.tasks.contains_key(&tid) && self.tasks.len() < MAX_TASKS {
+            self.tasks.insert(tid, Task { name: name(), process: 0 });
         }
     }
 
@@ -226,7 +248,9 @@ impl Recorded {
         if process == 0 {
             return;
         }
-        self.learn(tid, || comm(tid));
+        if !self.tasks.contains_key(&tid) {
+            self.learn(tid, || comm(tid));
+        }
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.process = process;
         }
@@ -277,43 +301,33 @@ impl Recorded {
             TaskState::Runnable => Vec::new(),
             _ => text.read(&format!("{dir}/stack")).map(functions).unwrap_or_default(),
         };
-        // Stacks that have names already follow those of addresses; `into_trace` numbers them anew.
+        let id = named_id(self.named.len());
         self.named.push(stack);
-        let named = u32::try_from(self.named.len()).unwrap_or(0);
-        let stack = StackId(u32::MAX - named + 1);
-        self.push(monotonic_ns(), 0, EventKind::Found { task: tid, state, stack });
+        self.push(monotonic_ns(), 0, EventKind::Found { task: tid, state, stack: id });
         Found::Other
     }
 
-    /// A copy with names.
-    pub(super) fn trace(&self, to: Nanos, symbols: &mut Symbols) -> Trace {
-        // Without names every wait is of an unknown kind, which the path says.
-        let _ = symbols.learn(self.stacks.iter().flatten().copied());
-        let names = |stack: &Vec<u64>| -> Vec<String> {
-            stack.iter().map(|address| symbols.name(*address).to_owned()).collect()
-        };
-        let mut stacks: Vec<Vec<String>> = self.stacks.iter().map(names).collect();
-        let first_named = stacks.len();
-        stacks.extend(self.named.iter().cloned());
-        let placed = |event: &Event| {
-            let mut event = *event;
-            if let EventKind::Found { stack, .. } = &mut event.kind {
-                let index = usize::try_from(u32::MAX - stack.0).unwrap_or(usize::MAX);
-                stack.0 = u32::try_from(first_named.saturating_add(index)).unwrap_or(0);
-            }
-            event
-        };
-        Trace {
-            from: self.from,
-            to,
-            events: self.events.iter().map(placed).collect(),
-            stacks,
-            tasks: self.tasks.iter().map(|(tid, task)| (*tid, task.clone())).collect(),
-            lost: self.lost,
-            gaps: self.gaps.clone(),
-            basis: Basis::Trace,
-            tracer: Some(std::process::id()),
+    /// Adds the next piece to a copy; whether there are more.
+    pub(super) fn copy(&self, copy: &mut TraceCopy) -> bool {
+        let from = usize::try_from(copy.next.saturating_sub(self.dropped)).unwrap_or(0);
+        let to = from.saturating_add(PIECE).min(self.events.len());
+        if from < to {
+            copy.events.extend(self.events.range(from..to));
+            copy.next = self.dropped.saturating_add(to as u64);
+            return true;
         }
+        let known = copy.stacks.count();
+        if known < self.stacks.len() {
+            let ids = known..self.stacks.len().min(known + PIECE_STACKS);
+            let ids = ids.filter_map(|id| u32::try_from(id).ok());
+            copy.stacks.extend(ids.map(|id| self.stacks.get(StackId(id))));
+            return true;
+        }
+        copy.named.clone_from(&self.named);
+        copy.tasks = self.tasks.iter().map(|(tid, task)| (*tid, task.clone())).collect();
+        (copy.from, copy.lost) = (self.from, self.lost);
+        copy.gaps.clone_from(&self.gaps);
+        false
     }
 }
 

@@ -1,0 +1,100 @@
+//! A copy of what was recorded.
+
+use crate::symbols::Symbols;
+use mw_critical_path::{Basis, Event, EventKind, Nanos, StackId, Task, Tid, Trace};
+use std::collections::BTreeMap;
+
+/// Events that are copied at a time: within 100 µs, or a few milliseconds on an emulated CPU.
+pub(super) const PIECE: usize = 1 << 12;
+
+pub(super) const NO_EVENT: Event = Event { at: 0, cpu: 0, kind: EventKind::SwitchIn { task: 0 } };
+
+/// What a trace has recorded so far, copied in pieces ([`super::SchedTracer::copy`]), so that reading the rings is
+/// held up for as long as one piece takes. Names come afterwards.
+#[derive(Debug, Default)]
+pub struct TraceCopy {
+    pub(super) from: Nanos,
+    pub(super) to: Nanos,
+    pub(super) events: Vec<Event>,
+    /// The number of the next event.
+    pub(super) next: u64,
+    pub(super) stacks: CopiedStacks,
+    /// Stacks that were read by name from /proc.
+    pub(super) named: Vec<Vec<String>>,
+    pub(super) tasks: BTreeMap<Tid, Task>,
+    pub(super) lost: u64,
+    pub(super) gaps: Vec<(Nanos, Nanos)>,
+}
+
+/// The addresses of all stacks, and where each ends.
+#[derive(Debug, Default)]
+pub(super) struct CopiedStacks {
+    addresses: Vec<u64>,
+    ends: Vec<usize>,
+}
+
+impl CopiedStacks {
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn extend<'a>(&mut self, stacks: impl Iterator<Item = &'a [u64]>) {
+        for stack in stacks {
+            self.addresses.extend_from_slice(stack);
+            self.ends.push(self.addresses.len());
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u64]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let spans = begins.zip(&self.ends);
+        spans.map(|(begin, end)| self.addresses.get(begin..*end).unwrap_or_default())
+    }
+}
+
+impl TraceCopy {
+    /// Has the memory of the next piece present before somebody waits for it to be written.
+    pub fn make_room(&mut self) {
+        let filled = self.events.len();
+        self.events.resize(filled + PIECE, NO_EVENT);
+        self.events.truncate(filled);
+    }
+
+    /// The trace, with the names of functions: 50 to 200 ms of CPU time where some are new.
+    pub fn into_trace(self, symbols: &mut Symbols) -> Trace {
+        // Without names every wait is of an unknown kind, which the path says.
+        let _ = symbols.learn(self.stacks.addresses.iter().copied());
+        let names = |stack: &[u64]| -> Vec<String> {
+            stack.iter().map(|address| symbols.name(*address).to_owned()).collect()
+        };
+        let mut stacks: Vec<Vec<String>> = self.stacks.iter().map(names).collect();
+        let (mut events, first_named) = (self.events, stacks.len());
+        for event in &mut events {
+            if let EventKind::Found { stack, .. } = &mut event.kind {
+                *stack = placed(*stack, first_named);
+            }
+        }
+        stacks.extend(self.named);
+        Trace {
+            from: self.from,
+            to: self.to,
+            events,
+            stacks,
+            tasks: self.tasks,
+            lost: self.lost,
+            gaps: self.gaps,
+            basis: Basis::Trace,
+            tracer: Some(std::process::id()),
+        }
+    }
+}
+
+/// Stacks that were read by name are numbered from the end on while the trace is recorded.
+pub(super) fn named_id(number: usize) -> StackId {
+    StackId(u32::MAX - u32::try_from(number).unwrap_or(0))
+}
+
+fn placed(id: StackId, first_named: usize) -> StackId {
+    let number = usize::try_from(u32::MAX - id.0).unwrap_or(usize::MAX);
+    StackId(u32::try_from(first_named.saturating_add(number)).unwrap_or(0))
+}
