@@ -305,16 +305,19 @@ impl Walk<'_> {
             || self.is_newcomer(task, waker, waits_since)
     }
 
-    /// Whether a task was created after `since`, and neither by the process of `task` nor by one that it asked.
+    /// Whether the waker of a server was created after `since`, and neither by the process of `task` nor by one that it
+    /// asked. What answers a client may be a thread of its own.
     fn is_newcomer(&self, task: Tid, waker: Tid, since: Nanos) -> bool {
         let Some((born, parent)) = self.timelines.birth(waker) else { return false };
         let process = self.trace.process(task);
         let is_own = process != 0 && process == self.trace.process(parent);
+        let is_servers = || self.servers.has(waker) || self.servers.has(parent);
         let has_asked = || {
             self.upstreams.has(process, parent)
                 || self.timelines.woken_by(task, self.from, born).contains(&parent)
         };
-        born > since && parent != task && !is_own && !has_asked()
+        let is_new = born > since && parent != task && !is_own;
+        is_new && self.servers.has(task) && !is_servers() && !has_asked()
     }
 
     /// Whom a server waited for when another client woke it: of those that it has connections to, the one that was

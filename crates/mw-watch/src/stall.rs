@@ -140,7 +140,7 @@ impl OpenStall {
 
     /// Finds the critical path of its slowest request.
     pub(crate) fn find_path(&mut self, with: &Context) {
-        self.groups = with.tracing.groups_since_alarm();
+        self.groups = with.tracing.groups_since(self.begun.seen_unix_ms);
         let Some(request) = self.request(with) else { return };
         if let Some(path) = with.tracing.path(request) {
             self.path = Some(path);

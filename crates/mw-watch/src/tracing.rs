@@ -17,7 +17,7 @@ use mw_model::{GroupUse, Missing};
 use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,6 +37,9 @@ const RESUME_CPU_PERCENT: u32 = 10;
 /// polling has gone on: an outage of an hour needs no tenths of a second.
 const COST_TO_REST: u32 = 20;
 const PART_TO_REST: u32 = 500;
+
+/// Samples of cgroups that are kept.
+const MAX_SAMPLES: usize = 4;
 
 /// Less is not judged.
 const LEAST_JUDGED: Duration = Duration::from_millis(500);
@@ -81,15 +84,18 @@ pub(crate) struct TracedServices {
 #[derive(Debug)]
 struct Groups {
     sampler: GroupSampler,
-    at_alarm: Option<GroupSample>,
+    /// At the latest alarms and beginnings of stalls, in milliseconds since 1970.
+    samples: VecDeque<(u64, GroupSample)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct TraceState {
     /// Something has been outstanding for long, or there is a stall.
     wanted: bool,
     /// Stalls whose path has not been found yet.
     holds: u32,
+    /// Stalls so far.
+    stalls: u64,
     /// Reading has taken too much CPU time, or the trace went on for [`MAX_TRACE`]: states alone are polled.
     suspended: bool,
 }
@@ -112,7 +118,7 @@ impl Tracing {
             symbols,
             state: Mutex::default(),
             changed: Condvar::new(),
-            groups: Mutex::new(groups.map(|sampler| Groups { sampler, at_alarm: None })),
+            groups: Mutex::new(groups.map(|sampler| Groups { sampler, samples: VecDeque::new() })),
             services: Mutex::default(),
             upstreams: Mutex::default(),
             stop: AtomicBool::new(false),
@@ -143,6 +149,7 @@ impl Tracing {
     pub(crate) fn hold(&self) {
         let mut state = self.state();
         state.holds = state.holds.saturating_add(1);
+        state.stalls = state.stalls.saturating_add(1);
         self.changed.notify_all();
     }
 
@@ -207,11 +214,17 @@ impl Tracing {
         tids.into_iter().filter_map(cgroup).collect()
     }
 
-    /// What cgroups used and waited for since the alarm.
-    pub(crate) fn groups_since_alarm(&self) -> Vec<GroupUse> {
+    /// What cgroups used and waited for since the alarm of a stall that was seen at this time, in milliseconds since
+    /// 1970; or since then, where there was no alarm of its own shortly before.
+    pub(crate) fn groups_since(&self, seen_unix_ms: u64) -> Vec<GroupUse> {
+        const SHORTLY_MS: u64 = 2000;
         let cgroups = locked(&self.services).cgroups.clone();
         let mut groups = locked(&self.groups);
-        let Some(Groups { sampler, at_alarm: Some(before) }) = groups.as_mut() else {
+        let Some(Groups { sampler, samples }) = groups.as_mut() else { return Vec::new() };
+        let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
+        let last = earlier.checked_sub(1).and_then(|last| samples.get(last));
+        let recent = last.filter(|(at, _)| at.saturating_add(SHORTLY_MS) >= seen_unix_ms);
+        let Some((_, before)) = recent.or_else(|| samples.get(earlier)).or(last) else {
             return Vec::new();
         };
         let now = sampler.sample(GROUPS_LIMIT, &cgroups);
@@ -254,11 +267,6 @@ impl Tracing {
             tracer.clear();
         }
         *locked(&self.poller) = None;
-        let mut groups = locked(&self.groups);
-        // Since the next alarm they are the next stall's.
-        if let Some(groups) = groups.as_mut().filter(|_| !self.state().wanted) {
-            groups.at_alarm = None;
-        }
     }
 
     /// Reads the rings until nothing is wanted.
@@ -275,37 +283,50 @@ impl Tracing {
         }
     }
 
-    /// Polls states where nothing is traced although it is wanted, until the recorder stops. A thread of its own: files
-    /// of /proc take memory, which may have to be reclaimed, and the rings fill meanwhile.
+    /// Samples cgroups at each alarm and at the beginning of each stall, and polls states where nothing is traced
+    /// although it is wanted, until the recorder stops. A thread of its own: files of /proc take memory, which may have
+    /// to be reclaimed, and the rings fill meanwhile.
     pub(crate) fn poll_states(&self) {
         while self.wait_for(|state| state.wanted) {
-            let TracedServices { clients, mut processes, cgroups } = locked(&self.services).clone();
-            let is_held = self.state().holds > 0;
-            if let Some(Groups { sampler, at_alarm }) = locked(&self.groups).as_mut() {
-                // A stall that is not explained yet keeps its own.
-                if !is_held || at_alarm.is_none() {
-                    *at_alarm = Some(sampler.sample(GROUPS_LIMIT, &cgroups));
-                }
-            }
-            // Most alarms are no stalls: what takes longer waits until one has begun.
-            let polls_at_once = self.switch.is_none();
-            self.wait_for(|state| polls_at_once || state.holds > 0 || !state.wanted);
-            *locked(&self.upstreams) = upstreams(&processes, UPSTREAMS_LIMIT);
-            let own = std::process::id();
-            processes.push(own);
-            let start = || Box::new(StatePoller::start(own, &clients, &processes));
-            let began = Instant::now();
+            let services = locked(&self.services).clone();
+            self.sample_groups(&services.cgroups);
+            let (began, mut begun) = (Instant::now(), 0);
             while self.state().wanted && !self.is_stopped() {
-                if self.switch.is_some() && !self.state().suspended {
+                let TraceState { stalls, suspended, .. } = *self.state();
+                // Most alarms are no stalls.
+                if stalls != begun && stalls > 0 {
+                    self.sample_groups(&services.cgroups);
+                    *locked(&self.upstreams) = upstreams(&services.processes, UPSTREAMS_LIMIT);
+                }
+                begun = stalls;
+                if self.switch.is_some() && !suspended {
                     self.rest(ROUND);
                     continue;
                 }
-                let polling = Instant::now();
-                locked(&self.poller).get_or_insert_with(start).poll();
-                let rest = self.round().max(began.elapsed() / PART_TO_REST);
-                self.rest(rest.max(polling.elapsed() * COST_TO_REST));
+                let rest = self.poll(&services).max(began.elapsed() / PART_TO_REST);
+                self.rest(rest);
             }
         }
+    }
+
+    /// Polls states once; how long to wait for the next time.
+    fn poll(&self, services: &TracedServices) -> Duration {
+        let began = Instant::now();
+        let own = std::process::id();
+        let processes = || services.processes.iter().copied().chain([own]).collect::<Vec<u32>>();
+        let start = || Box::new(StatePoller::start(own, &services.clients, &processes()));
+        locked(&self.poller).get_or_insert_with(start).poll();
+        self.round().max(began.elapsed() * COST_TO_REST)
+    }
+
+    fn sample_groups(&self, first: &[String]) {
+        let mut groups = locked(&self.groups);
+        let Some(Groups { sampler, samples }) = groups.as_mut() else { return };
+        let sample = sampler.sample(GROUPS_LIMIT, first);
+        if samples.len() >= MAX_SAMPLES {
+            samples.pop_front();
+        }
+        samples.push_back((mw_sys::unix_ms(), sample));
     }
 
     /// Lets time pass while something is wanted.
