@@ -7,11 +7,11 @@ mod running;
 use crate::args::WhyArgs;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
-use mw_critical_path::{Path, PathSummary, Request, Trace, critical_path};
+use mw_critical_path::{Request, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::ResourceUsage;
-use processes::Processes;
+use processes::{Processes, with_cgroups};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, setrlimit,
@@ -142,17 +142,10 @@ fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
     };
     let path = critical_path(trace, request);
     crate::terminal::tell_page(&mw_render::text::critical_path(
-        &summary(&path, trace),
+        &with_cgroups(path.summary(trace)),
         crate::terminal::error_layout(),
     ));
     write_output(args, &|| mw_render::trace_event::json(trace, &path))
-}
-
-/// A path with the cgroups of its tasks that still live.
-fn summary(path: &Path, trace: &Trace) -> PathSummary {
-    let mut summary = path.summary(trace);
-    processes::add_cgroups(&mut summary);
-    summary
 }
 
 /// Writes what was traced to the file that was asked for.

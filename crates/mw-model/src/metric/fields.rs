@@ -78,6 +78,7 @@ metrics! {
     Boost = boost_pages, Pages;
     Managed = managed_pages, Pages;
     Cma = cma_pages, Pages;
+    Pcp = pcp_pages, Pages;
     Unaccepted = unaccepted_pages, Pages;
     InactiveAnon = inactive_anon_pages, Pages;
     ActiveAnon = active_anon_pages, Pages;

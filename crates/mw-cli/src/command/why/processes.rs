@@ -87,11 +87,12 @@ fn of_pid(pid: u32) -> Result<(String, Vec<u32>), Failure> {
     Ok((format!("{name} ({process})"), pids))
 }
 
-/// Adds their cgroups to the tasks that a path names, as far as these still live.
-pub(super) fn add_cgroups(path: &mut PathSummary) {
+/// A path with the cgroups of its tasks that still live.
+pub(super) fn with_cgroups(mut path: PathSummary) -> PathSummary {
     for task in path.tasks_mut() {
         task.cgroup = cgroups(task.tid).into_iter().find(|path| path != "/");
     }
+    path
 }
 
 /// Paths of the cgroups that a process is in, one for each hierarchy.

@@ -1,7 +1,6 @@
 //! Traces a running program for a while.
 
-use super::processes::Processes;
-use super::summary;
+use super::processes::{Processes, with_cgroups};
 use crate::{Exit, Failure, terminal};
 use mw_critical_path::{Cycle, Path, Program, ProgramTime, Request, Trace, critical_path};
 use mw_profile::{SchedTracer, TraceOptions};
@@ -57,7 +56,7 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
     let ProgramTime { threads, idle, busy, cycle_count, cycles } = program.time(&trace);
     let explain = |cycle: &Cycle| SlowCycle {
         began_ns: cycle.from.saturating_sub(trace.from),
-        path: summary(&explained(&trace, cycle), &trace),
+        path: with_cgroups(explained(&trace, cycle).summary(&trace)),
     };
     let report = ProgramReport {
         name: processes.name.clone(),
@@ -65,7 +64,7 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
         has_ended,
         threads,
         idle_ns: idle,
-        busy: summary(&busy, &trace),
+        busy: with_cgroups(busy.summary(&trace)),
         cycles: cycle_count,
         listens,
         slowest: cycles.iter().take(EXPLAINED).map(explain).collect(),
