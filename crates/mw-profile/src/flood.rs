@@ -1,8 +1,9 @@
 //! Who brought pages into the page cache in the last minute, by process and file.
 
+use crate::file_numbers::BLOCK_DEVICES;
 use crate::names::Names;
 use crate::paths::Paths;
-use crate::used_file::{major, minor};
+use crate::used_file::numbers;
 use mw_model::{FloodShare, Missing};
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -111,8 +112,8 @@ impl Flood {
 
 /// The name of a disk, of a partition's too, or its numbers where it has none.
 fn device_name(device: u32) -> String {
-    let numbers = format!("{}:{}", major(device), minor(device));
-    let dir = Path::new("/sys/dev/block").join(&numbers);
+    let numbers = numbers(device);
+    let dir = Path::new(BLOCK_DEVICES).join(&numbers);
     let path = std::fs::read_link(&dir).ok();
     let path = path.as_deref();
     let disk = if dir.join("partition").exists() { path.and_then(Path::parent) } else { path };

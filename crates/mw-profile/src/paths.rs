@@ -57,8 +57,10 @@ impl Default for Paths {
 
 /// What process `pid` calls the file, or what its numbers say.
 fn find(pid: u32, file: File) -> Option<Name> {
-    let path = used_file::find(pid, file).or_else(|| file_numbers::block_device(file));
-    path.map(Name::Path).or_else(|| file_numbers::place(file).map(Name::Place))
+    let own = used_file::of_process("self")?;
+    let path = used_file::find(pid, file, &own);
+    let path = path.or_else(|| file_numbers::block_device(file, &own));
+    path.map(Name::Path).or_else(|| file_numbers::place(file, &own).map(Name::Place))
 }
 
 impl Paths {
@@ -96,7 +98,7 @@ impl Paths {
     pub(crate) fn path(&self, device: u32, inode: u64) -> String {
         match self.known.get(&(device, inode)).and_then(|known| known.name.clone()) {
             Some(Name::Path(name) | Name::Place(name)) => name,
-            None => format!("{}:{inode}", file_numbers::numbers(device)),
+            None => format!("{}:{inode}", used_file::numbers(device)),
         }
     }
 

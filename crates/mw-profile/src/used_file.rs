@@ -25,33 +25,34 @@ pub(crate) fn major(device: u32) -> u32 {
     device >> 20
 }
 
-pub(crate) fn minor(device: u32) -> u32 {
+fn minor(device: u32) -> u32 {
     device & 0xf_ffff
 }
 
+/// `MAJOR:MINOR`.
+pub(crate) fn numbers(device: u32) -> String {
+    format!("{}:{}", major(device), minor(device))
+}
+
 /// The path as the process sees it, with what the kernel says of a deleted file, or what it is if it
-/// has no path.
-pub(crate) fn find(pid: u32, file: File) -> Option<String> {
-    let mounts = Mounts::of(pid, file.0)?;
+/// has no path. `own` are the mounts that this process sees.
+pub(crate) fn find(pid: u32, file: File, own: &[Mount]) -> Option<String> {
+    let theirs = of_process(&pid.to_string())?;
+    let mounts = Mounts { own, theirs, device: numbers(file.0) };
     let link = opened(pid, file, &mounts).or_else(|| mapped(pid, file, &mounts))?;
     Some(readable(link))
 }
 
 /// Mounts that a process sees, and those that this process sees.
 #[derive(Debug)]
-struct Mounts {
-    own: Vec<Mount>,
+struct Mounts<'a> {
+    own: &'a [Mount],
     theirs: Vec<Mount>,
     /// `MAJOR:MINOR` of the wanted device.
     device: String,
 }
 
-impl Mounts {
-    fn of(pid: u32, device: u32) -> Option<Self> {
-        let device = format!("{}:{}", major(device), minor(device));
-        Some(Self { own: of_process("self")?, theirs: of_process(&pid.to_string())?, device })
-    }
-
+impl Mounts<'_> {
     fn get(&self, id: u32) -> Option<&Mount> {
         self.own.iter().chain(&self.theirs).find(|mount| mount.id == id)
     }
@@ -88,7 +89,7 @@ enum Match {
 }
 
 /// The link of the descriptor that matches best.
-fn opened(pid: u32, file: File, mounts: &Mounts) -> Option<String> {
+fn opened(pid: u32, file: File, mounts: &Mounts<'_>) -> Option<String> {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
     let descriptors = descriptors
         .take(MAX_DESCRIPTORS)
@@ -110,7 +111,7 @@ fn link(pid: u32, descriptor: &str) -> Option<String> {
     text(std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?)
 }
 
-fn matches(pid: u32, descriptor: &str, file: File, mounts: &Mounts) -> Option<Match> {
+fn matches(pid: u32, descriptor: &str, file: File, mounts: &Mounts<'_>) -> Option<Match> {
     let fdinfo = table(&format!("/proc/{pid}/fdinfo/{descriptor}"))?;
     let mount = mounts.get(u32::try_from(field(&fdinfo, "mnt_id:")?).ok()?);
     let inode = || {
@@ -143,12 +144,11 @@ fn inode_from_statx(path: &Path) -> Option<u64> {
 }
 
 /// Whether the overlay's upper layer has the wanted file by the name of this descriptor.
-fn is_upper(pid: u32, descriptor: &str, file: File, overlay: &Mount, mounts: &Mounts) -> bool {
+fn is_upper(pid: u32, descriptor: &str, file: File, overlay: &Mount, mounts: &Mounts<'_>) -> bool {
     let Some(link) = link(pid, descriptor) else { return false };
     let Some(path) = upper_path(overlay, &link) else { return false };
     let is_wanted = |mount: &Mount| mount.device == mounts.device;
-    local_mount(&mounts.own, &path).is_some_and(is_wanted)
-        && inode_from_statx(&path) == Some(file.1)
+    local_mount(mounts.own, &path).is_some_and(is_wanted) && inode_from_statx(&path) == Some(file.1)
 }
 
 /// Where the upper layer of an overlay has the file that is `link` below its mount.
@@ -160,7 +160,7 @@ fn upper_path(overlay: &Mount, link: &str) -> Option<PathBuf> {
     upper.is_absolute().then(|| upper.join(root).join(below))
 }
 
-fn mapped(pid: u32, (device, inode): File, mounts: &Mounts) -> Option<String> {
+fn mapped(pid: u32, (device, inode): File, mounts: &Mounts<'_>) -> Option<String> {
     let maps = table(&format!("/proc/{pid}/maps"))?;
     // Kernels differ in whether a mapping of an overlay's file has the overlay's device or its layer's.
     let overlays = mounts.overlays().filter_map(|overlay| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn found(meta: &std::fs::Metadata) -> String {
-        find(std::process::id(), file(meta)).unwrap()
+        find(std::process::id(), file(meta), &of_process("self").unwrap()).unwrap()
     }
 
     #[test]

@@ -47,7 +47,7 @@ const LEAST_JUDGED: Duration = Duration::from_millis(500);
 /// Processes of probed services of which all threads are read at the alarm.
 const MAX_PROCESSES: usize = 64;
 
-/// How long the search for whom the services asked may take; the rings are not read meanwhile.
+/// How long the search for whom the services asked may take.
 const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
 
 /// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
@@ -66,7 +66,7 @@ pub(crate) struct Tracing {
     changed: Condvar,
     groups: Mutex<Option<Groups>>,
     services: Mutex<TracedServices>,
-    /// Whom the services asked at the alarm, and whom those did: pairs of processes.
+    /// Whom the services asked when a stall began, and whom those did: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
     stop: AtomicBool,
 }
