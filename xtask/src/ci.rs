@@ -4,6 +4,7 @@ use crate::tests::{self, Built, Results, Target};
 use crate::workspace::cargo;
 use crate::{arch, circles, docs, environments, lab, packages, promises, suites, trials, units};
 use std::fmt::Write;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Debian packages that the tests use, each with a program or file that tells whether it is there.
@@ -54,8 +55,15 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
 
+/// The longest that everything may take without `--full`. Something hangs beyond it; better said here, with what was
+/// running, than by a limit of whoever runs CI, which leaves no output.
+const LIMIT: Duration = Duration::from_secs(55 * 60);
+
 pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     let started = Instant::now();
+    if !full {
+        std::thread::spawn(|| end_after(LIMIT));
+    }
     let options = tests::Options { full, ..tests::Options::default() };
     let mut steps = vec![
         simple("packages", || packages::install(PACKAGES)),
@@ -86,6 +94,22 @@ pub(crate) fn run(full: bool) -> anyhow::Result<()> {
         steps.iter().filter(|step| step.result.is_err()).map(|step| step.name).collect();
     anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     results.verify()
+}
+
+/// Ends the process after `limit`, and says which programs it was waiting for.
+fn end_after(limit: Duration) {
+    std::thread::sleep(limit);
+    let own = std::process::id().to_string();
+    let children = Command::new("ps").args(["-o", "pid,etimes,stat,args", "--ppid", &own]).output();
+    let children = children.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    println!(
+        "== ci has not ended within {} minutes; still running:\n{}",
+        limit.as_secs() / 60,
+        children.unwrap_or_else(|error| format!("ps: {error}"))
+    );
+    // Programs that hang would go on.
+    drop(Command::new("pkill").args(["-KILL", "-P", &own]).status());
+    std::process::exit(1);
 }
 
 /// The tests, and beside them what waits for nothing and measures nothing.

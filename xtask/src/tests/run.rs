@@ -9,8 +9,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A test program that takes longer hangs.
+/// A test program that takes longer hangs, and a single test of it.
 const LIMIT: Duration = Duration::from_secs(900);
+const SINGLE_LIMIT: Duration = Duration::from_secs(300);
 /// With `MW_FULL`, campaigns take hours.
 const FULL_LIMIT: Duration = Duration::from_secs(4 * 3600);
 
@@ -62,7 +63,11 @@ pub(crate) fn run(
         command.args(["-Zunstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
     }
     let child = command.spawn().with_context(|| target.program.display().to_string())?;
-    let limit = if settings.full { FULL_LIMIT } else { LIMIT };
+    let limit = match (settings.full, only.len()) {
+        (true, _) => FULL_LIMIT,
+        (false, 1) => SINGLE_LIMIT,
+        (false, _) => LIMIT,
+    };
     let status = end(child, limit)?;
     let output = String::from_utf8_lossy(&std::fs::read(printed.path())?).into_owned();
     Ok(RunOutcome { took: began.elapsed(), ..outcome(status, output) })
