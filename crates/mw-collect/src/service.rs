@@ -18,6 +18,7 @@ pub use kernel_log::KernelLog;
 use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
 use processes::{family, leader, memberships, named, owners, stat, unit};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -161,18 +162,15 @@ impl ServiceTracker {
         self.known.as_ref().map(|known| &known.service).ok_or(&self.missing)
     }
 
-    /// The groups of its processes in all hierarchies, for [`crate::GroupSampler::sample`].
-    pub fn groups(&self) -> Vec<String> {
+    /// The groups of each of its processes that run, in all hierarchies.
+    pub fn groups(&self) -> BTreeMap<u32, Vec<String>> {
         let processes = self.known.iter().flat_map(|known| &known.service.processes);
-        let mut groups: Vec<String> = Vec::new();
-        for process in processes {
-            for path in self.finder.groups.of(&memberships(process.pid)) {
-                if path != "/" && !groups.contains(&path) {
-                    groups.push(path);
-                }
-            }
-        }
-        groups
+        let groups = processes.map(|process| {
+            let mut groups = self.finder.groups.of(&memberships(process.pid));
+            groups.sort_by_key(|path| path == "/");
+            (process.pid, groups)
+        });
+        groups.filter(|(_, groups)| !groups.is_empty()).collect()
     }
 }
 

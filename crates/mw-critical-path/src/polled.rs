@@ -115,6 +115,7 @@ impl Readings {
             events,
             stacks,
             tasks,
+            parents: BTreeMap::new(),
             lost,
             gaps: Vec::new(),
             basis: Basis::Polling,

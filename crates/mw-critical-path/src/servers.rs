@@ -27,6 +27,8 @@ pub(crate) struct Servers {
     handler: Option<Tid>,
     /// The one that held most of the request.
     holder: Option<Tid>,
+    /// The first thread of a command that asks.
+    command: Option<Tid>,
     /// A wait of at least this length has a holder of its own.
     least: Nanos,
 }
@@ -66,7 +68,8 @@ impl Servers {
         let is_command = |tid: &Tid| request.command == Some(trace.process(*tid));
         let may_be_stuck =
             threads.iter().copied().chain(timelines.tasks().filter(is_command)).collect();
-        let mut servers = Self { threads, may_be_stuck, handler, holder: None, least };
+        let command = request.command.filter(|command| timelines.has(*command));
+        let mut servers = Self { threads, may_be_stuck, handler, holder: None, command, least };
         servers.holder = servers.choose(trace, timelines, (request.from, request.to));
         servers
     }
@@ -82,6 +85,11 @@ impl Servers {
             return self.holder;
         }
         self.choose(trace, timelines, (from, to))
+    }
+
+    /// The command that asks in the stead of the request's task.
+    pub(crate) fn command(&self) -> Option<Tid> {
+        self.command
     }
 
     pub(crate) fn has(&self, thread: Tid) -> bool {

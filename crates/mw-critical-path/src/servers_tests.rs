@@ -1,6 +1,6 @@
 use crate::path::{Kind, Unseen};
 use crate::request::Request;
-use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+use crate::test_trace::{CLIENT, OTHER, SERVER, Traced, assert_partition};
 use crate::trace::{EventKind, Nanos, StackId, Task, TaskState, Tid};
 use crate::wait::Wait;
 use crate::walk::critical_path;
@@ -173,4 +173,23 @@ fn a_process_that_the_server_created_is_the_server() {
     let (kind, total, chain) = largest(&traced, &[SERVER]);
     assert_eq!((kind, total), (Kind::Waiting(Wait::FileRead), 800));
     assert_eq!(chain.last(), Some(&(OTHER, true)));
+}
+
+/// The request's task gives up on a command, which waits for a backend that reclaims memory.
+#[test]
+fn whom_a_command_asked_is_followed_where_the_command_was_given_up() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(110, 0, CLIENT, "schedule < do_sys_poll");
+    traced.interrupt(1100, CLIENT, "hrtimer_wakeup").runs(1100, 0, CLIENT);
+    traced.runs(100, 1, SERVER).wakes(150, SERVER, OTHER);
+    traced.blocks(160, 1, SERVER, "schedule < unix_stream_read_generic").runs(160, 1, OTHER);
+    traced.blocks(170, 1, OTHER, "io_schedule < shrink_node < try_to_free_pages");
+    let request =
+        Request { task: CLIENT, from: 100, to: 1100, command: Some(SERVER), ..Request::default() };
+    let path = critical_path(&traced.trace, request);
+    assert_partition(&path);
+    let share = &path.shares()[0];
+    assert_eq!(share.kind, Kind::Waiting(Wait::DirectReclaim));
+    let chain: Vec<_> = path.chain(share.hop).iter().map(|hop| (hop.task, hop.inferred)).collect();
+    assert_eq!(chain, [(CLIENT, false), (SERVER, true), (OTHER, true)]);
 }

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Generations of forks that are followed.
+const MAX_FOREBEARS: usize = 8;
+
 /// A point in time or a duration in nanoseconds (`CLOCK_MONOTONIC`).
 pub type Nanos = u64;
 
@@ -28,6 +31,9 @@ pub struct Trace {
     /// Kernel functions, innermost first. The first stack is empty.
     pub stacks: Vec<Vec<String>>,
     pub tasks: BTreeMap<Tid, Task>,
+    /// The parents of processes that were there when tracing began.
+    #[serde(default)]
+    pub parents: BTreeMap<Tid, Tid>,
     /// Records that the kernel or the reader dropped.
     pub lost: u64,
     /// From when to when the records of a CPU were lost, in any order.
@@ -118,6 +124,24 @@ impl Trace {
         self.tasks.get(&tid).map_or("", |task| &task.name)
     }
 
+    /// Whose cgroups a thread has, if it has ended itself: its process, and the tasks that forked it and those before
+    /// it, as long as they run the same program.
+    pub fn kin(&self, tid: Tid) -> Vec<Tid> {
+        let parent = |child: &Tid| {
+            let born = self.events.iter().rev().find_map(|event| match event.kind {
+                EventKind::Fork { parent, child: born } if born == *child => Some(parent),
+                _ => None,
+            });
+            let parent = born.or_else(|| self.parents.get(child).copied())?;
+            (self.task_name(parent) == self.task_name(*child)).then_some(parent)
+        };
+        let forebears = std::iter::successors(Some(self.process(tid)), parent).take(MAX_FOREBEARS);
+        let mut kin: Vec<Tid> = forebears.collect();
+        kin.dedup();
+        kin.retain(|other| *other != tid);
+        kin
+    }
+
     /// When a thread was created and when it ended, as far as that was traced.
     pub fn lifetime(&self, tid: Tid) -> (Option<Nanos>, Option<Nanos>) {
         let born = self.events.iter().find_map(|event| match event.kind {
@@ -136,5 +160,29 @@ impl Trace {
     /// The process of a thread, or the thread itself where that is not known.
     pub fn process(&self, tid: Tid) -> Tid {
         self.tasks.get(&tid).map(|task| task.process).filter(|process| *process != 0).unwrap_or(tid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+    use crate::trace::{EventKind, Task, Tid};
+
+    #[test]
+    fn a_worker_is_kin_of_the_server_that_forked_it_and_not_of_the_shell_before() {
+        const WORKER: Tid = 40;
+        let mut traced = Traced::new(1000);
+        let server = Task { name: "server".to_owned(), process: WORKER };
+        traced.trace.tasks.insert(WORKER, server);
+        traced.event(100, 0, EventKind::Fork { parent: OTHER, child: SERVER });
+        assert_eq!(traced.trace.kin(WORKER), [] as [Tid; 0]);
+        traced.trace.parents.insert(WORKER, SERVER);
+        assert_eq!(traced.trace.kin(WORKER), [SERVER]);
+        traced.trace.parents.clear();
+        traced.event(200, 0, EventKind::Fork { parent: SERVER, child: WORKER });
+        assert_eq!(traced.trace.kin(WORKER), [SERVER]);
+        assert_eq!(traced.trace.kin(SERVER), [] as [Tid; 0], "it runs another program");
+        traced.trace.tasks.insert(CLIENT, Task { name: "pool".to_owned(), process: SERVER });
+        assert_eq!(traced.trace.kin(CLIENT), [SERVER], "a thread");
     }
 }

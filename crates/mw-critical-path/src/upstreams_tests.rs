@@ -112,3 +112,21 @@ fn sends(traced: &mut Traced, at: u64, by: Tid, task: Tid) {
     assert_ne!(stack, StackId::default());
     traced.event(at, 0, EventKind::Waking { task, by, context: WakeContext::SoftIrq, stack });
 }
+
+/// The upstream goes on, and ksoftirqd delivers its answer to the proxy.
+#[test]
+fn an_upstream_that_was_stuck_is_followed_where_only_its_packet_is_seen() {
+    let kind = |state| {
+        let mut traced = proxied();
+        traced.found(WORKER, state, "schedule < inet_csk_accept");
+        let stack =
+            traced.stack("ep_poll_callback < sock_def_readable < tcp_v4_rcv < net_rx_action");
+        let waking =
+            EventKind::Waking { task: SERVER, by: 0, context: WakeContext::HardIrq, stack };
+        traced.event(900, 0, waking).runs(901, 1, SERVER);
+        traced.wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
+        largest(&traced, &[(SERVER, UPSTREAM)]).0
+    };
+    assert_eq!(kind(TaskState::Stopped), Kind::Stopped);
+    assert_eq!(kind(TaskState::Waiting), Kind::Waiting(Wait::Network));
+}

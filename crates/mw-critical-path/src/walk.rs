@@ -172,7 +172,15 @@ impl Walk<'_> {
         let Some(cpu) = cpu.filter(|_| !is_polled) else {
             return self.push(hop, from, to, Kind::Runnable(CpuHolder::Unknown));
         };
+        let lost_from = self.lost_from(from, to);
         for (from, to, holder) in self.timelines.on_cpu(cpu, from, to) {
+            if holder == Some(0) && lost_from < to {
+                // It would have run: it was not runnable any more, and the record of it is lost.
+                let lost_from = lost_from.max(from);
+                self.push(hop, from, lost_from, Kind::Runnable(CpuHolder::Idle));
+                self.push(hop, lost_from, to, Kind::Unseen(Unseen::Untraced));
+                continue;
+            }
             let is_own =
                 |other: Tid| other != task && self.trace.process(other) == self.trace.process(task);
             let holder = match holder {
@@ -190,6 +198,12 @@ impl Walk<'_> {
             };
             self.push(hop, from, to, Kind::Runnable(holder));
         }
+    }
+
+    /// When records were first lost in `[from, to)`; `to` where none were.
+    fn lost_from(&self, from: Nanos, to: Nanos) -> Nanos {
+        let gaps = self.trace.gaps.iter().filter(|(begin, end)| *begin < to && *end > from);
+        gaps.map(|(begin, _)| (*begin).max(from)).min().unwrap_or(to)
     }
 
     fn blocked(
@@ -290,7 +304,12 @@ impl Walk<'_> {
         let gave_up = waker.is_none_or(|(_, stack)| wait::is_kill(self.trace.stack(stack)));
         let holder = gave_up.then(|| self.holder(hop, task, wait, span)).flatten();
         let inferred = holder.map(|holder| (holder, true));
-        inferred.or_else(|| waker.map(|(waker, _)| (waker, false)))
+        inferred.or_else(|| waker.map(|(waker, _)| (waker, false))).or_else(|| {
+            // Who sent a packet that a thread of the kernel delivered is not known by its wake-up.
+            let is_packet = wakeup.is_some_and(|wakeup| wakeup.waker == Waker::Network);
+            let asked = (is_packet && wait.is_for_work()).then(|| self.asked(hop, task, span));
+            asked.flatten().map(|asked| (asked, true))
+        })
     }
 
     /// Whether who woke a server from its wait asks it: it opened a connection, or the server's own connections are
@@ -350,7 +369,14 @@ impl Walk<'_> {
             let holder = holder.filter(|holder| !is_waiting(*holder));
             let mut proxies = self.upstreams.proxies();
             let upstream = || proxies.find_map(|proxy| self.upstream(hop, proxy, span));
-            if let Some(holder) = holder.or_else(upstream) {
+            // A command that is not stuck itself waits for one that it asked.
+            let has_asked = |command: &Tid| {
+                let asked = self.timelines.woken_by(*command, self.from, span.1);
+                self.stuck_beside(hop, asked.into_iter().collect(), span).is_some()
+            };
+            let command = self.servers.command().filter(|command| !is_waiting(*command));
+            let command = || command.filter(has_asked);
+            if let Some(holder) = holder.or_else(upstream).or_else(command) {
                 return Some(holder);
             }
         }

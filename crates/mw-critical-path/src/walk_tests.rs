@@ -447,3 +447,20 @@ proptest! {
         assert_eq!(sum + summary.rest_ns, summary.total_ns);
     }
 }
+
+/// A task that no CPU runs although one is idle is throttled; or it ran, and the record of that was lost.
+#[test]
+fn a_task_is_not_runnable_beside_an_idle_cpu_after_records_were_lost() {
+    let shares = |gaps: &[(Nanos, Nanos)]| {
+        let mut traced = Traced::new(2000);
+        is_answered(&mut traced);
+        traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+        traced.blocks(60, 1, OTHER, "schedule < ep_poll").runs(900, 1, SERVER);
+        traced.trace.gaps = gaps.to_vec();
+        traced.shares(100, 1100)
+    };
+    assert_eq!(shares(&[])[0], (Kind::Runnable(CpuHolder::Idle), 800));
+    let lost = shares(&[(300, 310)]);
+    assert_eq!(lost[0], (Kind::Unseen(Unseen::Untraced), 600));
+    assert!(lost.contains(&(Kind::Runnable(CpuHolder::Idle), 200)), "{lost:?}");
+}

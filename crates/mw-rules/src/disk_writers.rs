@@ -13,6 +13,9 @@ const LEAST_BYTES: u64 = 4 << 20;
 /// A disk that another wrote to has a backlog from what it writes in this time.
 const BACKLOG_S: f64 = 2.0;
 
+/// The same of pages that are dirty throughout the stall and not yet under writeback.
+const PILED_UP_S: f64 = 1.0;
+
 /// A disk that makes progress completes no writes for less than this share of the stall: one that hangs does not. A
 /// slow disk completes many at once.
 const MOST_IDLE_PERCENT: f64 = 50.0;
@@ -98,9 +101,25 @@ pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) 
         during.iter().filter(|(_, rate)| *rate > 0.0).map(|(at, _)| *at),
     );
     let makes_progress = percent(idle_ms, incident.duration_ms().max(1)) < MOST_IDLE_PERCENT;
-    let has_backlog = unwritten_bytes as f64 >= rate * BACKLOG_S;
-    let has_grown = rate >= before * FLOOD_GROWTH || exceeds_background(stall, unwritten_bytes);
+    let is_over_background = exceeds_background(stall, unwritten_bytes);
+    // Pages that a program writes and syncs are soon under writeback: they do not pile up.
+    let piles_up = is_over_background
+        || dirty_throughout(stall).is_none_or(|bytes| bytes as f64 >= rate * PILED_UP_S);
+    let has_backlog = unwritten_bytes as f64 >= rate * BACKLOG_S && piles_up;
+    let has_grown = rate >= before * FLOOD_GROWTH || is_over_background;
     Some(makes_progress && has_backlog && has_grown)
+}
+
+/// What was dirty and not yet under writeback for half of the stall, in bytes, beyond what was so in all recorded rows.
+/// `None` where it was not recorded.
+fn dirty_throughout(stall: &Stall<'_>) -> Option<u64> {
+    let values = stall.incident.table.values(&Metric::Vmstat(Counter::NrDirty))?;
+    let values: Vec<Option<u64>> = values.collect();
+    let always = values.iter().flatten().min().copied()?;
+    let mut during: Vec<u64> = stall.during(values).flatten().collect();
+    during.sort_unstable();
+    let median = during.get(during.len() / 2)?;
+    Some(median.saturating_sub(always).saturating_mul(stall.window.now.origin.page_bytes))
 }
 
 /// The longest time between two of these times, the beginning and the end.

@@ -61,7 +61,14 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
     let mut skipped = Vec::new();
     let Diagnosis { causes, contributed, ruled_out } = match (refused(&stall), &request) {
         (Some(causes), _) => Diagnosis { causes, ..Diagnosis::default() },
-        (None, Some(request)) => diagnose(&stall, request, &mut skipped),
+        (None, Some(request)) => {
+            let diagnosis = diagnose(&stall, request, &mut skipped);
+            if diagnosis.causes.is_empty() && request.is_mostly_untraced() {
+                Diagnosis { causes: by_counters(&stall), ..diagnosis }
+            } else {
+                diagnosis
+            }
+        }
         (None, None) => {
             Diagnosis { causes: by_scores(&stall, &mut skipped), ..Diagnosis::default() }
         }
@@ -92,6 +99,22 @@ fn by_scores(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
         causes.extend(others);
         causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
     }
+    causes
+}
+
+/// The memory conditions that counters show while the request's time was not traced: records are lost when memory is
+/// short. Whether the request waited for them is not known.
+fn by_counters(stall: &Stall<'_>) -> Vec<Cause> {
+    const OF_UNTRACED: f64 = 0.75;
+    let memory: Vec<&Rule> =
+        RULES.iter().filter(|rule| rule.precedence != Precedence::LastResort).collect();
+    let mut causes = causes_by(&memory, &Stall { request: None, ..*stall }, &mut Vec::new());
+    causes.retain(is_plausible);
+    for cause in &mut causes {
+        let score = f64::from(cause.confidence_percent) * OF_UNTRACED;
+        cause.confidence_percent = score.round() as u8;
+    }
+    causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
     causes
 }
 

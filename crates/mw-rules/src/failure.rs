@@ -2,16 +2,20 @@
 //! service.
 
 use crate::stall::Stall;
-use mw_model::{Area, Cause, FailureKind, Finding, Quantity, Remedy, Severity, Step};
+use mw_model::{Area, Cause, EndKind, FailureKind, Finding, Quantity, Remedy, Severity, Step};
 
 /// The service said it itself.
 const CERTAIN: u8 = 95;
 
-/// The cause of a stall in which the service failed at once; `None` where it was slow.
+/// The cause of a stall in which the service failed at once, or the OOM killer ended it; `None` where it was slow.
 pub(crate) fn refused(stall: &Stall<'_>) -> Option<Vec<Cause>> {
     let trigger = &stall.incident.trigger;
     let kind = trigger.failure_kind.filter(|kind| *kind != FailureKind::TimedOut)?;
-    if !trigger.failed_at_once() {
+    let outage = stall.incident.outage.as_ref();
+    let end = outage.and_then(|outage| outage.ended.as_ref());
+    // It is slow before its end: its tasks reclaim until no page is left.
+    let is_oom_killed = end.is_some_and(|end| end.how == EndKind::OomKilled);
+    if !trigger.failed_at_once() && !is_oom_killed {
         return None;
     }
     let mut causes: Vec<Cause> = crate::RULES

@@ -142,6 +142,12 @@ impl<'a> Request<'a> {
         self.percent(on) + others.sum::<f64>()
     }
 
+    /// Whether records of most of its time were lost, so that little can be said of it.
+    pub(crate) fn is_mostly_untraced(&self) -> bool {
+        const MOST_PERCENT: f64 = 50.0;
+        self.percent(&[Spent::Untraced]) >= MOST_PERCENT
+    }
+
     /// The part that was spent on one of these longest.
     pub(crate) fn largest(&self, on: &[Spent]) -> Option<&'a PathPart> {
         self.on(on).max_by_key(|part| part.total_ns)
@@ -284,7 +290,11 @@ impl Conditions<'_> {
             let over_us = group.over_ms.saturating_mul(1000);
             percent(group.throttled_us.unwrap_or(0), runnable_us.min(over_us).max(1))
         };
-        if self.groups_of(&part.task).any(|group| covers(group) >= THROTTLED_PERCENT) {
+        let is_throttled = |group: &GroupUse| covers(group) >= THROTTLED_PERCENT;
+        // Only a throttled task does not run beside an idle CPU.
+        let is_unknown = part.task.cgroup.is_none() && holder == CpuHolder::Idle;
+        let others = self.incident.groups.iter().filter(|group| is_unknown && group.path != "/");
+        if self.groups_of(&part.task).chain(others).any(is_throttled) {
             return Spent::CpuQuota;
         }
         if name.starts_with("kcompactd") || name.starts_with("khugepaged") {
@@ -425,10 +435,15 @@ pub(crate) fn is_within(path: &str, of: &str) -> bool {
     of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether the part's task was waited for by another thread of its process in a semaphore: mmap_lock.
+/// Whether the part's task was waited for by another thread of its process in a semaphore: mmap_lock. A wait that began
+/// before the trace is of an unknown kind; what the task did under the lock tells then.
 fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
+    let changes_mappings = matches!(
+        part.kind,
+        Kind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap | KernelWork::Fork))
+    );
     path.chain.iter().any(|link| {
-        link.wait == Wait::Semaphore
+        (link.wait == Wait::Semaphore || (link.wait == Wait::Unknown && changes_mappings))
             && link.other.tid == part.task.tid
             && link.waiter.process == link.other.process
             && link.waiter.process != 0

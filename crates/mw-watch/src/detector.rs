@@ -42,6 +42,8 @@ pub(crate) struct Limits {
 pub(crate) struct RequestTimes {
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
+    /// The process of the command that asked, where the target is one.
+    pub(crate) command: Option<u32>,
 }
 
 /// What a probe is doing.
@@ -60,6 +62,7 @@ pub(crate) struct ProbeReading {
 pub(crate) struct UnderWayReading {
     pub(crate) began_ns: u64,
     pub(crate) elapsed_ms: f64,
+    pub(crate) command: Option<u32>,
 }
 
 /// A request that ended.
@@ -172,6 +175,8 @@ struct Followed {
     phase: Phase,
     /// The slowest request of the stall under way.
     slowest: Option<RequestTimes>,
+    /// When the last request that was seen under way began, and its command.
+    command: Option<(u64, u32)>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -302,6 +307,9 @@ impl Followed {
     fn request(&mut self, reading: &ProbeReading) -> Option<f64> {
         let waiting = reading.under_way.filter(|way| way.elapsed_ms >= reading.limit_ms);
         let mut exceeded = None;
+        if let Some(way) = reading.under_way {
+            self.command = way.command.map(|command| (way.began_ns, command)).or(self.command);
+        }
         if let Some(answer) = reading.last.filter(|answer| answer.sequence != self.answered) {
             self.answered = answer.sequence;
             self.bad = answer.failed;
@@ -322,7 +330,9 @@ impl Followed {
         let to_ns = from_ns.saturating_add((took_ms * 1e6) as u64);
         let known = self.slowest.map_or(0, |slowest| slowest.to_ns - slowest.from_ns);
         if to_ns - from_ns >= known {
-            self.slowest = Some(RequestTimes { from_ns, to_ns });
+            let command = self.command.filter(|(began_ns, _)| *began_ns == from_ns);
+            let command = command.map(|(_, command)| command);
+            self.slowest = Some(RequestTimes { from_ns, to_ns, command });
         }
     }
 

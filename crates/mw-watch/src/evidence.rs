@@ -53,6 +53,9 @@ impl Evidence {
                     self.context.tracing.release();
                 }
             }
+            for stall in stalls.iter_mut().filter(|stall| !stall.has_ended()) {
+                stall.note_failure(&self.context);
+            }
             self.look(&mut episode, &mut stalls);
             if self.close(&mut stalls, &mut episode).is_err() || self.update(&mut stalls).is_err() {
                 return;

@@ -43,11 +43,11 @@ impl Monitors {
         readings.extend(self.probers.iter().map(|prober| ProbeReading {
             limit_ms: ms(prober.spec().limit),
             alarm_ms: ms(prober.alarm_after()),
-            under_way:
-                prober.under_way().map(|way| UnderWayReading {
-                    began_ns: way.began_ns,
-                    elapsed_ms: ms(way.elapsed),
-                }),
+            under_way: prober.under_way().map(|way| UnderWayReading {
+                began_ns: way.began_ns,
+                elapsed_ms: ms(way.elapsed),
+                command: prober.command(),
+            }),
             last: prober.last().map(|last| AnswerReading {
                 sequence: last.sequence,
                 began_ns: last.began_ns,

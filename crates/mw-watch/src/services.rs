@@ -66,7 +66,7 @@ impl Services {
             tracing.set_services(TracedServices {
                 clients: monitors.clients().collect(),
                 processes: processes.map(|process| process.pid).collect(),
-                cgroups: known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
+                groups: known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
             });
         }
     }

@@ -110,6 +110,16 @@ impl OpenStall {
         }
     }
 
+    /// A service that was slow first may fail while the stall lasts, as one that the OOM killer ends: what became of it
+    /// is asked once.
+    pub(crate) fn note_failure(&mut self, with: &Context) {
+        let Monitor::Probe(probe) = self.begun.monitor else { return };
+        let Some(prober) = with.monitors.probers.get(probe) else { return };
+        if self.outage.is_none() && prober.last().is_some_and(|last| last.failed) {
+            self.outage = with.services.outage(probe, prober, mw_sys::unix_ms());
+        }
+    }
+
     /// It is over: while the trace is there, the path of its slowest request is found.
     pub(crate) fn end(
         &mut self,
@@ -140,7 +150,9 @@ impl OpenStall {
 
     /// Finds the critical path of its slowest request.
     pub(crate) fn find_path(&mut self, with: &Context) {
-        self.groups = with.tracing.groups_since(self.begun.seen_unix_ms);
+        let processes = self.service.iter().flat_map(|service| &service.processes);
+        let processes: Vec<u32> = processes.map(|process| process.pid).collect();
+        self.groups = with.tracing.groups_since(self.begun.seen_unix_ms, &processes);
         let Some(request) = self.request(with) else { return };
         if let Some(path) = with.tracing.path(request) {
             self.path = Some(path);
@@ -153,8 +165,8 @@ impl OpenStall {
         let (task, times) = match self.begun.monitor {
             Monitor::Probe(probe) => {
                 let prober = with.monitors.probers.get(probe)?;
-                command = prober.command();
                 let slowest = self.slowest.or_else(|| with.stalls.slowest(self.begun.monitor))?;
+                command = slowest.command;
                 (prober.thread()?, (slowest.from_ns, slowest.to_ns))
             }
             Monitor::Canary => (canary?.thread()?, canary?.slowest_touch()?),

@@ -18,6 +18,7 @@ use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,6 +47,9 @@ const LEAST_JUDGED: Duration = Duration::from_millis(500);
 
 /// Processes of probed services of which all threads are read at the alarm.
 const MAX_PROCESSES: usize = 64;
+
+/// Connections from a service to one that it depends on, followed so far.
+const MAX_DISTANCE: usize = 2;
 
 /// How long the search for whom the services asked may take.
 const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
@@ -77,7 +81,16 @@ pub(crate) struct TracedServices {
     /// The recorder's threads that ask.
     pub(crate) clients: Vec<u32>,
     pub(crate) processes: Vec<u32>,
-    pub(crate) cgroups: Vec<String>,
+    /// The cgroups of each of these processes: they are known when it has ended.
+    pub(crate) groups: BTreeMap<u32, Vec<String>>,
+}
+
+impl TracedServices {
+    /// The cgroups of all processes, each once, but for the root.
+    fn cgroups(&self) -> Vec<String> {
+        let paths: BTreeSet<&String> = self.groups.values().flatten().collect();
+        paths.into_iter().filter(|path| *path != "/").cloned().collect()
+    }
 }
 
 /// Counters of cgroups, from the alarm on.
@@ -145,7 +158,8 @@ impl Tracing {
         self.changed.notify_all();
     }
 
-    /// Keeps what is traced until [`Tracing::release`].
+    /// Keeps what is traced until [`Tracing::release`]. A trace that was suspended because it went on for long is
+    /// resumed: this stall is another.
     pub(crate) fn hold(&self) {
         let mut state = self.state();
         state.holds = state.holds.saturating_add(1);
@@ -174,16 +188,13 @@ impl Tracing {
         let traced = self.traced().filter(is_of_request);
         let upstreams = locked(&self.upstreams).clone();
         let request = Request { upstreams, ..request };
-        let mut path = match (traced, polled) {
-            (Some(mut trace), Some(polled)) => {
-                filled_path(&mut trace, polled, request).summary(&trace)
-            }
-            (Some(trace), None) | (None, Some(trace)) => {
-                critical_path(&trace, request).summary(&trace)
-            }
+        let (path, trace) = match (traced, polled) {
+            (Some(mut trace), Some(polled)) => (filled_path(&mut trace, polled, request), trace),
+            (Some(trace), None) | (None, Some(trace)) => (critical_path(&trace, request), trace),
             (None, None) => return None,
         };
-        self.find_cgroups(&mut path);
+        let mut path = path.summary(&trace);
+        self.find_cgroups(&mut path, &trace);
         Some(path)
     }
 
@@ -196,11 +207,22 @@ impl Tracing {
         Some(copy.into_trace(&mut locked(&self.symbols)))
     }
 
-    fn find_cgroups(&self, path: &mut PathSummary) {
+    /// The cgroups of the tasks; of one that has ended those of its service, or of its next of kin that lives.
+    fn find_cgroups(&self, path: &mut PathSummary, trace: &Trace) {
+        let services = locked(&self.services).groups.clone();
         let groups = locked(&self.groups);
         let Some(Groups { sampler, .. }) = groups.as_ref() else { return };
+        let mut known: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        let find = |tid: u32| {
+            let of = |tid: u32| sampler.cgroups_of(tid);
+            let own = of(tid);
+            let of_service = || services.get(&trace.process(tid)).cloned();
+            let of_kin = || trace.kin(tid).into_iter().map(of).find(|groups| !groups.is_empty());
+            if own.is_empty() { of_service().or_else(of_kin).unwrap_or_default() } else { own }
+        };
         for task in path.tasks_mut() {
-            let mut groups = sampler.cgroups_of(task.tid).into_iter();
+            let groups = known.entry(task.tid).or_insert_with(|| find(task.tid));
+            let mut groups = groups.iter().cloned();
             task.cgroup = groups.next();
             task.other_cgroups = groups.filter(|path| path != "/").collect();
         }
@@ -215,10 +237,12 @@ impl Tracing {
     }
 
     /// What cgroups used and waited for since the alarm of a stall that was seen at this time, in milliseconds since
-    /// 1970; or since then, where there was no alarm of its own shortly before.
-    pub(crate) fn groups_since(&self, seen_unix_ms: u64) -> Vec<GroupUse> {
+    /// 1970; or since then, where there was no alarm of its own shortly before. Groups of `processes` and of whom they
+    /// asked are those of the service.
+    pub(crate) fn groups_since(&self, seen_unix_ms: u64, processes: &[u32]) -> Vec<GroupUse> {
         const SHORTLY_MS: u64 = 2000;
-        let cgroups = locked(&self.services).cgroups.clone();
+        let of_service = self.groups_of(processes);
+        let cgroups = locked(&self.services).cgroups();
         let mut groups = locked(&self.groups);
         let Some(Groups { sampler, samples }) = groups.as_mut() else { return Vec::new() };
         let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
@@ -228,7 +252,32 @@ impl Tracing {
             return Vec::new();
         };
         let now = sampler.sample(GROUPS_LIMIT, &cgroups);
-        sampler.difference(before, &now)
+        let mut uses = sampler.difference(before, &now);
+        for group in &mut uses {
+            // The groups of all probed services were sampled as such.
+            let is_above = |path: &String| Path::new(path).starts_with(&group.path);
+            group.of_service = group.path != "/" && of_service.iter().any(is_above);
+        }
+        uses
+    }
+
+    /// The cgroups of processes of probed services, and of the processes that they have connections to.
+    fn groups_of(&self, processes: &[u32]) -> BTreeSet<String> {
+        let mut asked: BTreeSet<u32> = processes.iter().copied().collect();
+        let upstreams = locked(&self.upstreams).clone();
+        for _ in 0..MAX_DISTANCE {
+            let next = upstreams.iter().filter(|(proxy, _)| asked.contains(proxy));
+            let next: Vec<u32> = next.map(|(_, upstream)| *upstream).collect();
+            asked.extend(next);
+        }
+        let services = locked(&self.services).groups.clone();
+        let groups = locked(&self.groups);
+        let sampler = groups.as_ref().map(|groups| &groups.sampler);
+        let of = |pid: u32| match services.get(&pid) {
+            Some(known) => known.clone(),
+            None => sampler.map(|sampler| sampler.cgroups_of(pid)).unwrap_or_default(),
+        };
+        asked.into_iter().flat_map(of).filter(|path| path != "/").collect()
     }
 
     /// Ends [`Tracing::run`].
@@ -272,6 +321,7 @@ impl Tracing {
     /// Reads the rings until nothing is wanted.
     fn record(&self) {
         let (began, mut cpu) = (Instant::now(), Duration::ZERO);
+        let (mut stalls, mut stall_began) = (self.state().stalls, began);
         while self.state().wanted && !self.is_stopped() {
             self.wait_round();
             let cpu_before = mw_sys::thread_time();
@@ -279,7 +329,10 @@ impl Tracing {
                 tracer.wait(None, Duration::ZERO);
             }
             cpu += mw_sys::thread_time().saturating_sub(cpu_before);
-            self.judge(began.elapsed(), cpu);
+            if self.state().stalls != stalls {
+                (stalls, stall_began) = (self.state().stalls, Instant::now());
+            }
+            self.judge(began.elapsed(), cpu, stall_began.elapsed() >= MAX_TRACE);
         }
     }
 
@@ -289,13 +342,14 @@ impl Tracing {
     pub(crate) fn poll_states(&self) {
         while self.wait_for(|state| state.wanted) {
             let services = locked(&self.services).clone();
-            self.sample_groups(&services.cgroups);
+            let cgroups = services.cgroups();
+            self.sample_groups(&cgroups);
             let (began, mut begun) = (Instant::now(), 0);
             while self.state().wanted && !self.is_stopped() {
                 let TraceState { stalls, suspended, .. } = *self.state();
                 // Most alarms are no stalls.
                 if stalls != begun && stalls > 0 {
-                    self.sample_groups(&services.cgroups);
+                    self.sample_groups(&cgroups);
                     *locked(&self.upstreams) = upstreams(&services.processes, UPSTREAMS_LIMIT);
                 }
                 begun = stalls;
@@ -348,12 +402,11 @@ impl Tracing {
         }
     }
 
-    /// Suspends the trace where reading it takes too much of the time, and resumes it.
-    fn judge(&self, lasted: Duration, cpu: Duration) {
+    /// Suspends the trace where reading it takes too much of the time, or the last stall began long ago, and resumes it.
+    fn judge(&self, lasted: Duration, cpu: Duration, is_long: bool) {
         let mut state = self.state();
         let Some(switch) = self.switch.as_ref().filter(|_| state.wanted) else { return };
         let takes = |percent: u32| cpu * 100 > lasted * percent;
-        let is_long = lasted >= MAX_TRACE;
         if !state.suspended && (is_long || (lasted >= LEAST_JUDGED && takes(MAX_CPU_PERCENT))) {
             switch.off();
             state.suspended = true;

@@ -193,7 +193,8 @@ mod tests {
 
     #[track_caller]
     fn check(limits: Limits, canary: CanaryReading, probe_ms: Option<f64>, rests_ms: u64) {
-        let under_way = probe_ms.map(|elapsed_ms| UnderWayReading { began_ns: 0, elapsed_ms });
+        let under_way =
+            probe_ms.map(|elapsed_ms| UnderWayReading { began_ns: 0, elapsed_ms, command: None });
         let probe = ProbeReading { limit_ms: 500.0, alarm_ms: 250.0, under_way, last: None };
         let seen = Readings { probes: &[probe], canary: Some(canary), pressure: false };
         assert_eq!(calm(&limits, &seen), Duration::from_millis(rests_ms));

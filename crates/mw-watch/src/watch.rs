@@ -153,8 +153,7 @@ impl Watch {
         watch.begin(&options, source, host, &monitors, pressure, sender)?;
         if options.profile {
             watch.thread("mw-names", move || {
-                // What it takes on a busy machine is taken from nobody.
-                let _ = rustix::process::setpriority_process(None, 19);
+                yield_to_others();
                 Symbols::load(&symbols);
             })?;
         }
@@ -257,15 +256,24 @@ impl Watch {
             return Err(io::Error::other("the last one is still under way"));
         }
         let (writer, teller) = (Arc::clone(&self.writer), self.teller.clone());
-        let capture = move || match captured() {
-            Ok(bytes) => writer.keep_capture(mw_sys::unix_ms(), bytes),
-            // Whoever listened may have gone.
-            Err(error) => drop(teller.send(Event::NotCaptured(error))),
+        let capture = move || {
+            yield_to_others();
+            match captured() {
+                Ok(bytes) => writer.keep_capture(mw_sys::unix_ms(), bytes),
+                // The receiver may have gone.
+                Err(error) => drop(teller.send(Event::NotCaptured(error))),
+            }
         };
         let thread = std::thread::Builder::new().name("mw-capture".to_owned());
         self.capturing = Some(thread.spawn(capture)?);
         Ok(())
     }
+}
+
+/// What this thread takes on a busy machine is taken from no other.
+fn yield_to_others() {
+    // Without the privilege it competes as others do.
+    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 fn captured() -> io::Result<Vec<u8>> {

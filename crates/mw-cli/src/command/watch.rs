@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at signals, watchdog and trouble.
 const TURN: Duration = Duration::from_millis(500);
 
-/// A capture of what changes seldom is added so often.
+/// A capture of what changes seldom is added so often; after an incident sooner, but it takes a second of CPU time,
+/// which stalls that follow one another shall not add to.
 const CAPTURE_INTERVAL: Duration = Duration::from_secs(3600);
+const CAPTURE_INTERVAL_LEAST: Duration = Duration::from_secs(60);
 
 /// The watchdog is fed only while the counters are looked at.
 const MAX_SILENCE_MS: u64 = 5000;
@@ -78,6 +80,8 @@ struct Service {
     log: Log,
     trouble: Option<String>,
     captured: Option<Instant>,
+    /// An incident has ended since the last capture.
+    is_capture_wanted: bool,
 }
 
 impl Service {
@@ -91,7 +95,7 @@ impl Service {
             log.warning(&format!("cannot monitor {missing}"));
         }
         notify(&[NotifyState::Ready]);
-        Ok(Self { watch, log, trouble: None, captured: None })
+        Ok(Self { watch, log, trouble: None, captured: None, is_capture_wanted: false })
     }
 
     /// Waits for a while for something to say.
@@ -101,7 +105,7 @@ impl Service {
             Some(Event::Provisional(incident)) => self.log.warning(&provisional(&incident)),
             Some(Event::Incident(incident)) => {
                 self.log.warning(&summary(&incident));
-                self.captured = None;
+                self.is_capture_wanted = true;
             }
             Some(Event::NotCaptured(error)) => self.not_captured(&error),
             Some(Event::Delayed { incident, error }) => {
@@ -117,8 +121,11 @@ impl Service {
             }
             self.trouble = trouble;
         }
-        if self.captured.is_none_or(|at| at.elapsed() >= CAPTURE_INTERVAL) {
+        let interval =
+            if self.is_capture_wanted { CAPTURE_INTERVAL_LEAST } else { CAPTURE_INTERVAL };
+        if self.captured.is_none_or(|at| at.elapsed() >= interval) {
             self.captured = Some(Instant::now());
+            self.is_capture_wanted = false;
             if let Err(error) = self.watch.capture() {
                 self.not_captured(&error);
             }

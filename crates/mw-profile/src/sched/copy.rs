@@ -22,6 +22,7 @@ pub struct TraceCopy {
     /// Stacks that were read by name from /proc.
     pub(super) named: Vec<Vec<String>>,
     pub(super) tasks: BTreeMap<Tid, Task>,
+    pub(super) parents: BTreeMap<Tid, Tid>,
     pub(super) lost: u64,
     pub(super) gaps: Vec<(Nanos, Nanos)>,
 }
@@ -81,6 +82,7 @@ impl TraceCopy {
             events,
             stacks,
             tasks: self.tasks,
+            parents: self.parents,
             lost: self.lost,
             gaps: self.gaps,
             basis: Basis::Trace,

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use mw_critical_path::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, WakeContext};
 use mw_model::Missing;
 use mw_sys::monotonic_ns;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// `common_flags` of a tracepoint (include/linux/trace_events.h).
@@ -75,6 +75,8 @@ pub(super) struct Recorded {
     /// Stacks that were read by name from /proc.
     named: Vec<Vec<String>>,
     tasks: HashMap<Tid, Task>,
+    /// Parents of processes that were there at the start.
+    parents: BTreeMap<Tid, Tid>,
     lost: u64,
     gaps: Vec<(Nanos, Nanos)>,
     /// The last record of each CPU.
@@ -117,6 +119,7 @@ impl Recorded {
             addresses: Vec::new(),
             named: Vec::new(),
             tasks: HashMap::new(),
+            parents: BTreeMap::new(),
             lost: 0,
             gaps: Vec::new(),
             last: HashMap::new(),
@@ -137,6 +140,7 @@ impl Recorded {
         self.stacks.clear();
         self.named.clear();
         self.tasks.clear();
+        self.parents.clear();
         self.gaps.clear();
         self.last.clear();
     }
@@ -287,6 +291,9 @@ impl Recorded {
         let Some(stat) = text.read(&format!("{dir}/stat")).and_then(Stat::parse) else {
             return Found::Other;
         };
+        if self.parents.len() < MAX_TASKS {
+            self.parents.insert(pid, stat.parent);
+        }
         let state = match stat.state {
             'R' => TaskState::Runnable,
             'T' | 't' => TaskState::Stopped,
@@ -324,6 +331,7 @@ impl Recorded {
             return true;
         }
         copy.named.clone_from(&self.named);
+        copy.parents.clone_from(&self.parents);
         copy.tasks = self.tasks.iter().map(|(tid, task)| (*tid, task.clone())).collect();
         (copy.from, copy.lost) = (self.from, self.lost);
         copy.gaps.clone_from(&self.gaps);

@@ -90,7 +90,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if of_memory {
         return Ok(None);
     }
-    let candidates = [stopped(stall), cpus(stall), disk(stall), network_or_service(stall)?];
+    let by_network = network_or_service(stall)?;
+    let candidates = [stopped(stall), frozen(stall), cpus(stall), disk(stall), by_network];
     let candidates = candidates.into_iter().flatten().filter(|(sure, _)| *sure >= WORTH_NAMING);
     // The first of equals: a candidate that names a culprit precedes one that does not.
     let candidates: Vec<Candidate> = candidates.collect();
@@ -120,6 +121,23 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
         )
         .with_impact("A stopped process does not answer; its connections stay open.")
         .with_remedy(manual("continue the process", &format!("kill -CONT {}", task.pid)));
+    Some((sure, finding))
+}
+
+/// A cgroup that was frozen.
+fn frozen(stall: &Stall<'_>) -> Option<Candidate> {
+    const OF_THE_SERVICE: f64 = 95.0;
+    const OF_ANOTHER: f64 = 60.0;
+    let frozen = stall.incident.groups.iter().filter(|group| group.frozen);
+    let group = frozen.max_by_key(|group| group.of_service)?;
+    let (sure, perhaps) = match group.of_service {
+        true => (OF_THE_SERVICE, ""),
+        false => (OF_ANOTHER, ", and may be that of the service"),
+    };
+    let headline = format!("not memory: the cgroup {} was frozen{perhaps}", group.path);
+    let finding = Finding::new(Severity::Critical, Area::FrozenCgroup, headline)
+        .with_impact("No task of a frozen cgroup runs; connections stay open.")
+        .with_remedy(manual("thaw the cgroup", "systemctl thaw UNIT"));
     Some((sure, finding))
 }
 

@@ -8,13 +8,15 @@
 //!
 //! As the cause of a stall: tasks reclaimed as in `reclaim-storm` while a condition above held, or while
 //! a tenth of memory was dirty at some point, or files known by name brought at least a twentieth of
-//! memory into the page cache. A request that waited for writeback, for a journal or for its own sync is
+//! memory into the page cache, and more than programs allocated in the meantime. A request that waited for writeback, for a journal or for its own sync is
 //! explained by a flood if another cgroup wrote most of what went to the service's disk, or (where the
 //! kernel does not account writeback to cgroups) another program brought a file on that disk into the page
 //! cache; and the disk worked off a backlog: it completed writes throughout, at least twice as many bytes a
 //! second as before (or more was dirty than vm.dirty_background_ratio allows), and the kernel held more
-//! unwritten pages than the disk writes in 2 s. A disk that hangs or became slow is no flood. Pages that
-//! are only read do not count then, and neither do pages that are being swapped out.
+//! unwritten pages than the disk writes in 2 s, of which throughout the stall more than it writes in 1 s were
+//! not yet under writeback. A disk that hangs or became slow is no flood, and neither are programs that sync
+//! what they write: their pages are under writeback at once. Pages that are only read do not count then, and
+//! neither do pages that are being swapped out.
 //!
 //! ## Why it hurts
 //! All other programs allocate from what the flood leaves: they reclaim, wait for writeback and miss
@@ -56,8 +58,8 @@ use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::Stall;
 use mw_model::{
-    Area, Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
-    derived, format_bytes,
+    Area, Cause, Disk, Finding, Metric, Missing, Quantity, Remedy, Severity, Snapshot, Step,
+    Window, derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -129,7 +131,9 @@ fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let flood = &stall.incident.flood;
     let pages = derived::total(flood.iter().map(|share| share.pages));
     let brought = pages.saturating_mul(snapshot.origin.page_bytes);
-    let attributed = percent(brought, memory) >= FLOOD_PERCENT;
+    // Who allocates more than files bring takes the memory.
+    let attributed =
+        percent(brought, memory) >= FLOOD_PERCENT && brought >= anonymous_growth_bytes(stall);
     let score = CauseScore::for_reclaim(stall);
     let mut found = hazard(stall.window).unwrap_or_default();
     let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
@@ -161,6 +165,27 @@ fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_remedy(remedy(snapshot));
     finding.evidence = found.pop().map_or_else(Vec::new, |hazard| hazard.evidence);
     score.cause(finding)
+}
+
+/// Anonymous memory that was allocated from the first recorded row to the stall's end, swapped out or not, in bytes.
+fn anonymous_growth_bytes(stall: &Stall<'_>) -> u64 {
+    use Counter::{NrActiveAnon, NrInactiveAnon, Pswpin, Pswpout};
+    let table = &stall.incident.table;
+    let ended_ms = stall.incident.ended_unix_ms;
+    let growth = |counter: &Counter| -> i64 {
+        let rows = table
+            .values(&Metric::Vmstat(*counter))
+            .map(|values| table.at_unix_ms.iter().zip(values));
+        let rows = rows.into_iter().flatten().filter(|(at, _)| **at <= ended_ms);
+        let values: Vec<i64> = rows.filter_map(|(_, value)| i64::try_from(value?).ok()).collect();
+        match (values.first(), values.last()) {
+            (Some(first), Some(last)) => last.saturating_sub(*first),
+            _ => 0,
+        }
+    };
+    let sum = |counters: &[Counter]| counters.iter().map(growth).fold(0, i64::saturating_add);
+    let pages = sum(&[NrActiveAnon, NrInactiveAnon, Pswpout]).saturating_sub(sum(&[Pswpin]));
+    u64::try_from(pages).unwrap_or(0).saturating_mul(stall.window.now.origin.page_bytes)
 }
 
 /// Whether the request waited for the disk to write rather than for memory: pages that are only read do not hold that

@@ -120,19 +120,21 @@ impl Made {
     }
 
     /// How many pages were dirty during the stall, and how many were free or clean cache.
-    pub(crate) fn dirty(mut self, pages: u64, others: u64) -> Self {
-        let rows = self.incident.table.rows();
-        let values = [
-            ("nr_dirty", pages),
-            ("nr_writeback", 0),
-            ("nr_free_pages", others),
-            ("nr_active_file", 0),
-            ("nr_inactive_file", pages),
-        ];
-        self.incident.table.columns.extend(values.map(|(name, value)| mw_model::Column {
-            name: format!("vmstat.{name}"),
-            values: vec![value; rows],
-        }));
+    pub(crate) fn dirty(self, pages: u64, others: u64) -> Self {
+        self.level("nr_dirty", 0, pages)
+            .level("nr_writeback", 0, 0)
+            .level("nr_free_pages", others, others)
+            .level("nr_active_file", 0, 0)
+            .level("nr_inactive_file", pages, pages)
+    }
+
+    /// What stands in a column of vmstat before the stall and during it.
+    pub(crate) fn level(mut self, name: &str, before: u64, during: u64) -> Self {
+        let rows = self.incident.table.at_unix_ms.iter();
+        let values = rows.map(|at| if *at < STARTED_MS { before } else { during }).collect();
+        let name = format!("vmstat.{name}");
+        self.incident.table.columns.retain(|column| column.name != name);
+        self.incident.table.columns.push(mw_model::Column { name, values });
         self
     }
 

@@ -6,7 +6,8 @@ use mw_critical_path::{
     CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
 use mw_model::{
-    GroupIo, GroupUse, Incident, ListenQueue, Service, ServiceProcess, WaitKind, Window,
+    EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd, Service,
+    ServiceProcess, WaitKind, Window,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
@@ -416,6 +417,65 @@ fn a_disk_that_hangs_or_became_slow_is_no_flood() {
     let few = 3 << 10;
     assert_eq!(first_rule(&flooded(few, |_| 500 << 10)), "not-memory", "it wrote as much before");
     assert_eq!(first_rule(&flooded(many, |_| 5 << 20)), "not-memory", "it keeps up");
+}
+
+/// What another program syncs over and over is under writeback, whatever else has been dirty all the time.
+#[test]
+fn programs_that_sync_what_they_write_are_no_flood() {
+    let first = |dirty: (u64, u64), writeback: u64| {
+        let made = flooded(0, |at| if at > 0 { 400 << 10 } else { 100 << 10 });
+        let made = made.level("nr_dirty", dirty.0, dirty.1).level("nr_writeback", 0, writeback);
+        first_rule(&made)
+    };
+    assert_eq!(first((1 << 10, 1 << 10), 2 << 10), "not-memory");
+    assert_eq!(first((1 << 10, 3 << 10), 0), "page-cache-flood");
+}
+
+/// A file was read before programs allocated far more.
+#[test]
+fn who_allocates_more_than_files_bring_is_no_flood() {
+    let first = |swapped_out: u64| {
+        let made = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
+        let made = made.floods((4711, "cat"), "/data/file", 60_000).pressed(90, 0, 0);
+        first_rule(&made.level("pswpout", 5000, 5000 + swapped_out))
+    };
+    assert_eq!(first(0), "page-cache-flood");
+    assert_eq!(first(90_000), "reclaim-storm");
+}
+
+/// The service reclaims at the limit of its cgroup until the OOM killer ends it.
+#[test]
+fn the_oom_killer_ends_what_was_slow_before() {
+    let first = |how| {
+        let made = made(&[(Kind::Waiting(Wait::CgroupReclaim), 90)]).failed("connection refused");
+        let mut made = with_group(made, GroupUse { max_events: Some(900), ..group() });
+        made.incident.trigger.failure_kind = Some(FailureKind::Refused);
+        let process = ServiceProcess { pid: 812, name: "postgres".to_owned() };
+        let end =
+            ProcessEnd { process, how, limit_of: Some(GROUP.to_owned()), ..ProcessEnd::default() };
+        made.incident.outage = Some(Outage { ended: Some(end), ..Outage::default() });
+        let finding = explained(&made).causes[0].finding.clone();
+        (finding.rule, finding.subject.to_string())
+    };
+    let killed = first(EndKind::OomKilled);
+    assert_eq!(killed, ("oom-kill".to_owned(), format!("cgroup {GROUP}")));
+    assert_eq!(first(EndKind::Signalled).0, "cgroup-limit");
+}
+
+/// A wait that began before the trace is of an unknown kind.
+#[test]
+fn a_thread_that_populates_held_mmap_lock_whatever_the_wait_for_it_looked_like() {
+    let first = |work| {
+        let mut made = made(&[(kernel(work), 90)]);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].task = PathTask { process: 811, ..task(900, "worker") };
+        path.chain[0].waiter = PathTask { process: 811, ..task(811, "worker") };
+        path.chain[0].other = path.parts[0].task.clone();
+        path.chain[0].wait = Wait::Unknown;
+        first_rule(&made)
+    };
+    assert_eq!(first(KernelWork::Populate), "mmap-lock");
+    assert_eq!(first(KernelWork::Network), "not-memory");
 }
 
 /// Version 1 charges the root with what is written back; whose pages they are the tracepoint of the page cache says.

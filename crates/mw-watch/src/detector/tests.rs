@@ -5,7 +5,7 @@ use super::*;
 const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
 
 fn under_way(elapsed_ms: f64) -> ProbeReading {
-    let under_way = Some(UnderWayReading { began_ns: 0, elapsed_ms });
+    let under_way = Some(UnderWayReading { began_ns: 0, elapsed_ms, command: None });
     ProbeReading { limit_ms: 500.0, alarm_ms: 100.0, under_way, last: None }
 }
 
@@ -173,7 +173,7 @@ fn the_slowest_request_of_a_stall_is_kept() {
             Transition::Begun(_) => None,
         }));
     }
-    let slowest = RequestTimes { from_ns: 800_000_000, to_ns: 1_700_000_000 };
+    let slowest = RequestTimes { from_ns: 800_000_000, to_ns: 1_700_000_000, command: None };
     assert_eq!(over, Some(slowest));
     assert_eq!(detector.slowest(0), None);
 }
