@@ -38,7 +38,8 @@ pub(crate) fn diagnose(
     for rule in RULES.iter().filter(|rule| rule.has_cause()) {
         found.extend(cause(rule, stall, request, skipped).map(|cause| (rule.precedence, cause)));
     }
-    found.sort_by_key(|(precedence, cause)| std::cmp::Reverse(rank(*precedence, cause)));
+    let most = found.iter().filter_map(|(_, cause)| cause.explains_percent).max().unwrap_or(0);
+    found.sort_by_key(|(precedence, cause)| std::cmp::Reverse(rank(*precedence, cause, most)));
     let (causes, contributed): (Vec<Cause>, Vec<Cause>) = found
         .into_iter()
         .map(|(_, cause)| cause)
@@ -74,9 +75,10 @@ fn cause(
     is_enough.then_some(cause)
 }
 
-/// Causes that explain enough first; among them those that say why before those that say only that a resource was
-/// short, and the better confirmed first.
-fn rank(precedence: Precedence, cause: &Cause) -> (bool, u8, u8, u8) {
+/// Causes that explain enough first, and nearly as much as the one that explains most; among them those that say why
+/// before those that say only that a resource was short, and the better confirmed first.
+fn rank(precedence: Precedence, cause: &Cause, most: u8) -> (bool, bool, u8, u8, u8) {
+    const NEARLY: u8 = 30;
     const PLAUSIBLE: u8 = crate::PLAUSIBLE_PERCENT;
     let explains = cause.explains_percent.unwrap_or(0);
     let depth = match precedence {
@@ -86,7 +88,8 @@ fn rank(precedence: Precedence, cause: &Cause) -> (bool, u8, u8, u8) {
         Precedence::LastResort => 0,
     };
     // Within a tenth of the request they explain the same.
-    (explains >= CAUSE_PERCENT, depth, explains / 10, cause.confidence_percent)
+    let is_nearly_most = explains.saturating_add(NEARLY) >= most;
+    (explains >= CAUSE_PERCENT, is_nearly_most, depth, explains / 10, cause.confidence_percent)
 }
 
 /// What contributed beside a cause: not its own symptoms, which explain the same parts.

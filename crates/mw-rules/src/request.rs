@@ -193,11 +193,16 @@ impl<'a> Request<'a> {
         const OF_INFERENCE: f64 = 0.85;
         const OF_LOSSES: f64 = 0.85;
         const OF_UNSEEN: f64 = 0.75;
+        const OF_UNKNOWN_WAITS: f64 = 0.7;
         let mut reliability = 1.0;
         let is_unseen = |spent| matches!(spent, Spent::Untraced | Spent::Unknown);
         let is_untraced = |part: &PathPart| part.kind == Kind::Unseen(Unseen::Untraced);
         if self.main().is_some_and(|(spent, part)| is_unseen(spent) || is_untraced(part)) {
             reliability *= OF_UNSEEN;
+        }
+        // Who ended a wait of an unknown kind may not be who was waited for.
+        if self.path.chain.iter().any(|link| link.wait == Wait::Unknown) {
+            reliability *= OF_UNKNOWN_WAITS;
         }
         if self.path.basis == Basis::Polling {
             reliability *= OF_POLLING;

@@ -271,9 +271,7 @@ impl<'a> Stall<'a> {
     pub(crate) fn most_unwritten(&self) -> Option<(u64, f64)> {
         const DIRTY: &[Counter] = &[Counter::NrDirty];
         const UNWRITTEN: &[Counter] = &[Counter::NrDirty, Counter::NrWriteback];
-        const SWAPPED_PER_S: f64 = 256.0;
-        let swaps_out = self.window.rate(Counter::Pswpout).unwrap_or(0.0) >= SWAPPED_PER_S;
-        let unwritten = if swaps_out { DIRTY } else { UNWRITTEN };
+        let unwritten = if swaps_out(self.window) { DIRTY } else { UNWRITTEN };
         let page_bytes = self.window.now.origin.page_bytes;
         let samples = || self.window.earlier.first().into_iter().chain([&self.window.now.sample]);
         // The table has no column for it, and it only becomes less: what there was at first.
@@ -309,6 +307,12 @@ impl<'a> Stall<'a> {
         let said = self.incident.trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
         words.iter().any(|word| said.contains(word))
     }
+}
+
+/// Whether pages are swapped out: these are under writeback as well, and no file's.
+pub(crate) fn swaps_out(window: &Window) -> bool {
+    const PAGES_PER_S: f64 = 256.0;
+    window.rate(Counter::Pswpout).unwrap_or(0.0) >= PAGES_PER_S
 }
 
 /// Whether a task is a thread of the kernel that works on memory in the background.

@@ -45,7 +45,7 @@ impl TraceOptions {
         rings_bytes: 16 << 20,
         ring_bytes: 1 << 20,
         events: 1 << 18,
-        stacks: 1 << 13,
+        stacks: 1 << 14,
         resident_events: 1 << 16,
         resident_stacks: 1 << 11,
     };

@@ -56,7 +56,7 @@ use crate::cause_score::CauseScore;
 use crate::disk_writers::{flood_bytes, is_flooded, other_cgroup, other_program};
 use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
-use crate::stall::Stall;
+use crate::stall::{Stall, swaps_out};
 use mw_model::{
     Area, Cause, Disk, Finding, Metric, Missing, Quantity, Remedy, Severity, Snapshot, Step,
     Window, derived, format_bytes,
@@ -80,7 +80,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let meminfo = window.now.sample.meminfo.required()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let free = field(meminfo.mem_free_bytes, "MemFree")?;
-    let unwritten = derived::unwritten_bytes(meminfo);
+    let unwritten = if swaps_out(window) {
+        meminfo.dirty_bytes.unwrap_or(0)
+    } else {
+        derived::unwritten_bytes(meminfo)
+    };
     let high = high_watermark_bytes(&window.now)?;
     let cache = derived::file_cache_bytes(meminfo);
     let scan = window.rate(Counter::PgscanFile).unwrap_or(0.0);
@@ -131,14 +135,15 @@ fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let flood = &stall.incident.flood;
     let pages = derived::total(flood.iter().map(|share| share.pages));
     let brought = pages.saturating_mul(snapshot.origin.page_bytes);
+    let attributed = percent(brought, memory) >= FLOOD_PERCENT;
     // Who allocates more than files bring takes the memory.
-    let attributed =
-        percent(brought, memory) >= FLOOD_PERCENT && brought >= anonymous_growth_bytes(stall);
+    let allocated = anonymous_growth_bytes(stall);
+    let is_allocation = percent(allocated, memory) >= FLOOD_PERCENT && allocated > brought;
     let score = CauseScore::for_reclaim(stall);
     let mut found = hazard(stall.window).unwrap_or_default();
     let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
     let dirty = percent(unwritten, memory) >= DIRTY_PERCENT;
-    if !attributed && !dirty && found.is_empty() {
+    if !dirty && (is_allocation || (!attributed && found.is_empty())) {
         return score.no_cause();
     }
     let largest = flood.iter().max_by_key(|share| share.pages);

@@ -443,6 +443,19 @@ fn who_allocates_more_than_files_bring_is_no_flood() {
     assert_eq!(first(90_000), "reclaim-storm");
 }
 
+/// Half of the request waited for flushes of the disk, and nearly all of it for the disk.
+#[test]
+fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
+    let waits = |flush, writeback| {
+        first_rule(&made(&[
+            (Kind::Waiting(Wait::FileWrite), flush),
+            (Kind::Waiting(Wait::Writeback), writeback),
+        ]))
+    };
+    assert_eq!(waits(52, 46), "not-memory");
+    assert_eq!(waits(80, 18), "journal-commit");
+}
+
 /// The service reclaims at the limit of its cgroup until the OOM killer ends it.
 #[test]
 fn the_oom_killer_ends_what_was_slow_before() {
