@@ -115,12 +115,22 @@ impl Timelines {
 
     /// The next time that a task blocks from `at` on.
     pub(crate) fn next_wait(&self, task: Tid, at: Nanos) -> Option<Interval> {
+        self.next_wait_in(task, at, |_| true)
+    }
+
+    /// The next time from `at` on that a task blocks with a stack of which `is_it` holds.
+    pub(crate) fn next_wait_in(
+        &self,
+        task: Tid,
+        at: Nanos,
+        is_it: impl Fn(StackId) -> bool,
+    ) -> Option<Interval> {
         let all = self.tasks.get(&task).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|interval| interval.from < at);
         let waits = all.get(first..).unwrap_or_default().iter();
         waits
             .take(MAX_STEPS_TO_WAIT)
-            .find(|interval| matches!(interval.activity, Activity::Blocked { .. }))
+            .find(|interval| matches!(interval.activity, Activity::Blocked { stack, .. } if is_it(stack)))
             .copied()
     }
 

@@ -270,10 +270,12 @@ impl Walk<'_> {
         wakeup
     }
 
-    /// Whether a task sent nothing after a wait, until the next: it had nothing to do.
+    /// Whether a task sent nothing after a wait, until the next one for work: it had nothing to do. In between it may
+    /// wait for a disk or a lock.
     fn is_silent_after(&self, hop: usize, to: Nanos) -> bool {
         let Some(task) = self.hops.get(hop).map(|hop| hop.task) else { return false };
-        let next = self.timelines.next_wait(task, to).map(|next| next.from);
+        let is_for_work = |stack| self.timelines.wait(stack).is_none_or(Wait::is_for_work);
+        let next = self.timelines.next_wait_in(task, to, is_for_work).map(|next| next.from);
         next.is_some_and(|next| self.timelines.woken_by(task, to, next).is_empty())
     }
 

@@ -464,3 +464,25 @@ fn a_task_is_not_runnable_beside_an_idle_cpu_after_records_were_lost() {
     assert_eq!(lost[0], (Kind::Unseen(Unseen::Untraced), 600));
     assert!(lost.contains(&(Kind::Runnable(CpuHolder::Idle), 200)), "{lost:?}");
 }
+
+/// A server sleeps in its event loop until a time limit, then syncs what it wrote, and answers.
+#[test]
+fn a_server_that_syncs_before_it_answers_was_not_idle() {
+    let kind = |answers: bool| {
+        let mut traced = Traced::new(2000);
+        traced.runs(0, 0, CLIENT).wakes(100, CLIENT, SERVER);
+        traced.blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
+        traced.blocks(150, 1, SERVER, "schedule < do_epoll_wait < ep_poll");
+        traced.interrupt(1000, SERVER, "hrtimer_wakeup").runs(1000, 1, SERVER);
+        traced.blocks(1010, 1, SERVER, "io_schedule < folio_wait_writeback < ext4_sync_file");
+        traced.interrupt(1050, SERVER, "folio_end_writeback < bio_endio").runs(1050, 1, SERVER);
+        if answers {
+            traced.wakes(1060, SERVER, OTHER);
+        }
+        traced.blocks(1070, 1, SERVER, "schedule < do_epoll_wait < ep_poll");
+        traced.wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
+        traced.shares(100, 1100)[0].0
+    };
+    assert_eq!(kind(true), Kind::TimedOut(Wait::Poll));
+    assert_eq!(kind(false), Kind::Idle(Wait::Poll));
+}

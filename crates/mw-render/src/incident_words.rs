@@ -56,6 +56,7 @@ fn named(service: &Service) -> String {
     );
     let more = match service.processes.len() {
         0 | 1 => String::new(),
+        2 => " and another process".to_owned(),
         count => format!(" and {} more processes", count - 1),
     };
     let place = service.unit.as_ref().or(service.cgroup.as_ref());

@@ -109,10 +109,15 @@ fn scored(cause: Cause, request: &Request<'_>) -> Cause {
     const MOST: f64 = 97.0;
     const CONFIRMED: f64 = 85.0;
     const OF_CONDITION: f64 = 0.35;
+    const BEYOND_CONDITION: f64 = 10.0;
     let explains = f64::from(cause.explains_percent.unwrap_or(0));
     let by_dose = LEAST + (explains - f64::from(CAUSE_PERCENT)).max(0.0) * (MOST - LEAST) / 50.0;
     let confirmed = (f64::from(cause.confidence_percent) / CONFIRMED).min(1.0);
     let sure = by_dose * (1.0 - OF_CONDITION + OF_CONDITION * confirmed) * request.reliability();
+    // The path shows that a task waited, and not always for what.
+    let is_last = cause.finding.rule == crate::registry::last_resort();
+    let bound = f64::from(cause.confidence_percent) + BEYOND_CONDITION;
+    let sure = if is_last { sure.min(bound) } else { sure };
     Cause { confidence_percent: sure.round() as u8, ..cause }
 }
 

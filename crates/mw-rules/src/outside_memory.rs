@@ -1,13 +1,15 @@
 //! What else than memory a request spent its time on: findings of the critical path.
 
 use crate::disk_writers::{OtherWriter, other_cgroup};
-use crate::request::{Request, Spent};
+use crate::request::{Request, Spent, is_task_within};
 use crate::stall::Stall;
-use mw_critical_path::{PathPart, PathTask};
+use mw_critical_path::{Link, PathPart, PathTask};
 use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step};
 
 /// The largest part is in the path itself; nothing beside it has to be confirmed.
 const CONFIRMED: u8 = 90;
+/// A packet ended the wait; what delayed it is not known.
+const SEEN: u8 = 85;
 /// Which of several programs or limits it was is not known.
 const LIKELY: u8 = 75;
 /// No thread of the service worked on the request: it may also have been lost on its way.
@@ -116,11 +118,17 @@ fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8
 
 fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let name = &part.task.name;
-    let headline = format!("not memory: the process '{name}' was stopped");
     let pid = if part.task.process == 0 { part.task.tid } else { part.task.process };
+    let (by, remedy) = if crate::stack::is_in(&part.stack, &["ptrace_stop"]) {
+        let command = format!("grep TracerPid /proc/{pid}/status");
+        (" by a debugger", manual("detach the debugger that traces it", &command))
+    } else {
+        ("", manual("continue the process", &format!("kill -CONT {pid}")))
+    };
+    let headline = format!("not memory: the process '{name}' was stopped{by}");
     let finding = Finding::new(Severity::Critical, Area::StoppedProcess, headline)
         .with_impact("A stopped process does not answer; its connections stay open.")
-        .with_remedy(manual("continue the process", &format!("kill -CONT {pid}")));
+        .with_remedy(remedy);
     (finding, CONFIRMED)
 }
 
@@ -145,7 +153,7 @@ fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
     let finding = Finding::new(Severity::Warning, Area::Network, headline)
         .with_impact("The answer of another machine was late, or packets were lost.")
         .with_remedy(manual("look at the connections of the task", "ss -tinp"));
-    (finding, LIKELY)
+    (finding, SEEN)
 }
 
 /// The probe's own connection was not accepted: the kernel drops its packets while the queue is full.
@@ -186,7 +194,7 @@ fn nfs(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, CONFIRMED)
 }
 
-fn service(_: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let spent = request.parts().iter().find(|(_, known)| std::ptr::eq(*known, part));
     let (did, sure) = match spent.map(|(spent, _)| spent) {
         Some(Spent::Sleep) => ("slept by its own timer", CONFIRMED),
@@ -195,14 +203,49 @@ fn service(_: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u
         Some(Spent::Lock) => ("waited for a lock", LIKELY),
         _ => ("waited for an event", POSSIBLE),
     };
-    let headline = format!("not memory: the service itself: {} {did}", named(&part.task));
+    let who = named(&part.task);
+    let Some(link) = leaves_service(stall, request, part) else {
+        let headline = format!("not memory: the service itself: {who} {did}");
+        let finding = Finding::new(Severity::Warning, Area::Service, headline)
+            .with_impact("The service did not answer, although nothing on this machine delayed it.")
+            .with_remedy(see(part.task.process));
+        return (finding, sure);
+    };
+    let (waiter, other) = (named(&link.waiter), named(&link.other));
+    let then = if link.other.tid == part.task.tid {
+        format!("which {did}")
+    } else {
+        format!("behind which {who} {did}")
+    };
+    let wait = link.wait.label();
+    let headline = format!("not memory: {waiter} waited for {other} ({wait}), {then}");
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
-        .with_impact("The service did not answer, although nothing on this machine delayed it.")
-        .with_remedy(manual(
-            "see what the program does",
-            &format!("memwright why --pid {}", part.task.process.max(1)),
-        ));
+        .with_impact("The service waits for another program, and answers when that goes on.")
+        .with_remedy(see(link.other.process));
     (finding, sure)
+}
+
+fn see(process: u32) -> Remedy {
+    manual("see what the program does", &format!("memwright why --pid {}", process.max(1)))
+}
+
+/// Where the chain of waits leaves the service, if the task at its end is another program's.
+fn leaves_service<'a>(
+    stall: &Stall<'a>,
+    request: &Request<'a>,
+    part: &PathPart,
+) -> Option<&'a Link> {
+    let service = stall.incident.service.as_ref()?;
+    let is_of_service = |task: &PathTask| {
+        let in_group = service.cgroup.as_deref().is_some_and(|cgroup| is_task_within(task, cgroup));
+        let is_known = |pid| service.processes.iter().any(|process| process.pid == pid);
+        in_group || is_known(task.process) || is_known(task.tid)
+    };
+    if is_of_service(&part.task) {
+        return None;
+    }
+    let chain = &request.path.chain;
+    chain.iter().rev().find(|link| is_of_service(&link.waiter) && !is_of_service(&link.other))
 }
 
 /// The disk that was busiest during the stall, by name.

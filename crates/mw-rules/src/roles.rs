@@ -102,10 +102,12 @@ fn blocked(task: &BlockedTask) -> String {
     }
 }
 
-/// The process of the probed service, 0 if none has its name.
+/// The process of the probed service, 0 if it is not known.
 fn pid_of_service(stall: &Stall<'_>) -> u32 {
-    let tasks = &stall.incident.tasks;
-    tasks.iter().find(|task| stall.is_probed(&task.task)).map_or(0, |task| task.pid)
+    let service = stall.incident.service.as_ref();
+    let first = service.and_then(|service| service.processes.first()).map(|process| process.pid);
+    let named = || stall.incident.tasks.iter().find(|task| stall.is_probed(&task.task));
+    first.or_else(|| named().map(|task| task.pid)).unwrap_or(0)
 }
 
 /// The culprits of a cause that writes to files: who filled the page cache, and who wrote.

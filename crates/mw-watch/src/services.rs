@@ -89,6 +89,11 @@ impl Services {
         self.known().trackers.get(probe)?.as_ref()?.service().ok().cloned()
     }
 
+    /// Why the service of a probe is not known, where it is not.
+    pub(crate) fn missing(&self, probe: usize) -> Option<Missing> {
+        self.known().trackers.get(probe)?.as_ref()?.service().err().cloned()
+    }
+
     /// What is at the address of a service that failed, and what became of the service.
     pub(crate) fn outage(
         &self,

@@ -7,7 +7,7 @@ use crate::services::Services;
 use crate::stalls::Begun;
 use mw_collect::service::listen_queue;
 use mw_critical_path::{PathSummary, Request};
-use mw_model::{GroupUse, Incident, Outage, Service, ServiceView};
+use mw_model::{GroupUse, Incident, Missing, Outage, Service, ServiceView};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(crate) struct OpenStall {
     path: Option<PathSummary>,
     groups: Vec<GroupUse>,
     service: Option<Service>,
+    /// Why the service is not known.
+    missing: Option<Missing>,
     outage: Option<Outage>,
     view: Option<ServiceView>,
     next_update: Instant,
@@ -55,6 +57,7 @@ impl OpenStall {
             path: None,
             groups: Vec::new(),
             service: None,
+            missing: None,
             outage: None,
             view: None,
             next_update: Instant::now() + FIRST_UPDATE,
@@ -99,6 +102,7 @@ impl OpenStall {
         let Monitor::Probe(probe) = self.begun.monitor else { return };
         let Some(prober) = with.monitors.probers.get(probe) else { return };
         let service = with.services.service(probe);
+        self.missing = with.services.missing(probe);
         self.service = service.map(|service| Service {
             listen_queue: prober.connection().as_ref().and_then(listen_queue),
             ..service
@@ -213,6 +217,7 @@ impl OpenStall {
         incident.path.clone_from(&self.path);
         incident.groups.clone_from(&self.groups);
         incident.service.clone_from(&self.service);
+        incident.unseen.extend(self.missing.clone());
         incident.outage.clone_from(&self.outage);
         incident.service_view.clone_from(&self.view);
         if self.began_with_failure() && incident.trigger.failure_kind.is_some() {

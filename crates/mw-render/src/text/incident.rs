@@ -55,6 +55,7 @@ fn certainty(cause: &Cause) -> String {
 /// A task with its number and its unit, as far as it is known.
 fn task(of: &Incident, name: &str, pid: u32) -> String {
     match of.cgroups.get(&pid).and_then(|cgroup| unit(cgroup)) {
+        None if pid == 0 => name.to_owned(),
         Some(unit) => format!("{name} ({pid}, {unit})"),
         None => format!("{name} ({pid})"),
     }
@@ -131,7 +132,9 @@ impl Page {
             let order = wait.order.map(|order| format!(", order {order}")).unwrap_or_default();
             let node = wait.node.map(|node| format!(", node {node}")).unwrap_or_default();
             let task = task(of, &wait.task, wait.pid);
-            let mut text = format!("{task}: {}{order}{node}: {} times", wait.kind, wait.count);
+            let times =
+                if wait.count == 1 { "once".to_owned() } else { format!("{} times", wait.count) };
+            let mut text = format!("{task}: {}{order}{node}: {times}", wait.kind);
             if wait.total_us > 0 {
                 let [total, most] =
                     [wait.total_us, wait.max_us].map(|us| format_duration_ms(us as f64 / 1000.0));

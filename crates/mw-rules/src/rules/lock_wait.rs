@@ -29,8 +29,8 @@
 use crate::outside_memory::{manual, named};
 use crate::request::{Request, Spent};
 use crate::stall::Stall;
-use mw_critical_path::{Link, Wait};
-use mw_model::{Area, Cause, Finding, Missing, Quantity, ServiceSession, Severity};
+use mw_critical_path::{Link, PathPart, Wait};
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, ServiceSession, Severity};
 
 const LIKELY: u8 = 85;
 /// The service says it itself.
@@ -62,11 +62,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     };
     let headline = format!("not memory: {headline}");
     let mut finding = Finding::new(Severity::Warning, Area::Service, headline)
-        .with_impact("All that need the lock wait until the session that holds it goes on.")
-        .with_remedy(manual(
-            "find the session that holds the lock",
-            "psql -c 'SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity'",
-        ));
+        .with_impact("All that need the lock wait until its holder goes on.")
+        .with_remedy(remedy(stall, link, part));
     if let Some(link) = link {
         let wait = Quantity::Text(link.wait.label().to_owned());
         finding = finding.with_evidence(waited(link), wait, "critical path");
@@ -79,6 +76,28 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let explains = request.percent(HOLDING);
     let explains = if part.task.tid == request.path.task.tid { 0.0 } else { explains };
     Ok(Some(Cause::new(finding, sure).explaining(explains)))
+}
+
+/// How to find the holder: as the server tells it, where it is known; else by what the waiting process does.
+fn remedy(stall: &Stall<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
+    const POSTGRES: &str =
+        "psql -c 'SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity'";
+    const MYSQL: &str = "mysql -e 'SHOW ENGINE INNODB STATUS'";
+    const BY_NAME: [(&str, &str); 3] =
+        [("postgres", POSTGRES), ("mariadbd", MYSQL), ("mysqld", MYSQL)];
+    let name = link.map_or("", |link| {
+        link.waiter.process_name.as_deref().unwrap_or(link.waiter.name.as_str())
+    });
+    let of_view = stall.incident.service_view.as_ref().map_or("", |view| view.source.as_str());
+    let by_view = [("pg_", POSTGRES), ("information_schema", MYSQL), ("SHOW", MYSQL)];
+    let by_view = by_view.iter().find(|(source, _)| of_view.starts_with(source));
+    let known = by_view.or_else(|| BY_NAME.iter().find(|(server, _)| *server == name));
+    if let Some((_, command)) = known {
+        return manual("find the session that holds the lock", command);
+    }
+    let holder = link.map_or(&part.task, |link| &link.other);
+    let command = format!("memwright why --pid {}", holder.process.max(1));
+    manual("see what the holder of the lock does", &command)
 }
 
 /// The session of the request that waits for another one, by the service's own view. PostgreSQL numbers sessions as

@@ -456,6 +456,74 @@ fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
     assert_eq!(waits(80, 18), "journal-commit");
 }
 
+/// The service waits for a lock of a file that another program holds, whose child sleeps.
+#[test]
+fn another_program_that_sleeps_is_not_the_service_itself() {
+    let finding = |processes: &[u32]| {
+        let mut made = made(&[(Kind::Waiting(Wait::Sleep), 99)]);
+        let process = |pid: &u32| ServiceProcess { pid: *pid, name: "python3".to_owned() };
+        made.incident.service = Some(Service {
+            processes: processes.iter().map(process).collect(),
+            ..Service::default()
+        });
+        let path = made.incident.path.as_mut().unwrap();
+        let link = |waiter: &PathTask, wait, other: &PathTask| Link {
+            waiter: waiter.clone(),
+            wait,
+            other: other.clone(),
+            inferred: false,
+        };
+        let [service, holder, child] =
+            [task(6306, "python3"), task(8952, "flock"), task(8954, "sleep")];
+        path.chain = vec![
+            link(&path.task, Wait::Poll, &service),
+            link(&service, Wait::FileLock, &holder),
+            link(&holder, Wait::Child, &child),
+        ];
+        path.parts[0].task = child;
+        explained(&made).causes[0].finding.clone()
+    };
+    let foreign = finding(&[6306]);
+    let said = "not memory: python3 (6306) waited for flock (8952) (a file lock), behind which \
+                sleep (8954) slept by its own timer";
+    assert_eq!(foreign.headline, said);
+    assert!(format!("{:?}", foreign.remedy).contains("why --pid 8952"), "{foreign:?}");
+    let own = finding(&[6306, 8952, 8954]);
+    assert!(own.headline.contains("the service itself: sleep (8954)"), "{}", own.headline);
+}
+
+/// kill -CONT does not let a traced process go on.
+#[test]
+fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
+    let remedy = |functions: &[&str]| {
+        let mut made = made(&[(Kind::Stopped, 98)]);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].stack = functions.iter().map(|function| (*function).to_owned()).collect();
+        format!("{:?}", explained(&made).causes[0].finding.remedy)
+    };
+    assert!(remedy(&["schedule", "do_signal_stop"]).contains("kill -CONT 812"));
+    assert!(remedy(&["schedule", "ptrace_stop", "get_signal"]).contains("TracerPid"));
+}
+
+/// A thread of a Java program waits for another one.
+#[test]
+fn the_holder_of_a_lock_is_found_by_what_the_server_is() {
+    let remedy = |name: &str| {
+        let mut made = row_lock();
+        let path = made.incident.path.as_mut().unwrap();
+        for link in &mut path.chain {
+            name.clone_into(&mut link.waiter.name);
+            name.clone_into(&mut link.other.name);
+        }
+        let causes = explained(&made).causes;
+        let lock = causes.iter().find(|cause| cause.finding.rule == "lock-wait").unwrap();
+        format!("{:?}", lock.finding.remedy)
+    };
+    assert!(remedy("postgres").contains("pg_blocking_pids"));
+    assert!(remedy("mariadbd").contains("INNODB STATUS"));
+    assert!(remedy("java").contains("memwright why --pid"));
+}
+
 /// The service reclaims at the limit of its cgroup until the OOM killer ends it.
 #[test]
 fn the_oom_killer_ends_what_was_slow_before() {
