@@ -3,7 +3,7 @@
 //! Nothing here reads a file, a clock or the environment: what a rule knows is in the window, so a
 //! finding from a live machine, a captured tree and a recording is the same. [`RULES`] lists the
 //! rules, [`check`] looks for their hazards, [`explain`] for their causes of an incident, [`preflight`]
-//! answers what a request of a given size would meet, [`account`] says where all memory is.
+//! answers what a request of a given size would meet, [`account`] says where all memory is, [`trend`] what grows.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -26,6 +26,7 @@ mod share;
 mod shared_memory;
 mod stack;
 mod stall;
+pub mod trend;
 mod watermark;
 
 pub use account::account;
