@@ -20,6 +20,7 @@ mod reading;
 mod report;
 mod service;
 mod service_view;
+mod sizes;
 mod snapshot;
 mod subject;
 mod table;
@@ -62,6 +63,7 @@ pub use service::{
     ServiceProcess,
 };
 pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
+pub use sizes::{HolderSize, SizeHistory, SizeSeries, SizedHolder};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
 pub use subject::{Area, Subject};
 pub use table::{Column, NO_VALUE, Table};
