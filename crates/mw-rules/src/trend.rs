@@ -47,10 +47,13 @@ const RECENT_PARTS: [f64; 8] = [1.0, 0.75, 0.5, 0.35, 0.25, 0.18, 0.125, 0.0625]
 const BEFORE_TIMES: f64 = 4.0;
 
 /// The least recent slope, compared to the one before: below it, growth is levelling off.
-const MIN_SLOPE_OF_BEFORE: f64 = 0.85;
+const MIN_SLOPE_OF_BEFORE: f64 = 0.9;
 
 /// By what part of its rise recent growth must exceed what was there before.
 const EXCEEDS_BEFORE: f64 = 0.1;
+
+/// Shorter growth is preferred where its interval is narrower by this factor.
+const NARROWER: f64 = 0.25;
 
 /// The share of points below the level from which the limit is reached: noise reaches it earlier than the
 /// trend does.
@@ -91,6 +94,11 @@ pub struct TimeLeft {
 }
 
 impl Growth {
+    /// The width of the interval, compared to the slope.
+    fn spread(&self) -> f64 {
+        (self.most_per_s - self.least_per_s) / self.per_s
+    }
+
     /// When a limit is reached; `None` where that is too far away to say.
     #[must_use]
     pub fn reaches(&self, limit: f64) -> Option<TimeLeft> {
@@ -118,7 +126,12 @@ pub fn growth(points: &[Point]) -> Option<Growth> {
         points.partition_point(|point| point.at_s < since_s)
     };
     let parts = RECENT_PARTS.iter().map(|share| part(*share));
-    parts.chain(last_collapse(&points)).find_map(|start| growth_from(&points, start))
+    let starts = parts.chain(last_collapse(&points));
+    // The longest: unless it began before the growth did, it is the most certain.
+    starts.filter_map(|start| growth_from(&points, start)).reduce(|longer, shorter| {
+        let is_better = shorter.spread() < longer.spread() * NARROWER;
+        if is_better { shorter } else { longer }
+    })
 }
 
 /// Points that are numbers and in order, at most [`MAX_POINTS`].

@@ -19,7 +19,7 @@ const MIN_RISE_SIGMAS: f64 = 4.0;
 const PART_SLOPES: std::ops::RangeInclusive<f64> = 0.35..=2.0;
 
 /// The least growth to the last part, compared to the mean.
-const MIN_LAST_SLOPE: f64 = 0.5;
+const MIN_LAST_SLOPE: f64 = 0.6;
 
 /// The largest rise from one low to the next, as a share of the whole.
 const MAX_STEP: f64 = 0.35;
@@ -29,8 +29,9 @@ const MAX_STEP: f64 = 0.35;
 const END_SLOPES: std::ops::RangeInclusive<f64> = 0.8..=1.6;
 const CURVE_ERRORS: f64 = 2.0;
 
-/// For the interval of a mean of four values that holds nine of ten (Student).
-const STUDENT_OF_FOUR: f64 = 2.35;
+/// For the interval of a mean of four values (Student): for one that holds nine of ten it would be 2.35, but the
+/// limit is reached by peaks, whose height is uncertain as well.
+const STUDENT_OF_FOUR: f64 = 3.2;
 
 /// The slope of lows that grow steadily, with an interval that their parts agree with.
 pub(super) fn check(lows: &[Point], slope: Slope) -> Option<Slope> {
