@@ -199,6 +199,14 @@ impl Recording {
         self.look(|view| view.sizes(since_unix_ms, until_unix_ms))
     }
 
+    /// The time of the last sizes of holders; `None` where there are none.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn last_sizes(&self) -> Result<Option<u64>, RecordError> {
+        self.look(View::last_sizes)
+    }
+
     /// Looks, and looks again where a writer has begun meanwhile.
     fn look<'a, T>(
         &'a self,

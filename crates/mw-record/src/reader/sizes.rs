@@ -5,6 +5,7 @@ use crate::RecordError;
 use crate::format::{self, failed};
 use crate::store::{SizeBlock, read_sizes};
 use mw_model::{NO_VALUE, SizeHistory, SizeSeries, SizedHolder};
+use rusqlite::OptionalExtension;
 use std::collections::HashMap;
 
 /// Samples that are given at once: a week of one a minute. Of more, one in several.
@@ -14,6 +15,19 @@ const MAX_SAMPLES: u64 = 7 * 24 * 60;
 const MAX_SIZES: usize = 4 << 20;
 
 impl View<'_> {
+    /// Of the row that was written last: the clock may have been set back since.
+    pub(super) fn last_sizes(self) -> Result<Option<u64>, RecordError> {
+        let connection = &self.opened.connection;
+        let read = || {
+            if !format::has_sizes(connection)? {
+                return Ok(None);
+            }
+            let last = "SELECT until_unix_ms FROM sizes ORDER BY id DESC LIMIT 1";
+            connection.query_row(last, [], |row| row.get(0)).optional()
+        };
+        read().map_err(|error| failed(self.path, error))
+    }
+
     pub(super) fn sizes(self, since: u64, until: u64) -> Result<SizeHistory, RecordError> {
         let _state = self.hold()?;
         let fail = |error| failed(self.path, error);
