@@ -66,5 +66,6 @@ pub enum FullKind {
 pub struct Estimate {
     pub expected: f64,
     pub least: f64,
-    pub most: f64,
+    /// None where there is no upper bound: growth that may be none never fills anything.
+    pub most: Option<f64>,
 }

@@ -171,7 +171,7 @@ fn trend(growing: &Growing<'_>, available: Option<f64>, machine: Option<Growth>)
     let bytes_per_hour = Estimate {
         expected: growth.per_s * S_PER_HOUR,
         least: growth.least_per_s.max(0.0) * S_PER_HOUR,
-        most: growth.most_per_s * S_PER_HOUR,
+        most: Some(growth.most_per_s * S_PER_HOUR),
     };
     Some(Trend {
         growth: words::growth(&series.holder, bytes_per_hour, hours_left),
@@ -190,8 +190,8 @@ fn hours(left: TimeLeft) -> Estimate {
     Estimate {
         expected: left.expected_s / S_PER_HOUR,
         least: left.least_s / S_PER_HOUR,
-        // Growth that may be none never fills anything.
-        most: if left.most_s >= left.expected_s { left.most_s / S_PER_HOUR } else { f64::MAX },
+        most: (left.most_s.is_finite() && left.most_s >= left.expected_s)
+            .then_some(left.most_s / S_PER_HOUR),
     }
 }
 

@@ -33,7 +33,7 @@ pub fn trends(trends: &Trends, zone: &TimeZone, layout: Layout) -> String {
     page.line("");
     let until = shown(until_unix_ms, "%Y-%m-%d %H:%M", zone);
     let judged = format!(
-        "{} holders judged, {} samples until {until}; ranges hold the true value in nine of ten cases",
+        "{} holders judged, {} samples until {until}; nine of ten ranges hold the true value",
         trends.holders, trends.samples
     );
     page.folded(0, "", &judged);
@@ -60,7 +60,7 @@ mod tests {
     use mw_model::{Estimate, FullKind, SizedHolder};
 
     fn sample(trends: usize) -> Trends {
-        let estimate = Estimate { expected: 1.0, least: 0.5, most: 2.0 };
+        let estimate = Estimate { expected: 1.0, least: 0.5, most: Some(2.0) };
         let trend = Trend {
             holder: SizedHolder::Machine,
             growth: "cgroup /app\u{1b}[2J grows 1.2 GiB/day (1.0 to 1.4)".to_owned(),
@@ -96,7 +96,7 @@ mod tests {
         );
         let text = trends(&sample(0), &TimeZone::UTC, layout);
         assert!(text.starts_with("nothing grows steadily towards a limit"), "{text}");
-        assert!(text.ends_with("nine of ten cases\n"), "{text}");
+        assert!(text.ends_with("nine of ten ranges hold the true value\n"), "{text}");
     }
 
     #[test]

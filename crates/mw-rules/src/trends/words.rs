@@ -53,7 +53,7 @@ pub(super) fn growth(holder: &SizedHolder, per_hour: Estimate, hours_left: Estim
         },
         number(expected),
         number(least),
-        number(most)
+        number(most.unwrap_or(expected))
     )
 }
 
@@ -94,10 +94,10 @@ fn name(holder: &SizedHolder) -> String {
 fn time_left(left: Estimate) -> String {
     let (factor, unit) = unit(left.expected);
     let (expected, least) = (number(left.expected * factor), number(left.least * factor));
-    if left.most >= f64::MAX {
-        return format!("{expected} {unit} ({least} or more)");
+    match left.most {
+        Some(most) => format!("{expected} {unit} ({least} to {})", number(most * factor)),
+        None => format!("{expected} {unit} ({least} or more)"),
     }
-    format!("{expected} {unit} ({least} to {})", number(left.most * factor))
 }
 
 fn duration(hours: f64) -> String {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn estimate(expected: f64, least: f64, most: f64) -> Estimate {
-        Estimate { expected, least, most }
+        Estimate { expected, least, most: Some(most) }
     }
 
     #[test]
@@ -136,10 +136,15 @@ mod tests {
         let left = estimate(50.4, 43.2, 62.4);
         let holder = SizedHolder::Cgroup { path: "/app\n".to_owned() };
         let said = growth(&holder, per_hour, left);
-        assert_eq!(said, "cgroup /app\\n grows 1.2 GiB/day (1.0 to 1.4)");
+        assert_eq!(said, "cgroup /app\\u{a} grows 1.2 GiB/day (1.0 to 1.4)");
         let said = forecast(&holder, FullKind::OwnLimit, 8 << 30, left);
         assert_eq!(said, "its limit of 8 GiB is reached in 2.1 days (1.8 to 2.6)");
-        let said = forecast(&holder, FullKind::Memory, 0, estimate(9.0, 6.0, f64::MAX));
+        let said = forecast(
+            &holder,
+            FullKind::Memory,
+            0,
+            Estimate { most: None, ..estimate(9.0, 6.0, 9.0) },
+        );
         assert_eq!(said, "memory is full in 9.0 h (6.0 or more)");
         let said = growth(&SizedHolder::PageTables, per_hour, estimate(1.0, 0.5, 2.0));
         assert_eq!(said, "page tables grow 51 MiB/h (43 to 60)");
