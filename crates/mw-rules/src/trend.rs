@@ -18,10 +18,12 @@
 //! A value that falls towards a limit is given with its sign changed, and so is the limit.
 
 mod lows;
+mod point;
 mod slope;
 mod steady;
 
 use lows::{Bins, last_collapse, lows};
+pub use point::Point;
 use slope::Slope;
 
 /// The fewest points that are judged: of one a minute, 36 minutes.
@@ -61,13 +63,6 @@ const LEVEL_QUANTILE: f64 = 0.9;
 
 /// A forecast reaches at most so many times as far as the growth that it rests on.
 const MAX_REACH: f64 = 40.0;
-
-/// A value at a time, in seconds from any start.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
-    pub at_s: f64,
-    pub value: f64,
-}
 
 /// Steady growth of a series until its end.
 #[derive(Debug, Clone, Copy, PartialEq)]

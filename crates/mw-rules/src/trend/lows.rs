@@ -1,6 +1,6 @@
 //! The lows of a series, and where it collapsed last.
 
-use super::Point;
+use super::point::Point;
 
 /// Bins of equal time, those that have no point left out.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! The slope of Theil and Sen, with its interval.
 
-use super::Point;
+use super::point::Point;
 
 /// The quantile of the normal distribution for an interval that holds nine of ten.
 const NINE_OF_TEN: f64 = 1.645;

@@ -1,6 +1,6 @@
 //! Whether lows grow all the time.
 
-use super::Point;
+use super::point::Point;
 use super::slope::{Slope, median};
 
 /// Parts of the time in each of which the lows must grow.
