@@ -61,6 +61,9 @@ _memwright() {
             memwright,top)
                 cmd="memwright__subcmd__top"
                 ;;
+            memwright,trends)
+                cmd="memwright__subcmd__trends"
+                ;;
             memwright,undo)
                 cmd="memwright__subcmd__undo"
                 ;;
@@ -114,6 +117,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,top)
                 cmd="memwright__subcmd__help__subcmd__top"
+                ;;
+            memwright__subcmd__help,trends)
+                cmd="memwright__subcmd__help__subcmd__trends"
                 ;;
             memwright__subcmd__help,undo)
                 cmd="memwright__subcmd__help__subcmd__undo"
@@ -251,7 +257,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help"
+            opts="-h -V --config --help --version check capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -511,7 +517,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check capture explain fix undo changes bench run iotune pool watch incidents report top export lab why help"
+            opts="check capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -889,6 +895,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__top)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__trends)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1673,6 +1693,40 @@ _memwright() {
                     ;;
                 --interval)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__trends)
+            opts="-h -V --since --until --recording --format --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --until)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recording)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --config)

@@ -4,7 +4,7 @@ use crate::header;
 use crate::workspace::root;
 use anyhow::Context;
 use clap_complete::Shell;
-use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION};
+use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
 use mw_rules::RULES;
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,6 +56,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         ("bench", mw_cli::bench_schema()),
         ("iotune", mw_cli::iotune_schema()),
         ("pool", mw_cli::pool_schema()),
+        ("trends", (TRENDS_SCHEMA, schemars::schema_for!(Trends))),
     ];
     for (name, (version, schema)) in printed {
         let schema = serde_json::to_string_pretty(&schema)? + "\n";

@@ -19,6 +19,8 @@ mod run;
 #[cfg(feature = "top")]
 mod top;
 #[cfg(feature = "watch")]
+mod trends;
+#[cfg(feature = "watch")]
 mod watch;
 #[cfg(feature = "why")]
 mod why;
@@ -58,6 +60,8 @@ pub(crate) use run::{direct_io, threshold};
 #[cfg(feature = "top")]
 pub use top::TopArgs;
 #[cfg(feature = "watch")]
+pub use trends::TrendsArgs;
+#[cfg(feature = "watch")]
 pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
 pub use watch::{
@@ -81,7 +85,7 @@ pub struct Args {
 
 const EXIT_CODES: &str = "Exit codes:
   0  success, nothing found
-  1  findings at or above --fail-on, a request that would fail, or findings that fix left
+  1  findings at or above --fail-on, a request that would fail, findings that fix left, or trends
   2  usage: invalid command line or configuration
   3  unknown: could not be checked, or a limit that could not be read may refuse the request
   4  permission denied: a privilege is missing
@@ -122,6 +126,10 @@ pub enum Command {
     /// Show an incident: the stall, its cause, how to fix it, and the evidence
     #[cfg(feature = "watch")]
     Report(ReportArgs),
+    /// Show which process, cgroup, slab cache or tmpfs grows steadily, and when memory or its limit
+    /// is full
+    #[cfg(feature = "watch")]
+    Trends(TrendsArgs),
     /// Show memory in the terminal: this machine live, or any moment of a recording
     #[cfg(feature = "top")]
     Top(TopArgs),

@@ -2,7 +2,8 @@
 //!
 //! Everything enters here, from a running machine or a captured tree, and leaves as a
 //! [`mw_model::Snapshot`]. [`Sampler`] reads the fast counters through descriptors that stay open;
-//! [`snapshot`] adds the slower parts; [`window`] takes two samples, so that rates can be computed.
+//! [`snapshot`] adds the slower parts; [`window`] takes two samples, so that rates can be computed;
+//! [`SizeCollector`] reads who holds how much.
 //! Nothing here writes to the kernel.
 
 pub mod calibrate;
@@ -18,6 +19,7 @@ mod own;
 mod redact;
 mod sampler;
 pub mod service;
+mod sizes;
 mod source;
 
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
@@ -25,6 +27,7 @@ pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
 pub use holders::holders;
 pub use own::OwnMemory;
 pub use sampler::Sampler;
+pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
 use collector::{block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage};

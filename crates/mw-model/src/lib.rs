@@ -20,10 +20,12 @@ mod reading;
 mod report;
 mod service;
 mod service_view;
+mod sizes;
 mod snapshot;
 mod subject;
 mod table;
 mod tick;
+mod trend;
 mod units;
 pub mod visible;
 mod window;
@@ -62,9 +64,11 @@ pub use service::{
     ServiceProcess,
 };
 pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
+pub use sizes::{HolderSize, SizeHistory, SizeSeries, SizedHolder};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
 pub use subject::{Area, Subject};
 pub use table::{Column, NO_VALUE, Table};
 pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
+pub use trend::{Estimate, FullKind, TRENDS_SCHEMA, Trend, Trends};
 pub use units::{Quantity, SizeError, format_bytes, format_duration_ms, parse_size};
 pub use window::Window;

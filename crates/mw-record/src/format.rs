@@ -3,7 +3,7 @@
 use crate::RecordError;
 use crate::version::{APPLICATION_ID, FORMAT};
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +64,15 @@ pub(crate) const TABLES: [(&str, &str); 5] = [
          body BLOB NOT NULL)",
     ),
 ];
+
+/// A table that format 2 got later: a file without it is read as one that has no sizes, and a memwright that
+/// does not know it leaves it alone.
+pub(crate) const SIZES_TABLE: (&str, &str) = (
+    "sizes",
+    "CREATE TABLE sizes (id INTEGER PRIMARY KEY AUTOINCREMENT, since_unix_ms INTEGER NOT NULL, \
+     until_unix_ms INTEGER NOT NULL, samples INTEGER NOT NULL, holders BLOB NOT NULL, \
+     body BLOB NOT NULL)",
+);
 
 /// A file beside the recording: `FILE-wal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -139,7 +148,22 @@ fn check_tables(connection: &Connection, path: &Path, format: u64) -> Result<(),
         };
         return Err(RecordError::NotARecording { path: path.to_owned(), why });
     }
-    Ok(())
+    let (name, definition) = SIZES_TABLE;
+    let found = "SELECT sql FROM sqlite_schema WHERE name = ?";
+    let found = connection.query_row(found, [name], |row| row.get::<_, Option<String>>(0));
+    match found.optional().map_err(|error| failed(path, error))? {
+        Some(found) if found.as_deref() != Some(definition) => {
+            let why = format!("table '{name}' has another definition");
+            Err(RecordError::NotARecording { path: path.to_owned(), why })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the recording has sizes of holders.
+pub(crate) fn has_sizes(connection: &Connection) -> rusqlite::Result<bool> {
+    let count = "SELECT count(*) FROM sqlite_schema WHERE name = ? AND type = 'table'";
+    connection.query_row(count, [SIZES_TABLE.0], |row| row.get::<_, u64>(0)).map(|count| count > 0)
 }
 
 /// What an error of SQLite means for a file.

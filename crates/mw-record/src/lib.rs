@@ -12,6 +12,7 @@
 //! | `chunk` | up to 300 rows of one layout, column by column, compressed (`codec.rs`), from `seq` on |
 //! | `incident` | an [`mw_model::Incident`]: what is listed, `body` (compressed JSON without the values of its table) and `rows` (these, packed as a chunk is). One that is open is replaced as it changes |
 //! | `capture` | a tree that `memwright capture` would have written at that moment, as it is |
+//! | `sizes` | sizes of holders ([`mw_model::HolderSize`]) over an hour, or at one moment: `holders` (their names, compressed, a line each) and `body` (their bytes, then their limits, packed as a chunk is). `samples` is of how many moments |
 //!
 //! `chunk.step_ms` says how dense a chunk is: 0, one row that waits to be packed; 1, every row as it
 //! was taken; 10,000 or 60,000, thinned. `since_unix_ms` and `until_unix_ms` are the earliest and the
@@ -36,14 +37,15 @@
 //!
 //! # Versioning
 //! Format 1 lacks the columns `state`, `subject` and `failure_kind` of incidents. It is read as it is;
-//! a writer adds them.
+//! a writer adds them. Earlier recordings of format 2 lack the table `sizes`, and are read as they are; a writer
+//! adds it. A version that does not know it reads and writes all else.
 //!
 //! A reader refuses a newer `user_version`, and says which memwright wrote it. Names of columns that
 //! a version does not know are kept, and read as nothing.
 //!
 //! # Retention
 //! [`Retention`]: thinned to 10 s after a day and to 60 s after a week, deleted after 60 days or
-//! beyond 200 MB, incidents last. Freed pages are given back (`auto_vacuum=INCREMENTAL`).
+//! beyond 200 MB, incidents last. Sizes are not thinned; they take an eighth of the file at most. Freed pages are given back (`auto_vacuum=INCREMENTAL`).
 
 mod chunk;
 mod codec;

@@ -3,11 +3,12 @@
 mod open;
 mod rest;
 mod scan;
+mod sizes;
 mod union;
 mod view;
 
 use crate::RecordError;
-use mw_model::{Host, Incident, IncidentRow, Layout, Table, Tick};
+use mw_model::{Host, Incident, IncidentRow, Layout, SizeHistory, Table, Tick};
 use open::Opened;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -183,6 +184,27 @@ impl Recording {
     /// It cannot be read.
     pub fn capture_before(&self, unix_ms: u64) -> Result<Option<(u64, Vec<u8>)>, RecordError> {
         self.look(|view| view.capture_before(unix_ms))
+    }
+
+    /// The sizes of holders between two times, both included: at most as many samples as a week has, of more
+    /// one in several. None of a recording that was written before sizes were recorded.
+    ///
+    /// # Errors
+    /// They cannot be read, or are more than any that memwright writes.
+    pub fn sizes(
+        &self,
+        since_unix_ms: u64,
+        until_unix_ms: u64,
+    ) -> Result<SizeHistory, RecordError> {
+        self.look(|view| view.sizes(since_unix_ms, until_unix_ms))
+    }
+
+    /// The time of the last sizes of holders; `None` where there are none.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn last_sizes(&self) -> Result<Option<u64>, RecordError> {
+        self.look(View::last_sizes)
     }
 
     /// Looks, and looks again where a writer has begun meanwhile.

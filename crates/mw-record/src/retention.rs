@@ -41,6 +41,9 @@ const INCIDENT_SHARE: u64 = 2;
 /// Captures take no more than one part in this many of the file.
 const CAPTURE_SHARE: u64 = 8;
 
+/// Sizes of holders take no more than one part in this many of the file.
+const SIZES_SHARE: u64 = 8;
+
 /// The newest captures are all stored; of older ones, one a day.
 const NEWEST_CAPTURES: u64 = 24;
 
@@ -64,6 +67,7 @@ pub(crate) fn enforce(store: &mut Store, retention: &Retention) -> Result<(), Re
         store.merge(&merge)?;
     }
     store.keep_captures(NEWEST_CAPTURES, retention.max_bytes / CAPTURE_SHARE)?;
+    store.keep_sizes(retention.max_age, retention.max_bytes / SIZES_SHARE)?;
     store.keep_incidents(retention.max_bytes / INCIDENT_SHARE)?;
     store.drop_unused_layouts()?;
     shrink(store, retention.max_bytes)?;

@@ -1,6 +1,7 @@
 //! The file as its writer has it.
 
 mod create;
+mod sizes;
 
 use crate::RecordError;
 use crate::chunk::{CHUNKS, Chunk, Merge};
@@ -10,6 +11,7 @@ use crate::incident::{self, Packed};
 use crate::thin::thin;
 use mw_model::{Aggregation, Host, IncidentState, Metric};
 use rusqlite::{Connection, Transaction, params};
+pub(crate) use sizes::{SizeBlock, read as read_sizes};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

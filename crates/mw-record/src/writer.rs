@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::store::Store;
 use crate::{RecordError, Retention};
 use crossbeam_queue::ArrayQueue;
-use mw_model::{Host, Incident, NO_VALUE};
+use mw_model::{HolderSize, Host, Incident, NO_VALUE};
 use shared::{Command, MAX_LAYOUTS, Row, Shared, held};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const QUEUE_CELLS: usize = 512 << 10;
 /// Rows that may wait for the writer however many columns they have.
 const MIN_QUEUE_ROWS: usize = 8;
 
-/// Captures and incidents that may wait for the writer.
+/// Captures, sizes and incidents that may wait for the writer.
 const MAX_COMMANDS: usize = 16;
 
 /// From one look at whether the thread has ended to the next.
@@ -166,6 +166,14 @@ impl Writer {
         }
     }
 
+    /// Keeps the sizes of holders at a time, without waiting: of more than 256 the first. Sizes that find a
+    /// long queue are dropped, and counted.
+    pub fn keep_sizes(&self, unix_ms: u64, sizes: Vec<HolderSize>) {
+        if !self.command(Command::Sizes(unix_ms, sizes)) {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn command(&self, command: Command) -> bool {
         {
             let mut commands = held(&self.shared.commands);
@@ -198,7 +206,7 @@ impl Writer {
         !is_running()
     }
 
-    /// Rows, captures and updates of incidents that were dropped since the start.
+    /// Rows, captures, sizes and updates of incidents that were dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }

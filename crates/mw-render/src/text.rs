@@ -5,12 +5,14 @@ mod critical_path;
 mod incident;
 mod incidents;
 mod program;
+mod trends;
 
 pub use account::account;
 pub use critical_path::critical_path;
 pub use incident::incident;
 pub use incidents::{IncidentList, incidents};
 pub use program::{ProgramReport, SlowCycle, program};
+pub use trends::trends;
 
 use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};

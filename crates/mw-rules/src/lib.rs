@@ -3,7 +3,8 @@
 //! Nothing here reads a file, a clock or the environment: what a rule knows is in the window, so a
 //! finding from a live machine, a captured tree and a recording is the same. [`RULES`] lists the
 //! rules, [`check`] looks for their hazards, [`explain`] for their causes of an incident, [`preflight`]
-//! answers what a request of a given size would meet, [`account`] says where all memory is.
+//! answers what a request of a given size would meet, [`account`] says where all memory is, [`trends`] what grows
+//! in a recording ([`trend`] has the estimator).
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
@@ -26,6 +27,8 @@ mod share;
 mod shared_memory;
 mod stack;
 mod stall;
+pub mod trend;
+mod trends;
 mod watermark;
 
 pub use account::account;
@@ -34,3 +37,4 @@ pub use check::check;
 pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};
 pub use registry::{RULES, Rule, find};
+pub use trends::trends;

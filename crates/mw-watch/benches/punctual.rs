@@ -44,6 +44,7 @@ fn main() {
         canary: Some(mw_watch::CanaryOptions::default()),
         token_timeout: None,
         profile: true,
+        sizes_interval: mw_watch::SIZES_INTERVAL,
     })
     .unwrap();
     std::thread::sleep(Duration::from_secs(3));

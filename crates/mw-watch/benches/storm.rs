@@ -57,6 +57,7 @@ fn storm_of(seconds: u64) {
         canary: Some(CanaryOptions::default()),
         token_timeout: None,
         profile: true,
+        sizes_interval: mw_watch::SIZES_INTERVAL,
     })
     .unwrap();
     let calm = window(CALM);

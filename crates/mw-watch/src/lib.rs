@@ -27,6 +27,7 @@ mod monitors;
 mod ring;
 mod sampling;
 mod services;
+mod sizes;
 mod stall;
 mod stalls;
 mod tracing;
@@ -39,7 +40,7 @@ pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS};
 pub use event::Event;
 pub use ring::RING_ROWS;
 pub use sampling::FAST_INTERVAL;
-pub use watch::{CanaryOptions, MAX_END, Options, Watch, WatchError};
+pub use watch::{CanaryOptions, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
 
 use std::time::Duration;
 

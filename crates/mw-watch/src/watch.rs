@@ -7,6 +7,7 @@ use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
 use crate::monitors::Monitors;
 use crate::sampling::{SampleAge, Sampling};
 use crate::services::Services;
+use crate::sizes::Sizes;
 use crate::stalls::Stalls;
 use crate::tracing::Tracing;
 use crate::trigger::TriggerThread;
@@ -41,7 +42,12 @@ pub struct Options {
     pub token_timeout: Option<Duration>,
     /// Whether the kernel is profiled.
     pub profile: bool,
+    /// From one sample of the sizes of processes, cgroups and tmpfs to the next.
+    pub sizes_interval: Duration,
 }
+
+/// The usual interval of sizes: leaks that matter for a forecast take hours, and a sample takes milliseconds.
+pub const SIZES_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Limits and interval of the canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +105,7 @@ pub struct Watch {
     stalls: Arc<Stalls>,
     tracing: Arc<Tracing>,
     services: Arc<Services>,
+    sizes: Arc<Sizes>,
     monitors: Arc<Monitors>,
     writer: Arc<Writer>,
     sample_age: Arc<SampleAge>,
@@ -140,6 +147,7 @@ impl Watch {
             stalls: Arc::default(),
             tracing,
             services,
+            sizes: Arc::default(),
             monitors: Arc::clone(&monitors),
             sample_age: Arc::default(),
             writer: Arc::clone(&writer),
@@ -198,6 +206,10 @@ impl Watch {
         self.thread("mw-trace", move || tracing.run())?;
         let tracing = Arc::clone(&self.tracing);
         self.thread("mw-states", move || tracing.poll_states())?;
+        let (sizes, writer) = (Arc::clone(&self.sizes), Arc::clone(&self.writer));
+        let (sized, interval) =
+            (Source::live().map_err(WatchError::Source)?, options.sizes_interval);
+        self.thread("mw-sizes", move || sizes.run(sized, interval, &writer))?;
         let (services, tracing) = (Arc::clone(&self.services), Arc::clone(&self.tracing));
         let (known, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
         self.thread("mw-services", move || services.run(&known, &stalls, &tracing))?;
@@ -289,6 +301,7 @@ impl Drop for Watch {
         self.stalls.stop();
         self.tracing.stop();
         self.services.stop();
+        self.sizes.stop();
         self.monitors.wakeup.wake();
         let end = Instant::now() + GRACE;
         for thread in self.threads.drain(..) {

@@ -107,6 +107,7 @@ impl Recorder {
             canary: Some(CanaryOptions { limit: Duration::from_secs(5), ..Default::default() }),
             token_timeout: None,
             profile: false,
+            sizes_interval: mw_watch::SIZES_INTERVAL,
         })
         .unwrap();
         std::thread::sleep(Duration::from_secs(2));

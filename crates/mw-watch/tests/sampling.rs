@@ -94,6 +94,7 @@ impl Recorder {
             canary: Some(CanaryOptions::default()),
             token_timeout: Some(Duration::from_secs(60)),
             profile: true,
+            sizes_interval: mw_watch::SIZES_INTERVAL,
         })
         .unwrap();
         std::thread::sleep(WARM_UP);

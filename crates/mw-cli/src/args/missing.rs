@@ -13,6 +13,7 @@ const OPTIONAL: &[Optional] = &[
     ("incidents", "watch", cfg!(feature = "watch")),
     ("report", "watch", cfg!(feature = "watch")),
     ("export", "watch", cfg!(feature = "watch")),
+    ("trends", "watch", cfg!(feature = "watch")),
     ("top", "top", cfg!(feature = "top")),
     ("lab", "lab", cfg!(feature = "lab")),
 ];

@@ -27,6 +27,8 @@ pub(crate) mod run;
 #[cfg(feature = "top")]
 pub(crate) mod top;
 mod tree;
+#[cfg(feature = "watch")]
+pub(crate) mod trends;
 pub(crate) mod undo;
 #[cfg(feature = "watch")]
 pub(crate) mod watch;

@@ -7,7 +7,7 @@ use crate::{Exit, Failure};
 use mw_model::{Incident, Trigger, format_duration_ms};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
-use mw_watch::{CanaryOptions, Event, MAX_END, Options, Watch, WatchError};
+use mw_watch::{CanaryOptions, Event, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -189,6 +189,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
         canary: (!args.no_canary && watch.canary.unwrap_or(true)).then_some(canary),
         token_timeout: args.token_timeout.or(watch.token_timeout),
         profile: !args.no_profile && watch.profile.unwrap_or(true),
+        sizes_interval: SIZES_INTERVAL,
     })
 }
 

@@ -6,7 +6,7 @@ mod memories;
 
 use crate::source::Source;
 use hierarchy::Hierarchy;
-pub(crate) use memories::memories;
+pub(crate) use memories::{memories, memories_within};
 use mw_model::{Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind};
 use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
 use mw_sys::thread_time;
@@ -40,6 +40,20 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
     let limited = walk.limited;
     let Hierarchy { version, mount, .. } = hierarchy;
     Ok(Cgroups { version, mount, own, limited, truncated, limit_above_bytes, above_unseen, unseen })
+}
+
+/// The limits of groups, in bytes; `None` for a group without one.
+pub(crate) fn limits(source: &Source, paths: &[&str]) -> Vec<Option<u64>> {
+    let Ok(hierarchy) = hierarchy::find(source) else { return vec![None; paths.len()] };
+    let file = match hierarchy.version {
+        CgroupVersion::V1 => "memory.limit_in_bytes",
+        CgroupVersion::V2 => "memory.max",
+    };
+    let limit = |path: &&str| {
+        let path = format!("{}{}/{file}", hierarchy.mount, path.trim_end_matches('/'));
+        source.parse(&path, cgroup::parse_limit).ok().flatten()
+    };
+    paths.iter().map(limit).collect()
 }
 
 /// Our own group and those above it that the mount shows, with what of their limits could not be

@@ -3,8 +3,10 @@
 use crate::source::Source;
 use mw_model::{Missing, OriginKind, Process, Processes};
 use mw_proc::limits::Limits;
+use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
 use mw_sys::HelperThread;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -22,10 +24,15 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const BUDGET: Duration = Duration::from_millis(8);
 
 pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
-    collect_within(source, source.budget(BUDGET))
+    collect_first(source, &[])
 }
 
-fn collect_within(source: &Source, budget: Duration) -> Result<Processes, Missing> {
+/// Reads some processes before all others.
+pub(crate) fn collect_first(source: &Source, first: &[u32]) -> Result<Processes, Missing> {
+    collect_within(source, source.budget(BUDGET), first)
+}
+
+fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Processes, Missing> {
     let mut pids: Vec<u32> =
         source.list("/proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     if pids.is_empty() {
@@ -34,10 +41,10 @@ fn collect_within(source: &Source, budget: Duration) -> Result<Processes, Missin
     let kernel = kernel_threads(source);
     pids.retain(|pid| !kernel.contains(pid));
     // The newest first: what has been there since boot is the least likely to be the cause.
-    pids.sort_unstable_by(|a, b| b.cmp(a));
+    pids.sort_unstable_by_key(|pid| (!first.contains(pid), Reverse(*pid)));
     let deadline = Instant::now() + budget;
     let (mut seen, mut list) = (0, Vec::new());
-    let mut read = reader(source)?;
+    let mut read = reader(source, process)?;
     for batch in pids.get(..MAX_PROCESSES).unwrap_or(&pids).chunks(BATCH) {
         if Instant::now() >= deadline {
             break;
@@ -46,23 +53,36 @@ fn collect_within(source: &Source, budget: Duration) -> Result<Processes, Missin
         seen += answers.iter().flatten().count();
         list.extend(answers.into_iter().flatten().flatten());
     }
-    list.reverse();
+    list.sort_by_key(|process: &Process| process.status.pid);
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
 
+/// When processes were started, in ticks since boot; `None` for one that has gone or did not answer in time.
+pub(crate) fn started_ticks(source: &Source, pids: &[u32]) -> Vec<Option<u64>> {
+    let started = |source: &Source, pid| {
+        let stat = source.parse(&format!("/proc/{pid}/stat"), PidStat::parse).ok()?;
+        Some(stat.started_ticks)
+    };
+    let Ok(mut read) = reader(source, started) else { return Vec::new() };
+    read(pids).into_iter().map(Option::flatten).collect()
+}
+
+/// Reads processes in batches; `None` for a process that did not answer in time.
+type ReadBatch<'a, T> = Box<dyn FnMut(&[u32]) -> Vec<Option<Option<T>>> + 'a>;
+
 /// Reads processes: those of the running machine on a helper thread, because a file in /proc may wait
-/// for a lock of its process. `None` for a process that did not answer in time.
-#[allow(clippy::type_complexity, reason = "a function of one place")]
-fn reader(
+/// for a lock of its process.
+fn reader<T: Send + 'static>(
     source: &Source,
-) -> Result<Box<dyn FnMut(&[u32]) -> Vec<Option<Option<Process>>> + '_>, Missing> {
+    read: fn(&Source, u32) -> Option<T>,
+) -> Result<ReadBatch<'_, T>, Missing> {
     if source.kind() == OriginKind::Tree {
-        return Ok(Box::new(|pids| pids.iter().map(|pid| Some(process(source, *pid))).collect()));
+        return Ok(Box::new(move |pids| pids.iter().map(|pid| Some(read(source, *pid))).collect()));
     }
     let failed = |error: std::io::Error| Missing::failed("/proc/PID", error.to_string());
     let theirs = source.again().map_err(failed)?;
     let mut helper =
-        HelperThread::new(PATIENCE, move |pid, ()| process(&theirs, pid)).map_err(failed)?;
+        HelperThread::new(PATIENCE, move |pid, ()| read(&theirs, pid)).map_err(failed)?;
     Ok(Box::new(move |pids| {
         let questions: Vec<_> = pids.iter().map(|pid| (*pid, ())).collect();
         helper.run(&questions)
@@ -112,7 +132,7 @@ mod tests {
                 threads.iter().filter(|pid| Path::new(&format!("/proc/{pid}/exe")).exists());
             assert_eq!(programs.count(), 0);
         }
-        let seen = collect_within(&source, Duration::from_secs(60)).unwrap();
+        let seen = collect_within(&source, Duration::from_secs(60), &[]).unwrap();
         assert!(seen.list.iter().any(|process| process.status.pid == Some(std::process::id())));
     }
 }

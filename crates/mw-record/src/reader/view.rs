@@ -210,7 +210,7 @@ impl<'a> View<'a> {
         Err(RecordError::TooMuch { path, values, limit, since_unix_ms, until_unix_ms })
     }
 
-    fn damaged(self, problem: String) -> RecordError {
+    pub(super) fn damaged(self, problem: String) -> RecordError {
         damaged(self.path.to_owned(), problem)
     }
 

@@ -1,7 +1,7 @@
 //! Opening a recording for writing.
 
 use crate::RecordError;
-use crate::format::{self, FORMAT_WITH_STATE, STATE_COLUMNS, TABLES, beside, failed};
+use crate::format::{self, FORMAT_WITH_STATE, SIZES_TABLE, STATE_COLUMNS, TABLES, beside, failed};
 use crate::version::{APPLICATION_ID, FORMAT};
 use mw_model::Host;
 use rusqlite::{Connection, Transaction, params};
@@ -123,6 +123,9 @@ fn fill(connection: &mut Connection, new: bool, format: u64, host: &Host) -> rus
             transaction.execute_batch(&format!("ALTER TABLE incident ADD COLUMN {column}"))?;
         }
         transaction.pragma_update(None, "user_version", FORMAT as i64)?;
+    }
+    if !format::has_sizes(&transaction)? {
+        transaction.execute_batch(SIZES_TABLE.1)?;
     }
     let host_json = serde_json::to_string(host)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;

@@ -2,7 +2,7 @@
 
 use crate::RecordError;
 use crossbeam_queue::ArrayQueue;
-use mw_model::Incident;
+use mw_model::{HolderSize, Incident};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::Sender;
@@ -46,6 +46,7 @@ pub(super) enum Command {
     /// Whoever waits for the result is told it.
     Incident(Box<Incident>, Option<Sender<Result<(), RecordError>>>),
     Capture(u64, Vec<u8>),
+    Sizes(u64, Vec<HolderSize>),
 }
 
 /// Takes a lock that no holder leaves in disorder.

@@ -212,15 +212,23 @@ impl Worker {
                     }
                 }
                 Command::Capture(unix_ms, bytes) => {
-                    let Some((store, _)) = &mut self.open else {
-                        self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-                        continue;
-                    };
-                    let kept = store.add_capture(unix_ms, &bytes);
-                    self.note(kept);
+                    self.store(|store| store.add_capture(unix_ms, &bytes));
+                }
+                Command::Sizes(unix_ms, sizes) => {
+                    self.store(|store| store.add_sizes(unix_ms, &sizes));
                 }
             }
         }
+    }
+
+    /// Writes what nobody waits for; where nothing is open it is dropped, and counted.
+    fn store(&mut self, write: impl FnOnce(&mut Store) -> Result<(), RecordError>) {
+        let Some((store, _)) = &mut self.open else {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let kept = write(store);
+        self.note(kept);
     }
 
     fn trouble(&self) -> RecordError {

@@ -26,6 +26,7 @@ pub(crate) fn recorded(seconds: u64) -> Table {
         canary: Some(CanaryOptions::default()),
         token_timeout: None,
         profile: false,
+        sizes_interval: mw_watch::SIZES_INTERVAL,
     })
     .unwrap();
     std::thread::sleep(Duration::from_secs(seconds));

@@ -18,11 +18,16 @@ const BUDGET: Duration = Duration::from_millis(40);
 
 /// Reads the groups below the mount, each before those below it.
 pub(crate) fn memories(source: &Source) -> Result<GroupMemories, Missing> {
+    memories_within(source, BUDGET)
+}
+
+/// As [`memories`], within so much processor time.
+pub(crate) fn memories_within(source: &Source, budget: Duration) -> Result<GroupMemories, Missing> {
     let mount = hierarchy::find(source)?.mount;
     let mut walk = Walk {
         source,
         mount,
-        deadline: thread_time() + source.budget(BUDGET),
+        deadline: thread_time() + source.budget(budget),
         found: GroupMemories { list: Vec::new(), complete: true },
     };
     walk.descend("", 0);

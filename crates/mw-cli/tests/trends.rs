@@ -1,0 +1,125 @@
+//! `trends` as a user meets it, on simulated recordings of the real writer.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use assert_cmd::Command;
+use mw_model::{HolderSize, Host, SizedHolder};
+use mw_record::{Retention, Writer};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// 2023-11-14T22:14:00Z, a Tuesday.
+const START_MS: u64 = 1_700_000_040_000;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Samples of two days, five minutes apart.
+const SAMPLES: u64 = 576;
+const STEP_MS: u64 = 300_000;
+
+/// A recording of which the disk's speed is of no interest.
+fn record(dir: &TempDir, samples: u64, leaks: bool) -> PathBuf {
+    let path = dir.path().join("recording.db");
+    let writer = Writer::start(&path, &Host::default(), Retention::default()).unwrap();
+    for at in 0..samples {
+        let sizes = sizes(at, leaks);
+        mw_test::wait_until("the writer's queue has room", Duration::from_secs(60), || {
+            let dropped = writer.dropped();
+            writer.keep_sizes(START_MS + at * STEP_MS, sizes.clone());
+            writer.dropped() == dropped
+        });
+    }
+    path
+}
+
+fn sizes(at: u64, leaks: bool) -> Vec<HolderSize> {
+    let size = |holder, bytes, limit_bytes| HolderSize { holder, bytes, limit_bytes };
+    let process = |pid: u32, name: &str| SizedHolder::Process {
+        pid,
+        started_ticks: 5,
+        name: name.to_owned(),
+    };
+    // Less than a noise of 2 MiB, the same in every run.
+    let noise = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 43;
+    let cache = 3 * GIB * at.min(100) / 100;
+    let mut sizes = vec![
+        size(SizedHolder::Machine, 20 * GIB + noise, Some(64 * GIB)),
+        size(process(7, "saw"), GIB + at % 40 * 10 * MIB + noise, None),
+        size(process(8, "steady"), GIB + noise, None),
+        size(SizedHolder::Cgroup { path: "/cache".to_owned() }, cache + noise, Some(4 * GIB)),
+        size(SizedHolder::Tmpfs { target: "/run".to_owned() }, 9 * MIB, Some(10 * MIB)),
+    ];
+    if leaks {
+        // 48 MiB an hour, from 18:14 of the second day on.
+        let grown = at.saturating_sub(240) * 4 * MIB;
+        sizes.push(size(
+            SizedHolder::Cgroup { path: "/app".to_owned() },
+            GIB + grown + noise,
+            Some(4 * GIB),
+        ));
+    }
+    sizes
+}
+
+fn trends(recording: &Path, more: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    command.env("TZ", "UTC").args(["trends", "--recording"]).arg(recording).args(more);
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_first_line_says_who_grows_how_fast_and_when_what_is_full() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let path = record(&dir, SAMPLES, true);
+    let (code, out, err) = trends(&path, &[]);
+    let first = out.lines().next().unwrap_or_default();
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(first.starts_with("cgroup /app grows 48 MiB/h ("), "{out}");
+    assert!(first.contains(") since "), "{out}");
+    assert!(first.contains(": its limit of 4 GiB is reached in "), "{out}");
+    assert!(!out.contains("saw") && !out.contains("steady") && !out.contains("/cache"), "{out}");
+    let (code, out, _) = trends(&path, &["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, json["trends"].as_array().unwrap().len()), (1, 1), "{out}");
+    let trend = &json["trends"][0];
+    assert_eq!(
+        (trend["holder"]["path"].as_str(), trend["full"].as_str()),
+        (Some("/app"), Some("own-limit"))
+    );
+    // 3 GiB of room less what has leaked, at 48 MiB an hour.
+    let truth = (3 * GIB / MIB - (SAMPLES - 1 - 240) * 4) as f64 / 48.0;
+    let left = trend["hours_left"]["expected"].as_f64().unwrap();
+    assert!((left / truth - 1.0).abs() < 0.05, "{left} of {truth}");
+    // As of before the leak.
+    let (code, out, _) = trends(&path, &["--until", "2023-11-15T18:00:00Z"]);
+    assert_eq!(code, 0, "{out}");
+    let (code, out, _) = trends(&path, &["--since", "2023-11-15T20:00:00Z"]);
+    assert!(code == 1 && out.starts_with("cgroup /app grows 48 MiB/h"), "{out}");
+}
+
+#[test]
+fn where_nothing_leaks_it_is_silent() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let (code, out, err) = trends(&record(&dir, SAMPLES, false), &[]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.starts_with("nothing grows steadily towards a limit (48 h recorded)\n"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_said() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let (code, out, err) = trends(&record(&dir, 12, true), &[]);
+    assert_eq!((code, out.as_str()), (3, ""));
+    assert!(err.contains("12 samples of sizes in this time are too few"), "{err}");
+    let earlier = concat!(env!("CARGO_MANIFEST_DIR"), "/../mw-record/tests/recordings/format-1.db");
+    let (code, _, err) = trends(Path::new(earlier), &[]);
+    assert_eq!(code, 3);
+    assert!(err.contains("no sizes of processes and cgroups"), "{err}");
+    let (code, _, err) = trends(&dir.path().join("none.db"), &[]);
+    assert!(code == 3 && err.contains("no such file"), "{err}");
+    assert_eq!(trends(Path::new(earlier), &["--since", "noon"]).0, 2);
+}

@@ -1,0 +1,111 @@
+//! Sizes of holders, as series.
+
+use super::view::View;
+use crate::RecordError;
+use crate::format::{self, failed};
+use crate::store::{SizeBlock, read_sizes};
+use mw_model::{NO_VALUE, SizeHistory, SizeSeries, SizedHolder};
+use rusqlite::OptionalExtension;
+use std::collections::HashMap;
+
+/// Samples that are given at once: a week of one a minute. Of more, one in several.
+const MAX_SAMPLES: u64 = 7 * 24 * 60;
+
+/// The most sizes that are given at once: 64 MiB.
+const MAX_SIZES: usize = 4 << 20;
+
+impl View<'_> {
+    /// Of the row that was written last: the clock may have been set back since.
+    pub(super) fn last_sizes(self) -> Result<Option<u64>, RecordError> {
+        let connection = &self.opened.connection;
+        let read = || {
+            if !format::has_sizes(connection)? {
+                return Ok(None);
+            }
+            let last = "SELECT until_unix_ms FROM sizes ORDER BY id DESC LIMIT 1";
+            connection.query_row(last, [], |row| row.get(0)).optional()
+        };
+        read().map_err(|error| failed(self.path, error))
+    }
+
+    pub(super) fn sizes(self, since: u64, until: u64) -> Result<SizeHistory, RecordError> {
+        let _state = self.hold()?;
+        let fail = |error| failed(self.path, error);
+        let connection = &self.opened.connection;
+        if !format::has_sizes(connection).map_err(fail)? {
+            return Ok(SizeHistory::default());
+        }
+        let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        let range = [signed(since), signed(until)];
+        let within = "FROM sizes WHERE until_unix_ms >= ? AND since_unix_ms <= ?";
+        let count = format!("SELECT coalesce(sum(samples), 0) {within}");
+        let samples: u64 = connection.query_row(&count, range, |row| row.get(0)).map_err(fail)?;
+        let mut reading = Reading {
+            range: (since, until),
+            stride: samples.div_ceil(MAX_SAMPLES).max(1),
+            seen: 0,
+            sizes: 0,
+            places: HashMap::new(),
+            history: SizeHistory::default(),
+        };
+        let rows = format!("SELECT holders, body {within} ORDER BY id");
+        let mut statement = connection.prepare_cached(&rows).map_err(fail)?;
+        for block in statement.query_map(range, read_sizes).map_err(fail)? {
+            let block = block.map_err(fail)?;
+            reading.add(block.map_err(|why| self.damaged(format!("sizes: {why}")))?);
+            self.limit(reading.sizes as u64, MAX_SIZES as u64, since, until)?;
+        }
+        Ok(reading.history)
+    }
+}
+
+struct Reading {
+    range: (u64, u64),
+    /// One in so many samples is given.
+    stride: u64,
+    seen: u64,
+    sizes: usize,
+    places: HashMap<String, usize>,
+    history: SizeHistory,
+}
+
+impl Reading {
+    fn add(&mut self, block: SizeBlock) {
+        let SizeBlock { names, at_unix_ms, bytes, limits } = block;
+        let (since, until) = self.range;
+        let mut wanted = Vec::new();
+        for unix_ms in at_unix_ms {
+            let is_next = self.seen.is_multiple_of(self.stride);
+            self.seen += 1;
+            wanted.push((unix_ms, is_next && (since..=until).contains(&unix_ms)));
+        }
+        self.history.at_unix_ms.extend(wanted.iter().filter(|(_, is)| *is).map(|(ms, _)| ms));
+        for ((name, bytes), limits) in names.into_iter().zip(bytes).zip(limits) {
+            let Some(series) = self.series(name) else { continue };
+            let before = series.sizes.len();
+            for (((unix_ms, is_wanted), bytes), limit) in wanted.iter().zip(bytes).zip(limits) {
+                if *is_wanted && bytes != NO_VALUE {
+                    series.sizes.push((*unix_ms, bytes));
+                    series.limit_bytes = Some(limit).filter(|limit| *limit != NO_VALUE);
+                }
+            }
+            self.sizes += series.sizes.len() - before;
+        }
+    }
+
+    /// The series of a holder; none of a kind that this version does not know.
+    fn series(&mut self, name: String) -> Option<&mut SizeSeries> {
+        let place = match self.places.get(&name) {
+            Some(place) => *place,
+            None => {
+                let holder = SizedHolder::from_name(&name)?;
+                let place = self.history.series.len();
+                let new = SizeSeries { holder, limit_bytes: None, sizes: Vec::new() };
+                self.history.series.push(new);
+                self.places.insert(name, place);
+                place
+            }
+        };
+        self.history.series.get_mut(place)
+    }
+}

@@ -1,0 +1,8 @@
+//! A point of a series.
+
+/// A value at a time, in seconds from any start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    pub at_s: f64,
+    pub value: f64,
+}
