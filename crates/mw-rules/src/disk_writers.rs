@@ -58,7 +58,10 @@ pub(crate) fn other_cgroup<'a>(stall: &Stall<'a>) -> Option<OtherWriter<'a>> {
 /// written back, and so do file systems that do not know whose page it is.
 pub(crate) fn other_program<'a>(stall: &Stall<'a>) -> Option<&'a FloodShare> {
     let of_service = service_io(stall);
-    let is_used = |device: &str| of_service.iter().any(|io| io.device == device);
+    let journals = journals(stall);
+    let is_used = |device: &str| {
+        of_service.iter().any(|io| io.device == device) || journals.contains(&device)
+    };
     let is_candidate = |share: &&FloodShare| {
         is_used(&share.device)
             && !is_charged(stall, &share.device)
@@ -155,6 +158,16 @@ fn service_io<'a>(stall: &Stall<'a>) -> Vec<&'a GroupIo> {
     let server = server(stall);
     let own = groups(stall).filter(|group| is_of_service(group, server));
     own.flat_map(|group| &group.io).collect()
+}
+
+/// The devices of the journals that the request waited for, by the names of their threads (`jbd2/sda1-8`): version 1
+/// counts no writes of a service that only syncs.
+fn journals<'a>(stall: &Stall<'a>) -> Vec<&'a str> {
+    const JOURNAL: &str = "jbd2/";
+    let path = stall.incident.path.iter();
+    let parts = path.flat_map(|path| &path.parts);
+    let names = parts.filter_map(|part| part.task.name.strip_prefix(JOURNAL));
+    names.filter_map(|name| Some(name.rsplit_once('-')?.0)).collect()
 }
 
 fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {

@@ -574,6 +574,14 @@ fn a_flood_that_no_cgroup_is_charged_with_is_found_by_its_program() {
         first_rule(&made.floods((pid, "tar"), "/data/backup.tar", pages))
     };
     assert_eq!(first(99, 16 << 10, 0), "page-cache-flood");
+    let by_journal = |journal: &str| {
+        let mut made = waits_for_writeback(20 << 10).writes("sda", busy);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts.push(PathPart { task: task(190, journal), ..path.parts[0].clone() });
+        first_rule(&made.floods((99, "tar"), "/data/backup.tar", 16 << 10))
+    };
+    assert_eq!(by_journal("jbd2/sda-8"), "page-cache-flood", "no disk of the service is known");
+    assert_eq!(by_journal("jbd2/sdb-8"), "not-memory");
     assert_eq!(first(99, 1 << 7, 0), "not-memory", "too little");
     assert_eq!(first(812, 16 << 10, 0), "not-memory", "its own pages");
     assert_eq!(first(99, 16 << 10, 70 << 20), "not-memory", "its own cgroup is charged");
