@@ -100,6 +100,7 @@ fn start(other: SocketAddr) -> Watch {
         canary: Some(mw_watch::CanaryOptions::default()),
         token_timeout: None,
         profile: true,
+        sizes_interval: mw_watch::SIZES_INTERVAL,
     };
     Watch::start(options).unwrap()
 }

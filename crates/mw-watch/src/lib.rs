@@ -24,6 +24,7 @@ mod episode;
 mod event;
 mod evidence;
 mod monitors;
+mod priority;
 mod ring;
 mod sampling;
 mod services;

@@ -1,5 +1,6 @@
 //! Records who holds how much memory, once a minute, in a thread that may be late.
 
+use crate::priority::yield_to_others;
 use mw_collect::{SizeCollector, Source};
 use mw_record::Writer;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,9 +8,6 @@ use std::time::Duration;
 
 /// Until the first: programs that start with the recorder have their memory then.
 const FIRST: Duration = Duration::from_secs(5);
-
-/// The priority of what nobody waits for.
-const NICE: i32 = 19;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
@@ -20,7 +18,7 @@ pub(crate) struct Sizes {
 impl Sizes {
     /// Records sizes at this interval until the recorder stops.
     pub(crate) fn run(&self, source: Source, interval: Duration, writer: &Writer) {
-        let _ = rustix::process::setpriority_process(None, NICE);
+        yield_to_others();
         let mut collector = SizeCollector::new(source);
         let mut rest = FIRST.min(interval);
         while self.rest(rest) {

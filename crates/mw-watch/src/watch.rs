@@ -5,6 +5,7 @@ use crate::detector::Limits;
 use crate::event::Event;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
 use crate::monitors::Monitors;
+use crate::priority::yield_to_others;
 use crate::sampling::{SampleAge, Sampling};
 use crate::services::Services;
 use crate::sizes::Sizes;
@@ -280,12 +281,6 @@ impl Watch {
         self.capturing = Some(thread.spawn(capture)?);
         Ok(())
     }
-}
-
-/// What this thread takes on a busy machine is taken from no other.
-fn yield_to_others() {
-    // Without the privilege it competes as others do.
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 fn captured() -> io::Result<Vec<u8>> {
