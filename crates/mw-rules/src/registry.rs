@@ -85,6 +85,7 @@ pub const RULES: &[Rule] = &[
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
         .explains(&[Spent::Compaction]),
+    rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
         .by(roles::compacting)

@@ -7,6 +7,7 @@ pub(crate) mod dirty_limit_too_high;
 pub(crate) mod dirty_throttle;
 pub(crate) mod fork_copy;
 pub(crate) mod fragmented_node;
+pub(crate) mod hardware_corrupted;
 pub(crate) mod hugepage_hoard;
 pub(crate) mod hugepage_shortage;
 pub(crate) mod journal_commit;
