@@ -111,6 +111,7 @@ pub const RULES: &[Rule] = &[
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
     rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers).explains(WRITING),
     rule!("page-table-bloat", page_table_bloat: hazard),
+    rule!("pinned-memory", pinned_memory: hazard),
     rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),

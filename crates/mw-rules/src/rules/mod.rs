@@ -23,6 +23,7 @@ pub(crate) mod oom_kill;
 pub(crate) mod overcommit_refusal;
 pub(crate) mod page_cache_flood;
 pub(crate) mod page_table_bloat;
+pub(crate) mod pinned_memory;
 pub(crate) mod reclaim_storm;
 pub(crate) mod shm_limit;
 pub(crate) mod slab_bloat;
