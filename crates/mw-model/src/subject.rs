@@ -67,10 +67,13 @@ areas! {
     HugePools "pools of huge pages";
     IoLimit "I/O limit";
     Khugepaged "khugepaged";
+    MemoryErrors "memory errors";
     Network "network";
     NetworkOrService "network or service";
     OomKiller "OOM killer";
     PageCache "page cache";
+    PageTables "page tables";
+    PinnedPages "pinned pages";
     NfsServer "NFS server";
     Reclaim "reclaim";
     Service "service";

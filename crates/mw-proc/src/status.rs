@@ -29,6 +29,8 @@ pub struct Status {
     pub vm_lck_bytes: Option<u64>,
     /// Pinned, for devices (3.2 and later).
     pub vm_pin_bytes: Option<u64>,
+    /// Page tables; since 4.15 those of all levels.
+    pub vm_pte_bytes: Option<u64>,
     /// Swapped out, shared memory not counted (2.6.34 and later).
     pub vm_swap_bytes: Option<u64>,
     /// In memory: anonymous (4.5 and later).
@@ -103,6 +105,7 @@ impl Status {
             b"VmRSS" => &mut self.vm_rss_bytes,
             b"VmHWM" => &mut self.vm_hwm_bytes,
             b"VmLck" => &mut self.vm_lck_bytes,
+            b"VmPTE" => &mut self.vm_pte_bytes,
             b"VmPin" => &mut self.vm_pin_bytes,
             b"VmSwap" => &mut self.vm_swap_bytes,
             b"RssAnon" => &mut self.rss_anon_bytes,
@@ -138,6 +141,7 @@ RssAnon:	     116 kB
 RssFile:	    1712 kB
 RssShmem:	       3 kB
 VmData:	     224 kB
+VmPTE:	      40 kB
 VmSwap:	       4 kB
 HugetlbPages:	    2048 kB
 Threads:	7
@@ -165,6 +169,7 @@ nonvoluntary_ctxt_switches:	0
             (Some(116 << 10), Some(1712 << 10))
         );
         assert_eq!((status.rss_shmem_bytes, status.vm_swap_bytes), (Some(3072), Some(4096)));
+        assert_eq!(status.vm_pte_bytes, Some(40 << 10));
         assert_eq!(status.hugetlb_pages_bytes, Some(2 << 20));
         assert_eq!(status.cpus_allowed_list.as_deref(), Some("0-1"));
         assert_eq!(status.mems_allowed_list.as_deref(), Some("0"));

@@ -85,6 +85,7 @@ pub const RULES: &[Rule] = &[
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
         .explains(&[Spent::Compaction]),
+    rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
         .by(roles::compacting)
@@ -109,6 +110,8 @@ pub const RULES: &[Rule] = &[
         .of_failures(),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
     rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers).explains(WRITING),
+    rule!("page-table-bloat", page_table_bloat: hazard),
+    rule!("pinned-memory", pinned_memory: hazard),
     rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),

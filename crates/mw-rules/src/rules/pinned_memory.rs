@@ -1,0 +1,206 @@
+//! # pinned-memory
+//!
+//! Devices hold a large part of memory, which the kernel can neither move nor reclaim.
+//!
+//! ## What it finds
+//! Pinned pages of at least a tenth of memory and 64 MiB: `nr_foll_pin_acquired` less `nr_foll_pin_released` of
+//! /proc/vmstat (Linux 5.8), in which a page counts once for each pin. It names the processes by `VmPin`, which
+//! RDMA, io_uring and iommufd count, and beside them those by `VmLck`, in which VFIO counts its pins.
+//!
+//! A second finding is memory that only movable pages can use although nothing is reserved for contiguous
+//! allocation: `CmaFree` of at least a tenth of memory while `CmaTotal` is 0. Some kernels that are started with
+//! `kho=on` leave their reserve for the next kernel like that.
+//!
+//! ## Why it hurts
+//! A pinned page stays where it is until the device is done with it: it is not swapped, not migrated to another
+//! node, and compaction stops at it, so that huge pages become scarce. It counts as ordinary anonymous or shared
+//! memory everywhere else, so that reclaim scans it in vain.
+//!
+//! ## What it looks like
+//! Swap is free, anonymous memory is large, and reclaim is expensive all the same; `compact_fail` grows; memory
+//! cannot be taken offline. `Unevictable` and `Mlocked` are small: pinning is not locking.
+//!
+//! ## Threshold
+//! A tenth of memory. It is a note, however much it is: hosts of virtual machines with passed-through devices pin
+//! all of their guests, and RDMA, SPDK and GPU programs their buffers, all on purpose. Direct I/O pins its buffers
+//! for the time of the request alone, some MiB.
+//!
+//! ## How to fix it
+//! Pin less, or on huge pages, which are no obstacle to compaction: hugetlb memory for guests and DPDK, smaller
+//! registered buffers for RDMA and io_uring. The memory comes back when the process ends. For memory that nothing but
+//! movable pages can use: start the kernel without `kho=on`.
+//!
+//! ## References
+//! Linux, Documentation/core-api/pin_user_pages.rst; Documentation/core-api/kho/concepts.rst.
+
+use crate::share::{field, percent};
+use mw_model::{
+    Area, Finding, Missing, Process, Quantity, Remedy, Severity, Snapshot, Step, Window,
+    format_bytes,
+};
+use mw_proc::meminfo::Meminfo;
+use mw_proc::status::Status;
+use mw_proc::vmstat::Counter;
+use std::cmp::Reverse;
+
+const NOTE_PERCENT: f64 = 10.0;
+
+/// Less is in flight for direct I/O at times.
+const MIN_BYTES: u64 = 64 << 20;
+
+/// Processes that are named, by `VmPin` and by `VmLck`.
+const MAX_SHOWN: usize = 3;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let meminfo = snapshot.sample.meminfo.required()?;
+    let total = field(meminfo.mem_total_bytes, "MemTotal")?;
+    let (pinned, source) = pinned_bytes(snapshot)?;
+    let is_large = |bytes: u64| bytes >= MIN_BYTES && percent(bytes, total) >= NOTE_PERCENT;
+    let mut findings = Vec::new();
+    if is_large(pinned) {
+        findings.push(pinned_finding(snapshot, meminfo, pinned, total, source));
+    }
+    let movable_only = match (meminfo.cma_total_bytes, meminfo.cma_free_bytes) {
+        (Some(0), Some(free)) => free,
+        _ => 0,
+    };
+    if is_large(movable_only) {
+        findings.push(movable_only_finding(movable_only, total));
+    }
+    Ok(findings)
+}
+
+/// Pinned memory and which file says so. Before 5.8 only what processes account for is known.
+fn pinned_bytes(snapshot: &Snapshot) -> Result<(u64, &'static str), Missing> {
+    let vmstat = snapshot.sample.vmstat.required()?;
+    let counts = (vmstat.get(Counter::NrFollPinAcquired), vmstat.get(Counter::NrFollPinReleased));
+    if let (Some(acquired), Some(released)) = counts {
+        let bytes = acquired.saturating_sub(released).saturating_mul(snapshot.origin.page_bytes);
+        return Ok((bytes, "/proc/vmstat nr_foll_pin_acquired - nr_foll_pin_released"));
+    }
+    let processes = snapshot.processes.required()?;
+    let pins = processes.list.iter().filter_map(|process| process.status.vm_pin_bytes);
+    Ok((pins.fold(0, u64::saturating_add), "/proc/PID/status VmPin"))
+}
+
+fn pinned_finding(
+    snapshot: &Snapshot,
+    meminfo: &Meminfo,
+    pinned: u64,
+    total: u64,
+    source: &str,
+) -> Finding {
+    let by_pins = largest(snapshot, |status| status.vm_pin_bytes);
+    let by_locks = largest(snapshot, |status| status.vm_lck_bytes);
+    // VFIO counts its pins as locked memory.
+    let who = [&by_pins, &by_locks].into_iter().filter_map(|list| list.first().copied());
+    let who = who.filter(|(_, bytes)| *bytes >= pinned / 2).map(|(status, _)| status).next();
+    let whose = who.map_or_else(String::new, |status| {
+        format!(", mostly by {} (pid {})", status.name, status.pid.unwrap_or(0))
+    });
+    let share = percent(pinned, total);
+    let headline =
+        format!("{} are pinned for devices ({share:.0}% of memory){whose}", format_bytes(pinned));
+    let mut finding = Finding::new(Severity::Note, Area::PinnedPages, headline)
+        .with_evidence("pinned", Quantity::Bytes(pinned), source)
+        .with_impact(
+            "The kernel cannot swap, migrate or compact this memory, and reclaim scans it in vain.",
+        )
+        .with_remedy(Remedy::named(
+            "pin less, or on huge pages",
+            vec![Step::manual("grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head")],
+        ));
+    let lines = [("Unevictable", meminfo.unevictable_bytes), ("Mlocked", meminfo.mlocked_bytes)];
+    for (name, bytes) in lines.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))) {
+        finding = finding.with_evidence(name, Quantity::Bytes(bytes), "/proc/meminfo");
+    }
+    for (line, list) in [("VmPin", by_pins), ("VmLck", by_locks)] {
+        for (status, bytes) in list {
+            let what = format!("{line} of {}", status.name);
+            let source = format!("/proc/{}/status", status.pid.unwrap_or(0));
+            finding = finding.with_evidence(what, Quantity::Bytes(bytes), source);
+        }
+    }
+    finding
+}
+
+/// The processes with most of something, the largest first.
+fn largest(snapshot: &Snapshot, of: impl Fn(&Status) -> Option<u64>) -> Vec<(&Status, u64)> {
+    let list = snapshot.processes.value().map_or(&[][..], |processes| &processes.list);
+    let has = |process: &'_ Process| of(&process.status).filter(|bytes| *bytes > 0);
+    let mut found: Vec<(&Status, u64)> =
+        list.iter().filter_map(|process| Some((&process.status, has(process)?))).collect();
+    found.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    found.truncate(MAX_SHOWN);
+    found
+}
+
+fn movable_only_finding(free: u64, total: u64) -> Finding {
+    let headline = format!(
+        "{} of free memory can hold movable pages alone, though nothing is reserved ({:.0}% of memory)",
+        format_bytes(free),
+        percent(free, total)
+    );
+    let kho = Step::BootParameter { parameter: "kho=off".to_owned() };
+    Finding::new(Severity::Note, Area::PinnedPages, headline)
+        .with_evidence("CmaFree", Quantity::Bytes(free), "/proc/meminfo")
+        .with_evidence("CmaTotal", Quantity::Bytes(0), "/proc/meminfo")
+        .with_impact("The kernel's own allocations reclaim while this memory is free.")
+        .with_remedy(Remedy::named("start the kernel without kexec handover", vec![kho]))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use mw_model::Reading;
+    use mw_proc::vmstat::Vmstat;
+
+    fn window(change: impl Fn(&mut Meminfo, &mut Vmstat)) -> Window {
+        let mut meminfo = Meminfo {
+            mem_total_bytes: Some(1 << 30),
+            cma_total_bytes: Some(0),
+            ..Meminfo::default()
+        };
+        let mut vmstat = Vmstat::default();
+        vmstat.set(Counter::NrFollPinAcquired, Some(1000));
+        vmstat.set(Counter::NrFollPinReleased, Some(1000));
+        change(&mut meminfo, &mut vmstat);
+        let mut snapshot = Snapshot::default();
+        snapshot.origin.page_bytes = 4096;
+        snapshot.sample.meminfo = Reading::Value(meminfo);
+        snapshot.sample.vmstat = Reading::Value(vmstat);
+        Window::new(snapshot)
+    }
+
+    fn headlines(window: &Window) -> Vec<String> {
+        hazard(window).unwrap().into_iter().map(|finding| finding.headline).collect()
+    }
+
+    #[test]
+    fn free_memory_of_no_area_is_for_movable_pages_alone() {
+        let free = |mib: u64, total: u64| {
+            headlines(&window(|meminfo, _| {
+                meminfo.cma_free_bytes = Some(mib << 20);
+                meminfo.cma_total_bytes = Some(total << 20);
+            }))
+        };
+        assert_eq!(free(256, 256), Vec::<String>::new(), "an area");
+        assert_eq!(free(100, 0), Vec::<String>::new(), "less than a tenth");
+        let found = free(256, 0);
+        assert!(found.len() == 1 && found[0].starts_with("256 MiB of free memory"), "{found:?}");
+    }
+
+    #[test]
+    fn pins_are_those_that_were_not_released() {
+        let pins = |acquired: u64| {
+            headlines(&window(|_, vmstat| vmstat.set(Counter::NrFollPinAcquired, Some(acquired))))
+        };
+        assert_eq!(pins(1000 + 25_000), Vec::<String>::new());
+        let found = pins(1000 + 32_768);
+        assert_eq!(found, ["128 MiB are pinned for devices (12% of memory)"]);
+        // The kernel sums the two up one after the other.
+        assert_eq!(pins(900), Vec::<String>::new());
+    }
+}
