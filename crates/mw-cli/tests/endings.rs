@@ -109,6 +109,7 @@ const CASES: &[Case] = &[
     words("pool remove p --socket {socket}"),
     endless("watch --recording {dir}/out/recording.db"),
     words("incidents --recording {recording}"),
+    words("trends --recording {recording}"),
     words("report last --recording {recording}"),
     silent("report last --recording {recording} -o {dir}/out/report.html"),
     words("export --recording {recording} --to {dir}/out/rows.csv"),
