@@ -11,6 +11,7 @@ mod copy;
 mod options;
 mod recorded;
 mod stacks;
+mod states;
 
 use crate::open::{cpus, raise_descriptors, refused, ring_bytes, tracefs, wake_bytes};
 use crate::records::records;
@@ -24,6 +25,7 @@ use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, monotonic_
 pub use options::TraceOptions;
 use recorded::{Origin, Recorded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use states::StateReader;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +47,7 @@ pub struct SchedTracer {
     /// A record that crosses the end of its ring.
     crossing: Vec<u8>,
     recorded: Recorded,
+    states: StateReader,
 }
 
 /// Enables and disables the events of a tracer, from any thread: some system calls for each CPU, no lock.
@@ -159,6 +162,7 @@ impl SchedTracer {
             origins,
             crossing: Vec::with_capacity(1 << 16),
             recorded: Recorded::new(options),
+            states: StateReader::start(),
         })
     }
 
@@ -172,7 +176,7 @@ impl SchedTracer {
     /// blocked or stopped.
     pub fn start(&mut self, processes: &[Tid]) {
         self.resume();
-        self.recorded.find_states(processes);
+        self.recorded.find_states(&mut self.states, processes);
     }
 
     /// Goes on with what was not cleared; what happened since the trace was disabled is a gap.

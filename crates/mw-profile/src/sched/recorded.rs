@@ -2,8 +2,9 @@
 
 use super::copy::{NO_EVENT, PIECE, TraceCopy, named_id};
 use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
-use super::stacks::Stacks;
-use crate::process::{Stat, Text, functions, numbers};
+use super::stacks::Stacks as StackTable;
+use super::states::{Stacks, StateReader, Thread};
+use crate::process::numbers;
 use crate::records::{Record, Sample};
 use crate::tracepoint::{Field, Format};
 use hashbrown::HashMap;
@@ -50,17 +51,6 @@ pub(super) struct WakingFields {
 /// Stacks that are copied at a time.
 const PIECE_STACKS: usize = 1 << 9;
 
-/// The parent of the kernel's own threads.
-const KTHREADD: Tid = 2;
-
-/// What was found of a thread.
-#[derive(Debug, PartialEq, Eq)]
-enum Found {
-    /// A program's thread sleeps, and its stack was not read.
-    ProgramSleeps,
-    Other,
-}
-
 /// The trace as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Recorded {
@@ -69,7 +59,7 @@ pub(super) struct Recorded {
     events: VecDeque<Event>,
     /// Events that were dropped: the number of the first in `events`.
     dropped: u64,
-    stacks: Stacks,
+    stacks: StackTable,
     /// The stack of the record that is being read.
     addresses: Vec<u64>,
     /// Stacks that were read by name from /proc.
@@ -115,7 +105,7 @@ impl Recorded {
             from: 0,
             events,
             dropped: 0,
-            stacks: Stacks::new(options.stacks, options.resident_stacks),
+            stacks: StackTable::new(options.stacks, options.resident_stacks),
             addresses: Vec::new(),
             named: Vec::new(),
             tasks: HashMap::new(),
@@ -260,37 +250,32 @@ impl Recorded {
         }
     }
 
-    /// Reads what tasks wait in, from before the trace began: those of `processes`, then others that are blocked
+    /// Notes what tasks wait in, from before the trace began: those of `processes`, then others that are blocked
     /// or stopped, then programs that sleep, which may serve the request.
-    pub(super) fn find_states(&mut self, processes: &[Tid]) {
+    pub(super) fn find_states(&mut self, states: &mut StateReader, processes: &[Tid]) {
         let deadline = Instant::now() + STATES_LIMIT;
-        let mut text = Text::default();
-        let threads = |pid: Tid| numbers(&format!("/proc/{pid}/task"), deadline);
-        for pid in processes {
-            for tid in threads(*pid) {
-                self.find_state(*pid, tid, true, &mut text);
-            }
+        for (pid, threads) in states.read(processes, Stacks::All, deadline) {
+            threads.into_iter().for_each(|thread| self.note(pid, thread));
         }
-        let mut sleepers: Vec<(Tid, Tid)> = Vec::new();
-        for pid in numbers("/proc", deadline).filter(|pid| !processes.contains(pid)) {
-            let of_process = threads(pid).map(|tid| (pid, tid));
-            sleepers.extend(of_process.filter(|(pid, tid)| {
-                self.find_state(*pid, *tid, false, &mut text) == Found::ProgramSleeps
-            }));
-        }
-        for (pid, tid) in sleepers.into_iter().take(MAX_SLEEPERS) {
-            if Instant::now() < deadline {
-                self.find_state(pid, tid, true, &mut text);
+        let others = numbers("/proc", deadline).filter(|pid| !processes.contains(pid));
+        let others: Vec<Tid> = others.collect();
+        let mut sleepers: Vec<Tid> = Vec::new();
+        for (pid, threads) in states.read(&others, Stacks::OfBlocked, deadline) {
+            if sleepers.len() < MAX_SLEEPERS && threads.iter().any(Thread::is_sleeping_program) {
+                sleepers.push(pid);
             }
+            let others = threads.into_iter().filter(|thread| !thread.is_sleeping_program());
+            others.for_each(|thread| self.note(pid, thread));
+        }
+        for (pid, threads) in states.read(&sleepers, Stacks::All, deadline) {
+            let sleeping = threads.into_iter().filter(Thread::is_sleeping_program);
+            sleeping.for_each(|thread| self.note(pid, thread));
         }
     }
 
-    /// Notes the state of a thread; of one that sleeps only where `all` are wanted.
-    fn find_state(&mut self, pid: Tid, tid: Tid, all: bool, text: &mut Text) -> Found {
-        let dir = format!("/proc/{pid}/task/{tid}");
-        let Some(stat) = text.read(&format!("{dir}/stat")).and_then(Stat::parse) else {
-            return Found::Other;
-        };
+    /// Notes the state of a thread.
+    fn note(&mut self, pid: Tid, thread: Thread) {
+        let Thread { tid, stat, stack } = thread;
         if self.parents.len() < MAX_TASKS {
             self.parents.insert(pid, stat.parent);
         }
@@ -298,20 +283,14 @@ impl Recorded {
             'R' => TaskState::Runnable,
             'T' | 't' => TaskState::Stopped,
             'D' => TaskState::Waiting,
-            _ if all => TaskState::Waiting,
-            'S' if pid != KTHREADD && stat.parent != KTHREADD => return Found::ProgramSleeps,
-            _ => return Found::Other,
+            _ if stack.is_some() => TaskState::Waiting,
+            _ => return,
         };
         self.learn(tid, || stat.comm);
         self.belongs(tid, pid);
-        let stack = match state {
-            TaskState::Runnable => Vec::new(),
-            _ => text.read(&format!("{dir}/stack")).map(functions).unwrap_or_default(),
-        };
         let id = named_id(self.named.len());
-        self.named.push(stack);
+        self.named.push(stack.unwrap_or_default());
         self.push(monotonic_ns(), 0, EventKind::Found { task: tid, state, stack: id });
-        Found::Other
     }
 
     /// Adds the next piece to a copy; whether there are more.
