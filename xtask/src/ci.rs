@@ -56,7 +56,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
 ];
 
 /// The longest that everything may take without `--full`. Something hangs beyond it; better said here, with what was
-/// running, than by a limit of whoever runs CI, which leaves no output.
+/// running, than by a limit from outside, which leaves no output.
 const LIMIT: Duration = Duration::from_secs(55 * 60);
 
 pub(crate) fn run(full: bool) -> anyhow::Result<()> {

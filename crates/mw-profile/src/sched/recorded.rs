@@ -2,8 +2,8 @@
 
 use super::copy::{NO_EVENT, PIECE, TraceCopy, named_id};
 use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
-use super::stacks::Stacks as StackTable;
-use super::states::{Stacks, StateReader, Thread};
+use super::stacks::Stacks;
+use super::states::{StackChoice, StateReader, Thread};
 use crate::process::numbers;
 use crate::records::{Record, Sample};
 use crate::tracepoint::{Field, Format};
@@ -59,7 +59,7 @@ pub(super) struct Recorded {
     events: VecDeque<Event>,
     /// Events that were dropped: the number of the first in `events`.
     dropped: u64,
-    stacks: StackTable,
+    stacks: Stacks,
     /// The stack of the record that is being read.
     addresses: Vec<u64>,
     /// Stacks that were read by name from /proc.
@@ -105,7 +105,7 @@ impl Recorded {
             from: 0,
             events,
             dropped: 0,
-            stacks: StackTable::new(options.stacks, options.resident_stacks),
+            stacks: Stacks::new(options.stacks, options.resident_stacks),
             addresses: Vec::new(),
             named: Vec::new(),
             tasks: HashMap::new(),
@@ -254,20 +254,22 @@ impl Recorded {
     /// or stopped, then programs that sleep, which may serve the request.
     pub(super) fn find_states(&mut self, states: &mut StateReader, processes: &[Tid]) {
         let deadline = Instant::now() + STATES_LIMIT;
-        for (pid, threads) in states.read(processes, Stacks::All, deadline) {
+        for (pid, threads) in states.read(processes, StackChoice::All, deadline) {
             threads.into_iter().for_each(|thread| self.note(pid, thread));
         }
         let others = numbers("/proc", deadline).filter(|pid| !processes.contains(pid));
         let others: Vec<Tid> = others.collect();
-        let mut sleepers: Vec<Tid> = Vec::new();
-        for (pid, threads) in states.read(&others, Stacks::OfBlocked, deadline) {
-            if sleepers.len() < MAX_SLEEPERS && threads.iter().any(Thread::is_sleeping_program) {
+        let (mut sleepers, mut sleeping): (Vec<Tid>, usize) = (Vec::new(), 0);
+        for (pid, threads) in states.read(&others, StackChoice::OfBlocked, deadline) {
+            let of_process = threads.iter().filter(|thread| thread.is_sleeping_program()).count();
+            if of_process > 0 && sleeping + of_process <= MAX_SLEEPERS {
+                sleeping += of_process;
                 sleepers.push(pid);
             }
             let others = threads.into_iter().filter(|thread| !thread.is_sleeping_program());
             others.for_each(|thread| self.note(pid, thread));
         }
-        for (pid, threads) in states.read(&sleepers, Stacks::All, deadline) {
+        for (pid, threads) in states.read(&sleepers, StackChoice::All, deadline) {
             let sleeping = threads.into_iter().filter(Thread::is_sleeping_program);
             sleeping.for_each(|thread| self.note(pid, thread));
         }

@@ -12,7 +12,7 @@ const KTHREADD: Tid = 2;
 
 /// The stacks that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stacks {
+pub(super) enum StackChoice {
     /// Of all threads that do not run.
     All,
     /// Of those that are blocked or stopped.
@@ -37,11 +37,11 @@ impl Thread {
 
 /// Reads threads; without the helper thread, none.
 #[derive(Debug)]
-pub(super) struct StateReader(Option<HelperThread<(Stacks, Instant), Vec<Thread>>>);
+pub(super) struct StateReader(Option<HelperThread<(StackChoice, Instant), Vec<Thread>>>);
 
 impl StateReader {
     pub(super) fn start() -> Self {
-        let read = |pid, request: &(Stacks, Instant)| threads(pid, *request);
+        let read = |pid, request: &(StackChoice, Instant)| threads(pid, *request);
         Self(HelperThread::new(STATES_LIMIT, read).ok())
     }
 
@@ -49,7 +49,7 @@ impl StateReader {
     pub(super) fn read(
         &mut self,
         pids: &[Tid],
-        stacks: Stacks,
+        stacks: StackChoice,
         deadline: Instant,
     ) -> Vec<(Tid, Vec<Thread>)> {
         let Some(helper) = &mut self.0 else { return Vec::new() };
@@ -65,7 +65,7 @@ impl StateReader {
     }
 }
 
-fn threads(pid: Tid, (stacks, deadline): (Stacks, Instant)) -> Vec<Thread> {
+fn threads(pid: Tid, (stacks, deadline): (StackChoice, Instant)) -> Vec<Thread> {
     let mut text = Text::default();
     let mut read = |tid: Tid| {
         let dir = format!("/proc/{pid}/task/{tid}");
@@ -73,7 +73,7 @@ fn threads(pid: Tid, (stacks, deadline): (Stacks, Instant)) -> Vec<Thread> {
         let is_wanted = match stat.state {
             'R' => false,
             'D' | 'T' | 't' => true,
-            _ => stacks == Stacks::All,
+            _ => stacks == StackChoice::All,
         };
         let stack = is_wanted.then(|| text.read(&format!("{dir}/stack")).map(functions));
         Some(Thread { tid, stat, stack: stack.map(Option::unwrap_or_default) })

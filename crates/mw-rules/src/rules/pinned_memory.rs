@@ -14,7 +14,7 @@
 //! ## Why it hurts
 //! A pinned page stays where it is until the device is done with it: it is not swapped, not migrated to another
 //! node, and compaction stops at it, so that huge pages become scarce. It counts as ordinary anonymous or shared
-//! memory everywhere else, so that reclaim scans it in vain.
+//! memory everywhere else, so that reclaim scans it without effect.
 //!
 //! ## What it looks like
 //! Swap is free, anonymous memory is large, and reclaim is expensive all the same; `compact_fail` grows; memory
@@ -105,7 +105,7 @@ fn pinned_finding(
     let mut finding = Finding::new(Severity::Note, Area::PinnedPages, headline)
         .with_evidence("pinned", Quantity::Bytes(pinned), source)
         .with_impact(
-            "The kernel cannot swap, migrate or compact this memory, and reclaim scans it in vain.",
+            "The kernel cannot swap, migrate or compact this memory, and reclaim scans it without effect.",
         )
         .with_remedy(Remedy::named(
             "pin less, or on huge pages",
