@@ -12,6 +12,7 @@ mod lab;
 mod new;
 mod packages;
 mod plots;
+mod preflight;
 mod promises;
 mod recorders;
 mod suites;
@@ -177,6 +178,29 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         jobs: usize,
     },
+    /// Ask for memory with `check --for` in many conditions, take it, and compare
+    Preflight {
+        /// Conditions of lab/preflight (all of them, or those named)
+        conditions: Vec<String>,
+        /// 6.1 or 6.12 (both, or those named)
+        #[arg(long, value_delimiter = ',')]
+        kernels: Vec<String>,
+        /// Sizes are drawn from it
+        #[arg(long, default_value_t = 1)]
+        seed: u32,
+        /// Ask nothing; write docs/preflight.md from docs/preflight/report.jsonl
+        #[arg(long, conflicts_with_all = ["conditions", "kernels", "results"])]
+        report: bool,
+        /// The file that results are appended to [default: target/preflight/results.jsonl]
+        #[arg(long)]
+        results: Option<PathBuf>,
+        /// The `memwright` to judge [default: as `cargo build` makes it]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Guests at once
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
     /// Measure the cost of the recorder beside atop, sar, pcp and pt-stalk, all at once
     Recorders {
         /// How long to measure; the size of a recording needs at least 360
@@ -223,6 +247,10 @@ fn main() -> anyhow::Result<()> {
                 jobs,
                 on_host: host,
             })
+        }
+        Task::Preflight { report: true, .. } => preflight::report(),
+        Task::Preflight { conditions, kernels, seed, results, program, jobs, report: false } => {
+            preflight::run(&preflight::Choice { conditions, kernels, seed, results, program, jobs })
         }
         Task::Recorders { seconds, write } => recorders::run(seconds, write),
     }

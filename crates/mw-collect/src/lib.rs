@@ -146,6 +146,8 @@ fn origin(source: &Source) -> Origin {
         memory_nodes: own
             .mems_allowed_list
             .and_then(|list| mw_proc::cpulist::parse(list.as_bytes()).ok()),
+        policy_nodes: if live { mw_sys::bound_nodes().ok().flatten() } else { None },
+        own_bytes: own.rss_anon_bytes.zip(own.vm_pte_bytes).map(|(anon, tables)| anon + tables),
         uptime_s: source.parse("/proc/uptime", mw_proc::uptime::parse).ok(),
     }
 }

@@ -5,7 +5,8 @@
 //! that could not be read is reported as such and never taken for "unlimited".
 
 use crate::{
-    Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind, Snapshot, derived, format_bytes,
+    Absence, Cgroup, CgroupVersion, Cgroups, Missing, Origin, OriginKind, Snapshot, derived,
+    format_bytes,
 };
 use mw_memory::{Commit, cgroup_available_bytes, cgroup_ready_bytes};
 use mw_proc::limits::Limit;
@@ -51,10 +52,12 @@ pub enum LimitKind {
     AddressSpace,
     /// `RLIMIT_DATA`.
     Data,
-    /// The NUMA nodes that the process may allocate from (cpuset.mems).
+    /// The NUMA nodes that the process may allocate from.
     Nodes {
         /// Their numbers.
         nodes: Vec<u32>,
+        /// Whether the process's memory policy says so (set_mempolicy(2)), and not its cpuset alone.
+        policy: bool,
     },
 }
 
@@ -69,10 +72,11 @@ impl fmt::Display for CallerLimit {
             LimitKind::Cgroup { path: None, .. } => write!(f, "a parent cgroup's {limit}"),
             LimitKind::AddressSpace => write!(f, "the {limit} address space limit (RLIMIT_AS)"),
             LimitKind::Data => write!(f, "the {limit} data limit (RLIMIT_DATA)"),
-            LimitKind::Nodes { nodes } => {
+            LimitKind::Nodes { nodes, policy } => {
                 let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
                 let word = if nodes.len() == 1 { "node" } else { "nodes" };
-                write!(f, "{limit} on {word} {} (cpuset)", nodes.join(","))
+                let by = if *policy { "memory policy" } else { "cpuset" };
+                write!(f, "{limit} on {word} {} ({by})", nodes.join(","))
             }
         }
     }
@@ -139,13 +143,16 @@ pub fn may_lock_all(snapshot: &Snapshot) -> Option<bool> {
 
 /// Memory of the nodes that the process may allocate from, where that is not all of them.
 fn nodes(snapshot: &Snapshot, machine_bytes: u64) -> Option<CallerLimit> {
-    let allowed = snapshot.origin.memory_nodes.as_ref()?;
+    let Origin { memory_nodes, policy_nodes, .. } = &snapshot.origin;
+    let is_allowed = |node: u32| {
+        [memory_nodes, policy_nodes].into_iter().flatten().all(|nodes| nodes.contains(&node))
+    };
     let seen: Vec<(u32, &Meminfo)> = (snapshot.sample.nodes.iter())
         .filter_map(|node| Some((node.node, node.meminfo.value()?)))
         .filter(|(_, meminfo)| meminfo.mem_total_bytes.is_some_and(|bytes| bytes > 0))
         .collect();
     let (reached, out_of_reach): (Vec<_>, Vec<_>) =
-        seen.into_iter().partition(|(node, _)| allowed.contains(node));
+        seen.into_iter().partition(|(node, _)| is_allowed(*node));
     if reached.is_empty() || out_of_reach.is_empty() {
         return None;
     }
@@ -162,7 +169,10 @@ fn nodes(snapshot: &Snapshot, machine_bytes: u64) -> Option<CallerLimit> {
     let share = inside as f64 / inside.saturating_add(outside).max(1) as f64;
     let totals = reached.iter().filter_map(|(_, meminfo)| meminfo.mem_total_bytes);
     Some(CallerLimit {
-        kind: LimitKind::Nodes { nodes: reached.iter().map(|(node, _)| *node).collect() },
+        kind: LimitKind::Nodes {
+            nodes: reached.iter().map(|(node, _)| *node).collect(),
+            policy: policy_nodes.is_some(),
+        },
         limit_bytes: derived::total(totals),
         available_bytes: (machine_bytes as f64 * share) as u64,
     })

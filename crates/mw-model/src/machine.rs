@@ -175,7 +175,7 @@ pub struct Cgroups {
     pub mount: String,
     /// Our own group and its ancestors, innermost first.
     pub own: Vec<Cgroup>,
-    /// Groups with a limit: a bounded number.
+    /// Groups with a limit, and those whose memory is protected: a bounded number.
     pub limited: Vec<Cgroup>,
     /// Whether some groups were not read, because of the bound or the time limit.
     pub truncated: bool,
@@ -223,6 +223,10 @@ pub struct Cgroup {
     pub max_bytes: Option<u64>,
     /// `memory.high`; `None` is no limit.
     pub high_bytes: Option<u64>,
+    /// `memory.min`: what reclaim leaves to it, as far as its ancestors protect it; 0 in version 1.
+    pub min_bytes: u64,
+    /// Whether it is known to have no groups below it: looked at only where `min_bytes` protects something.
+    pub is_leaf: bool,
     /// `memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, the limit of memory and swap
     /// together. `None` is no limit, or a kernel that does not count swap by group.
     pub swap_max_bytes: Option<u64>,

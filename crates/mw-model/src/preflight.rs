@@ -145,8 +145,8 @@ pub enum Answer {
     Slowly,
     /// The kernel will refuse it, or kill the process.
     No,
-    /// The machine has enough memory, but a limit on the calling process that could not be determined
-    /// may refuse it.
+    /// The machine has enough memory, but a limit on the calling process that could not be determined, or that
+    /// counts what else the program maps, may refuse it.
     Unknown,
 }
 

@@ -79,6 +79,11 @@ pub struct Origin {
     pub data_bytes: Option<u64>,
     /// Nodes that the calling process may allocate from: `Mems_allowed_list` of /proc/self/status.
     pub memory_nodes: Option<Vec<u32>>,
+    /// Nodes that the calling process's memory policy binds it to, if it does (set_mempolicy(2)); a request for a
+    /// node does not follow it.
+    pub policy_nodes: Option<Vec<u32>>,
+    /// What the calling process gives back when it ends, in bytes: its anonymous memory and page tables.
+    pub own_bytes: Option<u64>,
     /// Files of the kernel for which something else answers: another file that is mounted over them
     /// ([`crate::Absence::Masked`]), or lxcfs.
     pub replaced: Vec<Missing>,

@@ -4,10 +4,12 @@
 //! certainly allocates without a wait (free memory above the high watermark, clean page cache less a
 //! reserve); *no* means that even every last free and reclaimable page is not enough, or that a limit
 //! refuses the request. Everything between is *slowly*. If a limit on the calling process could not
-//! be determined, both *yes* and *slowly* become *unknown*.
+//! be determined, or refuses the request to some programs and not to others, both *yes* and *slowly* become
+//! *unknown*.
 //!
 //! - `ceiling`: requests beyond the size of the machine, which no setting can help.
 //! - `node_memory`: each node's free, reclaimable and unreclaimable memory.
+//! - `protected`: what cgroups keep of the reclaimable memory.
 //! - `unreclaimable`: what the unreclaimable memory consists of.
 //! - `hugetlb`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
@@ -23,6 +25,7 @@ mod memwright_pool;
 mod node_memory;
 mod notes;
 mod plan;
+mod protected;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -73,8 +76,8 @@ pub fn answer(
     let nodes = plan.accounts(&nodes, request);
     let mut summary =
         summary::for_answer(request, machine, &nodes, time.as_ref(), &notes.obstacles);
-    if answer == Answer::Unknown {
-        summary = summary::for_unknown(&summary);
+    if let Some(why) = notes.undecided.as_ref().filter(|_| answer == Answer::Unknown) {
+        summary = summary::for_unknown(why, &summary);
     }
     Ok(Preflight {
         request: request.clone(),

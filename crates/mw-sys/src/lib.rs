@@ -63,7 +63,9 @@ pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptor
 pub use perf::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
 pub use perf_ring::PerfRing;
 pub use pidfd::exit_status_of;
-pub use policy::{AffinityGuard, PolicyGuard, bind_thread_to_node, pin_thread_to_cpus};
+pub use policy::{
+    AffinityGuard, PolicyGuard, bind_thread_to_node, bound_nodes, pin_thread_to_cpus,
+};
 pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
     set_memlock_limit_bytes, thread_time, under_hypervisor,

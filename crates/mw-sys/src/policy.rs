@@ -31,6 +31,11 @@ impl NodeMask {
         }
         Ok(mask)
     }
+
+    fn nodes(&self) -> Vec<u32> {
+        let has = |node: &usize| self.0[node / WORD_BITS] >> (node % WORD_BITS) & 1 == 1;
+        (0..MAX_NODES).filter(has).filter_map(|node| u32::try_from(node).ok()).collect()
+    }
 }
 
 /// Restores the thread's previous memory policy when dropped.
@@ -49,23 +54,39 @@ pub struct PolicyGuard {
 /// `EINVAL` for a node that does not exist or that the cpuset excludes, `ENOSYS` without NUMA.
 pub fn bind_thread_to_node(node: u32) -> io::Result<PolicyGuard> {
     let wanted = NodeMask::from_node(node)?;
-    let mut guard =
-        PolicyGuard { mode: 0, mask: NodeMask::EMPTY.0, _thread: std::marker::PhantomData };
+    let (mode, mask) = thread_policy()?;
+    set_policy(libc::MPOL_BIND, &wanted.0)?;
+    Ok(PolicyGuard { mode, mask: mask.0, _thread: std::marker::PhantomData })
+}
+
+/// The nodes that this thread's memory policy binds it to (`MPOL_BIND`); none where it is free to use others.
+///
+/// # Errors
+/// `ENOSYS` without NUMA.
+pub fn bound_nodes() -> io::Result<Option<Vec<u32>>> {
+    let (mode, mask) = thread_policy()?;
+    Ok((mode & !MODE_FLAGS == libc::MPOL_BIND).then(|| mask.nodes()))
+}
+
+/// Flags in the mode of a policy: `MPOL_F_STATIC_NODES`, `MPOL_F_RELATIVE_NODES`, `MPOL_F_NUMA_BALANCING`.
+const MODE_FLAGS: i32 = 0xe000;
+
+/// The mode and the nodes of this thread's memory policy.
+fn thread_policy() -> io::Result<(i32, NodeMask)> {
+    let (mut mode, mut mask) = (0, NodeMask::EMPTY);
     // SAFETY: `mode` and `mask` are writable and as large as MAXNODE says (get_mempolicy(2)).
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
     let got = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
-            &raw mut guard.mode,
-            guard.mask.as_mut_ptr(),
+            &raw mut mode,
+            mask.0.as_mut_ptr(),
             NodeMask::MAXNODE,
             std::ptr::null::<c_void>(),
             0 as c_long,
         )
     };
-    check(got)?;
-    set_policy(libc::MPOL_BIND, &wanted.0)?;
-    Ok(guard)
+    check(got).map(|()| (mode, mask))
 }
 
 fn set_policy(mode: i32, mask: &[c_ulong; MAX_NODES / WORD_BITS]) -> io::Result<()> {
@@ -162,7 +183,9 @@ mod tests {
         // A kernel without NUMA says so; with it, node 0 exists.
         match bind_thread_to_node(0) {
             Ok(guard) => {
+                assert_eq!(bound_nodes().unwrap(), Some(vec![0]));
                 drop(guard);
+                assert_eq!(bound_nodes().unwrap(), None);
                 drop(bind_thread_to_node(0).unwrap());
             }
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),

@@ -1,5 +1,5 @@
 //! Memory cgroups, version 1, 2 and hybrid: our own and its ancestors, and a bounded number of
-//! groups with a limit.
+//! groups with a limit or protection.
 
 mod hierarchy;
 mod memories;
@@ -36,7 +36,8 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
         left: MAX_GROUPS,
         limited: Vec::new(),
     };
-    let truncated = !walk.descend("", 0);
+    let version_protects = hierarchy.version == CgroupVersion::V2;
+    let truncated = !walk.descend("", 0, version_protects);
     let limited = walk.limited;
     let Hierarchy { version, mount, .. } = hierarchy;
     Ok(Cgroups { version, mount, own, limited, truncated, limit_above_bytes, above_unseen, unseen })
@@ -123,6 +124,7 @@ const FILES_V2: &[&str] = &[
     "memory.current",
     "memory.max",
     "memory.high",
+    "memory.min",
     "memory.swap.current",
     "memory.swap.max",
     "memory.events",
@@ -214,6 +216,8 @@ impl Hierarchy {
                 current_bytes: number("memory.usage_in_bytes"),
                 max_bytes: limit("memory.limit_in_bytes"),
                 high_bytes: None,
+                min_bytes: 0,
+                is_leaf: false,
                 swap_max_bytes: limit("memory.memsw.limit_in_bytes"),
                 swap_current_bytes: number("memory.memsw.usage_in_bytes"),
                 kernel_bytes: number("memory.kmem.usage_in_bytes"),
@@ -232,6 +236,8 @@ impl Hierarchy {
                 current_bytes: number("memory.current"),
                 max_bytes: limit("memory.max"),
                 high_bytes: limit("memory.high"),
+                min_bytes: self.protected_bytes(source, below),
+                is_leaf: false,
                 swap_max_bytes: limit("memory.swap.max"),
                 swap_current_bytes: number("memory.swap.current"),
                 kernel_bytes: None,
@@ -257,6 +263,12 @@ impl Hierarchy {
         };
         let why = format!("{NOT_DETERMINED}: {why}");
         (source.kind() == OriginKind::Live).then(|| Missing::skipped(members, why))
+    }
+
+    /// `memory.min` of a group; `max` protects all of it.
+    fn protected_bytes(&self, source: &Source, path: &str) -> u64 {
+        let file = format!("{}{path}/memory.min", self.mount);
+        source.parse(&file, cgroup::parse_limit).map_or(0, |min| min.unwrap_or(u64::MAX))
     }
 
     fn has_limit(&self, source: &Source, path: &str) -> bool {
@@ -291,8 +303,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Looks at the groups below `path`; whether all of them were looked at.
-    fn descend(&mut self, path: &str, depth: usize) -> bool {
+    /// Looks at the groups below `path`; whether all of them were looked at. A group is protected only within what
+    /// its parent is.
+    fn descend(&mut self, path: &str, depth: usize, may_protect: bool) -> bool {
         if depth == MAX_DEPTH {
             return true;
         }
@@ -303,14 +316,23 @@ impl Walk<'_> {
                 return false;
             }
             self.left -= 1;
-            if self.hierarchy.has_limit(self.source, &child) {
-                self.limited.extend(self.hierarchy.group(self.source, &child, &mut Vec::new()));
+            let is_protected =
+                may_protect && self.hierarchy.protected_bytes(self.source, &child) > 0;
+            if is_protected || self.hierarchy.has_limit(self.source, &child) {
+                let group = self.hierarchy.group(self.source, &child, &mut Vec::new());
+                let is_leaf = is_protected && self.is_leaf(&child);
+                self.limited.extend(group.map(|group| Cgroup { is_leaf, ..group }));
             }
-            if !self.descend(&child, depth + 1) {
+            if !self.descend(&child, depth + 1, is_protected) {
                 return false;
             }
         }
         true
+    }
+
+    fn is_leaf(&self, path: &str) -> bool {
+        let dir = format!("{}{path}", self.hierarchy.mount);
+        self.source.directories(&dir).is_ok_and(|names| names.is_empty())
     }
 }
 
@@ -357,7 +379,7 @@ mod tests {
         let deadline = thread_time() + source.budget(BUDGET);
         let mut walk =
             Walk { source: &source, hierarchy: &hierarchy, deadline, left: 2, limited: Vec::new() };
-        assert!(!walk.descend("", 0));
+        assert!(!walk.descend("", 0, true));
         let found: Vec<_> = walk.limited.iter().map(|group| group.path.as_str()).collect();
         assert_eq!(found, ["/a", "/b"]);
     }

@@ -13,6 +13,10 @@ use mw_proc::version::KernelVersion;
 /// 8c7829b04c52).
 const SIMPLE_HEURISTIC: KernelVersion = KernelVersion::new(5, 2, 0);
 
+/// What is counted for a small program besides the memory that it asks for: its pages, page tables and kernel
+/// objects.
+const PROGRAM_BYTES: u64 = 1 << 20;
+
 pub(super) fn check(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     commit(snapshot, request, notes);
     cgroups(snapshot, request, notes);
@@ -65,6 +69,14 @@ fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Ok(limit) => limit.map_or(u64::MAX, |limit| limit.available_bytes),
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
+    let own = snapshot.origin.data_bytes.unwrap_or(0);
+    let blocks = request.size_bytes > available.saturating_add(own);
+    if !blocks && request.size_bytes.saturating_add(PROGRAM_BYTES) > available {
+        let left = format_bytes(available);
+        notes.undecided(format!(
+            "it takes all of the {left} below the commit limit: the program needs some besides"
+        ));
+    }
     if request.size_bytes > available {
         let over = format_bytes(request.size_bytes.saturating_sub(available));
         let lift = format!(
@@ -72,7 +84,7 @@ fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
              set vm.overcommit_memory to 0"
         );
         let what = "commit limit (vm.overcommit_memory is 2)";
-        notes.obstacle(true, what, Some(request.size_bytes), Some(available), lift);
+        notes.obstacle(blocks, what, Some(request.size_bytes), Some(available), lift);
     }
 }
 
@@ -95,11 +107,13 @@ fn cgroups(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         let others = derived::total(anon.into_iter().flatten());
         let swap = if request.lock { others.min(swap) } else { swap };
         for limit in caller::group_limits(group, cgroups.version) {
-            group_limit(&format!("cgroup {}", group.path), limit, swap, request, notes);
+            let name = format!("cgroup {}", group.path);
+            group_limit(&name, limit, swap, snapshot.origin.own_bytes, request, notes);
         }
     }
     if let Some(limit) = caller::limit_above(cgroups) {
-        group_limit("an ancestor of this container's cgroup", limit, swap, request, notes);
+        let name = "an ancestor of this container's cgroup";
+        group_limit(name, limit, swap, snapshot.origin.own_bytes, request, notes);
     }
 }
 
@@ -113,9 +127,16 @@ fn swap_of_groups(snapshot: &Snapshot, cgroups: &Cgroups) -> u64 {
     nodes.chain([free]).min().unwrap_or(free)
 }
 
-fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, notes: &mut Notes) {
+fn group_limit(
+    group: &str,
+    limit: GroupLimit,
+    swap: u64,
+    own_bytes: Option<u64>,
+    request: &Request,
+    notes: &mut Notes,
+) {
     let needed = with_page_tables(request.size_bytes);
-    if needed <= limit.available_bytes {
+    if needed.saturating_add(PROGRAM_BYTES) <= limit.available_bytes {
         return;
     }
     let reach = match limit.effect {
@@ -123,7 +144,15 @@ fn group_limit(group: &str, limit: GroupLimit, swap: u64, request: &Request, not
         GroupEffect::KillsSwapIncluded => limit.max_available_bytes,
         GroupEffect::Slows => u64::MAX,
     };
-    let blocks = needed > reach;
+    // What this process uses itself is free when it has ended.
+    let blocks = needed > reach.saturating_add(own_bytes.unwrap_or(0));
+    let certain = reach.saturating_sub(PROGRAM_BYTES);
+    if !blocks && needed > certain {
+        let all = format_bytes(reach);
+        notes.undecided(format!(
+            "it takes all of the {all} that {group} has left: the program needs some besides"
+        ));
+    }
     let available = if blocks { limit.max_available_bytes } else { limit.available_bytes };
     let what = match limit.effect {
         GroupEffect::Kills => format!("memory limit of {group}"),
@@ -160,7 +189,15 @@ fn resources(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
             let needed = request.size_bytes.saturating_add(used);
             let lift = resource.raise(limit, needed);
             let (needed, available) = (Some(request.size_bytes), Some(available_bytes));
-            notes.obstacle(true, resource.name, needed, available, lift);
+            let blocks = request.size_bytes > limit_bytes;
+            if !blocks {
+                let rest = format_bytes(limit_bytes.saturating_sub(request.size_bytes));
+                let name = resource.name;
+                notes.undecided(format!(
+                    "{name} refuses it to a program that maps {rest} or more besides"
+                ));
+            }
+            notes.obstacle(blocks, resource.name, needed, available, lift);
         }
     };
     compare(caller::address_space(snapshot), limits.address_space, &ADDRESS_SPACE);

@@ -1,15 +1,23 @@
 //! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
 use super::notes::Notes;
+use super::protected::{self, Protected};
 use super::unreclaimable::{self, NodePart};
 use mw_memory::UnreclaimableSlab;
-use mw_model::{Missing, Obstacle, Request, Share, Snapshot, derived, zones};
+use mw_model::{Missing, Obstacle, Origin, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
 
-/// The share of memory that may be on per-CPU lists, which no file counts as free and which the
-/// kernel drains before an allocation fails.
+/// The share of memory that may be on per-CPU lists, where zoneinfo does not say how much is: no other file counts it
+/// as free.
 const PER_CPU_SHARE: u64 = 128;
+/// With so much to reclaim on a node, reclaim makes progress before the OOM killer is called. Only then does the
+/// kernel drain the per-CPU lists (`__alloc_pages_direct_reclaim()`); without it, it kills with an eighth of a zone
+/// on them (6.7 and later).
+const PROGRESS_BYTES: u64 = 8 << 20;
+/// The share of a zone that the kernel may keep for atomic allocations (`reserve_highatomic_pageblock()`); it is
+/// counted as free.
+const HIGHATOMIC_SHARE: u64 = 100;
 
 /// The memory of one node. All sizes in bytes.
 #[derive(Debug, Clone, Default)]
@@ -20,8 +28,14 @@ pub(super) struct NodeMemory {
     pub(super) total: u64,
     /// Free above the high watermark and the reserves for lower zones.
     pub(super) free: u64,
-    /// Free above the min watermark, with the pages on per-CPU lists.
+    /// Free above the min watermark, less what may be kept for atomic allocations; with the pages on per-CPU lists
+    /// where these are certainly drained.
     pub(super) free_above_min: u64,
+    /// What the kernel may give beyond all that is certain: the reserve for atomic allocations, pages on per-CPU lists,
+    /// and kernel objects that may be in use or not.
+    pub(super) doubtful: u64,
+    /// On per-CPU lists.
+    per_cpu: u64,
     /// The part of `free` that was never touched: the kernel initializes or accepts it when it is
     /// allocated.
     pub(super) untouched: u64,
@@ -29,16 +43,45 @@ pub(super) struct NodeMemory {
     pub(super) watermark: u64,
     /// Clean page cache and slab, less the reserve of the kernel's own MemAvailable.
     pub(super) clean: u64,
-    /// All reclaimable page cache and slab, without dirty pages and pinned objects.
+    /// All reclaimable page cache and slab, without dirty pages and objects that may be in use.
     pub(super) all_clean: u64,
     /// Kernel objects that are counted as reclaimable but certainly in use.
     pub(super) pinned: u64,
+    /// Page cache that cgroups certainly keep.
+    pub(super) protected: u64,
     pub(super) dirty: u64,
     /// Anonymous and shared memory that fits into free swap.
     pub(super) swappable: u64,
     /// The same with unlimited swap.
     pub(super) anonymous: u64,
     pub(super) unreclaimable: Vec<Share>,
+}
+
+impl NodeMemory {
+    /// Counts the pages on per-CPU lists, where those go too that this process gives back when it ends.
+    fn drain(&mut self, own: u64) {
+        let on_lists = self.per_cpu.saturating_add(own);
+        let reclaimable = derived::total([self.all_clean, self.dirty, self.swappable]);
+        let drained = if reclaimable >= PROGRESS_BYTES {
+            &mut self.free_above_min
+        } else {
+            &mut self.doubtful
+        };
+        *drained = drained.saturating_add(on_lists);
+    }
+
+    /// Takes off its share of what cgroups keep: it is counted for the machine only.
+    fn protect(&mut self, least: &Protected, most: &Protected, machine: (u64, u64)) {
+        let share =
+            |of: u64, own: u64, all: u64| (of as f64 * own as f64 / all.max(1) as f64) as u64;
+        let (cache, anonymous) = machine;
+        let own = self.all_clean.saturating_add(self.dirty);
+        self.clean = self.clean.saturating_sub(share(most.cache, own, cache));
+        self.protected = share(least.cache, own, cache);
+        self.all_clean = self.all_clean.saturating_sub(self.protected);
+        let kept = share(least.anonymous, self.anonymous, anonymous);
+        self.anonymous = self.anonymous.saturating_sub(kept);
+    }
 }
 
 /// The memory of all nodes, or of the whole machine if the kernel does not report nodes.
@@ -63,6 +106,10 @@ pub(super) fn read(
         node_memory(*node, meminfo, &slab, zoneinfo, page)
     };
     let mut nodes: Vec<NodeMemory> = per_node.iter().map(of_node).collect();
+    // On which node is not known: more is counted than there is, rather than less.
+    let own = snapshot.origin.own_bytes.unwrap_or(0);
+    let (least, most) = protected::bounds(snapshot);
+    let machine_lists = (file_lists(&machine), anon_lists(&machine));
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (node, (_, meminfo)) in nodes.iter_mut().zip(&per_node) {
         let deferred = zones::node_deferred_bytes(snapshot, node.node);
@@ -70,14 +117,17 @@ pub(super) fn read(
         node.free_above_min = node.free_above_min.saturating_add(deferred);
         node.untouched = zones::node_untouched_bytes(snapshot, node.node).min(node.free);
         node.anonymous = anon_lists(meminfo);
+        node.protect(&least, &most, machine_lists);
         node.swappable = node.anonymous.min(swap);
         swap = swap.saturating_sub(node.swappable);
+        node.drain(own);
         node.eligible = is_eligible(snapshot, request, node.node);
         let part = NodePart {
             node: node.node,
             is_only: per_node.len() == 1,
             swappable_bytes: node.swappable,
             pinned_bytes: node.pinned,
+            protected_bytes: node.protected,
         };
         node.unreclaimable = unreclaimable::shares(snapshot, meminfo, &part);
     }
@@ -112,9 +162,10 @@ pub(super) fn unreachable_node(
 }
 
 fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {
-    let allowed = snapshot.origin.memory_nodes.as_ref();
-    request.node.is_none_or(|requested| requested == node)
-        && allowed.is_none_or(|nodes| nodes.contains(&node))
+    let Origin { memory_nodes, policy_nodes, .. } = &snapshot.origin;
+    let is_in = |nodes: &Option<Vec<u32>>| nodes.as_ref().is_none_or(|nodes| nodes.contains(&node));
+    let chosen = request.node.map_or_else(|| is_in(policy_nodes), |requested| requested == node);
+    chosen && is_in(memory_nodes)
 }
 
 /// meminfo of every node; of the machine, as node 0, if the kernel does not report nodes.
@@ -172,6 +223,9 @@ fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: 
     let less_reserve = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
     let last = if known { sum(&Zone::free_above_min_pages) } else { all_free };
+    let per_cpu = own().map(|zone| zone.pcp_pages).sum::<Option<u64>>().filter(|_| known);
+    let per_cpu = per_cpu.map(|pages| pages.saturating_mul(page));
+    let atomic = (total / HIGHATOMIC_SHARE).min(last);
     NodeMemory {
         node,
         total,
@@ -180,10 +234,12 @@ fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: 
         } else {
             all_free.saturating_sub(all_free / 16)
         },
-        free_above_min: last.saturating_add(total / PER_CPU_SHARE),
+        free_above_min: last.saturating_sub(atomic),
+        per_cpu: per_cpu.unwrap_or(total / PER_CPU_SHARE),
+        doubtful: atomic.saturating_add(slab.maybe_unused.saturating_sub(slab.sure)),
         watermark: sum(&|zone| zone.high_pages.saturating_add(zone.reserve_pages())).min(all_free),
         clean: less_reserve(file).saturating_sub(unwritten).saturating_add(less_reserve(slab.sure)),
-        all_clean: file.saturating_sub(unwritten).saturating_add(slab.maybe_unused),
+        all_clean: file.saturating_sub(unwritten).saturating_add(slab.sure),
         pinned: slab.in_use,
         dirty: unwritten.min(file),
         ..NodeMemory::default()

@@ -6,8 +6,8 @@ use mw_model::{Answer, Missing, Obstacle, Snapshot, caller};
 pub(super) struct Notes {
     pub(super) obstacles: Vec<Obstacle>,
     pub(super) unseen: Vec<Missing>,
-    /// Whether a limit on the calling process could not be determined.
-    has_unseen_limit: bool,
+    /// Why the answer is unknown, if it is: a limit could not be determined, or depends on the program.
+    pub(super) undecided: Option<String>,
     /// Whether a limit slows the process down without refusing the request.
     pub(super) slowed: bool,
 }
@@ -42,12 +42,19 @@ impl Notes {
     /// A limit on the calling process could not be read: it may refuse the request.
     pub(super) fn unseen_limit(&mut self, snapshot: &Snapshot, missing: &Missing) {
         self.unseen(missing);
-        self.has_unseen_limit |= caller::undetermined(snapshot, missing.clone()).is_some();
+        if caller::undetermined(snapshot, missing.clone()).is_some() {
+            self.undecided("a limit that could not be determined may refuse it".to_owned());
+        }
     }
 
-    /// A request that an undetermined limit may refuse is unknown.
+    /// The answer is unknown, for this reason; the first one counts.
+    pub(super) fn undecided(&mut self, why: String) {
+        self.undecided.get_or_insert(why);
+    }
+
+    /// A request that a limit may refuse or not is unknown.
     pub(super) fn within_limits(&self, machine: Answer) -> Answer {
-        if machine != Answer::No && self.has_unseen_limit { Answer::Unknown } else { machine }
+        if machine != Answer::No && self.undecided.is_some() { Answer::Unknown } else { machine }
     }
 
     pub(super) fn answer(&self, is_plan_slow: bool) -> Answer {

@@ -104,7 +104,7 @@ pub(super) fn ordinary(
     let clean = taking.take(|node| node.clean);
     let dirty = taking.take(|node| node.dirty);
     let mut swapped = taking.take(|node| node.swappable);
-    let scraped = taking.take(|node| {
+    let mut scraped = taking.take(|node| {
         let free = node.free_above_min.saturating_sub(node.free);
         free.saturating_add(node.all_clean.saturating_sub(node.clean))
     });
@@ -112,10 +112,20 @@ pub(super) fn ordinary(
         // Unlocked memory may itself be swapped out while the rest of it is touched.
         swapped = swapped.saturating_add(taking.take_anywhere(swap_left(snapshot, nodes)));
     }
+    let left = taking.left;
+    let doubtful = taking.take(|node| node.doubtful);
+    scraped = scraped.saturating_add(doubtful);
     let available = needed.saturating_sub(taking.left);
     let short = taking.left > needed.saturating_sub(request.size_bytes);
     if short {
         short_of_memory(request, nodes, available, notes);
+    } else if left > needed.saturating_sub(request.size_bytes) {
+        let all =
+            derived::total(nodes.iter().filter(|node| node.eligible).map(|node| node.doubtful));
+        notes.undecided(format!(
+            "it takes all that the kernel can give but {}, of which some may not be given",
+            format_bytes(all.saturating_sub(doubtful))
+        ));
     }
     let mut plan =
         Plan { taken: taking.taken, clean, dirty, swapped, scraped, untouched, ..Plan::default() };

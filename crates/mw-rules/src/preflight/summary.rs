@@ -29,11 +29,9 @@ pub(super) fn for_answer(
     line
 }
 
-/// The same where a limit on the calling process could not be determined.
-pub(super) fn for_unknown(summary: &str) -> String {
-    format!(
-        "unknown, because a limit that could not be determined may refuse it; otherwise {summary}"
-    )
+/// The same where a limit on the calling process may refuse it or not.
+pub(super) fn for_unknown(why: &str, summary: &str) -> String {
+    format!("unknown, because {why}; otherwise {summary}")
 }
 
 fn duration(time: &TimeEstimate) -> String {

@@ -1,3 +1,4 @@
+mod edges;
 mod machine;
 
 use super::answer;
@@ -152,7 +153,7 @@ fn strict_overcommit_refuses_what_was_promised_to_others() {
         Answer::No,
         "no: 7 GiB: commit limit (vm.overcommit_memory is 2) has 6 GiB, 1 GiB missing",
     );
-    assert_eq!(machine().ask("6G").answer, Answer::Yes);
+    assert_eq!(machine().ask("6142M").answer, Answer::Yes);
     let reserved = machine().sysctl("vm.admin_reserve_kbytes", "1048576").ask("6G");
     assert_eq!(reserved.answer, Answer::No);
 }

@@ -18,12 +18,14 @@ pub(super) struct NodePart {
     pub(super) swappable_bytes: u64,
     /// Kernel objects in use.
     pub(super) pinned_bytes: u64,
+    /// Page cache that cgroups keep.
+    pub(super) protected_bytes: u64,
 }
 
 /// The unreclaimable memory of a node, the largest part first. The kernel does not count files of
 /// tmpfs and ramfs by node, so they are listed one by one only if there is a single node.
 pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) -> Vec<Share> {
-    let &NodePart { node, is_only, swappable_bytes, pinned_bytes } = part;
+    let &NodePart { node, is_only, swappable_bytes, pinned_bytes, protected_bytes } = part;
     let mut shares = Vec::new();
     let mut add = |holder: String, bytes: u64| {
         if bytes >= LEAST_BYTES {
@@ -49,6 +51,7 @@ pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) ->
         add(holder, pool.total_pages.saturating_mul(pool.page_bytes));
     }
     add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), pinned_bytes);
+    add("page cache that cgroups protect (memory.min)".to_owned(), protected_bytes);
     add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0));
     add("kernel stacks".to_owned(), meminfo.kernel_stack_bytes.unwrap_or(0));
     add("page tables".to_owned(), meminfo.page_tables_bytes.unwrap_or(0));

@@ -1,0 +1,109 @@
+//! Requests for nearly all that there is.
+
+use super::machine::{Machine, Memory};
+use super::{GIB, IDLE};
+use mw_model::{Answer, Cgroup, Cgroups, Reading};
+
+const MIB: u64 = 1 << 20;
+
+/// 16 GiB of which 15,360 MiB are free above the min watermark and 15,328 above the high one. The kernel may keep 163
+/// MiB for atomic allocations.
+const FREE: Memory = Memory { total: 16384, free: 15424, file: 0, dirty: 0, anon: 512, shmem: 0 };
+
+fn answer(machine: Machine, mib: u64) -> Answer {
+    machine.ask(&format!("{mib}M")).answer
+}
+
+/// A machine with so many MiB on the lists of its CPUs.
+fn on_lists(memory: Memory, mib: u64) -> Machine {
+    let mut machine = Machine::new(&[memory]).build();
+    if let Reading::Value(zoneinfo) = &mut machine.snapshot.sample.zoneinfo {
+        zoneinfo.zones[0].pcp_pages = Some((mib * MIB) >> 12);
+    }
+    machine
+}
+
+#[test]
+fn pages_on_per_cpu_lists_are_certain_where_reclaim_makes_progress() {
+    let ask = |machine: Machine| machine.ask_as_it_is("15600M");
+    assert_eq!(ask(on_lists(FREE, 0)).answer, Answer::No);
+    let doubtful = ask(on_lists(FREE, 512));
+    assert_eq!(doubtful.answer, Answer::Unknown);
+    let starts = "unknown, because it takes all that the kernel can give but ";
+    assert!(doubtful.summary.starts_with(starts), "{}", doubtful.summary);
+    let cached = Memory { free: FREE.free - 64, file: 64, ..FREE };
+    assert_eq!(ask(on_lists(cached, 512)).answer, Answer::Slowly);
+    let mut own = on_lists(cached, 0);
+    own.snapshot.origin.own_bytes = Some(512 * MIB);
+    assert_eq!(ask(own).answer, Answer::Slowly, "what this process gives back goes there");
+}
+
+#[test]
+fn a_memory_policy_binds_the_request_unless_it_names_a_node() {
+    let bound = || Machine::new(&[IDLE, IDLE]).with(|s| s.origin.policy_nodes = Some(vec![0]));
+    assert_eq!(answer(bound(), 8 << 10), Answer::Yes);
+    assert_eq!(answer(bound(), 20 << 10), Answer::No);
+    assert_eq!(bound().ask("8G,node=1").answer, Answer::Yes);
+}
+
+#[test]
+fn a_limit_that_counts_the_program_itself_leaves_some_in_doubt() {
+    let limited = |request: &str| {
+        Machine::new(&[IDLE])
+            .limits("Max address space  4294967296  4294967296  bytes\n")
+            .with(|s| s.origin.mapped_bytes = Some(100 * MIB))
+            .ask(request)
+    };
+    assert_eq!(limited("3900M").answer, Answer::Yes);
+    let near = limited("4090M");
+    assert_eq!(near.answer, Answer::Unknown);
+    let starts =
+        "unknown, because RLIMIT_AS refuses it to a program that maps 6 MiB or more besides";
+    assert!(near.summary.starts_with(starts), "{}", near.summary);
+    assert_eq!(limited("4097M").answer, Answer::No);
+}
+
+#[test]
+fn all_of_a_group_or_of_the_commit_limit_leaves_no_program() {
+    let group = Cgroup {
+        path: "/job".to_owned(),
+        max_bytes: Some(4 * GIB),
+        current_bytes: Some(0),
+        ..Cgroup::default()
+    };
+    let in_group = |mib| answer(Machine::new(&[IDLE]).groups(vec![group.clone()]), mib);
+    assert_eq!(in_group(4086), Answer::Yes);
+    assert_eq!(
+        in_group(4088),
+        Answer::Unknown,
+        "8 MiB of page tables, and nothing for the program"
+    );
+    assert_eq!(in_group(4096), Answer::No);
+    // 8 GiB may be committed, and 2 GiB are.
+    let strict = |mib| answer(Machine::new(&[IDLE]).sysctl("vm.overcommit_memory", "2"), mib);
+    assert_eq!(strict(6142), Answer::Yes);
+    assert_eq!(strict(6144), Answer::Unknown);
+    assert_eq!(strict(6145), Answer::No);
+}
+
+#[test]
+fn cache_that_a_cgroup_protects_is_not_available() {
+    let cached = Memory { free: 1024, file: 13312, ..FREE };
+    let machine = |min_bytes| {
+        let mut keeper = Cgroup {
+            path: "/keeper".to_owned(),
+            current_bytes: Some(10 * GIB),
+            min_bytes,
+            is_leaf: true,
+            ..Cgroup::default()
+        };
+        keeper.stat.inactive_file_bytes = Some(10 * GIB);
+        let cgroups = Cgroups { limited: vec![keeper], ..Cgroups::default() };
+        Machine::new(&[cached]).with(|s| s.cgroups = Reading::Value(cgroups))
+    };
+    assert_eq!(answer(machine(0), 8 << 10), Answer::Yes);
+    let kept = machine(10 * GIB).ask("8G");
+    assert_eq!(kept.answer, Answer::No);
+    let holder = &kept.nodes[0].unreclaimable[0];
+    assert_eq!(holder.holder, "page cache that cgroups protect (memory.min)");
+}

@@ -1,0 +1,93 @@
+# Asks `memwright check --for` and takes what was asked for: xtask/src/preflight. It is sourced by guest/play.sh.
+#
+# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing) and SEED. What is not the one
+# that takes is protected from the OOM killer.
+. ./conditions
+. ./settings
+echo -1000 >/proc/self/oom_score_adj
+# The edges are found to one part in so many, and to 1 MiB.
+EDGE_PARTS=200
+number=0
+
+# sized KB KIND: the request, of whole pages.
+sized() {
+	case $2 in
+	*huge=2M*) bytes=$(($1 / 2048 * 2097152)) ;;
+	*) bytes=$(($1 * 1024)) ;;
+	esac
+	words=
+	[ "$2" = - ] || words=,$2
+	echo "$bytes$words"
+}
+
+# verdict KB KIND: yes, slowly, no or unknown.
+verdict() { inside memwright check --for "$(sized "$1" "$2")" 2>&1 | sed -n '1s/[^a-z].*//p'; }
+
+# edge LOW HIGH KIND WORD...: between which sizes, in kB, the verdict stops to be one of the words; the lower one.
+edge() {
+	low=$1 high=$2 kind=$3
+	shift 3
+	while [ $((high - low)) -gt $((high / EDGE_PARTS + 1024)) ]; do
+		middle=$(((low + high) / 2))
+		said=$(verdict $middle "$kind")
+		case " $* " in
+		*" $said "*) low=$middle ;;
+		*) high=$middle ;;
+		esac
+	done
+	echo $low
+}
+
+# drawn LOW HIGH: a number between both, from the seed.
+drawn() {
+	SEED=$(((SEED * 1103515245 + 12345) % 2147483648))
+	drawn=$(($1 + SEED / 8 % ($2 - $1 + 1)))
+}
+
+# request KB KIND WHERE: asks and takes; WHERE says how the size was chosen.
+request() {
+	number=$((number + 1))
+	asked=$(sized "$1" "$2")
+	[ "${asked%%,*}" -gt 0 ] || return 0
+	mark "at request/$number"
+	inside memwright check --for "$asked" --json >/run/answer 2>/run/said
+	code=$?
+	inside take "$asked" >/run/taken 2>>/run/said
+	taken=$?
+	{
+		echo "request $asked $3"
+		echo "exit $code $taken"
+		cat /run/taken
+		head -c 2000 /run/said | sed 's/^/said /'
+		echo answer
+		sed -n '/"preflight"/,$p' /run/answer
+	} | frame "keep/$number"
+	rm -f /run/answer
+	restore
+}
+
+# around KIND: requests far from the edges and close to them.
+around() {
+	no=$(edge 0 $((2 * $(meminfo_kb MemTotal))) "$1" yes slowly unknown)
+	yes=$(edge 0 $((no + 2048)) "$1" yes)
+	drawn 5 80 && request $((yes * drawn / 100)) "$1" inside-yes
+	drawn 970 1000 && request $((yes * drawn / 1000)) "$1" below-yes
+	drawn 1005 1030 && request $((yes * drawn / 1000)) "$1" above-yes
+	drawn 10 90 && request $((yes + (no - yes) * drawn / 100)) "$1" between
+	drawn 970 1000 && request $((no * drawn / 1000)) "$1" below-no
+	drawn 1008 1040 && request $((no * drawn / 1000)) "$1" above-no
+	drawn 105 180 && request $((no * drawn / 100)) "$1" beyond-no
+}
+
+mkdir -p /run/keep
+mark "at make"
+"make_$(echo "$CONDITION" | tr - _)"
+case $? in
+0) ;;
+77) finish "skipped: $(cat /run/why)" ;;
+*) finish "failed: $CONDITION cannot be made: $(cat /run/why 2>/dev/null)" ;;
+esac
+for kind in $KINDS; do
+	around "$kind"
+	around "$kind"
+done

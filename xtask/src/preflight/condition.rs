@@ -1,0 +1,102 @@
+//! The conditions of lab/preflight.
+
+use anyhow::Context;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Catalogue {
+    /// Common to all.
+    machine: toml::Table,
+    condition: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    how: String,
+    #[serde(default = "base_pages")]
+    kinds: Vec<String>,
+    #[serde(default)]
+    kernels: Vec<String>,
+    #[serde(default)]
+    machine: toml::Table,
+}
+
+fn base_pages() -> Vec<String> {
+    vec!["-".to_owned()]
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Condition {
+    pub(super) name: String,
+    pub(super) how: String,
+    /// What follows the size in a request; `-` for nothing.
+    kinds: Vec<String>,
+    /// All, where there is none.
+    kernels: Vec<String>,
+    /// As in a case of the lab.
+    machine: toml::Table,
+}
+
+/// Those that are named; all, where none is.
+pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<Condition>> {
+    let all = all()?;
+    if let Some(name) = names.iter().find(|name| all.iter().all(|known| known.name != **name)) {
+        anyhow::bail!("there is no condition {name} (lab/preflight/conditions.toml)");
+    }
+    let is_chosen = |name: &String| names.is_empty() || names.contains(name);
+    Ok(all.into_iter().filter(|condition| is_chosen(&condition.name)).collect())
+}
+
+pub(super) fn all() -> anyhow::Result<Vec<Condition>> {
+    let text = fs::read_to_string(folder().join("conditions.toml"))?;
+    let catalogue: Catalogue = toml::from_str(&text).context("conditions.toml")?;
+    let of = |(name, entry): (String, Entry)| {
+        let mut machine = catalogue.machine.clone();
+        machine.extend(entry.machine);
+        let Entry { how, kinds, kernels, .. } = entry;
+        Condition { name, how, kinds, kernels, machine }
+    };
+    Ok(catalogue.condition.into_iter().map(of).collect())
+}
+
+fn folder() -> PathBuf {
+    crate::workspace::root().join("lab/preflight")
+}
+
+impl Condition {
+    pub(super) fn runs_on(&self, kernel: &str) -> bool {
+        self.kernels.is_empty() || self.kernels.iter().any(|known| known == kernel)
+    }
+
+    /// Writes a case of the lab that makes the condition and asks.
+    pub(super) fn write(&self, case: &Path, kernel: &str, seed: u32) -> anyhow::Result<()> {
+        for entry in folder().read_dir()? {
+            let entry = entry?;
+            if entry.file_name() != "conditions.toml" {
+                fs::copy(entry.path(), case.join(entry.file_name()))?;
+            }
+        }
+        let settings =
+            format!("CONDITION={}\nKINDS='{}'\nSEED={seed}\n", self.name, self.kinds.join(" "));
+        fs::write(case.join("settings"), settings)?;
+        let mut machine = self.machine.clone();
+        machine.insert("kernel".to_owned(), kernel.into());
+        let mut variant = toml::Table::new();
+        variant.insert("how".to_owned(), self.how.clone().into());
+        variant.insert("machine".to_owned(), machine.into());
+        let mut text = toml::Table::new();
+        text.insert("description".to_owned(), "preflight".into());
+        text.insert("expect".to_owned(), toml::toml! { no_finding = true }.into());
+        text.insert(
+            "variant".to_owned(),
+            toml::Table::from_iter([(self.name.clone(), variant.into())]).into(),
+        );
+        let text = toml::to_string(&text)?;
+        Ok(fs::write(case.join("case.toml"), text)?)
+    }
+}
