@@ -2,6 +2,7 @@
 #
 # ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing) and SEED. What is not the one
 # that takes is protected from the OOM killer.
+run=${dir:-/run}
 . ./conditions
 . ./settings
 echo -1000 >/proc/self/oom_score_adj
@@ -50,19 +51,19 @@ request() {
 	asked=$(sized "$1" "$2")
 	[ "${asked%%,*}" -gt 0 ] || return 0
 	mark "at request/$number"
-	inside memwright check --for "$asked" --json >/run/answer 2>/run/said
+	inside memwright check --for "$asked" --json >$run/answer 2>$run/said
 	code=$?
-	inside take "$asked" >/run/taken 2>>/run/said
+	inside take "$asked" >$run/taken 2>>$run/said
 	taken=$?
 	{
 		echo "request $asked $3"
 		echo "exit $code $taken"
-		cat /run/taken
-		head -c 2000 /run/said | sed 's/^/said /'
+		cat $run/taken
+		head -c 2000 $run/said | sed 's/^/said /'
 		echo answer
-		sed -n '/"preflight"/,$p' /run/answer
+		sed -n '/"preflight"/,$p' $run/answer
 	} | frame "keep/$number"
-	rm -f /run/answer
+	rm -f $run/answer
 	restore
 }
 
@@ -79,15 +80,13 @@ around() {
 	drawn 105 180 && request $((no * drawn / 100)) "$1" beyond-no
 }
 
-mkdir -p /run/keep
 mark "at make"
 "make_$(echo "$CONDITION" | tr - _)"
 case $? in
 0) ;;
-77) finish "skipped: $(cat /run/why)" ;;
-*) finish "failed: $CONDITION cannot be made: $(cat /run/why 2>/dev/null)" ;;
+77) finish "skipped: $(cat $run/why)" ;;
+*) finish "failed: $CONDITION cannot be made: $(cat $run/why 2>/dev/null)" ;;
 esac
 for kind in $KINDS; do
-	around "$kind"
 	around "$kind"
 done

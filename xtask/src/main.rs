@@ -182,7 +182,7 @@ enum Task {
     Preflight {
         /// Conditions of lab/preflight (all of them, or those named)
         conditions: Vec<String>,
-        /// 6.1 or 6.12 (both, or those named)
+        /// 6.1, 6.12, or host for this machine (all, or those named)
         #[arg(long, value_delimiter = ',')]
         kernels: Vec<String>,
         /// Sizes are drawn from it

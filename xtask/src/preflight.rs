@@ -3,9 +3,11 @@
 
 mod condition;
 mod figures;
+mod host;
 mod page;
 mod request;
 
+use anyhow::Context;
 use condition::Condition;
 use mw_lab::Lab;
 use mw_lab::vm::guest::Role;
@@ -19,7 +21,7 @@ use std::sync::Mutex;
 
 /// Where results go that are not asked for elsewhere.
 const RESULTS: &str = "preflight/results.jsonl";
-const KERNELS: [&str; 2] = ["6.1", "6.12"];
+const KERNELS: [&str; 3] = ["6.1", "6.12", condition::HOST];
 
 pub(crate) struct Choice {
     /// All, where there is none.
@@ -58,7 +60,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
                 loop {
                     let next = queue.lock().ok().and_then(|mut queue| queue.next());
                     let Some((condition, kernel)) = next else { return };
-                    let played = play(&lab, &condition, kernel, choice.seed)
+                    let played = play(&lab, &program, &condition, kernel, choice.seed)
                         .and_then(|records| append(&results, &records));
                     if let Err(error) = played {
                         println!("{} {kernel}: {error:#}", condition.name);
@@ -70,38 +72,59 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Boots a guest in the condition; what it asked for and got.
-fn play(lab: &Lab, condition: &Condition, kernel: &str, seed: u32) -> anyhow::Result<Vec<Record>> {
-    let dir = tempfile::tempdir()?;
-    let folder = dir.path().join("preflight");
-    fs::create_dir(&folder)?;
-    condition.write(&folder, kernel, seed)?;
-    let mut variants = Case::read(&folder)?.variants;
-    let variant = variants.pop().ok_or_else(|| anyhow::anyhow!("no variant"))?;
-    let kernel = Kernel::get(kernel)?;
-    let (outcome, run) = lab.run(&variant, &kernel, &kernel.release, Role::Play, &mut |_| true);
-    let logs = crate::workspace::target_dir().join("preflight/logs");
-    fs::create_dir_all(&logs)?;
-    let run = run.ok_or_else(|| anyhow::anyhow!("{}", outcome.outcome))?;
-    fs::write(logs.join(format!("{}-{}", condition.name, kernel.release)), &run.console)?;
+/// Makes the condition; what was asked for and got.
+fn play(
+    lab: &Lab,
+    program: &Path,
+    condition: &Condition,
+    kernel: &str,
+    seed: u32,
+) -> anyhow::Result<Vec<Record>> {
+    let (files, release) = match kernel {
+        condition::HOST => host::ask(condition, program, seed)?,
+        kernel => in_guest(lab, condition, kernel, seed)?,
+    };
     let mut asked: BTreeMap<u32, &[u8]> = BTreeMap::new();
-    for (name, bytes) in &run.frames.files {
-        if let Some(number) = name.strip_prefix("keep/").and_then(|name| name.parse().ok()) {
-            asked.insert(number, bytes);
-        }
+    for (name, bytes) in &files {
+        asked.insert(name.parse()?, bytes);
     }
     let mut records = Vec::new();
     for text in asked.into_values() {
-        let of = request::Boot { condition: &condition.name, release: &kernel.release, seed };
+        let of = request::Boot { condition: &condition.name, release: &release, seed };
         let record = request::read(&String::from_utf8_lossy(text), &of)?;
         println!("{}", record.line());
         records.push(record);
     }
-    // What was asked before the guest broke counts.
-    if !run.frames.done || records.is_empty() {
-        println!("{} {}: {}", condition.name, kernel.release, outcome.outcome);
-    }
     Ok(records)
+}
+
+/// The answers by their numbers, and the kernel's release. What was asked before a guest broke counts.
+fn in_guest(
+    lab: &Lab,
+    condition: &Condition,
+    kernel: &str,
+    seed: u32,
+) -> anyhow::Result<(BTreeMap<String, Vec<u8>>, String)> {
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("preflight");
+    fs::create_dir(&folder)?;
+    condition.write_case(&folder, kernel, seed)?;
+    let variant = Case::read(&folder)?.variants.pop().context("no variant")?;
+    let kernel = Kernel::get(kernel)?;
+    let release = kernel.release.clone();
+    let (outcome, run) = lab.run(&variant, &kernel, &release, Role::Play, &mut |_| true);
+    let run = run.with_context(|| outcome.outcome.to_string())?;
+    let logs = crate::workspace::target_dir().join("preflight/logs");
+    fs::create_dir_all(&logs)?;
+    fs::write(logs.join(format!("{}-{release}", condition.name)), &run.console)?;
+    let kept = |(name, bytes): (&String, &Vec<u8>)| {
+        Some((name.strip_prefix("keep/")?.to_owned(), bytes.clone()))
+    };
+    let files: BTreeMap<_, _> = run.frames.files.iter().filter_map(kept).collect();
+    if !run.frames.done || files.is_empty() {
+        println!("{} {release}: {}", condition.name, outcome.outcome);
+    }
+    Ok((files, release))
 }
 
 fn append(path: &Path, records: &[Record]) -> anyhow::Result<()> {

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The machine that this runs on, among kernels.
+pub(super) const HOST: &str = "host";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
@@ -23,6 +26,8 @@ struct Entry {
     #[serde(default)]
     kernels: Vec<String>,
     #[serde(default)]
+    on_host: bool,
+    #[serde(default)]
     machine: toml::Table,
 }
 
@@ -36,8 +41,10 @@ pub(super) struct Condition {
     pub(super) how: String,
     /// What follows the size in a request; `-` for nothing.
     kinds: Vec<String>,
-    /// All, where there is none.
+    /// Of guests: all, where there is none.
     kernels: Vec<String>,
+    /// Whether it can be made on a machine that others use.
+    on_host: bool,
     /// As in a case of the lab.
     machine: toml::Table,
 }
@@ -58,32 +65,38 @@ pub(super) fn all() -> anyhow::Result<Vec<Condition>> {
     let of = |(name, entry): (String, Entry)| {
         let mut machine = catalogue.machine.clone();
         machine.extend(entry.machine);
-        let Entry { how, kinds, kernels, .. } = entry;
-        Condition { name, how, kinds, kernels, machine }
+        let Entry { how, kinds, kernels, on_host, .. } = entry;
+        Condition { name, how, kinds, kernels, on_host, machine }
     };
     Ok(catalogue.condition.into_iter().map(of).collect())
 }
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     crate::workspace::root().join("lab/preflight")
 }
 
 impl Condition {
     pub(super) fn runs_on(&self, kernel: &str) -> bool {
-        self.kernels.is_empty() || self.kernels.iter().any(|known| known == kernel)
+        match kernel {
+            HOST => self.on_host,
+            kernel => self.kernels.is_empty() || self.kernels.iter().any(|known| known == kernel),
+        }
+    }
+
+    /// Writes the scripts, and what they are to make and ask.
+    pub(super) fn write_scripts(&self, to: &Path, seed: u32) -> anyhow::Result<()> {
+        for entry in folder().read_dir()? {
+            let entry = entry?;
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        let (name, kinds) = (&self.name, self.kinds.join(" "));
+        let settings = format!("CONDITION={name}\nKINDS='{kinds}'\nSEED={seed}\n");
+        Ok(fs::write(to.join("settings"), settings)?)
     }
 
     /// Writes a case of the lab that makes the condition and asks.
-    pub(super) fn write(&self, case: &Path, kernel: &str, seed: u32) -> anyhow::Result<()> {
-        for entry in folder().read_dir()? {
-            let entry = entry?;
-            if entry.file_name() != "conditions.toml" {
-                fs::copy(entry.path(), case.join(entry.file_name()))?;
-            }
-        }
-        let settings =
-            format!("CONDITION={}\nKINDS='{}'\nSEED={seed}\n", self.name, self.kinds.join(" "));
-        fs::write(case.join("settings"), settings)?;
+    pub(super) fn write_case(&self, case: &Path, kernel: &str, seed: u32) -> anyhow::Result<()> {
+        self.write_scripts(case, seed)?;
         let mut machine = self.machine.clone();
         machine.insert("kernel".to_owned(), kernel.into());
         let mut variant = toml::Table::new();

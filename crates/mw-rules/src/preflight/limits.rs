@@ -145,7 +145,8 @@ fn group_limit(
         GroupEffect::Slows => u64::MAX,
     };
     // What this process uses itself is free when it has ended.
-    let blocks = needed > reach.saturating_add(own_bytes.unwrap_or(0));
+    let own = own_bytes.unwrap_or(0).saturating_add(PROGRAM_BYTES);
+    let blocks = needed > reach.saturating_add(own);
     let certain = reach.saturating_sub(PROGRAM_BYTES);
     if !blocks && needed > certain {
         let all = format_bytes(reach);
