@@ -87,6 +87,10 @@ case $? in
 77) finish "skipped: $(cat $run/why)" ;;
 *) finish "failed: $CONDITION cannot be made: $(cat $run/why 2>/dev/null)" ;;
 esac
+mark "at account"
+memwright explain --all-memory --json >$run/answer
+frame keep/account <$run/answer
+rm -f $run/answer
 for kind in $KINDS; do
 	around "$kind"
 done

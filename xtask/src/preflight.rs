@@ -1,18 +1,21 @@
 //! The preflight campaign: in many conditions, memory of many sizes is asked for with `memwright check --for`, then
 //! really taken, and the answer and the time are compared with what happened.
 
+mod account;
 mod condition;
 mod figures;
 mod host;
 mod page;
 mod request;
 
+use account::Account;
 use anyhow::Context;
 use condition::Condition;
 use mw_lab::Lab;
 use mw_lab::vm::guest::Role;
 use mw_lab::{Case, Kernel};
 use request::Record;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -79,23 +82,26 @@ fn play(
     condition: &Condition,
     kernel: &str,
     seed: u32,
-) -> anyhow::Result<Vec<Record>> {
+) -> anyhow::Result<Vec<Line>> {
     let (files, release) = match kernel {
         condition::HOST => host::ask(condition, program, seed)?,
         kernel => in_guest(lab, condition, kernel, seed)?,
     };
+    let of = request::Boot { condition: &condition.name, release: &release, seed };
+    let mut lines = Vec::new();
     let mut asked: BTreeMap<u32, &[u8]> = BTreeMap::new();
     for (name, bytes) in &files {
-        asked.insert(name.parse()?, bytes);
+        match name.parse() {
+            Ok(number) => drop(asked.insert(number, bytes)),
+            Err(_) => lines.push(Line::Account(Account::read(bytes, &of)?)),
+        }
     }
-    let mut records = Vec::new();
     for text in asked.into_values() {
-        let of = request::Boot { condition: &condition.name, release: &release, seed };
         let record = request::read(&String::from_utf8_lossy(text), &of)?;
         println!("{}", record.line());
-        records.push(record);
+        lines.push(Line::Request(record));
     }
-    Ok(records)
+    Ok(lines)
 }
 
 /// The answers by their numbers, and the kernel's release. What was asked before a guest broke counts.
@@ -127,7 +133,15 @@ fn in_guest(
     Ok((files, release))
 }
 
-fn append(path: &Path, records: &[Record]) -> anyhow::Result<()> {
+/// A line of the results.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Request(Record),
+    Account(Account),
+}
+
+fn append(path: &Path, records: &[Line]) -> anyhow::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     let mut file = fs::File::options().append(true).create(true).open(path)?;
     for record in records {

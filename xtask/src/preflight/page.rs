@@ -1,5 +1,7 @@
 //! docs/preflight.md.
 
+use super::Line;
+use super::account::Account;
 use super::condition::{self, Condition};
 use super::figures::{Counts, median_width, percent};
 use super::request::{Record, Verdict};
@@ -13,9 +15,17 @@ const PAGE: &str = "docs/preflight.md";
 pub(super) fn write() -> anyhow::Result<()> {
     let root = crate::workspace::root();
     let text = fs::read_to_string(root.join(REPORT)).context(REPORT)?;
-    let read = |line: &str| serde_json::from_str(line).context(REPORT);
-    let records = text.lines().map(read).collect::<anyhow::Result<Vec<Record>>>()?;
-    Ok(fs::write(root.join(PAGE), page(&records, &condition::all()?))?)
+    let read = |line: &str| serde_json::from_str::<Line>(line).context(REPORT);
+    let (mut records, mut accounts) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        match read(line)? {
+            Line::Request(record) => records.push(record),
+            Line::Account(account) => accounts.push(account),
+        }
+    }
+    let conditions = condition::all()?;
+    let page = format!("{}{}", page(&records, &conditions), account_table(&accounts, &conditions));
+    Ok(fs::write(root.join(PAGE), page)?)
 }
 
 fn page(records: &[Record], conditions: &[Condition]) -> String {
@@ -113,6 +123,31 @@ fn wrong(records: &[Record]) -> String {
         out.push_str(&format!(
             "| {} | {} | {} | {} | {:?} |\n",
             record.condition, record.release, record.request, record.said, record.taken
+        ));
+    }
+    out
+}
+
+/// The worst account of each condition, the worst first.
+fn account_table(accounts: &[Account], conditions: &[Condition]) -> String {
+    let known = |account: &&Account| conditions.iter().any(|c| c.name == account.condition);
+    let mut accounts: Vec<&Account> = accounts.iter().filter(known).collect();
+    accounts.sort_by(|a, b| b.unknown_share().total_cmp(&a.unknown_share()));
+    let within = accounts.iter().filter(|account| account.unknown_share() <= 0.01).count();
+    let mut out = format!(
+        "\n## Where all memory is\n\n\
+         `memwright explain --all-memory` in the same conditions: what no counter has (or two have) is within 1% of\n\
+         MemTotal in {within} of {} guests. The twelve largest, with the first line:\n\n\
+         | condition | kernel | nobody accounts for | said |\n|---|---|---|---|\n",
+        accounts.len()
+    );
+    for account in accounts.iter().take(12) {
+        out.push_str(&format!(
+            "| {} | {} | {:.1}% | {} |\n",
+            account.condition,
+            account.release,
+            account.unknown_share() * 100.0,
+            account.summary
         ));
     }
     out
