@@ -16,6 +16,7 @@ const OPTIONAL: &[Optional] = &[
     ("trends", "watch", cfg!(feature = "watch")),
     ("top", "top", cfg!(feature = "top")),
     ("lab", "lab", cfg!(feature = "lab")),
+    ("why", "why", cfg!(feature = "why")),
 ];
 
 /// What to say where an error is about a command that this build lacks: similar names lead nowhere.
@@ -32,7 +33,7 @@ pub(crate) fn explain(error: &clap::Error) -> Option<String> {
 fn lacking(name: &str, optional: &[Optional]) -> Option<String> {
     let (name, feature, _) = optional.iter().find(|(known, _, there)| *known == name && !there)?;
     Some(format!(
-        "this build has no command '{name}': build it with 'cargo build --release --features \
+        "this build has no command '{name}': build it with 'cargo build --release -p mw-cli --features \
          {feature}' (all commands: --features full)"
     ))
 }
