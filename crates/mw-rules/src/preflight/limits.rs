@@ -17,6 +17,9 @@ const SIMPLE_HEURISTIC: KernelVersion = KernelVersion::new(5, 2, 0);
 /// objects.
 const PROGRAM_BYTES: u64 = 1 << 20;
 
+/// With vm.overcommit_memory 2 the CPUs' counts of committed memory together are off by this share of memory at most.
+const COMMIT_BATCH_SHARE: u64 = 256;
+
 pub(super) fn check(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
     commit(snapshot, request, notes);
     cgroups(snapshot, request, notes);
@@ -69,9 +72,13 @@ fn strict(snapshot: &Snapshot, request: &Request, notes: &mut Notes) {
         Ok(limit) => limit.map_or(u64::MAX, |limit| limit.available_bytes),
         Err(missing) => return notes.unseen_limit(snapshot, &missing),
     };
+    // The kernel compares with a sum over all CPUs that may be off by this much (`mm_compute_batch()`).
+    let total = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.mem_total_bytes);
+    let inexact = total.unwrap_or(0) / COMMIT_BATCH_SHARE;
     let own = snapshot.origin.data_bytes.unwrap_or(0);
-    let blocks = request.size_bytes > available.saturating_add(own);
-    if !blocks && request.size_bytes.saturating_add(PROGRAM_BYTES) > available {
+    let most = derived::total([available, own, PROGRAM_BYTES, inexact]);
+    let blocks = request.size_bytes > most;
+    if !blocks && derived::total([request.size_bytes, PROGRAM_BYTES, inexact]) > available {
         let left = format_bytes(available);
         notes.undecided(format!(
             "it takes all of the {left} below the commit limit: the program needs some besides"

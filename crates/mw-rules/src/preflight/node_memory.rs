@@ -8,13 +8,10 @@ use mw_model::{Missing, Obstacle, Origin, Request, Share, Snapshot, derived, zon
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
 
-/// The share of memory that may be on per-CPU lists, where zoneinfo does not say how much is: no other file counts it
-/// as free.
-const PER_CPU_SHARE: u64 = 128;
-/// With so much to reclaim on a node, reclaim makes progress before the OOM killer is called. Only then does the
-/// kernel drain the per-CPU lists (`__alloc_pages_direct_reclaim()`); without it, it kills with an eighth of a zone
-/// on them (6.7 and later).
-const PROGRESS_BYTES: u64 = 8 << 20;
+/// The share of memory that may be on per-CPU lists when the OOM killer is called: the kernel drains them only after
+/// reclaim has made progress, and fills them again (`__alloc_pages_direct_reclaim()`). From 6.7 on there may be
+/// more, up to an eighth of a zone.
+const PER_CPU_SHARE: u64 = 64;
 /// The share of a zone that the kernel may keep for atomic allocations (`reserve_highatomic_pageblock()`); it is
 /// counted as free.
 const HIGHATOMIC_SHARE: u64 = 100;
@@ -28,14 +25,12 @@ pub(super) struct NodeMemory {
     pub(super) total: u64,
     /// Free above the high watermark and the reserves for lower zones.
     pub(super) free: u64,
-    /// Free above the min watermark, less what may be kept for atomic allocations; with the pages on per-CPU lists
-    /// where these are certainly drained.
+    /// Free above the min watermark, with the pages on per-CPU lists and those that this process gives back when it
+    /// ends.
     pub(super) free_above_min: u64,
-    /// What the kernel may give beyond all that is certain: the reserve for atomic allocations, pages on per-CPU lists,
-    /// and kernel objects that may be in use or not.
+    /// What of all this the kernel may not give: the reserve for atomic allocations, pages on per-CPU lists, and kernel
+    /// objects that may be in use or not.
     pub(super) doubtful: u64,
-    /// On per-CPU lists.
-    per_cpu: u64,
     /// The part of `free` that was never touched: the kernel initializes or accepts it when it is
     /// allocated.
     pub(super) untouched: u64,
@@ -43,7 +38,7 @@ pub(super) struct NodeMemory {
     pub(super) watermark: u64,
     /// Clean page cache and slab, less the reserve of the kernel's own MemAvailable.
     pub(super) clean: u64,
-    /// All reclaimable page cache and slab, without dirty pages and objects that may be in use.
+    /// All reclaimable page cache and slab, without dirty pages and pinned objects.
     pub(super) all_clean: u64,
     /// Kernel objects that are counted as reclaimable but certainly in use.
     pub(super) pinned: u64,
@@ -58,16 +53,10 @@ pub(super) struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// Counts the pages on per-CPU lists, where those go too that this process gives back when it ends.
-    fn drain(&mut self, own: u64) {
-        let on_lists = self.per_cpu.saturating_add(own);
-        let reclaimable = derived::total([self.all_clean, self.dirty, self.swappable]);
-        let drained = if reclaimable >= PROGRESS_BYTES {
-            &mut self.free_above_min
-        } else {
-            &mut self.doubtful
-        };
-        *drained = drained.saturating_add(on_lists);
+    /// All that the kernel may give, without swap.
+    pub(super) fn possible(&self) -> u64 {
+        let free = self.free_above_min.max(self.free);
+        derived::total([free, self.all_clean.max(self.clean), self.dirty])
     }
 
     /// Takes off its share of what cgroups keep: it is counted for the machine only.
@@ -114,13 +103,13 @@ pub(super) fn read(
     for (node, (_, meminfo)) in nodes.iter_mut().zip(&per_node) {
         let deferred = zones::node_deferred_bytes(snapshot, node.node);
         node.free = node.free.saturating_add(deferred);
-        node.free_above_min = node.free_above_min.saturating_add(deferred);
+        node.free_above_min = derived::total([node.free_above_min, deferred, own]);
         node.untouched = zones::node_untouched_bytes(snapshot, node.node).min(node.free);
         node.anonymous = anon_lists(meminfo);
         node.protect(&least, &most, machine_lists);
         node.swappable = node.anonymous.min(swap);
         swap = swap.saturating_sub(node.swappable);
-        node.drain(own);
+        node.doubtful = node.doubtful.saturating_add(own);
         node.eligible = is_eligible(snapshot, request, node.node);
         let part = NodePart {
             node: node.node,
@@ -223,9 +212,9 @@ fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: 
     let less_reserve = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
     let last = if known { sum(&Zone::free_above_min_pages) } else { all_free };
-    let per_cpu = own().map(|zone| zone.pcp_pages).sum::<Option<u64>>().filter(|_| known);
-    let per_cpu = per_cpu.map(|pages| pages.saturating_mul(page));
-    let atomic = (total / HIGHATOMIC_SHARE).min(last);
+    let per_cpu = sum(&|zone| zone.pcp_pages.unwrap_or(0));
+    let may_be_on_lists = (total / PER_CPU_SHARE).saturating_sub(per_cpu);
+    let kept = (total / HIGHATOMIC_SHARE).saturating_add(may_be_on_lists).min(last);
     NodeMemory {
         node,
         total,
@@ -234,12 +223,11 @@ fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: 
         } else {
             all_free.saturating_sub(all_free / 16)
         },
-        free_above_min: last.saturating_sub(atomic),
-        per_cpu: per_cpu.unwrap_or(total / PER_CPU_SHARE),
-        doubtful: atomic.saturating_add(slab.maybe_unused.saturating_sub(slab.sure)),
+        free_above_min: last.saturating_add(per_cpu),
+        doubtful: derived::total([kept, per_cpu, slab.maybe_unused.saturating_sub(slab.sure)]),
         watermark: sum(&|zone| zone.high_pages.saturating_add(zone.reserve_pages())).min(all_free),
         clean: less_reserve(file).saturating_sub(unwritten).saturating_add(less_reserve(slab.sure)),
-        all_clean: file.saturating_sub(unwritten).saturating_add(slab.sure),
+        all_clean: file.saturating_sub(unwritten).saturating_add(slab.maybe_unused),
         pinned: slab.in_use,
         dirty: unwritten.min(file),
         ..NodeMemory::default()

@@ -2,6 +2,7 @@
 
 use super::node_memory::NodeMemory;
 use super::notes::Notes;
+use super::time;
 use mw_model::{NodeAccount, PageSize, Request, Snapshot, derived, format_bytes};
 
 /// Where the memory of a request comes from. All sizes in bytes.
@@ -89,6 +90,12 @@ impl Taking<'_> {
     }
 }
 
+/// So long reclaim retries while the disk writes dirty memory back, and so much is written back meanwhile even by a slow
+/// one. With more, the OOM killer may come first: reclaim counts its own progress, not that of the disk
+/// (`should_reclaim_retry()`).
+const DIRTY_S: f64 = 1.0;
+const DIRTY_BYTES: u64 = 8 << 20;
+
 /// A request for base or transparent huge pages, in the kernel's order: free memory of every node,
 /// then clean cache, then dirty memory, then swap.
 pub(super) fn ordinary(
@@ -104,7 +111,7 @@ pub(super) fn ordinary(
     let clean = taking.take(|node| node.clean);
     let dirty = taking.take(|node| node.dirty);
     let mut swapped = taking.take(|node| node.swappable);
-    let mut scraped = taking.take(|node| {
+    let scraped = taking.take(|node| {
         let free = node.free_above_min.saturating_sub(node.free);
         free.saturating_add(node.all_clean.saturating_sub(node.clean))
     });
@@ -112,19 +119,27 @@ pub(super) fn ordinary(
         // Unlocked memory may itself be swapped out while the rest of it is touched.
         swapped = swapped.saturating_add(taking.take_anywhere(swap_left(snapshot, nodes)));
     }
-    let left = taking.left;
-    let doubtful = taking.take(|node| node.doubtful);
-    scraped = scraped.saturating_add(doubtful);
     let available = needed.saturating_sub(taking.left);
     let short = taking.left > needed.saturating_sub(request.size_bytes);
+    let soon = (time::disk_bytes_per_s(snapshot) * DIRTY_S) as u64;
+    if dirty > soon.max(DIRTY_BYTES) {
+        notes.undecided(format!(
+            "{} have to be written back first, and the kernel may call the OOM killer before the disk is done; run sync",
+            format_bytes(dirty)
+        ));
+    }
     if short {
         short_of_memory(request, nodes, available, notes);
-    } else if left > needed.saturating_sub(request.size_bytes) {
-        let all =
-            derived::total(nodes.iter().filter(|node| node.eligible).map(|node| node.doubtful));
+    }
+    let eligible = || nodes.iter().filter(|node| node.eligible);
+    let possible =
+        derived::total(eligible().map(|node| node.possible().saturating_add(node.swappable)));
+    let own_swap = if request.lock { 0 } else { swap_left(snapshot, nodes) };
+    let spare = possible.saturating_add(own_swap).saturating_sub(needed);
+    if !short && spare < derived::total(eligible().map(|node| node.doubtful)) {
         notes.undecided(format!(
             "it takes all that the kernel can give but {}, of which some may not be given",
-            format_bytes(all.saturating_sub(doubtful))
+            format_bytes(spare)
         ));
     }
     let mut plan =

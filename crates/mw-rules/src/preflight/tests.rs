@@ -153,7 +153,7 @@ fn strict_overcommit_refuses_what_was_promised_to_others() {
         Answer::No,
         "no: 7 GiB: commit limit (vm.overcommit_memory is 2) has 6 GiB, 1 GiB missing",
     );
-    assert_eq!(machine().ask("6142M").answer, Answer::Yes);
+    assert_eq!(machine().ask("6078M").answer, Answer::Yes);
     let reserved = machine().sysctl("vm.admin_reserve_kbytes", "1048576").ask("6G");
     assert_eq!(reserved.answer, Answer::No);
 }
@@ -272,7 +272,8 @@ fn dirty_memory_is_slow_and_clean_memory_is_not() {
     let cached = Memory { total: 16384, free: 1024, file: 14336, dirty: 0, anon: 256, shmem: 0 };
     assert_eq!(Machine::new(&[cached]).ask("8G,lock").answer, Answer::Yes);
     let dirty = Machine::new(&[Memory { dirty: 12288, ..cached }]).ask("8G,lock");
-    assert_eq!(dirty.answer, Answer::Slowly);
+    assert_eq!(dirty.answer, Answer::Unknown, "the disk takes 40 s, reclaim retries for one");
+    assert!(dirty.summary.contains("have to be written back first"), "{}", dirty.summary);
     let waiting = dirty.obstacles.iter().find(|o| o.what == "dirty memory");
     assert!(waiting.is_some_and(|o| o.needed_bytes.is_some_and(|bytes| bytes > 4 * GIB)));
     assert!(dirty.time.unwrap().likely_ms > 40_000.0, "a disk's speed");

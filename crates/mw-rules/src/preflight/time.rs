@@ -178,7 +178,7 @@ fn compacts(snapshot: &Snapshot) -> bool {
 }
 
 /// The speed of the fastest disk that the kernel has an estimate for.
-fn disk_bytes_per_s(snapshot: &Snapshot) -> f64 {
+pub(super) fn disk_bytes_per_s(snapshot: &Snapshot) -> f64 {
     let disks = snapshot.disks.value().map_or(&[][..], Vec::as_slice);
     let known = disks.iter().filter_map(|disk| disk.bdi.as_ref()?.write_bandwidth_bytes_per_s);
     known.max().filter(|speed| *speed > 0).map_or(DISK_BYTES_PER_S, |speed| speed as f64)

@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 const FREE: Memory = Memory { total: 16384, free: 15424, file: 0, dirty: 0, anon: 512, shmem: 0 };
 
 fn answer(machine: Machine, mib: u64) -> Answer {
-    machine.ask(&format!("{mib}M")).answer
+    machine.build().ask_as_it_is(&format!("{mib}M")).answer
 }
 
 /// A machine with so many MiB on the lists of its CPUs.
@@ -24,18 +24,26 @@ fn on_lists(memory: Memory, mib: u64) -> Machine {
 }
 
 #[test]
-fn pages_on_per_cpu_lists_are_certain_where_reclaim_makes_progress() {
-    let ask = |machine: Machine| machine.ask_as_it_is("15600M");
-    assert_eq!(ask(on_lists(FREE, 0)).answer, Answer::No);
-    let doubtful = ask(on_lists(FREE, 512));
-    assert_eq!(doubtful.answer, Answer::Unknown);
-    let starts = "unknown, because it takes all that the kernel can give but ";
-    assert!(doubtful.summary.starts_with(starts), "{}", doubtful.summary);
-    let cached = Memory { free: FREE.free - 64, file: 64, ..FREE };
-    assert_eq!(ask(on_lists(cached, 512)).answer, Answer::Slowly);
-    let mut own = on_lists(cached, 0);
+fn what_the_kernel_may_keep_is_in_doubt() {
+    // A hundredth and a 64th: 419 MiB. A page table needs 1 MiB for 512.
+    for (mib, expected) in [(14800, Answer::Yes), (15310, Answer::Unknown), (15400, Answer::No)] {
+        assert_eq!(answer(on_lists(FREE, 0), mib), expected, "{mib} MiB");
+    }
+    let why = on_lists(FREE, 0).ask_as_it_is("15310M").summary;
+    assert!(
+        why.starts_with("unknown, because it takes all that the kernel can give but "),
+        "{why}"
+    );
+}
+
+#[test]
+fn pages_on_per_cpu_lists_and_own_memory_may_be_given() {
+    let ask = |machine: Machine| machine.ask_as_it_is("15600M").answer;
+    assert_eq!(ask(on_lists(FREE, 0)), Answer::No);
+    assert_eq!(ask(on_lists(FREE, 512)), Answer::Unknown);
+    let mut own = on_lists(FREE, 0);
     own.snapshot.origin.own_bytes = Some(512 * MIB);
-    assert_eq!(ask(own).answer, Answer::Slowly, "what this process gives back goes there");
+    assert_eq!(ask(own), Answer::Unknown);
 }
 
 #[test]
@@ -81,9 +89,9 @@ fn all_of_a_group_or_of_the_commit_limit_leaves_no_program() {
     assert_eq!(in_group(4096), Answer::No);
     // 8 GiB may be committed, and 2 GiB are.
     let strict = |mib| answer(Machine::new(&[IDLE]).sysctl("vm.overcommit_memory", "2"), mib);
-    assert_eq!(strict(6142), Answer::Yes);
+    assert_eq!(strict(6078), Answer::Yes, "the kernel's sum may be off by 64 MiB");
     assert_eq!(strict(6144), Answer::Unknown);
-    assert_eq!(strict(6145), Answer::No);
+    assert_eq!(strict(6210), Answer::No);
 }
 
 #[test]
