@@ -121,6 +121,27 @@ pub(super) fn ordinary(
     }
     let available = needed.saturating_sub(taking.left);
     let short = taking.left > needed.saturating_sub(request.size_bytes);
+    if short {
+        short_of_memory(request, nodes, available, notes);
+    }
+    let mut plan =
+        Plan { taken: taking.taken, clean, dirty, swapped, scraped, untouched, ..Plan::default() };
+    if !short {
+        doubts(snapshot, request, nodes, dirty, notes);
+        plan.zone_reclaimed = zone_reclaim(snapshot, request, nodes, touched, notes);
+        slow_parts(&plan, snapshot, notes);
+    }
+    plan
+}
+
+/// What the kernel may or may not give, whatever the plan says.
+fn doubts(
+    snapshot: &Snapshot,
+    request: &Request,
+    nodes: &[NodeMemory],
+    dirty: u64,
+    notes: &mut Notes,
+) {
     let soon = (time::disk_bytes_per_s(snapshot) * DIRTY_S) as u64;
     if dirty > soon.max(DIRTY_BYTES) {
         notes.undecided(format!(
@@ -128,27 +149,17 @@ pub(super) fn ordinary(
             format_bytes(dirty)
         ));
     }
-    if short {
-        short_of_memory(request, nodes, available, notes);
-    }
     let eligible = || nodes.iter().filter(|node| node.eligible);
-    let possible =
-        derived::total(eligible().map(|node| node.possible().saturating_add(node.swappable)));
+    let possible = |node: &NodeMemory| node.possible().saturating_add(node.swappable);
     let own_swap = if request.lock { 0 } else { swap_left(snapshot, nodes) };
-    let spare = possible.saturating_add(own_swap).saturating_sub(needed);
-    if !short && spare < derived::total(eligible().map(|node| node.doubtful)) {
+    let spare = derived::total(eligible().map(possible).chain([own_swap]))
+        .saturating_sub(with_page_tables(request.size_bytes));
+    if spare < derived::total(eligible().map(|node| node.doubtful)) {
+        let spare = format_bytes(spare);
         notes.undecided(format!(
-            "it takes all that the kernel can give but {}, of which some may not be given",
-            format_bytes(spare)
+            "it takes all that the kernel can give but {spare}, of which some may not be given"
         ));
     }
-    let mut plan =
-        Plan { taken: taking.taken, clean, dirty, swapped, scraped, untouched, ..Plan::default() };
-    if !short {
-        plan.zone_reclaimed = zone_reclaim(snapshot, request, nodes, touched, notes);
-        slow_parts(&plan, snapshot, notes);
-    }
-    plan
 }
 
 impl Taking<'_> {
