@@ -2,7 +2,9 @@
 
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::cargo;
-use crate::{arch, circles, docs, environments, lab, packages, promises, suites, trials, units};
+use crate::{
+    arch, circles, docs, environments, lab, packages, preflight, promises, suites, trials, units,
+};
 use std::fmt::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -51,6 +53,7 @@ struct Step {
 const MORE_STEPS: &[(&str, Task)] = &[
     ("lab: every case", lab::full),
     ("blind trials", trials::full),
+    ("preflight campaign", preflight::full),
     ("check in other environments", || environments::run(&[], None, false)),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
@@ -129,6 +132,7 @@ fn side_by_side(
                 simple("systemd units", units::run),
                 simple("lab: field reports and decoys", lab::quick),
                 simple("blind trials: two plays", trials::quick),
+                simple("preflight: two conditions", preflight::quick),
             ]
         });
         let tests = test("tests", results, || tests::beside(targets, options));

@@ -27,6 +27,10 @@ impl Counts {
         counts
     }
 
+    pub(super) fn wrong(&self) -> usize {
+        self.wrong_yes + self.wrong_slowly + self.wrong_no
+    }
+
     fn add(&mut self, record: &Record) {
         let count = match record.verdict() {
             Verdict::Right => &mut self.right,
