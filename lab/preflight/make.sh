@@ -6,8 +6,8 @@ run=${dir:-/run}
 . ./conditions
 . ./settings
 echo -1000 >/proc/self/oom_score_adj
-# The edges are found to one part in so many, and to 1 MiB.
-EDGE_PARTS=200
+# The edges are found to one part in so many and 1 MiB.
+EDGE_PARTS=100
 number=0
 
 # sized KB KIND: the request, of whole pages.
@@ -37,6 +37,21 @@ edge() {
 		esac
 	done
 	echo $low
+}
+
+# refused KIND: up to which size, in kB, a request is not refused: what the answer to one for far more says is there, or
+# searched for where that is not the edge.
+refused() {
+	all=$((2 * $(meminfo_kb MemTotal)))
+	inside memwright check --for "$(sized $all "$1")" --json >$run/answer 2>/dev/null
+	there=$(awk '/"blocks":/ { blocks = /true/ }
+		/"had_bytes":/ && blocks { gsub(/[^0-9]/, ""); if (!least || $0 < least) least = $0 }
+		END { print int(least / 1024) }' $run/answer)
+	if [ "$(verdict $((there * 101 / 100)) "$1")" = no ] && [ "$(verdict $((there * 98 / 100)) "$1")" != no ]; then
+		echo "$there"
+	else
+		edge 0 $all "$1" yes slowly unknown
+	fi
 }
 
 # drawn LOW HIGH: a number between both, from the seed.
@@ -69,8 +84,10 @@ request() {
 
 # around KIND: requests far from the edges and close to them.
 around() {
-	no=$(edge 0 $((2 * $(meminfo_kb MemTotal))) "$1" yes slowly unknown)
-	yes=$(edge 0 $((no + 2048)) "$1" yes)
+	no=$(refused "$1")
+	low=0
+	[ "$(verdict $((no * 3 / 4)) "$1")" != yes ] || low=$((no * 3 / 4))
+	yes=$(edge $low $((no + 2048)) "$1" yes)
 	drawn 5 80 && request $((yes * drawn / 100)) "$1" inside-yes
 	drawn 970 1000 && request $((yes * drawn / 1000)) "$1" below-yes
 	drawn 1005 1030 && request $((yes * drawn / 1000)) "$1" above-yes

@@ -96,7 +96,9 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.slabs = source.reading("/proc/slabinfo", mw_proc::slabinfo::parse);
     snapshot.dentries = source.reading("/proc/sys/fs/dentry-state", DentryState::parse);
     snapshot.inodes = source.reading("/proc/sys/fs/inode-state", InodeState::parse);
-    snapshot.cgroups = cgroup::collect(source).into();
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
+    let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
+    snapshot.cgroups = cgroup::collect(source, &page_bytes).into();
     snapshot.disks = block::collect(source).into();
     snapshot.extfrag_unusable =
         source.reading("/sys/kernel/debug/extfrag/unusable_index", |bytes| {

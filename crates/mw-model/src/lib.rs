@@ -43,8 +43,8 @@ pub use incident::{
     WaitKind,
 };
 pub use machine::{
-    Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
-    Process, Processes, Sysctl, Thp, ThpSize,
+    Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, HugetlbLimit,
+    MemoryFilesystem, Node, Process, Processes, Sysctl, Thp, ThpSize,
 };
 pub use metric::{
     Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,

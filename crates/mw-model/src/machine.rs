@@ -177,6 +177,8 @@ pub struct Cgroups {
     pub own: Vec<Cgroup>,
     /// Groups with a limit, and those whose memory is protected: a bounded number.
     pub limited: Vec<Cgroup>,
+    /// Limits of huge pages on our own group and its ancestors.
+    pub hugetlb: Vec<HugetlbLimit>,
     /// Whether some groups were not read, because of the bound or the time limit.
     pub truncated: bool,
     /// The lowest limit of the groups above those of `own`, where it is lower than theirs: they are
@@ -201,6 +203,18 @@ impl Cgroups {
         let why = "some cgroups could not be checked within the limits of time and number";
         Err(Missing::skipped("/sys/fs/cgroup", why))
     }
+}
+
+/// How much a group may have of huge pages of one size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HugetlbLimit {
+    /// The group's path below the hierarchy's root.
+    pub path: String,
+    pub page_bytes: u64,
+    /// The name of the file, such as `hugetlb.2MB.max`.
+    pub file: String,
+    pub limit_bytes: u64,
+    pub used_bytes: u64,
 }
 
 /// Which cgroup hierarchy has the memory controller.

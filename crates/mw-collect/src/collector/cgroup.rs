@@ -2,6 +2,7 @@
 //! groups with a limit or protection.
 
 mod hierarchy;
+mod hugetlb;
 mod memories;
 
 use crate::source::Source;
@@ -23,7 +24,8 @@ const MAX_GROUPS: usize = 512;
 /// any group.
 const BUDGET: Duration = Duration::from_millis(5);
 
-pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
+/// `page_bytes`: the sizes of huge pages, whose limits are looked at.
+pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Missing> {
     let hierarchy = hierarchy::find(source)?;
     let mut unseen = Vec::new();
     let own = own_groups(source, &hierarchy, &mut unseen);
@@ -40,7 +42,18 @@ pub(crate) fn collect(source: &Source) -> Result<Cgroups, Missing> {
     let truncated = !walk.descend("", 0, version_protects);
     let limited = walk.limited;
     let Hierarchy { version, mount, .. } = hierarchy;
-    Ok(Cgroups { version, mount, own, limited, truncated, limit_above_bytes, above_unseen, unseen })
+    let hugetlb = hugetlb::limits(source, page_bytes);
+    Ok(Cgroups {
+        version,
+        mount,
+        own,
+        limited,
+        truncated,
+        hugetlb,
+        limit_above_bytes,
+        above_unseen,
+        unseen,
+    })
 }
 
 /// The limits of groups, in bytes; `None` for a group without one.
@@ -135,7 +148,7 @@ const FILES_V2: &[&str] = &[
 /// The files of the groups that [`collect`] and [`memories`] look at, for a capture.
 pub(crate) fn files(source: &Source) -> Result<Vec<GroupFile>, Missing> {
     let mount = hierarchy::find(source)?.mount;
-    let cgroups = collect(source)?;
+    let cgroups = collect(source, &[])?;
     let names = match cgroups.version {
         CgroupVersion::V1 => FILES_V1,
         CgroupVersion::V2 => FILES_V2,
@@ -360,7 +373,7 @@ mod tests {
     }
 
     fn limited(root: &tempfile::TempDir) -> (Vec<String>, bool) {
-        let found = collect(&Source::tree(root.path()).unwrap()).unwrap();
+        let found = collect(&Source::tree(root.path()).unwrap(), &[]).unwrap();
         (found.limited.into_iter().map(|group| group.path).collect(), found.truncated)
     }
 

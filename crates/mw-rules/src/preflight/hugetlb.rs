@@ -47,6 +47,7 @@ pub(super) fn plan(
         let lift = "raise vm.nr_hugepages in advance: these pages are allocated one by one while the program waits";
         notes.obstacle(false, "surplus pages beyond the pool", Some(bytes), Some(bytes), lift);
     }
+    group_limits(snapshot, request, requested.saturating_mul(page_bytes), page_bytes, notes);
     let mut left = requested.min(free_unreserved).saturating_mul(page_bytes);
     let taken = nodes.iter().zip(&free).map(|(node, free)| {
         let part = if node.eligible { (*free).min(left) } else { 0 };
@@ -58,6 +59,25 @@ pub(super) fn plan(
         overcommitted: made.saturating_mul(page_bytes),
         pool_free: Some(free),
         ..Plan::default()
+    }
+}
+
+/// The limits of the hugetlb controller: a page fault beyond one is a SIGBUS.
+fn group_limits(
+    snapshot: &Snapshot,
+    request: &Request,
+    needed: u64,
+    page_bytes: u64,
+    notes: &mut Notes,
+) {
+    let limits = snapshot.cgroups.value().map_or(&[][..], |cgroups| &cgroups.hugetlb);
+    for limit in limits.iter().filter(|limit| limit.page_bytes == page_bytes) {
+        let available = limit.limit_bytes.saturating_sub(limit.used_bytes);
+        if needed > available {
+            let what = format!("{} of cgroup {}", limit.file, limit.path);
+            let lift = format!("raise {} of the cgroup to hold {request} as well", limit.file);
+            notes.obstacle(true, what, Some(needed), Some(available), lift);
+        }
     }
 }
 

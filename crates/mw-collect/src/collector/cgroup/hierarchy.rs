@@ -36,13 +36,20 @@ struct Candidate {
 
 /// Finds the hierarchy; of several mounts, the one that shows our group and most of those above it.
 pub(super) fn find(source: &Source) -> Result<Hierarchy, Missing> {
+    find_with(source, MEMORY)
+}
+
+const MEMORY: &str = "memory";
+
+/// The same for another controller.
+pub(super) fn find_with(source: &Source, controller: &str) -> Result<Hierarchy, Missing> {
     let memberships = source.parse("/proc/self/cgroup", cgroup::parse_self);
-    let candidates = candidates(source)?;
-    let Some(version) = version(source, &candidates)? else {
+    let candidates = candidates(source, controller)?;
+    let Some(version) = version(source, &candidates, controller)? else {
         return Err(without_hierarchy(source, memberships));
     };
     let memberships = memberships?;
-    let path = own_path(&memberships, version)
+    let path = own_path(&memberships, version, controller)
         .ok_or_else(|| Missing::absent("/proc/self/cgroup", "no memory group in it"))?;
     let mut ways: Vec<(Candidate, PathFromMount)> = candidates
         .into_iter()
@@ -58,11 +65,11 @@ pub(super) fn find(source: &Source) -> Result<Hierarchy, Missing> {
     Ok(Hierarchy { version, mount: candidate.mount, own })
 }
 
-/// Mounts of cgroup hierarchies that may have the memory controller. In a captured tree every
+/// Mounts of cgroup hierarchies that may have the controller. In a captured tree every
 /// mount shows its hierarchy from the root on, as the capture wrote it.
-fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
-    let version = |fstype: &str, has_memory: bool| match fstype {
-        "cgroup" if has_memory => Some(CgroupVersion::V1),
+fn candidates(source: &Source, controller: &str) -> Result<Vec<Candidate>, Missing> {
+    let version = |fstype: &str, has_it: bool| match fstype {
+        "cgroup" if has_it => Some(CgroupVersion::V1),
         "cgroup2" => Some(CgroupVersion::V2),
         _ => None,
     };
@@ -70,8 +77,8 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
         && let Ok(mounts) = source.parse("/proc/self/mountinfo", mountinfo::parse)
     {
         let candidate = |mount: &Mount| {
-            let has_memory = mount.super_options.iter().any(|option| option == "memory");
-            let version = version(&mount.fstype, has_memory)?;
+            let has_it = mount.super_options.iter().any(|option| option == controller);
+            let version = version(&mount.fstype, has_it)?;
             Some(Candidate { version, mount: mount.target.clone(), root: mount.root.clone() })
         };
         let tree = MountTree::new(&mounts);
@@ -83,14 +90,18 @@ fn candidates(source: &Source) -> Result<Vec<Candidate>, Missing> {
     }
     let mounts = source.parse("/proc/mounts", mounts::parse)?;
     let candidate = |mount: mounts::Mount| {
-        let version = version(&mount.fstype, mount.has_option("memory"))?;
+        let version = version(&mount.fstype, mount.has_option(controller))?;
         Some(Candidate { version, mount: mount.target, root: "/".to_owned() })
     };
     Ok(mounts.into_iter().filter_map(candidate).collect())
 }
 
-/// Which version has the memory controller; none where no mount shows that one has it.
-fn version(source: &Source, candidates: &[Candidate]) -> Result<Option<CgroupVersion>, Missing> {
+/// Which version has the controller; none where no mount shows that one has it.
+fn version(
+    source: &Source,
+    candidates: &[Candidate],
+    wanted: &str,
+) -> Result<Option<CgroupVersion>, Missing> {
     if candidates.iter().any(|candidate| candidate.version == CgroupVersion::V1) {
         return Ok(Some(CgroupVersion::V1));
     }
@@ -99,7 +110,7 @@ fn version(source: &Source, candidates: &[Candidate]) -> Result<Option<CgroupVer
         match source.read(&format!("{}/cgroup.controllers", candidate.mount)) {
             Ok(bytes) => {
                 let controllers = String::from_utf8_lossy(&bytes).into_owned();
-                if controllers.split_whitespace().any(|controller| controller == "memory") {
+                if controllers.split_whitespace().any(|controller| controller == wanted) {
                     return Ok(Some(CgroupVersion::V2));
                 }
             }
@@ -110,9 +121,13 @@ fn version(source: &Source, candidates: &[Candidate]) -> Result<Option<CgroupVer
 }
 
 /// The path of our own group as /proc/self/cgroup has it.
-fn own_path(memberships: &[Membership], version: CgroupVersion) -> Option<&str> {
+fn own_path<'a>(
+    memberships: &'a [Membership],
+    version: CgroupVersion,
+    controller: &str,
+) -> Option<&'a str> {
     let is_ours = |m: &&Membership| match version {
-        CgroupVersion::V1 => m.has_controller("memory"),
+        CgroupVersion::V1 => m.has_controller(controller),
         CgroupVersion::V2 => m.is_unified(),
     };
     memberships.iter().find(is_ours).map(|membership| membership.path.as_str())
@@ -126,8 +141,8 @@ fn without_hierarchy(source: &Source, memberships: Result<Vec<Membership>, Missi
         Err(missing) => return missing,
     };
     let none = "no hierarchy with the memory controller is mounted";
-    let path = own_path(&memberships, CgroupVersion::V1)
-        .or_else(|| own_path(&memberships, CgroupVersion::V2));
+    let path = own_path(&memberships, CgroupVersion::V1, MEMORY)
+        .or_else(|| own_path(&memberships, CgroupVersion::V2, MEMORY));
     let is_root = path.is_none_or(|path| path == "/") && source.in_first_cgroup_namespace();
     if is_root || source.kind() == OriginKind::Tree {
         Missing::absent("/sys/fs/cgroup", none)

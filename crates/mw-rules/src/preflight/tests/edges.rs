@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, Memory};
 use super::{GIB, IDLE};
-use mw_model::{Answer, Cgroup, Cgroups, Reading};
+use mw_model::{Answer, Cgroup, Cgroups, HugePool, HugetlbLimit, Reading};
 
 const MIB: u64 = 1 << 20;
 
@@ -114,4 +114,27 @@ fn cache_that_a_cgroup_protects_is_not_available() {
     assert_eq!(kept.answer, Answer::No);
     let holder = &kept.nodes[0].unreclaimable[0];
     assert_eq!(holder.holder, "page cache that cgroups protect (memory.min)");
+}
+
+#[test]
+fn a_cgroups_limit_of_huge_pages_counts() {
+    let pool =
+        HugePool { page_bytes: 2 << 20, total_pages: 60, free_pages: 60, ..HugePool::default() };
+    let limit = HugetlbLimit {
+        path: "/job".to_owned(),
+        page_bytes: 2 << 20,
+        file: "hugetlb.2MB.max".to_owned(),
+        limit_bytes: 40 << 20,
+        used_bytes: 2 << 20,
+    };
+    let cgroups = Cgroups { hugetlb: vec![limit], ..Cgroups::default() };
+    let ask = |request| {
+        let machine = Machine::new(&[IDLE]).pool(pool);
+        machine.with(|s| s.cgroups = Reading::Value(cgroups.clone())).ask(request)
+    };
+    assert_eq!(ask("38M,huge=2M").answer, Answer::Yes);
+    let refused = ask("40M,huge=2M");
+    let said =
+        "no: 40 MiB on 2 MiB huge pages: hugetlb.2MB.max of cgroup /job has 38 MiB, 2 MiB missing";
+    assert_eq!(refused.summary, said);
 }
