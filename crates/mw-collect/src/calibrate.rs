@@ -21,6 +21,8 @@ use mw_sys::Region;
 use std::time::{Duration, Instant};
 
 mod allowance;
+mod reclaimed;
+mod remembered;
 mod samples;
 
 use allowance::Allowance;
@@ -28,12 +30,14 @@ use samples::{Samples, sort_out};
 
 pub const LIMIT: Duration = Duration::from_millis(50);
 
+/// How long the flags of free blocks are read.
+const FLAGS_TIME: Duration = Duration::from_millis(12);
 /// When the large blocks have been sampled enough, after the start.
-const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(12);
+const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(18);
 /// When fresh memory has been populated enough.
-const FRESH_UNTIL: Duration = Duration::from_millis(20);
+const FRESH_UNTIL: Duration = Duration::from_millis(24);
 /// When everything has been measured; the rest is for giving the memory back.
-const MEASURE_UNTIL: Duration = Duration::from_millis(28);
+const MEASURE_UNTIL: Duration = Duration::from_millis(30);
 
 const MIB: usize = 1 << 20;
 /// What is populated between two looks at the clock: at most 3 ms of unbacked memory.
@@ -55,16 +59,23 @@ pub fn calibrate(request: &Request, snapshot: &Snapshot) -> Result<Calibration, 
     let (start, used) = (Instant::now(), mw_sys::thread_time());
     let allowance = Allowance::new(request, snapshot)?;
     let run = Run { start, request, allowance };
-    let mut calibration = Calibration { spread: 1.0, crowding: 1.0, ..Calibration::default() };
+    let mut calibration = Calibration { spread: 1.0, ..Calibration::default() };
+    let virtual_machine = virtual_machine();
     calibration.backing = Backing {
-        virtual_machine: virtual_machine(),
+        virtual_machine,
         gives_back: gives_back(),
+        // Before memory is taken: afterwards what was taken is missing.
+        layers: if virtual_machine { reclaimed::layers(snapshot, FLAGS_TIME) } else { Vec::new() },
         ..Backing::default()
     };
     // What was measured is held until the end: memory that is given back in between would be
     // handed out again, and no longer be a sample of what is free.
     let mut held = Vec::new();
     run.measure(&mut calibration, &mut held).map_err(|error| refused(&error))?;
+    let backing = &mut calibration.backing;
+    if backing.virtual_machine {
+        backing.unbacked_ns_per_byte = remembered::combined(backing.unbacked_ns_per_byte);
+    }
     calibration.measured_bytes = held.iter().map(|mapping| mapping.bytes() as u64).sum();
     calibration.crowding = run.crowding(held.last(), used).map_err(|error| refused(&error))?;
     drop(held);
@@ -121,6 +132,7 @@ impl Run<'_> {
                 (sampled.backed_first * self.allowance.huge_page_bytes) as u64;
             let unbacked = sampled.unbacked_ns_per_byte;
             out.backing.unbacked_ns_per_byte = unbacked.or(out.backing.unbacked_ns_per_byte);
+            reclaimed::confirm(&mut out.backing, sampled.sampled * self.allowance.huge_page_bytes);
         } else if self.allowance.thp_bytes > 0 {
             // Base pages say nothing of the large blocks.
             out.backing.unbacked_share = out.backing.unbacked_share.filter(|share| *share > 0.0);
@@ -153,6 +165,8 @@ impl Run<'_> {
         let pages = PageSize::Thp;
         let speed = self.kind(pages, self.allowance.thp_bytes, page, out, held)?;
         out.thp_ns_per_byte = Some(speed.populate_ns_per_byte);
+        let sampled = held.iter().map(Region::bytes).sum();
+        reclaimed::confirm(&mut out.backing, sampled);
         out.thp_lock_ns_per_byte = speed.lock_ns_per_byte;
         Ok(())
     }
@@ -229,19 +243,16 @@ impl Run<'_> {
 
     /// How many times its processor time a thread takes. On a busy machine it goes on until all of
     /// the time is used: the first milliseconds of a thread that woke up are a present of the
-    /// scheduler. A few turns of several milliseconds say little, so what was measured is averaged
-    /// with an equal share for each thread, as ratios.
+    /// scheduler. What was measured says more than the number of threads, which may be nice.
     fn crowding(&self, mapping: Option<&Region>, used: Duration) -> std::io::Result<f64> {
-        let others = running();
-        let (Some(mapping), true) = (mapping, others > processors()) else { return Ok(1.0) };
-        // Populating what is populated takes processor time and no memory.
-        while self.start.elapsed() < MEASURE_UNTIL {
-            mapping.populate(0..mapping.bytes().min(self.allowance.huge_page_bytes))?;
+        if let Some(mapping) = mapping.filter(|_| running() > processors()) {
+            // Populating what is populated takes processor time and no memory.
+            while self.start.elapsed() < MEASURE_UNTIL {
+                mapping.populate(0..mapping.bytes().min(self.allowance.huge_page_bytes))?;
+            }
         }
         let used = mw_sys::thread_time().saturating_sub(used).as_secs_f64();
-        let factor = self.start.elapsed().as_secs_f64() / used.max(1e-6);
-        let equal_share = others as f64 / processors() as f64;
-        Ok((factor.max(1.0) * equal_share).sqrt().clamp(1.0, others as f64))
+        Ok((self.start.elapsed().as_secs_f64() / used.max(1e-6)).max(1.0))
     }
 
     /// Nanoseconds a byte of locking; absent when a limit forbids it.

@@ -91,7 +91,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % end.max(1)
     }
 }
@@ -103,7 +104,9 @@ pub(crate) fn run(seconds: u64, seed: u64, only: Option<&str>) -> Result<bool, F
     let mut dice = Dice(seed);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut outcomes = Vec::new();
-    println!("kind   size     lock page answer  low..high ms (likely)  actual wall (cpu) ms  answers");
+    println!(
+        "kind   size     lock page answer  low..high ms (likely)  actual wall (cpu) ms  answers"
+    );
     while Instant::now() < end {
         for (condition, name) in Condition::ALL {
             if Instant::now() < end && only.is_none_or(|only| only.split(',').any(|o| o == name)) {
@@ -251,7 +254,9 @@ fn print(
 
 /// Prints the three figures by kind and in all; whether they are reached in all.
 fn report(outcomes: &[Outcome]) -> bool {
-    println!("\nkind    requests  no range  inside        median high/low  repeats within 1.5 (median)");
+    println!(
+        "\nkind    requests  no range  inside        median high/low  repeats within 1.5 (median)"
+    );
     let mut good = false;
     let kinds = Condition::ALL.iter().map(|(kind, name)| (Some(*kind), *name));
     for (kind, name) in kinds.chain([(None, "all")]) {
@@ -314,10 +319,8 @@ impl Hogs {
     fn start(number: usize) -> Result<Self, Failure> {
         let mut hogs = Self(Vec::new());
         for _ in 0..number {
-            let child = Command::new(std::env::current_exe()?)
-                .arg("--hog")
-                .stdin(Stdio::null())
-                .spawn()?;
+            let child =
+                Command::new(std::env::current_exe()?).arg("--hog").stdin(Stdio::null()).spawn()?;
             hogs.0.push(child);
         }
         // The load is there when the question comes.

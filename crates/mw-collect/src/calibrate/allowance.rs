@@ -6,7 +6,7 @@ use mw_proc::zoneinfo::Zone;
 const MIB: usize = 1 << 20;
 
 /// The most that is ever taken: more would not fit the time.
-pub(super) const MOST_BYTES: usize = 48 * MIB;
+pub(super) const MOST_BYTES: usize = 32 * MIB;
 /// With less than this nothing useful is measured.
 const LEAST_BYTES: usize = 2 * MIB;
 /// The share of what is available to this process that may be taken.

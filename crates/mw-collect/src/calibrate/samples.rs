@@ -1,7 +1,5 @@
 //! What a few dozen timings say.
 
-use mw_model::UNBACKED_NS_PER_BYTE;
-
 /// What came of sorting timings out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Samples {
@@ -13,6 +11,8 @@ pub(super) struct Samples {
     pub(super) settled_ns_per_byte: f64,
     /// Of memory that the host had not backed.
     pub(super) unbacked_ns_per_byte: Option<f64>,
+    /// How many chunks of fresh memory there were.
+    pub(super) sampled: usize,
     /// How many chunks were backed before the first that was not; 0 where all were.
     pub(super) backed_first: usize,
     /// The share of chunks that were not backed, from the first such on.
@@ -27,7 +27,7 @@ const UNBACKED_FACTOR: f64 = 4.0;
 /// A timing beyond this multiple of the median means that the thread lost its CPU.
 const OUTLIER_FACTOR: f64 = 3.0;
 /// Unbacked chunks that are enough to estimate all unbacked memory.
-const ENOUGH_UNBACKED: usize = 8;
+const ENOUGH_UNBACKED: usize = 4;
 /// A smaller share of slow chunks is chance, not unbacked memory.
 const CHANCE_SHARE: f64 = 0.08;
 
@@ -50,6 +50,7 @@ pub(super) fn sort_out(fresh: &[f64], again: &[f64], virtual_machine: bool) -> O
             None => mean,
         },
         unbacked_ns_per_byte: if chance { None } else { unbacked_ns_per_byte(&unbacked) },
+        sampled: fresh.len(),
         backed_first: backed_first.unwrap_or(0),
         unbacked_share: if chance { 0.0 } else { unbacked.len() as f64 / after.max(1) as f64 },
         spread: spread(backed),
@@ -57,14 +58,9 @@ pub(super) fn sort_out(fresh: &[f64], again: &[f64], virtual_machine: bool) -> O
 }
 
 /// The first touches of memory may be far dearer than those that follow: the host has to find the
-/// memory, the kernel to set up what describes it. A few samples count half, on a scale of ratios.
+/// memory, the kernel to set up what describes it. Fewer than a few say nothing.
 fn unbacked_ns_per_byte(unbacked: &[f64]) -> Option<f64> {
-    let median = median(unbacked)?;
-    Some(if unbacked.len() < ENOUGH_UNBACKED {
-        (median * UNBACKED_NS_PER_BYTE).sqrt()
-    } else {
-        median
-    })
+    if unbacked.len() < ENOUGH_UNBACKED { None } else { median(unbacked) }
 }
 
 fn sorted(times: &[f64]) -> Vec<f64> {
@@ -98,13 +94,11 @@ mod tests {
 
     #[test]
     fn backed_and_unbacked_memory_are_distinguished() {
-        let fresh = [0.3, 0.32, 0.31, 2.8, 2.6, 3.0];
+        let fresh = [0.3, 0.32, 0.31, 2.8, 2.6, 3.0, 2.7];
         let samples = sort_out(&fresh, &[0.25, 0.26, 0.25], true).unwrap();
         assert!((samples.ns_per_byte - 0.31).abs() < 1e-9);
         assert!((samples.settled_ns_per_byte - (0.31 + 0.76 / 3.0) / 2.0).abs() < 1e-9);
-        // Three samples count half.
-        let blended = (2.8 * UNBACKED_NS_PER_BYTE).sqrt();
-        assert!((samples.unbacked_ns_per_byte.unwrap() - blended).abs() < 1e-9);
+        assert!((samples.unbacked_ns_per_byte.unwrap() - 2.8).abs() < 1e-9);
         assert_eq!(samples.backed_first, 3);
         assert!((samples.unbacked_share - 1.0).abs() < 1e-9);
     }
@@ -124,12 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn one_dear_first_touch_does_not_multiply_the_rest() {
-        let unbacked = |first: &[f64]| sort_out(first, &[0.04], true).unwrap();
-        let (first, later) = (unbacked(&[13.0]), unbacked(&[2.6, 2.5]));
-        let ratio = first.unbacked_ns_per_byte.unwrap() / later.unbacked_ns_per_byte.unwrap();
-        assert!(ratio < 2.5, "13 to 2.6 is 5: {ratio}");
-        assert!((unbacked(&[1.5; 8]).unbacked_ns_per_byte.unwrap() - 1.5).abs() < 1e-9);
+    fn one_dear_first_touch_says_nothing_of_the_rest() {
+        let unbacked = |first: &[f64]| sort_out(first, &[0.04], true).unwrap().unbacked_ns_per_byte;
+        assert_eq!(unbacked(&[13.0]), None);
+        assert_eq!(unbacked(&[13.0, 2.5, 2.6, 2.4]), Some(2.6));
     }
 
     #[test]
