@@ -54,7 +54,7 @@ fn an_idle_machine_says_yes_and_how_long() {
     check(
         &preflight,
         Answer::Yes,
-        "yes: 16 GiB in 3.9 to 7.1 s (one thread), from node 0 (13.9 GiB) and node 1 (2.1 GiB)",
+        "yes: 16 GiB in 3.9 to 7.2 s (one thread), from node 0 (13.9 GiB) and node 1 (2.1 GiB)",
     );
 }
 
