@@ -263,7 +263,7 @@ pub struct Calibration {
     pub thp_lock_ns_per_byte: Option<f64>,
     /// Spread of the repetitions: the ninth decile over the first, at least 1.
     pub spread: f64,
-    /// Elapsed time of a thread relative to its CPU time during the measurement: at least 1. The speeds above are of CPU time.
+    /// Elapsed time of a thread relative to its CPU time, as far as the measurement tells: at least 1. The speeds above are of CPU time.
     pub crowding: f64,
     /// The additional cost in a virtual machine.
     pub backing: Backing,

@@ -38,7 +38,7 @@ const OVERCOMMIT: Span = Span::new(0.2, 0.5, 5.0);
 /// How a request that memory.high throttles may be slowed down.
 const THROTTLED: Span = Span::new(1.0, 1.0, 10.0);
 /// The competition for CPUs during the request, relative to that during the measurement.
-const CROWDING: Span = Span::new(0.6, 1.0, 1.75);
+const CROWDING: Span = Span::new(0.6, 1.0, 1.6);
 /// The same where none was measured: a thread of another program that wakes up.
 const UNCROWDED: Span = Span::new(1.0, 1.0, 1.15);
 /// A request of less CPU time than this may be through before another thread gets its turn.
