@@ -26,7 +26,7 @@ mod remembered;
 mod samples;
 
 use allowance::Allowance;
-use samples::{Samples, sort_out};
+use samples::{Samples, UNBACKED_FACTOR, UNBACKED_FACTOR_HUGE, sort_out};
 
 pub const LIMIT: Duration = Duration::from_millis(50);
 
@@ -153,7 +153,7 @@ impl Run<'_> {
         let fresh = self.populate(&mapping, page, 0..bytes, LARGE_BLOCKS_UNTIL).ok()?;
         let again = self.again(&mapping, page, fresh.len()).ok()?;
         held.push(mapping);
-        sort_out(&fresh, &again, true)
+        sort_out(&fresh, &again, Some(UNBACKED_FACTOR_HUGE))
     }
 
     fn thp(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
@@ -192,7 +192,11 @@ impl Run<'_> {
             _ => None,
         };
         held.push(mapping);
-        let samples = sort_out(&fresh, &again, vm)
+        let factor = match pages {
+            PageSize::Base => UNBACKED_FACTOR,
+            PageSize::Thp | PageSize::Hugetlb(_) => UNBACKED_FACTOR_HUGE,
+        };
+        let samples = sort_out(&fresh, &again, vm.then_some(factor))
             .ok_or_else(|| std::io::Error::other("no time was left to measure"))?;
         out.spread = out.spread.max(samples.spread);
         out.backing.unbacked_share = vm.then_some(samples.unbacked_share);
@@ -272,7 +276,7 @@ impl Run<'_> {
             times.push(time.as_nanos() as f64 / step as f64);
             offset += step;
         }
-        sort_out(&times, &[], false).map(|samples| samples.ns_per_byte)
+        sort_out(&times, &[], None).map(|samples| samples.ns_per_byte)
     }
 }
 
