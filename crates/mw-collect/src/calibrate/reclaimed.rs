@@ -222,7 +222,7 @@ mod tests {
 
     /// 1,024 places: the first half reported in large blocks, then 10 reported single blocks.
     fn flags(frame: u64) -> Option<u64> {
-        let (place, is_head) = (frame / 1024, frame % 1024 == 0);
+        let (place, is_head) = (frame / 1024, frame.is_multiple_of(1024));
         Some(match place {
             0..512 if is_head => KPF_BUDDY | KPF_UPTODATE,
             512..522 if is_head => KPF_BUDDY | KPF_UPTODATE,

@@ -31,7 +31,7 @@ pub(super) const UNBACKED_FACTOR_HUGE: f64 = 8.0;
 /// A timing beyond this multiple of the median means that the thread lost its CPU.
 const OUTLIER_FACTOR: f64 = 3.0;
 /// Unbacked chunks that are enough to estimate all unbacked memory.
-const ENOUGH_UNBACKED: usize = 2;
+const ENOUGH_UNBACKED: usize = 3;
 /// A smaller share of slow chunks is chance, not unbacked memory: the host took the CPU away, which
 /// counts as CPU time here.
 const CHANCE_SHARE: f64 = 0.15;

@@ -9,14 +9,15 @@ use mw_model::{
 
 /// What of a layer of backed memory the request may find: others take and free memory between the
 /// question and the request.
-const BACKED: Span = Span::new(1.1, 1.0, 0.75);
+const BACKED: Span = Span::new(1.1, 1.0, 0.85);
 /// The same of small blocks. Allocations of programs leave those of other kinds for last, which is
 /// more than half of them where a machine has run for hours; what is left of a reclaimed block that
 /// was split is not backed.
 const SMALL_BACKED: Span = Span::new(0.9, 0.5, 0.25);
-/// How much of the backed memory the host reclaims during a request, in bytes a second: 64 MiB by
-/// the kernel's own limits on free page reporting, 256 MiB were measured.
-const FADING_BYTES_PER_S: Span = Span::new(0.0, 64.0 * MIB, 256.0 * MIB);
+/// How much of the backed memory that a request meets the host reclaims meanwhile, in bytes a second.
+/// The kernel reports 64 MiB a second at least if there is as much, but most of it from what lies behind
+/// the request.
+const FADING_BYTES_PER_S: Span = Span::new(0.0, 16.0 * MIB, 64.0 * MIB);
 const MIB: f64 = 1_048_576.0;
 /// The cost of unbacked memory if it was measured now, relative to what was measured.
 const MEASURED: Span = Span::new(0.7, 1.0, 1.5);
