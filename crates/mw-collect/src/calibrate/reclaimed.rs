@@ -197,7 +197,8 @@ fn of_zone(
         layer.bytes -= part;
         kept -= part;
     }
-    layers.retain(|layer| layer.bytes > 0);
+    // A sample may miss all of a small layer.
+    layers.retain(|layer| layer.bytes > 0 || layer.uncertain_bytes > 0);
     layers
 }
 
