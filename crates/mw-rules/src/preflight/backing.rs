@@ -15,8 +15,8 @@ const BACKED: Span = Span::new(1.1, 1.0, 0.85);
 /// was split is not backed.
 const SMALL_BACKED: Span = Span::new(0.9, 0.5, 0.25);
 /// How much of the backed memory that a request meets the host reclaims meanwhile, in bytes a second.
-/// The kernel reports 64 MiB a second at least if there is as much, but most of it from what lies behind
-/// the request.
+/// A choice: a kernel may report 64 MiB a second of each free list (mm/page_reporting.c), and more was seen
+/// here, but not all of it is what the request would have met.
 const FADING_BYTES_PER_S: Span = Span::new(0.0, 16.0 * MIB, 64.0 * MIB);
 const MIB: f64 = 1_048_576.0;
 /// The cost of unbacked memory if it was measured now, relative to what was measured.

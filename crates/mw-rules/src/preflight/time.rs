@@ -2,8 +2,9 @@
 
 //!
 //! Each part of the time is a likely value with a range, and the ranges add up: populating and locking
-//! at the measured speed, what the host has to back first, reclaim, and the competition for CPUs. The
-//! constants are the fifth and the ninety-fifth percentile of what `preflight_accuracy --ranges` measured.
+//! at the measured speed, what the host has to back first, reclaim, and the competition for CPUs. `CROWDING` is what
+//! `preflight_accuracy --ranges` measured beside builds, from the fifth to the ninety-fifth percentile; the other
+//! constants are coarser.
 
 use super::backing::{self, Unbacked};
 use super::notes::Notes;
