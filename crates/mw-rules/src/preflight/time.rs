@@ -1,5 +1,4 @@
 //! How long one thread takes.
-
 //!
 //! Each part of the time is a likely value with a range, and the ranges add up: populating and locking
 //! at the measured speed, what the host has to back first, reclaim, and the competition for CPUs. `CROWDING` is what
