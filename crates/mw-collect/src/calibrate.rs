@@ -21,17 +21,20 @@ use mw_sys::Region;
 use std::time::{Duration, Instant};
 
 mod allowance;
+mod reclaimed;
 mod samples;
 
 use allowance::Allowance;
-use samples::{Samples, sort_out};
+use samples::{Samples, UNBACKED_FACTOR, UNBACKED_FACTOR_HUGE, sort_out};
 
 pub const LIMIT: Duration = Duration::from_millis(50);
 
+/// How long the flags of free blocks are read.
+const FLAGS_TIME: Duration = Duration::from_millis(10);
 /// When the large blocks have been sampled enough, after the start.
-const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(12);
+const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(16);
 /// When fresh memory has been populated enough.
-const FRESH_UNTIL: Duration = Duration::from_millis(20);
+const FRESH_UNTIL: Duration = Duration::from_millis(22);
 /// When everything has been measured; the rest is for giving the memory back.
 const MEASURE_UNTIL: Duration = Duration::from_millis(28);
 
@@ -55,10 +58,13 @@ pub fn calibrate(request: &Request, snapshot: &Snapshot) -> Result<Calibration, 
     let (start, used) = (Instant::now(), mw_sys::thread_time());
     let allowance = Allowance::new(request, snapshot)?;
     let run = Run { start, request, allowance };
-    let mut calibration = Calibration { spread: 1.0, crowding: 1.0, ..Calibration::default() };
+    let mut calibration = Calibration { spread: 1.0, ..Calibration::default() };
+    let virtual_machine = virtual_machine();
     calibration.backing = Backing {
-        virtual_machine: virtual_machine(),
+        virtual_machine,
         gives_back: gives_back(),
+        // Before memory is taken: afterwards what was taken is missing.
+        layers: if virtual_machine { reclaimed::layers(snapshot, FLAGS_TIME) } else { Vec::new() },
         ..Backing::default()
     };
     // What was measured is held until the end: memory that is given back in between would be
@@ -121,6 +127,7 @@ impl Run<'_> {
                 (sampled.backed_first * self.allowance.huge_page_bytes) as u64;
             let unbacked = sampled.unbacked_ns_per_byte;
             out.backing.unbacked_ns_per_byte = unbacked.or(out.backing.unbacked_ns_per_byte);
+            reclaimed::confirm(&mut out.backing, sampled.sampled * self.allowance.huge_page_bytes);
         } else if self.allowance.thp_bytes > 0 {
             // Base pages say nothing of the large blocks.
             out.backing.unbacked_share = out.backing.unbacked_share.filter(|share| *share > 0.0);
@@ -141,7 +148,7 @@ impl Run<'_> {
         let fresh = self.populate(&mapping, page, 0..bytes, LARGE_BLOCKS_UNTIL).ok()?;
         let again = self.again(&mapping, page, fresh.len()).ok()?;
         held.push(mapping);
-        sort_out(&fresh, &again, true)
+        sort_out(&fresh, &again, Some(UNBACKED_FACTOR_HUGE))
     }
 
     fn thp(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
@@ -153,6 +160,8 @@ impl Run<'_> {
         let pages = PageSize::Thp;
         let speed = self.kind(pages, self.allowance.thp_bytes, page, out, held)?;
         out.thp_ns_per_byte = Some(speed.populate_ns_per_byte);
+        let sampled = held.iter().map(Region::bytes).sum();
+        reclaimed::confirm(&mut out.backing, sampled);
         out.thp_lock_ns_per_byte = speed.lock_ns_per_byte;
         Ok(())
     }
@@ -178,7 +187,11 @@ impl Run<'_> {
             _ => None,
         };
         held.push(mapping);
-        let samples = sort_out(&fresh, &again, vm)
+        let factor = match pages {
+            PageSize::Base => UNBACKED_FACTOR,
+            PageSize::Thp | PageSize::Hugetlb(_) => UNBACKED_FACTOR_HUGE,
+        };
+        let samples = sort_out(&fresh, &again, vm.then_some(factor))
             .ok_or_else(|| std::io::Error::other("no time was left to measure"))?;
         out.spread = out.spread.max(samples.spread);
         out.backing.unbacked_share = vm.then_some(samples.unbacked_share);
@@ -229,19 +242,20 @@ impl Run<'_> {
 
     /// How many times its processor time a thread takes. On a busy machine it goes on until all of
     /// the time is used: the first milliseconds of a thread that woke up are a present of the
-    /// scheduler. A few turns of several milliseconds say little, so what was measured is averaged
-    /// with an equal share for each thread, as ratios.
+    /// scheduler. What was measured says more than the number of threads, which may be nice, but a
+    /// few turns of several milliseconds say little of the seconds that follow: both count, by the
+    /// exponents that fitted 91 requests beside builds best.
     fn crowding(&self, mapping: Option<&Region>, used: Duration) -> std::io::Result<f64> {
-        let others = running();
-        let (Some(mapping), true) = (mapping, others > processors()) else { return Ok(1.0) };
-        // Populating what is populated takes processor time and no memory.
-        while self.start.elapsed() < MEASURE_UNTIL {
-            mapping.populate(0..mapping.bytes().min(self.allowance.huge_page_bytes))?;
+        let equal_share = (running() as f64 / processors() as f64).max(1.0);
+        if let Some(mapping) = mapping.filter(|_| equal_share > 1.0) {
+            // Populating what is populated takes processor time and no memory.
+            while self.start.elapsed() < MEASURE_UNTIL {
+                mapping.populate(0..mapping.bytes().min(self.allowance.huge_page_bytes))?;
+            }
         }
         let used = mw_sys::thread_time().saturating_sub(used).as_secs_f64();
-        let factor = self.start.elapsed().as_secs_f64() / used.max(1e-6);
-        let equal_share = others as f64 / processors() as f64;
-        Ok((factor.max(1.0) * equal_share).sqrt().clamp(1.0, others as f64))
+        let measured = (self.start.elapsed().as_secs_f64() / used.max(1e-6)).max(1.0);
+        Ok(measured.powf(0.6) * equal_share.powf(0.25))
     }
 
     /// Nanoseconds a byte of locking; absent when a limit forbids it.
@@ -257,7 +271,7 @@ impl Run<'_> {
             times.push(time.as_nanos() as f64 / step as f64);
             offset += step;
         }
-        sort_out(&times, &[], false).map(|samples| samples.ns_per_byte)
+        sort_out(&times, &[], None).map(|samples| samples.ns_per_byte)
     }
 }
 

@@ -53,8 +53,8 @@ pub use metric::{
 pub use mw_critical_path::PathSummary;
 pub use mw_memory::PageSize;
 pub use preflight::{
-    Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PoolRoom, Preflight, Request,
-    RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
+    Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolRoom,
+    Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};

@@ -216,11 +216,11 @@ pub struct TimeEstimate {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Within a quarter.
+    /// The longest time is at most twice the shortest.
     High,
-    /// Within a factor of two.
+    /// The longest time is at most four times the shortest.
     Medium,
-    /// An order of magnitude.
+    /// The range is wider than that.
     Low,
 }
 
@@ -263,8 +263,7 @@ pub struct Calibration {
     pub thp_lock_ns_per_byte: Option<f64>,
     /// Spread of the repetitions: the ninth decile over the first, at least 1.
     pub spread: f64,
-    /// Elapsed time of a thread relative to its CPU time, by the number of runnable threads and of CPUs:
-    /// at least 1. The speeds above are of CPU time.
+    /// Elapsed time of a thread relative to its CPU time, as far as the measurement tells: at least 1. The speeds above are of CPU time.
     pub crowding: f64,
     /// The additional cost in a virtual machine.
     pub backing: Backing,
@@ -276,7 +275,7 @@ pub const UNBACKED_NS_PER_BYTE: f64 = 2.7;
 
 /// Whether the host of a virtual machine has backed its memory: it may do so only on first touch, and
 /// reclaim free memory. Touching unbacked memory costs up to ten times as much.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backing {
     /// Whether this is a virtual machine.
@@ -292,6 +291,25 @@ pub struct Backing {
     /// The share of memory that was not backed among what was taken from large free blocks after
     /// that, 0 to 1; absent when none was taken.
     pub unbacked_share: Option<f64>,
+    /// Free memory in the order in which it is allocated, by whether the host has reclaimed it; empty
+    /// where the kernel does not say.
+    pub layers: Vec<FreeLayer>,
+}
+
+/// Free memory of one node that is allocated after the layers before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FreeLayer {
+    /// The node's number.
+    pub node: u32,
+    /// How much it is, in bytes.
+    pub bytes: u64,
+    /// How much `bytes` may be off because a part of the blocks was sampled: two standard deviations.
+    pub uncertain_bytes: u64,
+    /// Whether it is in blocks smaller than a huge page.
+    pub small: bool,
+    /// Whether the host has reclaimed it.
+    pub reclaimed: bool,
 }
 
 #[cfg(test)]

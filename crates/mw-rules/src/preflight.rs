@@ -16,8 +16,11 @@
 //! - `memwright_pool`: memory of a pool of `memwright pool`.
 //! - `notes`: obstacles, and what could not be read.
 //! - `plan`: how much each node contributes, and from what.
-//! - `time`: how long it takes; `summary`: the answer in one line.
+//! - `time`: how long it takes; `backing`: what the host of a virtual machine has to back first; `span`:
+//!   a value with its range.
+//! - `summary`: the answer in one line.
 
+mod backing;
 mod ceiling;
 mod hugetlb;
 mod limits;
@@ -26,6 +29,7 @@ mod node_memory;
 mod notes;
 mod plan;
 mod protected;
+mod span;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -68,12 +72,16 @@ pub fn answer(
     }
     let machine = notes.answer(plan.is_slow());
     let answer = notes.within_limits(machine);
+    let nodes = plan.accounts(&nodes, request);
     let time = match (answer, calibration) {
         (Answer::No, _) | (_, None) => None,
-        (_, Some(calibration)) => time::estimate(snapshot, request, &plan, calibration, &notes),
+        (_, Some(calibration)) => {
+            time::estimate(snapshot, request, &plan, &nodes, calibration, &notes)
+                .map_err(|missing| notes.unseen(&missing))
+                .ok()
+        }
     };
     notes.sort();
-    let nodes = plan.accounts(&nodes, request);
     let mut summary =
         summary::for_answer(request, machine, &nodes, time.as_ref(), &notes.obstacles);
     if let Some(why) = notes.undecided.as_ref().filter(|_| answer == Answer::Unknown) {

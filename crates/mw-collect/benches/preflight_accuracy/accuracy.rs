@@ -31,9 +31,9 @@ struct Case {
 /// How long taking the memory took.
 #[derive(Clone, Copy)]
 pub(crate) struct Actual {
-    wall_ms: f64,
+    pub(crate) wall_ms: f64,
     /// Processor time: what it would have taken without other threads on the processors.
-    processor_ms: f64,
+    pub(crate) processor_ms: f64,
 }
 
 impl Case {
@@ -203,7 +203,7 @@ pub(crate) fn take(request: &Request) -> Result<Actual, Failure> {
 /// Touches twice the size and some more, so that the request finds memory that the host has
 /// backed even when the host takes some of it back in the meantime. With the pages that are asked
 /// for: huge ones would leave the small free blocks out.
-fn warm(bytes: u64, page: PageSize) -> Result<(), Failure> {
+pub(crate) fn warm(bytes: u64, page: PageSize) -> Result<(), Failure> {
     let window = mw_collect::window(&mw_collect::Source::live()?);
     let ready = mw_model::derived::ready_bytes(&window.now)?;
     let most = ready - ready / 8;
@@ -214,7 +214,7 @@ fn warm(bytes: u64, page: PageSize) -> Result<(), Failure> {
     touch((2 * bytes + 2048 * MIB).min(most) / HUGE * HUGE, pages)
 }
 
-fn touch(bytes: u64, pages: PageSize) -> Result<(), Failure> {
+pub(crate) fn touch(bytes: u64, pages: PageSize) -> Result<(), Failure> {
     let mapping = Region::anonymous(usize::try_from(bytes)?, pages)?;
     Ok(mapping.populate(0..mapping.bytes())?)
 }

@@ -5,10 +5,12 @@
 //! `--assert` exits with 1 unless nine predictions of ten are within 25%, all are within a factor
 //! of two, every "yes" was allocated and every "no" was refused. `--quick` takes fewer sizes, and
 //! `--answers` times nothing: it only holds "yes" and "no" against what the kernel does.
+//! `--ranges SECONDS` judges the stated ranges in many conditions (`--only warm,cold,…`, `--seed N`).
 //!
 //! It needs root for huge pages (their number is put back) and for cgroups, and about 12 GiB.
 
 mod accuracy;
+mod ranges;
 mod refusals;
 
 use mw_collect::Source;
@@ -24,13 +26,22 @@ fn main() -> ExitCode {
     if let Some(position) = arguments.iter().position(|argument| argument == "--child") {
         return refusals::child(&arguments[position + 1..]);
     }
+    if has("--hog") {
+        ranges::hog();
+        return ExitCode::SUCCESS;
+    }
     if !rustix::process::geteuid().is_root() {
         println!("skipped: it makes huge pages and cgroups, and that needs root");
         return ExitCode::SUCCESS;
     }
-    let outcome = match has("--answers") {
-        true => refusals::run(),
-        false => run(has("--quick"), has("--no-cold")),
+    let outcome = if has("--answers") {
+        refusals::run()
+    } else if has("--ranges") {
+        let only = mw_test::measure::option("--only");
+        let number = |name, default| mw_test::measure::number(name, default) as u64;
+        ranges::run(number("--ranges", 600), number("--seed", 1), only.as_deref())
+    } else {
+        run(has("--quick"), has("--no-cold"))
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -6,13 +6,18 @@ use mw_proc::zoneinfo::Zone;
 const MIB: usize = 1 << 20;
 
 /// The most that is ever taken: more would not fit the time.
-pub(super) const MOST_BYTES: usize = 48 * MIB;
+pub(super) const MOST_BYTES: usize = 32 * MIB;
 /// With less than this nothing useful is measured.
 const LEAST_BYTES: usize = 2 * MIB;
 /// The share of what is available to this process that may be taken.
 const AVAILABLE_SHARE: u64 = 64;
 /// The share of what is free above the lowest watermark that may be taken.
 const FREE_SHARE: u64 = 8;
+/// The share of the request that may be taken: what was taken once is backed by the host, and the
+/// same question gets another answer.
+const REQUEST_SHARE: u64 = 8;
+/// Whatever the share is, so much is measured.
+const ENOUGH_BYTES: u64 = 8 * MIB as u64;
 /// The share of a pool of huge pages that may be taken.
 const POOL_SHARE: u64 = 4;
 
@@ -61,7 +66,8 @@ fn base_bytes(request: &Request, snapshot: &Snapshot) -> usize {
     let machine = derived::ready_bytes(snapshot).unwrap_or(0);
     let available = caller::available(snapshot, machine).bytes / AVAILABLE_SHARE;
     let free = free_above_min(request, snapshot) / FREE_SHARE;
-    clamp(available.min(free))
+    let share = (request.size_bytes / REQUEST_SHARE).max(ENOUGH_BYTES);
+    clamp(available.min(free).min(share))
 }
 
 fn is_requested(request: &Request, node: u32) -> bool {

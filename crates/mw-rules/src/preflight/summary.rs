@@ -1,7 +1,7 @@
 //! The answer in one line.
 
 use mw_model::{
-    Answer, Confidence, NodeAccount, Obstacle, PageSize, Request, TimeEstimate, format_bytes,
+    Answer, NodeAccount, Obstacle, PageSize, Request, TimeEstimate, format_bytes,
     format_duration_ms,
 };
 
@@ -35,14 +35,15 @@ pub(super) fn for_unknown(why: &str, summary: &str) -> String {
 }
 
 fn duration(time: &TimeEstimate) -> String {
-    let likely = format_duration_ms(time.likely_ms);
-    match time.confidence {
-        Confidence::High => format!(" in about {likely} (one thread)"),
-        Confidence::Medium | Confidence::Low => {
-            let high = format_duration_ms(time.high_ms);
-            format!(" in about {likely}, at most about {high} (one thread)")
+    let (low, high) = (format_duration_ms(time.low_ms), format_duration_ms(time.high_ms));
+    // "1.1 to 2.3 s" where both ends have the same unit.
+    let low = match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same && !unit.contains(' ') => {
+            number.to_owned()
         }
-    }
+        _ => low,
+    };
+    format!(" in {low} to {high} (one thread)")
 }
 
 fn sources(request: &Request, nodes: &[NodeAccount]) -> String {

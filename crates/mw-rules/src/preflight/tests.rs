@@ -1,5 +1,6 @@
 mod edges;
 mod machine;
+mod time;
 
 use super::answer;
 use machine::{Machine, Memory};
@@ -47,14 +48,14 @@ fn check(preflight: &Preflight, expected: Answer, summary: &str) {
 #[test]
 fn an_idle_machine_says_yes_and_how_long() {
     let preflight = Machine::new(&[IDLE]).ask("8G,lock");
-    check(&preflight, Answer::Yes, "yes: 8 GiB locked in about 3.4 s (one thread)");
+    check(&preflight, Answer::Yes, "yes: 8 GiB locked in 2.8 to 4.6 s (one thread)");
     assert_eq!(preflight.time.unwrap().confidence, Confidence::High);
     assert!(preflight.unseen.is_empty(), "{:?}", preflight.unseen);
     let preflight = Machine::new(&[IDLE, IDLE]).ask("16G");
     check(
         &preflight,
         Answer::Yes,
-        "yes: 16 GiB in about 5.2 s (one thread), from node 0 (13.9 GiB) and node 1 (2.1 GiB)",
+        "yes: 16 GiB in 3.9 to 7.2 s (one thread), from node 0 (13.9 GiB) and node 1 (2.1 GiB)",
     );
 }
 
@@ -115,7 +116,7 @@ fn a_pool_that_is_short_says_by_how_much() {
     check(
         &preflight,
         Answer::Yes,
-        "yes: 12 GiB locked on 2 MiB huge pages in about 1.3 s (one thread)",
+        "yes: 12 GiB locked on 2 MiB huge pages in 966 ms to 1.8 s (one thread)",
     );
     let more = HugePool { overcommit_pages: 1024, ..pool };
     assert_eq!(Machine::new(&[IDLE]).pool(more).ask("13G,huge=2M").answer, Answer::Slowly);
@@ -201,7 +202,7 @@ fn a_limit_up_the_tree_counts() {
     high[0].high_bytes = Some(2 * GIB);
     let slowed = Machine::new(&[IDLE]).groups(high).ask("2G");
     assert_eq!(slowed.answer, Answer::Slowly);
-    assert_eq!(slowed.time.unwrap().confidence, Confidence::Low);
+    assert_eq!(slowed.time, None, "as long as it exceeds the limit");
     assert!(slowed.obstacles.iter().any(|o| o.what == "memory.high of cgroup /system/db"));
 }
 
@@ -330,7 +331,6 @@ fn without_nodes_and_zones_it_answers_from_the_machine_and_says_so() {
     assert_eq!(preflight.answer, Answer::Yes);
     assert_eq!(preflight.unseen.len(), 1, "{:?}", preflight.unseen);
     let time = preflight.time.unwrap();
-    assert_eq!(time.confidence, Confidence::Medium);
     assert!(time.basis.contains("some files could not be read"));
 }
 
@@ -422,16 +422,6 @@ fn memory_that_was_never_set_up_is_free_and_slow_to_touch() {
     let time = preflight.time.unwrap();
     assert!((19_000.0..22_000.0).contains(&time.likely_ms), "{time:?}");
     assert!(time.basis.contains("has to back"), "{}", time.basis);
-}
-
-#[test]
-fn a_crowded_machine_takes_longer() {
-    let calibration = Calibration { crowding: 2.0, ..measured() };
-    let request: Request = "8G,lock".parse().unwrap();
-    let window = Window::new(Machine::new(&[IDLE]).build().snapshot);
-    let preflight = answer(&window, &request, Some(&calibration)).unwrap();
-    assert!(preflight.summary.starts_with("yes: 8 GiB locked in about 6.9 s"));
-    assert_eq!(preflight.time.unwrap().confidence, Confidence::Medium);
 }
 
 #[test]
