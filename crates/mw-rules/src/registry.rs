@@ -81,6 +81,7 @@ pub const RULES: &[Rule] = &[
         .ranks(Intermediate)
         .by(roles::writers)
         .explains(&[Spent::DirtyThrottling]),
+    rule!("drop-caches", drop_caches: hazard),
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)

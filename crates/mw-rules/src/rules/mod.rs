@@ -5,6 +5,7 @@ pub(crate) mod cgroup_throttled;
 pub(crate) mod cpu_throttled;
 pub(crate) mod dirty_limit_too_high;
 pub(crate) mod dirty_throttle;
+pub(crate) mod drop_caches;
 pub(crate) mod fork_copy;
 pub(crate) mod fragmented_node;
 pub(crate) mod hardware_corrupted;
