@@ -100,6 +100,7 @@ pub const RULES: &[Rule] = &[
         .explains(&[Spent::AddressSpace, Spent::Compaction]),
     rule!("lock-wait", lock_wait: cause).by(roles::outside_memory),
     rule!("memlock-limit", memlock_limit: hazard),
+    rule!("memory-balloon", memory_balloon: hazard),
     rule!("min-free-too-high", min_free_too_high: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("min-free-too-low", min_free_too_low: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),

@@ -15,6 +15,7 @@ pub(crate) mod journal_commit;
 pub(crate) mod khugepaged_churn;
 pub(crate) mod lock_wait;
 pub(crate) mod memlock_limit;
+pub(crate) mod memory_balloon;
 pub(crate) mod min_free_too_high;
 pub(crate) mod min_free_too_low;
 pub(crate) mod mmap_lock;
