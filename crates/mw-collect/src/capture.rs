@@ -57,6 +57,8 @@ const FILES: &[&str] = &[
     "/proc/self/uid_map",
     "/proc/sys/kernel/osrelease",
     "/sys/block/*/dev",
+    "/sys/block/*/disksize",
+    "/sys/block/*/mm_stat",
     "/sys/block/*/queue/rotational",
     "/sys/class/bdi/*/max_ratio",
     "/sys/class/bdi/*/max_ratio_fine",

@@ -30,7 +30,9 @@ pub use sampler::Sampler;
 pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
-use collector::{block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage};
+use collector::{
+    block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage, zram,
+};
 use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
@@ -89,6 +91,7 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     let page_bytes = derived::default_pool_page_bytes(snapshot);
     snapshot.hugepages_wanted = hugepages::wanted(source, page_bytes).into();
     snapshot.swaps = source.reading("/proc/swaps", mw_proc::swaps::parse);
+    snapshot.zrams = zram::collect(source, &snapshot.swaps).into();
     snapshot.filesystems = mounts::collect(source).into();
     snapshot.shm = source.reading("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
     snapshot.limits = source.reading("/proc/self/limits", Limits::parse);

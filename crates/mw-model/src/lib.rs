@@ -44,7 +44,7 @@ pub use incident::{
 };
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
-    Process, Processes, Sysctl, Thp, ThpSize,
+    Process, Processes, Sysctl, Thp, ThpSize, Zram,
 };
 pub use metric::{
     Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,

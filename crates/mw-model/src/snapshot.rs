@@ -2,7 +2,7 @@
 
 use crate::{
     Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Missing, Node, Processes, Reading,
-    Sysctl, Thp,
+    Sysctl, Thp, Zram,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -51,6 +51,8 @@ pub struct Snapshot {
     pub inodes: Reading<InodeState>,
     pub cgroups: Reading<Cgroups>,
     pub disks: Reading<Vec<Disk>>,
+    /// The zram devices that are used as swap.
+    pub zrams: Reading<Vec<Zram>>,
     /// The kernel's own unusable free space index, where debugfs is mounted.
     pub extfrag_unusable: Reading<Extfrag>,
 }

@@ -125,6 +125,7 @@ pub const RULES: &[Rule] = &[
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("working-set-thrash", working_set_thrash: cause),
     rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("zram-pressure", zram_pressure: hazard),
 ];
 
 /// The id of the rule that explains what no other does.

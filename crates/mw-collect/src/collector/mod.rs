@@ -10,3 +10,4 @@ pub(crate) mod node;
 pub(crate) mod processes;
 pub(crate) mod sysctl;
 pub(crate) mod transparent_hugepage;
+pub(crate) mod zram;

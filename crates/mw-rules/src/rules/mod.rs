@@ -35,3 +35,4 @@ pub(crate) mod tmpfs_full;
 pub(crate) mod unreclaimable_ramfs;
 pub(crate) mod working_set_thrash;
 pub(crate) mod zone_reclaim;
+pub(crate) mod zram_pressure;
