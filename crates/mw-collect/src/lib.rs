@@ -31,7 +31,8 @@ pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
 use collector::{
-    block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage, zram,
+    block, cgroup, hugepages, map_count, mounts, node, processes, sysctl, transparent_hugepage,
+    zram,
 };
 use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
 use mw_proc::dentry_state::DentryState;
@@ -97,6 +98,13 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.limits = source.reading("/proc/self/limits", Limits::parse);
     snapshot.processes = processes::collect(source).into();
     snapshot.slabs = source.reading("/proc/slabinfo", mw_proc::slabinfo::parse);
+    let known = map_count::Known {
+        sysctl: &snapshot.sysctl,
+        slabs: snapshot.slabs.value().map(Vec::as_slice),
+        processes: &snapshot.processes,
+        page_bytes: snapshot.origin.page_bytes,
+    };
+    snapshot.map_counts = map_count::collect(source, &known).into();
     snapshot.dentries = source.reading("/proc/sys/fs/dentry-state", DentryState::parse);
     snapshot.inodes = source.reading("/proc/sys/fs/inode-state", InodeState::parse);
     snapshot.cgroups = cgroup::collect(source).into();

@@ -13,6 +13,7 @@ mod finding;
 pub mod fragmentation;
 mod incident;
 mod machine;
+pub mod map_count;
 mod metric;
 mod preflight;
 mod profile;
@@ -46,6 +47,7 @@ pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Node,
     Process, Processes, Sysctl, Thp, ThpSize, Zram,
 };
+pub use map_count::{MapCount, MapCounts};
 pub use metric::{
     Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,
     ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,

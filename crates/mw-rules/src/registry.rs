@@ -99,6 +99,7 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[Spent::AddressSpace, Spent::Compaction]),
     rule!("lock-wait", lock_wait: cause).by(roles::outside_memory),
+    rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
     rule!("min-free-too-high", min_free_too_high: hazard, cause).explains(&[Spent::Reclaim]),

@@ -5,6 +5,7 @@
 pub(crate) mod block;
 pub(crate) mod cgroup;
 pub(crate) mod hugepages;
+pub(crate) mod map_count;
 pub(crate) mod mounts;
 pub(crate) mod node;
 pub(crate) mod processes;

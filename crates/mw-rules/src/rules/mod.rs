@@ -14,6 +14,7 @@ pub(crate) mod hugepage_shortage;
 pub(crate) mod journal_commit;
 pub(crate) mod khugepaged_churn;
 pub(crate) mod lock_wait;
+pub(crate) mod map_count_limit;
 pub(crate) mod memlock_limit;
 pub(crate) mod memory_balloon;
 pub(crate) mod min_free_too_high;
