@@ -1,5 +1,5 @@
 case $1 in
-firing) backends 200 256 ;;
+firing*) backends 200 256 ;;
 quiet)
 	echo 128 >/proc/sys/vm/nr_hugepages
 	backends 200 256 huge

@@ -2,17 +2,17 @@
 //!
 //! # Format
 //! A zstd-compressed tar of one tree: the files under their own paths (`proc/meminfo`), and below
-//! `memwright/` what is no file on the machine: `statfs` (usage of memory filesystems),
-//! `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms`
+//! `memwright/` what is no file on the machine: `statfs` (usage of memory filesystems), `map_counts`
+//! (how many mappings processes have that may have too many), `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms`
 //! milliseconds before, so that rates can be computed. Only the files named here are captured; no
 //! process's environment or command line is ever read, and of the boot line only what concerns
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
 
-use crate::collector::{cgroup, mounts, sysctl};
+use crate::collector::{cgroup, map_count, mounts, processes, sysctl};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source};
-use mw_model::{Absence, Missing, OriginKind, Reading, Sample, Sysctl};
+use mw_model::{Absence, MapCounts, Missing, OriginKind, Processes, Reading, Sample, Sysctl};
 use mw_proc::vmstat::Vmstat;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -29,6 +29,9 @@ pub const MAX_CAPTURE_FILES: usize = 20_000;
 
 /// The most processes that are captured: those that hold or lock the most.
 const MAX_PROCESSES: usize = 64;
+
+/// Of which so many at most for their mappings.
+const MAX_MANY_MAPPINGS: usize = 8;
 
 const ZSTD_LEVEL: i32 = 9;
 
@@ -57,6 +60,8 @@ const FILES: &[&str] = &[
     "/proc/self/uid_map",
     "/proc/sys/kernel/osrelease",
     "/sys/block/*/dev",
+    "/sys/block/*/disksize",
+    "/sys/block/*/mm_stat",
     "/sys/block/*/queue/rotational",
     "/sys/class/bdi/*/max_ratio",
     "/sys/class/bdi/*/max_ratio_fine",
@@ -190,10 +195,17 @@ fn add_cgroups<W: Write>(
 }
 
 fn add_processes<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
-    let Ok(mut processes) = crate::collector::processes::collect(source) else { return Ok(()) };
+    let Ok(mut processes) = processes::collect(source) else { return Ok(()) };
+    let counts = map_counts(source, &processes);
+    if let Ok(counts) = &counts {
+        archive.add(map_count::MAP_COUNTS, map_count::write(counts).as_bytes())?;
+    }
+    let many_mappings = most_mappings(counts.unwrap_or_default());
     processes.list.sort_by_key(|process| {
-        let held = process.status.vm_rss_bytes.unwrap_or(0);
-        std::cmp::Reverse(held.saturating_add(process.status.vm_lck_bytes.unwrap_or(0)))
+        let status = &process.status;
+        let has_many = status.pid.is_some_and(|pid| many_mappings.contains(&pid));
+        let held = status.vm_rss_bytes.unwrap_or(0);
+        std::cmp::Reverse((has_many, held.saturating_add(status.vm_lck_bytes.unwrap_or(0))))
     });
     for process in processes.list.iter().take(MAX_PROCESSES) {
         let Some(pid) = process.status.pid else { continue };
@@ -203,6 +215,23 @@ fn add_processes<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Res
         }
     }
     Ok(())
+}
+
+fn map_counts(source: &Source, processes: &Processes) -> Result<MapCounts, Missing> {
+    let slabs = source.parse("/proc/slabinfo", mw_proc::slabinfo::parse).ok();
+    let known = map_count::Known {
+        sysctl: &sysctl::collect(source),
+        slabs: slabs.as_deref(),
+        processes: &Reading::Value(processes.clone()),
+        page_bytes: rustix::param::page_size() as u64,
+    };
+    map_count::collect(source, &known)
+}
+
+/// The processes with the most mappings, of those that were counted.
+fn most_mappings(mut counts: MapCounts) -> Vec<u32> {
+    counts.list.sort_by_key(|count| std::cmp::Reverse(count.mappings));
+    counts.list.iter().map(|count| count.pid).take(MAX_MANY_MAPPINGS).collect()
 }
 
 /// The paths that a pattern stands for, those that are there.

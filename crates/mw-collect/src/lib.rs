@@ -30,7 +30,10 @@ pub use sampler::Sampler;
 pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
-use collector::{block, cgroup, hugepages, mounts, node, processes, sysctl, transparent_hugepage};
+use collector::{
+    block, cgroup, hugepages, map_count, mounts, node, processes, sysctl, transparent_hugepage,
+    zram,
+};
 use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
@@ -89,11 +92,19 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     let page_bytes = derived::default_pool_page_bytes(snapshot);
     snapshot.hugepages_wanted = hugepages::wanted(source, page_bytes).into();
     snapshot.swaps = source.reading("/proc/swaps", mw_proc::swaps::parse);
+    snapshot.zrams = zram::collect(source, &snapshot.swaps).into();
     snapshot.filesystems = mounts::collect(source).into();
     snapshot.shm = source.reading("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
     snapshot.limits = source.reading("/proc/self/limits", Limits::parse);
     snapshot.processes = processes::collect(source).into();
     snapshot.slabs = source.reading("/proc/slabinfo", mw_proc::slabinfo::parse);
+    let known = map_count::Known {
+        sysctl: &snapshot.sysctl,
+        slabs: snapshot.slabs.value().map(Vec::as_slice),
+        processes: &snapshot.processes,
+        page_bytes: snapshot.origin.page_bytes,
+    };
+    snapshot.map_counts = map_count::collect(source, &known).into();
     snapshot.dentries = source.reading("/proc/sys/fs/dentry-state", DentryState::parse);
     snapshot.inodes = source.reading("/proc/sys/fs/inode-state", InodeState::parse);
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);

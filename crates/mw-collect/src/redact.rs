@@ -18,6 +18,9 @@ const COMMON: &[&str] = &[
 ];
 const COMMON_PREFIX: &str = "/sys/";
 
+/// The kernel names these devices, and their size is in files below that name.
+const ZRAM_PREFIX: &str = "/dev/zram";
+
 /// Remembers which number a path was given.
 pub(crate) struct Redactor {
     on: bool,
@@ -86,6 +89,9 @@ impl Redactor {
         let header = lines.next().unwrap_or_default();
         let rows = lines.map(|line| {
             let (path, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+            if path.starts_with(ZRAM_PREFIX) {
+                return format!("{line}\n");
+            }
             format!("/{} {rest}\n", self.number("swap", path))
         });
         let rows: String = rows.collect();
@@ -122,6 +128,8 @@ mod tests {
         let swaps = "Filename Type Size Used Priority\n/srv/acme/swap file 4 0 -2\n";
         let swaps = redactor.swaps(swaps);
         assert_eq!(swaps, "Filename Type Size Used Priority\n/swap-4 file 4 0 -2\n");
+        let zram = "Filename Type Size Used Priority\n/dev/zram0 partition 4 0 100\n";
+        assert_eq!(redactor.swaps(zram), zram);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! timeout_s = 120
 //! programs = ["numactl"]   # of the host, copied to the guest's /bin
 //! modules = ["virtio_blk"]
+//! balloon = "256M"         # what the host takes of the memory, with the module virtio_balloon
 //! preload = true           # `memwright run` works: the preload library is there, and programs in C are dynamic
 //! [[machine.disks]]        # the guest's /dev/disk0
 //! size = "1G"

@@ -13,6 +13,7 @@ mod finding;
 pub mod fragmentation;
 mod incident;
 mod machine;
+pub mod map_count;
 mod metric;
 mod preflight;
 mod profile;
@@ -44,8 +45,9 @@ pub use incident::{
 };
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, HugetlbLimit,
-    MemoryFilesystem, Node, Process, Processes, Sysctl, Thp, ThpSize,
+    MemoryFilesystem, Node, Process, Processes, Sysctl, Thp, ThpSize, Zram,
 };
+pub use map_count::{MapCount, MapCounts};
 pub use metric::{
     Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,
     ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,

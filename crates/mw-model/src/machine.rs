@@ -2,6 +2,7 @@
 
 use crate::Missing;
 use mw_proc::choice::Choice;
+use mw_proc::mm_stat::MmStat;
 use mw_proc::{bdi, cgroup, limits, status};
 use std::collections::BTreeMap;
 
@@ -268,4 +269,14 @@ pub struct Disk {
     pub max_ratio: Option<u64>,
     /// The same in parts of a million (kernel 6.2).
     pub max_ratio_fine: Option<u64>,
+}
+
+/// A zram device, which keeps what is written to it in memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Zram {
+    /// Such as `zram0`.
+    pub name: String,
+    /// How much it can store, uncompressed: `disksize`.
+    pub size_bytes: u64,
+    pub mm_stat: MmStat,
 }

@@ -1,8 +1,8 @@
 //! The kernel's memory state at one instant.
 
 use crate::{
-    Cgroups, Disk, HugePool, HugepagesWanted, MemoryFilesystem, Missing, Node, Processes, Reading,
-    Sysctl, Thp,
+    Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryFilesystem, Missing, Node,
+    Processes, Reading, Sysctl, Thp, Zram,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub limits: Reading<Limits>,
     /// A bounded number of processes.
     pub processes: Reading<Processes>,
+    /// The mappings of processes that may be close to vm.max_map_count.
+    pub map_counts: Reading<MapCounts>,
     /// The kernel's object caches; readable by root.
     pub slabs: Reading<Vec<Slab>>,
     /// Cached dentries.
@@ -51,6 +53,8 @@ pub struct Snapshot {
     pub inodes: Reading<InodeState>,
     pub cgroups: Reading<Cgroups>,
     pub disks: Reading<Vec<Disk>>,
+    /// The zram devices that are used as swap.
+    pub zrams: Reading<Vec<Zram>>,
     /// The kernel's own unusable free space index, where debugfs is mounted.
     pub extfrag_unusable: Reading<Extfrag>,
 }

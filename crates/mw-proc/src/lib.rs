@@ -42,6 +42,7 @@ pub mod kmsg;
 pub mod limits;
 pub mod maps;
 pub mod meminfo;
+pub mod mm_stat;
 pub mod mountinfo;
 pub mod mounts;
 pub mod net_tcp;

@@ -81,6 +81,7 @@ pub const RULES: &[Rule] = &[
         .ranks(Intermediate)
         .by(roles::writers)
         .explains(&[Spent::DirtyThrottling]),
+    rule!("drop-caches", drop_caches: hazard),
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
@@ -98,7 +99,9 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[Spent::AddressSpace, Spent::Compaction]),
     rule!("lock-wait", lock_wait: cause).by(roles::outside_memory),
+    rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
+    rule!("memory-balloon", memory_balloon: hazard),
     rule!("min-free-too-high", min_free_too_high: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("min-free-too-low", min_free_too_low: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
@@ -123,6 +126,7 @@ pub const RULES: &[Rule] = &[
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("working-set-thrash", working_set_thrash: cause),
     rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("zram-pressure", zram_pressure: hazard),
 ];
 
 /// The id of the rule that explains what no other does.

@@ -11,8 +11,11 @@ use mw_model::visible::shell_word;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// How many times as long as in `check` processes and groups may take: a capture takes a second anyway.
+const PATIENCE: u32 = 10;
+
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
-    let source = live::source()?;
+    let source = live::source()?.patient(PATIENCE);
     let output = args.output.clone().unwrap_or_else(default_name);
     let captured = write(&source, args.redact, &output)?;
     // On standard error: standard output may be the capture itself.

@@ -5,8 +5,10 @@
 pub(crate) mod block;
 pub(crate) mod cgroup;
 pub(crate) mod hugepages;
+pub(crate) mod map_count;
 pub(crate) mod mounts;
 pub(crate) mod node;
 pub(crate) mod processes;
 pub(crate) mod sysctl;
 pub(crate) mod transparent_hugepage;
+pub(crate) mod zram;

@@ -36,6 +36,8 @@ pub struct Machine {
     /// NUMA nodes, of equal memory; 1 is a machine without NUMA.
     pub nodes: u32,
     pub disks: Vec<Disk>,
+    /// What the host takes of the memory once the guest has loaded `virtio_balloon`.
+    pub balloon_bytes: Option<u64>,
     /// Additional kernel parameters.
     pub append: String,
     /// The machine is killed after this time.
@@ -48,6 +50,12 @@ impl Machine {
         let is_ext4 = |disk: &Disk| disk.format == DiskFormat::Ext4;
         let nvme = (!self.disks.is_empty()).then_some("nvme");
         nvme.into_iter().chain(self.disks.iter().any(is_ext4).then_some("ext4")).collect()
+    }
+
+    /// What QEMU's monitor is told at the start.
+    pub fn monitor_commands(&self) -> String {
+        let left_mib = |balloon: u64| self.memory_bytes.saturating_sub(balloon) >> 20;
+        self.balloon_bytes.map_or_else(String::new, |b| format!("balloon {}\n", left_mib(b)))
     }
 
     /// The kernel's names of the disks that hold swap space.

@@ -129,6 +129,7 @@ struct MachineSettings {
     modules: Option<Vec<String>>,
     preload: Option<bool>,
     disks: Option<Vec<RawDisk>>,
+    balloon: Option<String>,
 }
 
 #[derive(Deserialize, Clone)]
@@ -161,6 +162,7 @@ impl MachineSettings {
             modules: self.modules.or(common.modules),
             preload: self.preload.or(common.preload),
             disks: self.disks.or(common.disks),
+            balloon: self.balloon.or(common.balloon),
         }
     }
 
@@ -179,6 +181,7 @@ impl MachineSettings {
             cpus,
             nodes,
             disks: disks?,
+            balloon_bytes: self.balloon.map(|balloon| size_bytes(&balloon)).transpose()?,
             append: self.append.unwrap_or_default(),
             time_limit: Duration::from_secs(self.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S)),
         };

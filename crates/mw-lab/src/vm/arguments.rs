@@ -48,6 +48,10 @@ pub(crate) fn qemu_arguments(
         add("-drive", drive_argument(disk, number, image));
         add("-device", format!("nvme,drive=d{number},serial=disk{number}"));
     }
+    if machine.balloon_bytes.is_some() {
+        add("-device", "virtio-balloon-pci".to_owned());
+        add("-monitor", "stdio".to_owned());
+    }
     args.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
     args.extend(["-display", "none"].map(str::to_owned));
     args
@@ -97,6 +101,7 @@ mod tests {
             cpus: 2,
             nodes: 1,
             disks: Vec::new(),
+            balloon_bytes: None,
             append: "psi=1".to_owned(),
             time_limit: Duration::from_secs(1),
         }
@@ -161,6 +166,14 @@ mod tests {
         );
         assert_eq!(machine.swap_disks(), ["disk0"]);
         assert!(!args.contains("snapshot"));
+    }
+
+    #[test]
+    fn a_balloon_has_a_device_and_a_monitor() {
+        assert!(!arguments(&machine()).contains("balloon"));
+        let machine = Machine { balloon_bytes: Some(512 << 20), ..machine() };
+        assert!(arguments(&machine).contains("-device virtio-balloon-pci -monitor stdio"));
+        assert_eq!(machine.monitor_commands(), "balloon 1536\n");
     }
 
     #[test]

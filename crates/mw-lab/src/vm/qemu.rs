@@ -93,7 +93,10 @@ pub fn run(
         frames: &frames,
     };
 
-    let mut guest = start(qemu_arguments(machine, accel, &files), &dir.path().join("qemu"))?;
+    let commands = dir.path().join("commands");
+    std::fs::write(&commands, machine.monitor_commands()).map_err(LabError::io(&commands))?;
+    let arguments = qemu_arguments(machine, accel, &files);
+    let mut guest = start(arguments, &commands, &dir.path().join("qemu"))?;
     let mut port = Port::new(&frames);
     let ended = wait(&mut guest, &mut port, &files, machine.time_limit, progress)?;
     let wall = guest.started.elapsed();
@@ -116,14 +119,16 @@ pub fn run(
     })
 }
 
-/// `setpriv` has the kernel kill QEMU if the lab is killed; then it becomes QEMU.
-fn start(arguments: Vec<String>, said: &Path) -> Result<Guest, LabError> {
+/// `setpriv` has the kernel kill QEMU if the lab is killed; then it becomes QEMU. Its standard input is for its
+/// monitor, if it has one.
+fn start(arguments: Vec<String>, commands: &Path, said: &Path) -> Result<Guest, LabError> {
     output_of(Command::new(QEMU).arg("--version"), "qemu-system-x86")?;
     let said = std::fs::File::create(said).map_err(LabError::io(said))?;
+    let commands = std::fs::File::open(commands).map_err(LabError::io(commands))?;
     let child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", QEMU])
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(commands)
         .stdout(Stdio::null())
         .stderr(said)
         .spawn();

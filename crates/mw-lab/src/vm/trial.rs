@@ -25,6 +25,7 @@ pub fn best_accel(base: &GuestBase, kernel: &Kernel) -> Result<Accel, LabError> 
     }
     let machine = Machine {
         memory_bytes: TRIAL_MEMORY_BYTES,
+        balloon_bytes: None,
         cpus: 2,
         nodes: 1,
         disks: Vec::new(),

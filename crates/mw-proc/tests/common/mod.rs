@@ -11,6 +11,7 @@ use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::mm_stat::MmStat;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::pressure::Pressure;
 use mw_proc::sockstat::Sockstat;
@@ -73,6 +74,7 @@ parsers! {
     "maps" include_bytes!("../data/maps"), maps::parse;
     "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;
     "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
+    "mm_stat" b"209715200 52428800 53000000 0 53000000 100 3 200 201\n", MmStat::parse;
     "mounts" include_bytes!("../data/mounts"), mounts::parse;
     "mounts size" b"24684092k", size_option;
     "net tcp" b"  sl\n 0: 00000000:0001 00000000:0000 0A 0:3 0:0 0 0 0 9 1\n", net_tcp;

@@ -1,0 +1,170 @@
+//! # zram-pressure
+//!
+//! Compressed swap in memory frees little memory, or has no more room.
+//!
+//! ## What it finds
+//! A zram device that is used as swap, of which one of the following is true:
+//!
+//! - It stores at least 5% of memory, and takes at least 75% of that for it: the data do not compress.
+//! - It takes 95% of its `mem_limit`: the next page that is swapped out is refused.
+//! - It takes at least 25% of memory, however well the data compress.
+//!
+//! A zram device that holds a file system is not judged, nor is zswap, which meminfo counts as `Zswap`.
+//!
+//! ## Why it hurts
+//! zram frees memory only by what it saves. Data that are compressed or encrypted already do not become smaller:
+//! swapping them out costs a compression for each page, and the memory stays as short as it was, so that more is
+//! swapped out. At `mem_limit` a write fails, the page stays where it is, and the kernel goes on to the OOM killer
+//! with swap that seems to be free.
+//!
+//! ## What it looks like
+//! Swap is in use, but MemAvailable does not grow; kswapd and the compression take CPU time. What zram takes is in no
+//! line of /proc/meminfo. The kernel log has "Write-error on swap-device" at the limit.
+//!
+//! ## Threshold
+//! Usual programs compress to a third or a half. zram keeps a page as it is that does not compress to three quarters or
+//! so: at 75% of the data, most pages are of that kind (`huge_pages` of mm_stat). Below 5% of memory the gaps of its
+//! allocator are a large share, and it does not matter. Both are warnings, because swapping does not help any
+//! more. A quarter of memory is a note: it is usual on telephones, and elsewhere more than the distributions' defaults
+//! need (half of memory at a ratio of 3 is 17%).
+//!
+//! ## How to fix it
+//! Look at `zramctl`. Swap on a disk or SSD takes what does not compress, either besides zram, or as its `backing_dev`
+//! with `echo huge > /sys/block/zram0/writeback`. Raise `mem_limit`, or set it to 0, where it is the limit. If the
+//! working set exceeds memory, nothing but less of it helps (see swap-thrash).
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/blockdev/zram.rst; zramctl(8).
+
+use crate::share::percent;
+use mw_model::{
+    Area, Finding, Missing, Quantity, Remedy, Severity, Step, Window, Zram, derived, format_bytes,
+};
+
+const POOR_PERCENT: f64 = 75.0;
+const MIN_STORED_PERCENT: f64 = 5.0;
+const LIMIT_PERCENT: f64 = 95.0;
+const LARGE_PERCENT: f64 = 25.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let devices = snapshot.zrams.required()?;
+    let memory = derived::memory_bytes(&snapshot.sample)?;
+    let page_bytes = snapshot.origin.page_bytes;
+    Ok(devices.iter().filter_map(|device| finding(device, memory, page_bytes)).collect())
+}
+
+/// What is wrong with a device, and what helps.
+struct Trouble {
+    severity: Severity,
+    headline: String,
+    summary: &'static str,
+    command: String,
+}
+
+fn trouble(device: &Zram, memory: u64, data: u64) -> Option<Trouble> {
+    let (name, used, limit) = (&device.name, device.mm_stat.used_bytes, device.mm_stat.limit_bytes);
+    let writeback = || format!("echo huge >/sys/block/{name}/writeback, which needs a backing_dev");
+    if percent(data, memory) >= MIN_STORED_PERCENT && percent(used, data) >= POOR_PERCENT {
+        return Some(Trouble {
+            severity: Severity::Warning,
+            headline: format!(
+                "{name} takes {} of memory to swap out {}: the data do not compress",
+                format_bytes(used),
+                format_bytes(data)
+            ),
+            summary: "swap what does not compress to a disk",
+            command: writeback(),
+        });
+    }
+    if limit > 0 && percent(used, limit) >= LIMIT_PERCENT {
+        return Some(Trouble {
+            severity: Severity::Warning,
+            headline: format!(
+                "{name} takes {} of its limit of {}: at the limit it refuses what is swapped out",
+                format_bytes(used),
+                format_bytes(limit)
+            ),
+            summary: "raise or remove the limit of the device",
+            command: format!("echo 0 >/sys/block/{name}/mem_limit"),
+        });
+    }
+    let share = percent(used, memory);
+    (share >= LARGE_PERCENT).then(|| Trouble {
+        severity: Severity::Note,
+        headline: format!(
+            "{name} takes {} of memory ({share:.0}%) for {} that are swapped out",
+            format_bytes(used),
+            format_bytes(data)
+        ),
+        summary: "swap to a disk what is not used, or use less memory",
+        command: writeback(),
+    })
+}
+
+fn finding(device: &Zram, memory: u64, page_bytes: u64) -> Option<Finding> {
+    let (name, stat) = (&device.name, &device.mm_stat);
+    // Pages of one repeated word take nothing, and say nothing about the others.
+    let data = stat.stored_bytes.saturating_sub(stat.same_pages.saturating_mul(page_bytes));
+    let trouble = trouble(device, memory, data)?;
+    let file = format!("/sys/block/{name}/mm_stat");
+    let size_file = format!("/sys/block/{name}/disksize");
+    let steps = vec![Step::manual("zramctl"), Step::manual(trouble.command)];
+    let mut finding = Finding::new(trouble.severity, Area::Swap, trouble.headline)
+        .with_evidence("data that are swapped out", Quantity::Bytes(data), file.clone())
+        .with_evidence("mem_used_total", Quantity::Bytes(stat.used_bytes), file.clone())
+        .with_evidence("disksize", Quantity::Bytes(device.size_bytes), size_file)
+        .with_impact("Swapping out frees little memory or none, and costs CPU time for each page.")
+        .with_remedy(Remedy::named(trouble.summary, steps));
+    if stat.limit_bytes > 0 {
+        let limit = Quantity::Bytes(stat.limit_bytes);
+        finding = finding.with_evidence("mem_limit", limit, file.clone());
+    }
+    if let Some(huge) = stat.huge_pages {
+        let bytes = Quantity::Bytes(huge.saturating_mul(page_bytes));
+        finding = finding.with_evidence("data that did not compress", bytes, file);
+    }
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_proc::mm_stat::MmStat;
+
+    const MEMORY: u64 = 1000 << 20;
+
+    fn found(stored_mib: u64, used_mib: u64, limit_mib: u64) -> Option<Severity> {
+        let mm_stat = MmStat {
+            stored_bytes: stored_mib << 20,
+            used_bytes: used_mib << 20,
+            limit_bytes: limit_mib << 20,
+            ..MmStat::default()
+        };
+        let device = Zram { name: "zram0".to_owned(), size_bytes: MEMORY, mm_stat };
+        finding(&device, MEMORY, 4096).map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn it_is_judged_by_what_it_saves_and_what_it_takes() {
+        assert_eq!(found(400, 130, 0), None, "a usual ratio");
+        assert_eq!(found(0, 0, 0), None, "empty");
+        assert_eq!(found(40, 40, 0), None, "little");
+        assert_eq!(found(200, 160, 0), Some(Severity::Warning));
+        assert_eq!(found(400, 130, 135), Some(Severity::Warning));
+        assert_eq!(found(400, 130, 200), None, "below the limit");
+        assert_eq!(found(700, 260, 0), Some(Severity::Note));
+    }
+
+    #[test]
+    fn pages_of_one_word_do_not_count() {
+        let mm_stat = MmStat {
+            stored_bytes: 400 << 20,
+            used_bytes: 90 << 20,
+            same_pages: (300 << 20) / 4096,
+            ..MmStat::default()
+        };
+        let device = Zram { name: "zram0".to_owned(), size_bytes: MEMORY, mm_stat };
+        assert!(finding(&device, MEMORY, 4096).is_some_and(|f| f.headline.contains("100 MiB")));
+    }
+}
