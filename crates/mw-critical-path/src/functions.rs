@@ -293,8 +293,13 @@ pub(crate) const WAITS: &[(Wait, &[&str])] = &[
     (Wait::CgroupFrozen, &["get_signal"]),
 ];
 
-/// What a running task does in the kernel.
+/// What a running task does in the kernel. What a fork or a copy on write spins for is its own.
 pub(crate) const WORKS: &[(KernelWork, &[&str])] = &[
+    (KernelWork::Fork, &["copy_page_range", "dup_mm", "copy_process", "wake_up_new_task"]),
+    (
+        KernelWork::CopyOnWrite,
+        &["do_wp_page", "wp_page_copy", "do_huge_pmd_wp_page", "hugetlb_wp", "hugetlb_cow"],
+    ),
     (
         KernelWork::LockContention,
         &[
@@ -312,7 +317,6 @@ pub(crate) const WORKS: &[(KernelWork, &[&str])] = &[
         KernelWork::OtherCpus,
         &["smp_call_function_many_cond", "smp_call_function_single", "csd_lock_wait"],
     ),
-    (KernelWork::Fork, &["copy_page_range", "dup_mm", "copy_process"]),
     (KernelWork::Unmap, &["exit_mmap", "unmap_vmas", "zap_", "__vm_munmap", "do_munmap"]),
     (
         KernelWork::Populate,

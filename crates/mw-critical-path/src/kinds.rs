@@ -54,6 +54,8 @@ pub enum Wait {
 #[serde(rename_all = "snake_case")]
 pub enum KernelWork {
     Fork,
+    /// The first write to a page that is shared since a fork.
+    CopyOnWrite,
     Unmap,
     Populate,
     PageFault,
@@ -191,6 +193,7 @@ impl KernelWork {
     pub fn label(self) -> &'static str {
         match self {
             Self::Fork => "fork (copying page tables)",
+            Self::CopyOnWrite => "copying pages on write",
             Self::Unmap => "unmapping memory",
             Self::Populate => "populating memory",
             Self::PageFault => "page faults",

@@ -1,5 +1,6 @@
 //! What each task did when: running, runnable or blocked, without gaps from its first event on.
 
+use crate::copies::Copies;
 use crate::trace::{Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, WakeContext};
 use crate::wait::{self, Class, Source, Wait};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,7 @@ pub(crate) struct Timelines {
     woke: BTreeMap<Tid, Vec<(Nanos, Tid)>>,
     /// Tasks that mostly free memory where they run.
     reclaimers: BTreeSet<Tid>,
+    copies: Copies,
     classes: Vec<Class>,
 }
 
@@ -137,6 +139,11 @@ impl Timelines {
     /// Most of the samples of a task are of freeing memory.
     pub(crate) fn reclaims(&self, task: Tid) -> bool {
         self.reclaimers.contains(&task)
+    }
+
+    /// Processes that were forked and mostly work on their copy of the memory.
+    pub(crate) fn copies(&self) -> &Copies {
+        &self.copies
     }
 
     /// Who created `task`, and when.
@@ -361,6 +368,7 @@ impl Builder<'_> {
             }
         }
         self.built.reclaimers = self.reclaimers();
+        self.built.copies = Copies::new(self.trace, &self.built.samples);
         self.built
     }
 

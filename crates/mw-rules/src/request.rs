@@ -50,6 +50,7 @@ pub(crate) enum Spent {
     Frozen,
     /// Another thread of the process changed the address space under mmap_lock.
     AddressSpace,
+    /// In fork, waiting for a thread that forks, or in what a fork costs later.
     Fork,
     /// Running otherwise.
     Computing,
@@ -275,8 +276,9 @@ impl Conditions<'_> {
     fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> Spent {
         match mode {
             RunMode::In(wait) => self.waited(path, part, wait),
-            RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
             RunMode::Kernel(KernelWork::Fork) => Spent::Fork,
+            RunMode::Kernel(KernelWork::CopyOnWrite) if shares_pages(path, part) => Spent::Fork,
+            RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
             // To read a page again takes CPU time as well.
             RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {
                 again @ (Spent::GroupRefault | Spent::Refault) => again,
@@ -307,6 +309,7 @@ impl Conditions<'_> {
         }
         match holder {
             CpuHolder::Reclaimer(_) => Spent::Reclaim,
+            CpuHolder::Copy(_) => Spent::Fork,
             CpuHolder::Task(_) => Spent::CpuContention,
             CpuHolder::Tracer => Spent::Memwright,
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
@@ -440,12 +443,21 @@ pub(crate) fn is_within(path: &str, of: &str) -> bool {
     of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether the process of a part shares pages with one that it forked.
+fn shares_pages(path: &PathSummary, part: &PathPart) -> bool {
+    let forks = |other: &PathPart| {
+        other.kind == Kind::Running(RunMode::Kernel(KernelWork::Fork))
+            && other.task.process == part.task.process
+    };
+    part.holder.is_some() || path.parts.iter().any(forks)
+}
+
 /// Whether the part's task was waited for by another thread of its process in a semaphore: mmap_lock. A wait that began
 /// before the trace is of an unknown kind; what the task did under the lock tells then.
 fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
     let changes_mappings = matches!(
         part.kind,
-        Kind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap | KernelWork::Fork))
+        Kind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap))
     );
     path.chain.iter().any(|link| {
         (link.wait == Wait::Semaphore || (link.wait == Wait::Unknown && changes_mappings))

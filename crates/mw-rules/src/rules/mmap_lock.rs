@@ -41,7 +41,6 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let (did, sure) = match part.kind {
         Kind::Running(RunMode::Kernel(KernelWork::Populate)) => ("populated memory", CONFIRMED),
         Kind::Running(RunMode::Kernel(KernelWork::Unmap)) => ("unmapped memory", CONFIRMED),
-        Kind::Running(RunMode::Kernel(KernelWork::Fork)) => ("forked", CONFIRMED),
         Kind::Running(_) => ("changed the address space", CONFIRMED),
         _ => ("waited for mmap_lock", INFERRED),
     };
