@@ -58,9 +58,17 @@ pub(crate) fn sharing(trace: &Trace, process: Tid, at: Nanos) -> Option<Tid> {
     Some(child)
 }
 
+/// The process that forked this one during the trace.
+pub(crate) fn forked_by(trace: &Trace, process: Tid) -> Option<Tid> {
+    trace.events.iter().rev().find_map(|event| match event.kind {
+        EventKind::Fork { parent, child } if child == process => Some(trace.process(parent)),
+        _ => None,
+    })
+}
+
 fn is_of_copy(trace: &Trace, stack: StackId) -> bool {
     let functions = trace.stack(stack);
     let is_copy =
-        |work| matches!(work, KernelWork::Fork | KernelWork::CopyOnWrite | KernelWork::Unmap);
+        |work| matches!(work, KernelWork::Fork | KernelWork::CopyOnWrite | KernelWork::Exit);
     !functions.is_empty() && is_copy(wait::work(functions))
 }

@@ -56,6 +56,8 @@ pub enum KernelWork {
     Fork,
     /// The first write to a page that is shared since a fork.
     CopyOnWrite,
+    /// Freeing an address space that nobody uses any more: its last task ended, or started another program.
+    Exit,
     Unmap,
     Populate,
     PageFault,
@@ -194,6 +196,7 @@ impl KernelWork {
         match self {
             Self::Fork => "fork (copying page tables)",
             Self::CopyOnWrite => "copying pages on write",
+            Self::Exit => "freeing the memory of a process that ends",
             Self::Unmap => "unmapping memory",
             Self::Populate => "populating memory",
             Self::PageFault => "page faults",

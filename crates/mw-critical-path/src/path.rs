@@ -94,6 +94,8 @@ pub enum CpuHolder {
     Reclaimer(Tid),
     /// A process that the waiting task's process forked, and that mostly copies or frees its memory.
     Copy(Tid),
+    /// A task that freed the memory of its process, which ended.
+    Exiting(Tid),
     /// The process that traces.
     Tracer,
     /// The CPU was idle: the task was throttled by a quota, or its wake-up was late.
@@ -181,6 +183,7 @@ impl Kind {
             Self::Runnable(CpuHolder::Task(_)) => Self::Runnable(CpuHolder::Task(0)),
             Self::Runnable(CpuHolder::Reclaimer(_)) => Self::Runnable(CpuHolder::Reclaimer(0)),
             Self::Runnable(CpuHolder::Copy(_)) => Self::Runnable(CpuHolder::Copy(0)),
+            Self::Runnable(CpuHolder::Exiting(_)) => Self::Runnable(CpuHolder::Exiting(0)),
             other => other,
         }
     }

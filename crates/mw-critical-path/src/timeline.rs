@@ -61,6 +61,8 @@ pub(crate) struct Timelines {
     /// Tasks that mostly free memory where they run.
     reclaimers: BTreeSet<Tid>,
     copies: Copies,
+    /// When a task was first and last sampled while it freed the memory of its process.
+    exits: BTreeMap<Tid, (Nanos, Nanos)>,
     classes: Vec<Class>,
 }
 
@@ -144,6 +146,11 @@ impl Timelines {
     /// Processes that were forked and mostly work on their copy of the memory.
     pub(crate) fn copies(&self) -> &Copies {
         &self.copies
+    }
+
+    /// Whether `task` freed the memory of its process within `[from, to)`.
+    pub(crate) fn exits(&self, task: Tid, from: Nanos, to: Nanos) -> bool {
+        self.exits.get(&task).is_some_and(|(first, last)| *first < to && *last >= from)
     }
 
     /// Who created `task`, and when.
@@ -262,6 +269,9 @@ impl Builder<'_> {
             }
             EventKind::Sample { task, stack } => {
                 self.built.samples.entry(task).or_default().push((at, stack));
+                if self.built.class(stack).is_exit {
+                    self.built.exits.entry(task).or_insert((at, at)).1 = at;
+                }
                 let open = self.open(task, Now::Running);
                 if open.found && matches!(open.now, Now::Runnable) {
                     self.open.insert(task, Open::new(self.trace.from, Now::Running));

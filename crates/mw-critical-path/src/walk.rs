@@ -197,6 +197,9 @@ impl Walk<'_> {
                 Some(holder) if self.timelines.copies().is_of(self.trace, holder, task) => {
                     CpuHolder::Copy(holder)
                 }
+                Some(holder) if self.timelines.exits(holder, from, to) => {
+                    CpuHolder::Exiting(holder)
+                }
                 Some(holder) => CpuHolder::Task(holder),
             };
             self.push(hop, from, to, Kind::Runnable(holder));

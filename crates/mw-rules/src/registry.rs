@@ -81,6 +81,7 @@ pub const RULES: &[Rule] = &[
         .ranks(Intermediate)
         .by(roles::writers)
         .explains(&[Spent::DirtyThrottling]),
+    rule!("exit-teardown", exit_teardown: cause).explains(&[Spent::Teardown]),
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
@@ -103,6 +104,7 @@ pub const RULES: &[Rule] = &[
     rule!("min-free-too-low", min_free_too_low: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
     rule!("not-memory", not_memory: cause).ranks(LastResort).by(roles::outside_memory),
+    rule!("numa-balancing", numa_balancing: cause).explains(&[Spent::NumaBalancing]),
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)

@@ -39,7 +39,8 @@ pub(crate) enum Spent {
     Disk,
     /// The I/O limit (io.max) of the task's own cgroup.
     IoLimit,
-    Migration,
+    /// NUMA balancing moved pages, or the task waited for one that it moved.
+    NumaBalancing,
     /// Runnable while other tasks had the CPUs.
     CpuContention,
     /// Runnable while memwright had the CPU.
@@ -52,6 +53,8 @@ pub(crate) enum Spent {
     AddressSpace,
     /// In fork, waiting for a thread that forks, or in what a fork costs later.
     Fork,
+    /// Waiting for a process that ended, or for the CPU on which it freed its memory.
+    Teardown,
     /// Running otherwise.
     Computing,
     /// A timer of a task's own.
@@ -278,6 +281,8 @@ impl Conditions<'_> {
             RunMode::In(wait) => self.waited(path, part, wait),
             RunMode::Kernel(KernelWork::Fork) => Spent::Fork,
             RunMode::Kernel(KernelWork::CopyOnWrite) if shares_pages(path, part) => Spent::Fork,
+            RunMode::Kernel(KernelWork::Exit) if part.holder.is_some() => Spent::Fork,
+            RunMode::Kernel(KernelWork::Exit) => Spent::Teardown,
             RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
             // To read a page again takes CPU time as well.
             RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {
@@ -310,6 +315,7 @@ impl Conditions<'_> {
         match holder {
             CpuHolder::Reclaimer(_) => Spent::Reclaim,
             CpuHolder::Copy(_) => Spent::Fork,
+            CpuHolder::Exiting(_) => Spent::Teardown,
             CpuHolder::Task(_) => Spent::CpuContention,
             CpuHolder::Tracer => Spent::Memwright,
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
@@ -326,7 +332,7 @@ impl Conditions<'_> {
             Wait::Compaction => Spent::Compaction,
             Wait::DirectReclaim | Wait::BackgroundReclaim => Spent::Reclaim,
             Wait::DirtyThrottling => Spent::DirtyThrottling,
-            Wait::Migration => Spent::Migration,
+            Wait::Migration => self.migration(part),
             Wait::Journal => Spent::Journal,
             Wait::Writeback => self.limited(part).unwrap_or(Spent::Writeback),
             Wait::FileRead => self.read(part),
@@ -380,6 +386,22 @@ impl Conditions<'_> {
             return Spent::Refault;
         }
         self.limited(part).unwrap_or(Spent::FileRead)
+    }
+
+    /// Who moved the pages, by the stack; else by the counters, where one of those that move pages moved most.
+    fn migration(&self, part: &PathPart) -> Spent {
+        if crate::stack::is_in(&part.stack, crate::kernel::NUMA_BALANCING) {
+            return Spent::NumaBalancing;
+        }
+        let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
+        let (moved, balanced) = (rate(Counter::PgmigrateSuccess), rate(Counter::NumaPagesMigrated));
+        if moved > 0.0 && balanced * 2.0 >= moved {
+            Spent::NumaBalancing
+        } else if moved > 0.0 && rate(Counter::CompactMigrateScanned) >= moved {
+            Spent::Compaction
+        } else {
+            Spent::Unknown
+        }
     }
 
     /// Whose reclaim had swapped the pages out: that of a limit that the task's cgroup met, or that it has while the
@@ -452,7 +474,8 @@ fn shares_pages(path: &PathSummary, part: &PathPart) -> bool {
     part.holder.is_some() || path.parts.iter().any(forks)
 }
 
-/// Whether the part's task was waited for by another thread of its process in a semaphore: mmap_lock. A wait that began
+/// Whether the part's task was waited for in a semaphore by another thread of its process, or by one of a process of
+/// which it read the mappings: mmap_lock. A wait that began
 /// before the trace is of an unknown kind; what the task did under the lock tells then.
 fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
     let changes_mappings = matches!(
@@ -462,8 +485,9 @@ fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
     path.chain.iter().any(|link| {
         (link.wait == Wait::Semaphore || (link.wait == Wait::Unknown && changes_mappings))
             && link.other.tid == part.task.tid
-            && link.waiter.process == link.other.process
             && link.waiter.process != 0
+            && (link.waiter.process == link.other.process
+                || crate::stack::is_in(&part.stack, crate::kernel::MMAP_LOCK_READERS))
     })
 }
 
