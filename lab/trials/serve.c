@@ -6,11 +6,10 @@
  * GET /work/READ/TOUCH/SYNC/SPIN: reads READ random pages of FILE, writes a byte to TOUCH of its pages of anonymous
  * memory, appends a record to FILE.log and syncs it SYNC times, maps and unmaps a page, and computes for SPIN
  * microseconds. GET /sleep/MS answers that late. GET /lock/MS/TIMES/HOW has a thread map and lock (0) or populate (1)
- * as much as takes so long, or change the protection of a mapping over and over for so long (2), and GET /grow/MIB has
- * one allocate so much; both answer at once. GET /fork/MIB/MS maps so much, and has every
- * later request of /work start processes for so long, until /fork/0/0. GET /child/MIB starts a process that maps so
- * much, as soon as it has, and the next request of /work kills it and waits for its end, as all others then do. GET /fail/1 makes all requests fail until
- * /fail/0.
+ * as much as takes so long, and GET /grow/MIB has one allocate so much; both answer at once. GET /fork/MIB/MS maps so
+ * much, and has every later request of /work start processes for so long, until /fork/0/0. GET /child/MIB starts a
+ * process that maps so much; the next request of /work kills it and waits for its end, as all others then do.
+ * GET /fail/1 makes all requests fail until /fail/0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -109,7 +109,7 @@ static char *map_zero_pages(size_t size)
 	return map;
 }
 
-enum how { LOCK, POPULATE, PROTECT };
+enum how { LOCK, POPULATE };
 
 static double lock(size_t size, enum how how)
 {
@@ -125,23 +125,6 @@ static double lock(size_t size, enum how how)
 	return took;
 }
 
-/* Page faults populate it, which hold up nobody for long. */
-static void protect_for(long ms)
-{
-	const size_t size = 1536UL << 20;
-	char *map = map_zero_pages(size);
-	double until;
-
-	if (map == MAP_FAILED)
-		return perror("mmap");
-	for (size_t at = 0; at < size; at += PAGE)
-		(void)*(volatile char *)(map + at);
-	for (until = now_ms() + ms; now_ms() < until;)
-		if (mprotect(map, size, PROT_NONE) || mprotect(map, size, PROT_READ))
-			perror("mprotect");
-	munmap(map, size);
-}
-
 struct piece {
 	long amount, times;
 	enum how how;
@@ -155,8 +138,6 @@ static void *lock_for(void *argument)
 	double took;
 
 	free(argument);
-	if (piece.how == PROTECT)
-		return protect_for(piece.amount * piece.times), NULL;
 	took = lock(part, piece.how);
 	for (long i = 0; i < piece.times; i++)
 		lock((size_t)(piece.amount / took + 1) * part, piece.how);
@@ -210,11 +191,14 @@ static void fill_child(long mib, int ready)
 	const size_t size = 16 << 20;
 	int fd = memfd_create("child", 0);
 
+	/* To become large must not hold up others. */
+	setpriority(PRIO_PROCESS, 0, 19);
 	if (fd < 0 || ftruncate(fd, size))
 		die("memfd");
 	for (long i = 0; i < mib; i += size >> 20)
 		if (mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) == MAP_FAILED)
 			die("mmap");
+	setpriority(PRIO_PROCESS, 0, 0);
 	if (write(ready, "", 1) == 1)
 		pause();
 	_exit(0);

@@ -8,7 +8,7 @@ use crate::share::{percent, pressure_percent};
 use mw_critical_path::{
     Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
-use mw_model::{GroupUse, Incident, Metric, Resource, Window};
+use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, Window};
 use mw_proc::vmstat::Counter;
 
 /// What a part of a request's time was spent on.
@@ -144,6 +144,29 @@ impl<'a> Request<'a> {
             forms.iter().filter(|form| !on.contains(form)).map(|form| share(&form)).sum()
         });
         self.percent(on) + others.sum::<f64>()
+    }
+
+    /// How much of the request the hypervisor took, in percent: of the time in which its tasks ran or waited for a CPU
+    /// the share that was stolen of all CPU time in these seconds.
+    pub(crate) fn stolen_percent(&self, cpus: CpuUse) -> f64 {
+        let wants_cpu = |spent: &Spent| {
+            matches!(
+                spent,
+                Spent::Computing
+                    | Spent::CpuContention
+                    | Spent::Fork
+                    | Spent::Teardown
+                    | Spent::Lock
+            )
+        };
+        let on_cpu = |(spent, part): &&(Spent, &PathPart)| {
+            let is_idle = part.kind == Kind::Runnable(CpuHolder::Idle);
+            let is_other = matches!(part.kind, Kind::Running(_) | Kind::Runnable(_));
+            (wants_cpu(spent) && is_other) || (is_idle && *spent == Spent::Unknown)
+        };
+        let total: u64 = self.parts.iter().filter(on_cpu).map(|(_, part)| part.total_ns).sum();
+        let stolen = percent(cpus.stolen_ms, cpus.stolen_ms.saturating_add(cpus.busy_ms));
+        percent(total, self.judged_ns) * stolen / 100.0
     }
 
     /// Whether records of most of its time were lost, so that little can be said of it.

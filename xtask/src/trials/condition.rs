@@ -276,7 +276,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     Condition {
         name: "mmap-lock",
         services: &[App, Nginx],
-        arguments: &[1200..=4000, 1..=2, 0..=2],
+        arguments: &[1200..=4000, 1..=2, 0..=1],
         hold_s: 4..=6,
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("mmap-lock")], &[SERVICE]),
@@ -297,7 +297,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     Condition {
         name: "exit-teardown",
         services: &[App, Nginx],
-        arguments: &[6000..=16_000],
+        arguments: &[4000..=8000],
         hold_s: 4..=6,
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("exit-teardown")], &[SERVICE]),

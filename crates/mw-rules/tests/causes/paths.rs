@@ -6,8 +6,8 @@ use mw_critical_path::{
     CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
 use mw_model::{
-    EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd, Service,
-    ServiceProcess, WaitKind, Window,
+    CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
+    Service, ServiceProcess, WaitKind, Window,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
@@ -750,4 +750,30 @@ fn a_wait_for_a_page_on_the_move_is_explained_by_who_moves_pages() {
     assert_eq!(first(0.0, 0.0, &entry), None, "nobody that is known");
     let own = ["migrate_pages", "migrate_misplaced_folio", "do_numa_page"];
     assert_eq!(first(0.0, 0.0, &own).as_deref(), Some("numa-balancing"));
+}
+
+/// Steal is the hypervisor's; what the request spent elsewhere, or was not stolen, is not.
+#[test]
+fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
+    let subject = |kind, stolen_ms, busy_ms| {
+        let mut made = made(&[(kind, 90)]);
+        made.incident.cpus = Some(CpuUse { stolen_ms, busy_ms });
+        let explanation = explained(&made);
+        let cause = explanation.causes.first().map(|cause| cause.finding.clone())?;
+        Some((cause.subject.to_string(), cause.headline))
+    };
+    let computes = Kind::Running(RunMode::User);
+    let (of, headline) = subject(computes, 9000, 2000).unwrap();
+    assert_eq!(of, "hypervisor");
+    assert!(headline.contains("that postgres (812) needed"), "{headline}");
+    for kind in [Kind::Runnable(CpuHolder::Task(9)), Kind::Runnable(CpuHolder::Idle)] {
+        assert_eq!(subject(kind, 9000, 2000).unwrap().0, "hypervisor", "{kind:?}");
+    }
+    assert_eq!(subject(computes, 3000, 9000).unwrap().0, "service", "a quarter of it");
+    assert_eq!(subject(computes, 0, 0).unwrap().0, "service");
+    let waits = Kind::Waiting(Wait::FileRead);
+    assert_eq!(subject(waits, 9000, 2000).unwrap().0, "disk", "it needed no CPU");
+    let mut throttled = quota();
+    throttled.incident.cpus = Some(CpuUse { stolen_ms: 9000, busy_ms: 2000 });
+    assert_eq!(first_rule(&throttled), "cpu-throttled");
 }
