@@ -5,10 +5,11 @@
  *
  * GET /work/READ/TOUCH/SYNC/SPIN: reads READ random pages of FILE, writes a byte to TOUCH of its pages of anonymous
  * memory, appends a record to FILE.log and syncs it SYNC times, maps and unmaps a page, and computes for SPIN
- * microseconds. GET /sleep/MS answers that late. GET /lock/MS/TIMES has a thread map and lock as much as takes so
- * long, and GET /grow/MIB has one allocate so much; both answer at once. GET /fork/MIB/MS maps so much, and has every
- * later request of /work start processes for so long, until /fork/0/0. GET /fail/1 makes all requests fail until
- * /fail/0.
+ * microseconds. GET /sleep/MS answers that late. GET /lock/MS/TIMES/HOW has a thread map and lock (0) or populate (1)
+ * as much as takes so long, and GET /grow/MIB has one allocate so much; both answer at once. GET /fork/MIB/MS maps so
+ * much, and has every later request of /work start processes for so long, until /fork/0/0. GET /child/MIB starts a
+ * process that maps so much; the next request of /work kills it and waits for its end, as all others then do.
+ * GET /fail/1 makes all requests fail until /fail/0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -20,7 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +36,8 @@ static long file_pages, anon_pages;
 static char *anon;
 static volatile int failing;
 static volatile long fork_ms;
+static pthread_mutex_t restart = PTHREAD_MUTEX_INITIALIZER;
+static pid_t child;
 
 static void die(const char *what)
 {
@@ -68,10 +73,13 @@ static void spin(long us)
 	while (t.tv_sec * 1e6 + t.tv_nsec / 1e3 < until);
 }
 
+static void end_child(void);
+
 static void work(uint64_t *seed, long reads, long touches, long syncs, long spin_us)
 {
 	char page[PAGE], *map;
 
+	end_child();
 	for (long i = 0; i < reads && file_pages; i++)
 		if (pread(file, page, PAGE, random_below(seed, file_pages) * PAGE) < 0)
 			perror("pread");
@@ -101,21 +109,25 @@ static char *map_zero_pages(size_t size)
 	return map;
 }
 
-static double lock(size_t size)
+enum how { LOCK, POPULATE };
+
+static double lock(size_t size, enum how how)
 {
 	double from = now_ms(), took;
 	char *map = map_zero_pages(size);
 
-	if (map == MAP_FAILED || mlock(map, size))
-		perror("mlock");
+	if (map == MAP_FAILED)
+		return perror("mmap"), 1;
+	if (how == LOCK ? mlock(map, size) : madvise(map, size, MADV_POPULATE_READ))
+		perror("lock");
 	took = now_ms() - from;
-	if (map != MAP_FAILED)
-		munmap(map, size);
+	munmap(map, size);
 	return took;
 }
 
 struct piece {
 	long amount, times;
+	enum how how;
 };
 
 /* How much takes so many milliseconds is measured with a part of it. */
@@ -126,9 +138,9 @@ static void *lock_for(void *argument)
 	double took;
 
 	free(argument);
-	took = lock(part);
+	took = lock(part, piece.how);
 	for (long i = 0; i < piece.times; i++)
-		lock((size_t)(piece.amount / took + 1) * part);
+		lock((size_t)(piece.amount / took + 1) * part, piece.how);
 	return NULL;
 }
 
@@ -144,12 +156,12 @@ static void *grow(void *argument)
 	return NULL;
 }
 
-static void beside(void *(*run)(void *), long amount, long times)
+static void beside(void *(*run)(void *), long amount, long times, enum how how)
 {
 	struct piece *piece = malloc(sizeof *piece);
 	pthread_t thread;
 
-	*piece = (struct piece){ amount, times };
+	*piece = (struct piece){ amount, times, how };
 	if (!pthread_create(&thread, NULL, run, piece))
 		pthread_detach(thread);
 }
@@ -173,6 +185,57 @@ static void fork_from_now_on(long mib, long ms)
 	fork_ms = ms;
 }
 
+/* A process with many pages of few megabytes: one file, mapped over and over. */
+static void fill_child(long mib, int ready)
+{
+	const size_t size = 16 << 20;
+	int fd = memfd_create("child", 0);
+
+	/* To become large must not hold up others. */
+	setpriority(PRIO_PROCESS, 0, 19);
+	if (fd < 0 || ftruncate(fd, size))
+		die("memfd");
+	for (long i = 0; i < mib; i += size >> 20)
+		if (mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) == MAP_FAILED)
+			die("mmap");
+	setpriority(PRIO_PROCESS, 0, 0);
+	if (write(ready, "", 1) == 1)
+		pause();
+	_exit(0);
+}
+
+static void start_child(long mib)
+{
+	char byte;
+	int ready[2];
+	pid_t pid;
+
+	if (pipe(ready))
+		return perror("pipe");
+	pid = fork();
+	if (pid == 0)
+		fill_child(mib, ready[1]);
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		perror("child");
+	close(ready[0]);
+	pthread_mutex_lock(&restart);
+	child = pid;
+	pthread_mutex_unlock(&restart);
+}
+
+/* SIGCHLD is ignored: it waits all the same, and then there is no such child. */
+static void end_child(void)
+{
+	pthread_mutex_lock(&restart);
+	if (child > 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		child = 0;
+	}
+	pthread_mutex_unlock(&restart);
+}
+
 static int answer(uint64_t *seed, const char *request)
 {
 	long a = 0, b = 0, c = 0, d = 0;
@@ -185,12 +248,14 @@ static int answer(uint64_t *seed, const char *request)
 		work(seed, a, b, c, d);
 	else if (sscanf(request, "GET /sleep/%ld", &a) == 1)
 		usleep(a * 1000);
-	else if (sscanf(request, "GET /lock/%ld/%ld", &a, &b) == 2)
-		beside(lock_for, a, b);
+	else if (sscanf(request, "GET /lock/%ld/%ld/%ld", &a, &b, &c) >= 2)
+		beside(lock_for, a, b, c);
 	else if (sscanf(request, "GET /fork/%ld/%ld", &a, &b) == 2)
 		fork_from_now_on(a, b);
 	else if (sscanf(request, "GET /grow/%ld", &a) == 1)
-		beside(grow, a, 1);
+		beside(grow, a, 1, LOCK);
+	else if (sscanf(request, "GET /child/%ld", &a) == 1)
+		start_child(a);
 	return 1;
 }
 

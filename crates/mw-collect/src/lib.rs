@@ -9,6 +9,7 @@
 pub mod calibrate;
 pub mod capture;
 mod collector;
+mod cpu_use;
 mod disks;
 mod group_use;
 mod held_files;
@@ -22,6 +23,7 @@ pub mod service;
 mod sizes;
 mod source;
 
+pub use cpu_use::CpuSample;
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
 pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
 pub use holders::holders;

@@ -48,7 +48,18 @@ pub(crate) const WAITS: &[(Wait, &[&str])] = &[
     // An allocation that neither reclaims nor compacts waits to try again.
     (Wait::DirectReclaim, &["__alloc_pages_slowpath"]),
     (Wait::DirtyThrottling, &["balance_dirty_pages"]),
-    (Wait::Migration, &["migrate_pages", "do_numa_page", "migration_entry_wait"]),
+    (
+        Wait::Migration,
+        &[
+            "migrate_pages",
+            "do_numa_page",
+            "do_huge_pmd_numa_page",
+            "task_numa_work",
+            "migration_entry_wait",
+            "pmd_migration_entry_wait",
+            "softleaf_entry_wait",
+        ],
+    ),
     (
         Wait::Fuse,
         &[
@@ -293,8 +304,17 @@ pub(crate) const WAITS: &[(Wait, &[&str])] = &[
     (Wait::CgroupFrozen, &["get_signal"]),
 ];
 
-/// What a running task does in the kernel.
+/// Frees an address space.
+pub(crate) const EXIT: &str = "exit_mmap";
+
+/// What a running task does in the kernel. What a fork, an exit or a copy on write spins for is its own.
 pub(crate) const WORKS: &[(KernelWork, &[&str])] = &[
+    (KernelWork::Fork, &["copy_page_range", "dup_mm", "copy_process", "wake_up_new_task"]),
+    (
+        KernelWork::CopyOnWrite,
+        &["do_wp_page", "wp_page_copy", "do_huge_pmd_wp_page", "hugetlb_wp", "hugetlb_cow"],
+    ),
+    (KernelWork::Exit, &[EXIT]),
     (
         KernelWork::LockContention,
         &[
@@ -312,8 +332,7 @@ pub(crate) const WORKS: &[(KernelWork, &[&str])] = &[
         KernelWork::OtherCpus,
         &["smp_call_function_many_cond", "smp_call_function_single", "csd_lock_wait"],
     ),
-    (KernelWork::Fork, &["copy_page_range", "dup_mm", "copy_process"]),
-    (KernelWork::Unmap, &["exit_mmap", "unmap_vmas", "zap_", "__vm_munmap", "do_munmap"]),
+    (KernelWork::Unmap, &["unmap_vmas", "zap_", "__vm_munmap", "do_munmap"]),
     (
         KernelWork::Populate,
         &["populate_vma_page_range", "__mm_populate", "faultin_page_range", "madvise_populate"],

@@ -54,6 +54,10 @@ pub enum Wait {
 #[serde(rename_all = "snake_case")]
 pub enum KernelWork {
     Fork,
+    /// The first write to a page that is shared since a fork.
+    CopyOnWrite,
+    /// Freeing an address space that nobody uses any more: its last task ended, or started another program.
+    Exit,
     Unmap,
     Populate,
     PageFault,
@@ -191,6 +195,8 @@ impl KernelWork {
     pub fn label(self) -> &'static str {
         match self {
             Self::Fork => "fork (copying page tables)",
+            Self::CopyOnWrite => "copying pages on write",
+            Self::Exit => "freeing the memory of a process that ends",
             Self::Unmap => "unmapping memory",
             Self::Populate => "populating memory",
             Self::PageFault => "page faults",

@@ -19,6 +19,7 @@
 //!
 //! Kernel functions are recognized by the tables in `functions`, matched by prefix.
 
+mod copies;
 mod filled;
 mod functions;
 mod kinds;

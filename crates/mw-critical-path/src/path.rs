@@ -92,6 +92,10 @@ pub enum CpuHolder {
     Task(Tid),
     /// A task that freed memory: kswapd, kcompactd, or another in reclaim.
     Reclaimer(Tid),
+    /// A process that the waiting task's process forked, and that mostly copies or frees its memory.
+    Copy(Tid),
+    /// A task that freed the memory of its process, which ended.
+    Exiting(Tid),
     /// The process that traces.
     Tracer,
     /// The CPU was idle: the task was throttled by a quota, or its wake-up was late.
@@ -178,6 +182,8 @@ impl Kind {
         match self {
             Self::Runnable(CpuHolder::Task(_)) => Self::Runnable(CpuHolder::Task(0)),
             Self::Runnable(CpuHolder::Reclaimer(_)) => Self::Runnable(CpuHolder::Reclaimer(0)),
+            Self::Runnable(CpuHolder::Copy(_)) => Self::Runnable(CpuHolder::Copy(0)),
+            Self::Runnable(CpuHolder::Exiting(_)) => Self::Runnable(CpuHolder::Exiting(0)),
             other => other,
         }
     }

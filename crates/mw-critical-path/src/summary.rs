@@ -1,8 +1,9 @@
 //! A critical path as it is stored, shown and explained: sums instead of single parts, names instead of indices.
 
-use crate::path::{CpuHolder, Kind, Path, Share};
+use crate::copies;
+use crate::path::{CpuHolder, Kind, Path, RunMode, Share};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
-use crate::wait::{self, Wait};
+use crate::wait::{self, KernelWork, Wait};
 use serde::{Deserialize, Serialize};
 
 /// Parts that are kept; smaller ones are summed up in [`PathSummary::rest_ns`].
@@ -43,7 +44,8 @@ pub struct PathPart {
     /// It is likely, not certain, that the request's task waited for this one.
     #[serde(default)]
     pub inferred: bool,
-    /// The task that had the CPU, for a wait for a CPU.
+    /// The task that had the CPU, for a wait for a CPU; a forked process that shares pages, for a copy on write; the
+    /// process of the path that forked one which frees its memory.
     #[serde(default)]
     pub holder: Option<PathTask>,
     /// The function that it was called for, where it is a thread of a workqueue.
@@ -130,8 +132,21 @@ impl Path {
     fn part(&self, trace: &Trace, share: &Share) -> PathPart {
         let task = self.hops.get(share.hop).map_or(0, |hop| hop.task);
         let holder = match share.kind {
-            Kind::Runnable(CpuHolder::Task(tid) | CpuHolder::Reclaimer(tid)) if tid != 0 => {
-                Some(PathTask::new(trace, tid))
+            Kind::Runnable(
+                CpuHolder::Task(tid)
+                | CpuHolder::Reclaimer(tid)
+                | CpuHolder::Copy(tid)
+                | CpuHolder::Exiting(tid),
+            ) if tid != 0 => Some(PathTask::new(trace, tid)),
+            Kind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
+                let child = copies::sharing(trace, trace.process(task), self.from);
+                child.map(|child| PathTask::new(trace, child))
+            }
+            Kind::Running(RunMode::Kernel(KernelWork::Exit)) => {
+                let parent = copies::forked_by(trace, trace.process(task));
+                let is_on_path =
+                    |parent: &Tid| self.hops.iter().any(|hop| trace.process(hop.task) == *parent);
+                parent.filter(is_on_path).map(|parent| PathTask::new(trace, parent))
             }
             _ => None,
         };

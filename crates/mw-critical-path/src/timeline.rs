@@ -1,5 +1,6 @@
 //! What each task did when: running, runnable or blocked, without gaps from its first event on.
 
+use crate::copies::Copies;
 use crate::trace::{Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, WakeContext};
 use crate::wait::{self, Class, Source, Wait};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,9 @@ pub(crate) struct Timelines {
     woke: BTreeMap<Tid, Vec<(Nanos, Tid)>>,
     /// Tasks that mostly free memory where they run.
     reclaimers: BTreeSet<Tid>,
+    copies: Copies,
+    /// When a task was first and last sampled while it freed the memory of its process.
+    exits: BTreeMap<Tid, (Nanos, Nanos)>,
     classes: Vec<Class>,
 }
 
@@ -137,6 +141,16 @@ impl Timelines {
     /// Most of the samples of a task are of freeing memory.
     pub(crate) fn reclaims(&self, task: Tid) -> bool {
         self.reclaimers.contains(&task)
+    }
+
+    /// Processes that were forked and mostly work on their copy of the memory.
+    pub(crate) fn copies(&self) -> &Copies {
+        &self.copies
+    }
+
+    /// Whether `task` freed the memory of its process within `[from, to)`.
+    pub(crate) fn exits(&self, task: Tid, from: Nanos, to: Nanos) -> bool {
+        self.exits.get(&task).is_some_and(|(first, last)| *first < to && *last >= from)
     }
 
     /// Who created `task`, and when.
@@ -255,6 +269,9 @@ impl Builder<'_> {
             }
             EventKind::Sample { task, stack } => {
                 self.built.samples.entry(task).or_default().push((at, stack));
+                if self.built.class(stack).is_exit {
+                    self.built.exits.entry(task).or_insert((at, at)).1 = at;
+                }
                 let open = self.open(task, Now::Running);
                 if open.found && matches!(open.now, Now::Runnable) {
                     self.open.insert(task, Open::new(self.trace.from, Now::Running));
@@ -361,6 +378,7 @@ impl Builder<'_> {
             }
         }
         self.built.reclaimers = self.reclaimers();
+        self.built.copies = Copies::new(self.trace, &self.built.samples);
         self.built
     }
 

@@ -5,7 +5,7 @@
 //! reclaim waits in direct reclaim.
 
 use crate::functions::{
-    CONNECTS, DISK_COMPLETIONS, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS,
+    CONNECTS, DISK_COMPLETIONS, EXIT, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS,
     THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
 };
 pub use crate::kinds::{KernelWork, Wait};
@@ -70,6 +70,8 @@ pub(crate) struct Class {
     /// Which interrupt sent the wake-up, where no task did.
     pub(crate) interrupt: Source,
     pub(crate) is_reclaim_thread: bool,
+    /// The stack is of freeing an address space.
+    pub(crate) is_exit: bool,
 }
 
 impl Class {
@@ -104,6 +106,7 @@ struct Says {
     interrupt: usize,
     is_sender: bool,
     is_reclaim_thread: bool,
+    is_exit: bool,
 }
 
 /// Classes of stacks. Each function is looked up in the tables once: a trace has many stacks of few functions.
@@ -118,6 +121,7 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
         interrupt: INTERRUPTS.len(),
         is_sender: false,
         is_reclaim_thread: false,
+        is_exit: false,
     };
     for function in stack {
         let says = *known.entry(function).or_insert_with(|| Says::new(function));
@@ -127,12 +131,14 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
         }
         all.is_sender |= says.is_sender;
         all.is_reclaim_thread |= says.is_reclaim_thread;
+        all.is_exit |= says.is_exit;
     }
     Class {
         wait: WAITS.get(all.wait).map(|(wait, _)| *wait),
         is_sender: all.is_sender,
         interrupt: INTERRUPTS.get(all.interrupt).map_or(Source::Interrupt, |(from, _)| *from),
         is_reclaim_thread: all.is_reclaim_thread,
+        is_exit: all.is_exit,
     }
 }
 
@@ -146,6 +152,7 @@ impl Says {
             interrupt: interrupt.unwrap_or(INTERRUPTS.len()),
             is_sender: has(SENDERS),
             is_reclaim_thread: RECLAIM_THREADS.contains(&function),
+            is_exit: function.starts_with(EXIT),
         }
     }
 }

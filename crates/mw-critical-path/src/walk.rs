@@ -190,11 +190,17 @@ impl Walk<'_> {
                 }
                 None => CpuHolder::Unknown,
                 Some(0) => CpuHolder::Idle,
-                Some(task) if self.trace.tracer == Some(self.trace.process(task)) => {
+                Some(holder) if self.trace.tracer == Some(self.trace.process(holder)) => {
                     CpuHolder::Tracer
                 }
-                Some(task) if self.timelines.reclaims(task) => CpuHolder::Reclaimer(task),
-                Some(task) => CpuHolder::Task(task),
+                Some(holder) if self.timelines.reclaims(holder) => CpuHolder::Reclaimer(holder),
+                Some(holder) if self.timelines.copies().is_of(self.trace, holder, task) => {
+                    CpuHolder::Copy(holder)
+                }
+                Some(holder) if self.timelines.exits(holder, from, to) => {
+                    CpuHolder::Exiting(holder)
+                }
+                Some(holder) => CpuHolder::Task(holder),
             };
             self.push(hop, from, to, Kind::Runnable(holder));
         }

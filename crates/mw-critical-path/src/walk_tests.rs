@@ -88,6 +88,60 @@ fn a_cpu_that_another_thread_of_the_process_has_is_what_that_does() {
     assert_eq!(traced.shares(100, 1100), [(reclaims, 750), (user, 250)]);
 }
 
+/// The holder of the CPU that the server waited for, with these samples of it.
+fn holder(forks: bool, samples: &[&str]) -> CpuHolder {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    if forks {
+        traced.event(40, 1, EventKind::Fork { parent: SERVER, child: OTHER });
+    }
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    traced.runs(60, 1, OTHER);
+    for (at, functions) in (200..).step_by(10).zip(samples) {
+        let stack = traced.stack(functions);
+        traced.event(at, 1, EventKind::Sample { task: OTHER, stack });
+    }
+    traced.blocks(800, 1, OTHER, "schedule < ep_poll").runs(800, 1, SERVER);
+    match traced.shares(100, 1100)[0].0 {
+        Kind::Runnable(holder) => holder,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cpu_on_which_a_forked_process_copies_or_frees_memory_is_a_cost_of_the_fork() {
+    let (frees, copies) = ("zap_pte_range < exit_mmap < do_exit", "copy_mc_to_kernel < do_wp_page");
+    let computes = "vfs_write < ksys_write";
+    assert_eq!(holder(true, &[frees, copies, computes]), CpuHolder::Copy(OTHER));
+    assert_eq!(holder(true, &[computes, copies, computes]), CpuHolder::Task(OTHER));
+    assert_eq!(holder(true, &[]), CpuHolder::Task(OTHER), "nothing is known of it");
+    assert_eq!(holder(false, &[copies, computes]), CpuHolder::Task(OTHER));
+}
+
+#[test]
+fn a_cpu_on_which_a_stranger_ends_is_told_from_others() {
+    let ends = "free_unref_folios < unmap_page_range < exit_mmap < mmput < do_exit";
+    assert_eq!(holder(false, &["vfs_read < ksys_read", ends]), CpuHolder::Exiting(OTHER));
+    assert_eq!(holder(false, &["unmap_page_range < __vm_munmap"]), CpuHolder::Task(OTHER));
+}
+
+/// What a copy on write and a fork spin for, or wait for on other CPUs, is their own.
+#[test]
+fn what_memory_costs_precedes_what_it_spins_for() {
+    for (functions, work) in [
+        ("native_queued_spin_lock_slowpath < copy_page_range < copy_process", KernelWork::Fork),
+        ("smp_call_function_many_cond < flush_tlb_mm_range < copy_process", KernelWork::Fork),
+        ("_raw_spin_unlock_irqrestore < wake_up_new_task < kernel_clone", KernelWork::Fork),
+        ("smp_call_function_many_cond < do_wp_page < handle_mm_fault", KernelWork::CopyOnWrite),
+        ("native_queued_spin_lock_slowpath < exit_mmap < do_exit", KernelWork::Exit),
+        ("smp_call_function_many_cond < zap_page_range < do_madvise", KernelWork::OtherCpus),
+        ("clear_page_rep < do_anonymous_page < handle_mm_fault", KernelWork::PageFault),
+    ] {
+        let stack: Vec<String> = functions.split(" < ").map(str::to_owned).collect();
+        assert_eq!(wait::work(&stack), work, "{functions}");
+    }
+}
+
 /// A proxy waits for its upstream, which is stuck, and another client wakes it.
 #[test]
 fn a_new_client_is_not_what_a_proxy_waited_for() {

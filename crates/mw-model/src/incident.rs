@@ -48,6 +48,9 @@ pub struct Incident {
     pub service_view: Option<ServiceView>,
     /// What cgroups used and waited for during the stall.
     pub groups: Vec<GroupUse>,
+    /// How the CPUs spent the time of the stall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuUse>,
     /// Fast counters, probes and canary, ten rows a second, from before the stall to after it.
     pub table: Table,
     /// The rolling baseline that the stall is compared with.
@@ -338,6 +341,17 @@ pub struct TaskUse {
     pub written_bytes: Option<u64>,
     /// Delays that the kernel accounts (taskstats), where that is enabled.
     pub delays: Option<Delays>,
+}
+
+/// How all CPUs together spent the time from the alarm of a stall on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct CpuUse {
+    /// In programs, in the kernel and in interrupts.
+    pub busy_ms: u64,
+    /// A CPU would have run, but the hypervisor ran something else.
+    pub stolen_ms: u64,
 }
 
 /// Delays of a task, from taskstats, in microseconds.

@@ -39,7 +39,7 @@ pub use account::{
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use incident::{
-    BlockedTask, Cause, Delays, FailureKind, FloodShare, Host, INCIDENT_SCHEMA, Incident,
+    BlockedTask, Cause, CpuUse, Delays, FailureKind, FloodShare, Host, INCIDENT_SCHEMA, Incident,
     IncidentRow, IncidentState, KernelWait, Role, RuledOut, TaskUse, Trigger, TriggerKind,
     WaitKind,
 };

@@ -65,6 +65,7 @@ areas! {
     Disk "disk";
     FrozenCgroup "frozen cgroup";
     FuseServer "FUSE server";
+    Hypervisor "hypervisor";
     HugePools "pools of huge pages";
     IoLimit "I/O limit";
     Khugepaged "khugepaged";
@@ -96,6 +97,7 @@ impl Subject {
                     | Area::Disk
                     | Area::FrozenCgroup
                     | Area::FuseServer
+                    | Area::Hypervisor
                     | Area::IoLimit
                     | Area::Network
                     | Area::NetworkOrService

@@ -53,6 +53,7 @@ pub mod pressure;
 mod scan;
 pub mod slabinfo;
 pub mod sockstat;
+pub mod stat;
 pub mod status;
 pub mod swaps;
 pub mod sysctl;

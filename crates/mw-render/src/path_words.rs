@@ -154,6 +154,12 @@ pub(crate) fn kind(part: &PathPart) -> String {
         Kind::Runnable(CpuHolder::Reclaimer(_)) => {
             format!("waiting for a CPU, while {} freed memory on it", holder(part))
         }
+        Kind::Runnable(CpuHolder::Copy(_)) => {
+            format!("waiting for a CPU, while the forked {} used it", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Exiting(_)) => {
+            format!("waiting for a CPU, while {} ended and freed its memory", holder(part))
+        }
         Kind::Runnable(CpuHolder::Tracer) => "waiting for a CPU that memwright used".to_owned(),
         Kind::Runnable(CpuHolder::Idle) => "runnable while its CPU was idle".to_owned(),
         Kind::Runnable(CpuHolder::Unknown) => "waiting for a CPU".to_owned(),
@@ -186,6 +192,12 @@ fn did(part: &PathPart, time: &str) -> String {
         }
         Kind::Runnable(CpuHolder::Reclaimer(_)) => {
             format!("waited{time} for a CPU, while {} freed memory on it", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Copy(_)) => {
+            format!("waited{time} for a CPU, while the forked {} used it", holder(part))
+        }
+        Kind::Runnable(CpuHolder::Exiting(_)) => {
+            format!("waited{time} for a CPU, while {} ended and freed its memory", holder(part))
         }
         Kind::Runnable(CpuHolder::Tracer) => {
             format!("waited{time} for a CPU that memwright used")

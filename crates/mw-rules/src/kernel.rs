@@ -131,6 +131,31 @@ pub(crate) const MMAP_LOCK_TAKERS: &[&str] = &[
     "exit_mmap",
 ];
 
+/// Looking for pages on other nodes than their task's, and moving them.
+pub(crate) const NUMA_BALANCING: &[&str] = &[
+    "do_numa_page",
+    "do_huge_pmd_numa_page",
+    "numa_migrate_prep",
+    "numa_migrate_check",
+    "migrate_misplaced_page",
+    "migrate_misplaced_folio",
+    "task_numa_work",
+    "change_prot_numa",
+];
+
+/// What reads the mappings of another process, and holds its mmap_lock meanwhile.
+pub(crate) const MMAP_LOCK_READERS: &[&str] = &[
+    "show_map",
+    "show_smap",
+    "show_smaps_rollup",
+    "show_numa_map",
+    "pagemap_read",
+    "pagemap_scan",
+    "clear_refs_write",
+    "__access_remote_vm",
+    "process_vm_rw",
+];
+
 /// How the names of functions begin that wait for a block device or a journal on it.
 pub(crate) const BLOCK_PREFIXES: &[&str] = &[
     "blk_",

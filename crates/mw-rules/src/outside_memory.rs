@@ -29,6 +29,28 @@ pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
     Some(Cause::new(finding, sure).explaining(percent))
 }
 
+/// The hypervisor, where it took at least half of the request.
+pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
+    const LEAST_PERCENT: f64 = 50.0;
+    let cpus = stall.incident.cpus?;
+    let stolen = request.stolen_percent(cpus);
+    let (_, part) = request.main().filter(|_| stolen >= LEAST_PERCENT)?;
+    let who = named(&part.task);
+    let headline = format!(
+        "not memory: the hypervisor ran other virtual machines on the CPUs that {who} needed"
+    );
+    let ms = |ms: u64| Quantity::Milliseconds(ms as f64);
+    let finding = Finding::new(Severity::Critical, Area::Hypervisor, headline)
+        .with_evidence("CPU time stolen by the hypervisor", ms(cpus.stolen_ms), "/proc/stat")
+        .with_evidence("CPU time used", ms(cpus.busy_ms), "/proc/stat")
+        .with_impact("A virtual CPU that the hypervisor does not run looks busy from inside.")
+        .with_remedy(manual(
+            "move the virtual machine to a host with free CPUs, or give it a larger share there",
+            "vmstat 1",
+        ));
+    Some(Cause::new(finding, CONFIRMED).explaining(stolen))
+}
+
 /// Ways of spending time that have one cause.
 struct Group {
     spent: &'static [Spent],

@@ -82,6 +82,7 @@ pub const RULES: &[Rule] = &[
         .by(roles::writers)
         .explains(&[Spent::DirtyThrottling]),
     rule!("drop-caches", drop_caches: hazard),
+    rule!("exit-teardown", exit_teardown: cause).explains(&[Spent::Teardown]),
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
@@ -106,6 +107,7 @@ pub const RULES: &[Rule] = &[
     rule!("min-free-too-low", min_free_too_low: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
     rule!("not-memory", not_memory: cause).ranks(LastResort).by(roles::outside_memory),
+    rule!("numa-balancing", numa_balancing: cause).explains(&[Spent::NumaBalancing]),
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)

@@ -8,7 +8,7 @@ use crate::share::{percent, pressure_percent};
 use mw_critical_path::{
     Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
-use mw_model::{GroupUse, Incident, Metric, Resource, Window};
+use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, Window};
 use mw_proc::vmstat::Counter;
 
 /// What a part of a request's time was spent on.
@@ -39,7 +39,8 @@ pub(crate) enum Spent {
     Disk,
     /// The I/O limit (io.max) of the task's own cgroup.
     IoLimit,
-    Migration,
+    /// NUMA balancing moved pages, or the task waited for one that it moved.
+    NumaBalancing,
     /// Runnable while other tasks had the CPUs.
     CpuContention,
     /// Runnable while memwright had the CPU.
@@ -50,7 +51,10 @@ pub(crate) enum Spent {
     Frozen,
     /// Another thread of the process changed the address space under mmap_lock.
     AddressSpace,
+    /// In fork, waiting for a thread that forks, or in what a fork costs later.
     Fork,
+    /// Waiting for a process that ended, or for the CPU on which it freed its memory.
+    Teardown,
     /// Running otherwise.
     Computing,
     /// A timer of a task's own.
@@ -140,6 +144,29 @@ impl<'a> Request<'a> {
             forms.iter().filter(|form| !on.contains(form)).map(|form| share(&form)).sum()
         });
         self.percent(on) + others.sum::<f64>()
+    }
+
+    /// How much of the request the hypervisor took, in percent: of the time in which its tasks ran or waited for a CPU
+    /// the share that was stolen of all CPU time in these seconds.
+    pub(crate) fn stolen_percent(&self, cpus: CpuUse) -> f64 {
+        let wants_cpu = |spent: &Spent| {
+            matches!(
+                spent,
+                Spent::Computing
+                    | Spent::CpuContention
+                    | Spent::Fork
+                    | Spent::Teardown
+                    | Spent::Lock
+            )
+        };
+        let on_cpu = |(spent, part): &&(Spent, &PathPart)| {
+            let is_idle = part.kind == Kind::Runnable(CpuHolder::Idle);
+            let is_other = matches!(part.kind, Kind::Running(_) | Kind::Runnable(_));
+            (wants_cpu(spent) && is_other) || (is_idle && *spent == Spent::Unknown)
+        };
+        let total: u64 = self.parts.iter().filter(on_cpu).map(|(_, part)| part.total_ns).sum();
+        let stolen = percent(cpus.stolen_ms, cpus.stolen_ms.saturating_add(cpus.busy_ms));
+        percent(total, self.judged_ns) * stolen / 100.0
     }
 
     /// Whether records of most of its time were lost, so that little can be said of it.
@@ -275,8 +302,11 @@ impl Conditions<'_> {
     fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> Spent {
         match mode {
             RunMode::In(wait) => self.waited(path, part, wait),
-            RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
             RunMode::Kernel(KernelWork::Fork) => Spent::Fork,
+            RunMode::Kernel(KernelWork::CopyOnWrite) if shares_pages(path, part) => Spent::Fork,
+            RunMode::Kernel(KernelWork::Exit) if part.holder.is_some() => Spent::Fork,
+            RunMode::Kernel(KernelWork::Exit) => Spent::Teardown,
+            RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
             // To read a page again takes CPU time as well.
             RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {
                 again @ (Spent::GroupRefault | Spent::Refault) => again,
@@ -307,6 +337,8 @@ impl Conditions<'_> {
         }
         match holder {
             CpuHolder::Reclaimer(_) => Spent::Reclaim,
+            CpuHolder::Copy(_) => Spent::Fork,
+            CpuHolder::Exiting(_) => Spent::Teardown,
             CpuHolder::Task(_) => Spent::CpuContention,
             CpuHolder::Tracer => Spent::Memwright,
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
@@ -323,7 +355,7 @@ impl Conditions<'_> {
             Wait::Compaction => Spent::Compaction,
             Wait::DirectReclaim | Wait::BackgroundReclaim => Spent::Reclaim,
             Wait::DirtyThrottling => Spent::DirtyThrottling,
-            Wait::Migration => Spent::Migration,
+            Wait::Migration => self.migration(part),
             Wait::Journal => Spent::Journal,
             Wait::Writeback => self.limited(part).unwrap_or(Spent::Writeback),
             Wait::FileRead => self.read(part),
@@ -377,6 +409,22 @@ impl Conditions<'_> {
             return Spent::Refault;
         }
         self.limited(part).unwrap_or(Spent::FileRead)
+    }
+
+    /// Who moved the pages, by the stack; else by the counters, where one of those that move pages moved most.
+    fn migration(&self, part: &PathPart) -> Spent {
+        if crate::stack::is_in(&part.stack, crate::kernel::NUMA_BALANCING) {
+            return Spent::NumaBalancing;
+        }
+        let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
+        let (moved, balanced) = (rate(Counter::PgmigrateSuccess), rate(Counter::NumaPagesMigrated));
+        if moved > 0.0 && balanced * 2.0 >= moved {
+            Spent::NumaBalancing
+        } else if moved > 0.0 && rate(Counter::CompactMigrateScanned) >= moved {
+            Spent::Compaction
+        } else {
+            Spent::Unknown
+        }
     }
 
     /// Whose reclaim had swapped the pages out: that of a limit that the task's cgroup met, or that it has while the
@@ -440,18 +488,29 @@ pub(crate) fn is_within(path: &str, of: &str) -> bool {
     of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether the part's task was waited for by another thread of its process in a semaphore: mmap_lock. A wait that began
+/// Whether the process of a part shares pages with one that it forked.
+fn shares_pages(path: &PathSummary, part: &PathPart) -> bool {
+    let forks = |other: &PathPart| {
+        other.kind == Kind::Running(RunMode::Kernel(KernelWork::Fork))
+            && other.task.process == part.task.process
+    };
+    part.holder.is_some() || path.parts.iter().any(forks)
+}
+
+/// Whether the part's task was waited for in a semaphore by another thread of its process, or by one of a process of
+/// which it read the mappings: mmap_lock. A wait that began
 /// before the trace is of an unknown kind; what the task did under the lock tells then.
 fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
     let changes_mappings = matches!(
         part.kind,
-        Kind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap | KernelWork::Fork))
+        Kind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap))
     );
     path.chain.iter().any(|link| {
         (link.wait == Wait::Semaphore || (link.wait == Wait::Unknown && changes_mappings))
             && link.other.tid == part.task.tid
-            && link.waiter.process == link.other.process
             && link.waiter.process != 0
+            && (link.waiter.process == link.other.process
+                || crate::stack::is_in(&part.stack, crate::kernel::MMAP_LOCK_READERS))
     })
 }
 

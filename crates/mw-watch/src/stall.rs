@@ -7,7 +7,7 @@ use crate::services::Services;
 use crate::stalls::Begun;
 use mw_collect::service::listen_queue;
 use mw_critical_path::{PathSummary, Request};
-use mw_model::{GroupUse, Incident, Missing, Outage, Service, ServiceView};
+use mw_model::{CpuUse, GroupUse, Incident, Missing, Outage, Service, ServiceView};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ pub(crate) struct OpenStall {
     slowest: Option<RequestTimes>,
     path: Option<PathSummary>,
     groups: Vec<GroupUse>,
+    cpus: Option<CpuUse>,
     service: Option<Service>,
     /// Why the service is not known.
     missing: Option<Missing>,
@@ -56,6 +57,7 @@ impl OpenStall {
             slowest: None,
             path: None,
             groups: Vec::new(),
+            cpus: None,
             service: None,
             missing: None,
             outage: None,
@@ -157,6 +159,7 @@ impl OpenStall {
         let processes = self.service.iter().flat_map(|service| &service.processes);
         let processes: Vec<u32> = processes.map(|process| process.pid).collect();
         self.groups = with.tracing.groups_since(self.begun.seen_unix_ms, &processes);
+        self.cpus = with.tracing.cpus_since(self.begun.seen_unix_ms);
         let Some(request) = self.request(with) else { return };
         if let Some(path) = with.tracing.path(request) {
             self.path = Some(path);
@@ -216,6 +219,7 @@ impl OpenStall {
     pub(crate) fn describe(&self, incident: &mut Incident) {
         incident.path.clone_from(&self.path);
         incident.groups.clone_from(&self.groups);
+        incident.cpus = self.cpus;
         incident.service.clone_from(&self.service);
         incident.unseen.extend(self.missing.clone());
         incident.outage.clone_from(&self.outage);

@@ -11,9 +11,9 @@
 //! traced, the states of the clients' and the services' threads are polled instead.
 
 use mw_collect::service::upstreams;
-use mw_collect::{GroupSample, GroupSampler, Source};
+use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
 use mw_critical_path::{PathSummary, Request, Trace, critical_path, filled_path};
-use mw_model::{GroupUse, Missing};
+use mw_model::{CpuUse, GroupUse, Missing};
 use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
 };
@@ -99,6 +99,8 @@ struct Groups {
     sampler: GroupSampler,
     /// At the latest alarms and beginnings of stalls, in milliseconds since 1970.
     samples: VecDeque<(u64, GroupSample)>,
+    /// What the CPUs had done by then.
+    cpus: VecDeque<(u64, CpuSample)>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -131,7 +133,11 @@ impl Tracing {
             symbols,
             state: Mutex::default(),
             changed: Condvar::new(),
-            groups: Mutex::new(groups.map(|sampler| Groups { sampler, samples: VecDeque::new() })),
+            groups: Mutex::new(groups.map(|sampler| Groups {
+                sampler,
+                samples: VecDeque::new(),
+                cpus: VecDeque::new(),
+            })),
             services: Mutex::default(),
             upstreams: Mutex::default(),
             stop: AtomicBool::new(false),
@@ -244,7 +250,7 @@ impl Tracing {
         let of_service = self.groups_of(processes);
         let cgroups = locked(&self.services).cgroups();
         let mut groups = locked(&self.groups);
-        let Some(Groups { sampler, samples }) = groups.as_mut() else { return Vec::new() };
+        let Some(Groups { sampler, samples, .. }) = groups.as_mut() else { return Vec::new() };
         let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
         let last = earlier.checked_sub(1).and_then(|last| samples.get(last));
         let recent = last.filter(|(at, _)| at.saturating_add(SHORTLY_MS) >= seen_unix_ms);
@@ -259,6 +265,17 @@ impl Tracing {
             group.of_service = group.path != "/" && of_service.iter().any(is_above);
         }
         uses
+    }
+
+    /// How the CPUs have spent the time since the last sample before a stall was seen at this time, or the first one
+    /// after it.
+    pub(crate) fn cpus_since(&self, seen_unix_ms: u64) -> Option<CpuUse> {
+        let groups = locked(&self.groups);
+        let cpus = &groups.as_ref()?.cpus;
+        let earlier = cpus.partition_point(|(at, _)| *at <= seen_unix_ms);
+        let last = earlier.checked_sub(1).and_then(|last| cpus.get(last));
+        let (_, before) = last.or_else(|| cpus.get(earlier))?;
+        Some(CpuSample::take()?.since(*before))
     }
 
     /// The cgroups of processes of probed services, and of the processes that they have connections to.
@@ -375,7 +392,11 @@ impl Tracing {
 
     fn sample_groups(&self, first: &[String]) {
         let mut groups = locked(&self.groups);
-        let Some(Groups { sampler, samples }) = groups.as_mut() else { return };
+        let Some(Groups { sampler, samples, cpus }) = groups.as_mut() else { return };
+        if cpus.len() >= MAX_SAMPLES {
+            cpus.pop_front();
+        }
+        cpus.extend(CpuSample::take().map(|sample| (mw_sys::unix_ms(), sample)));
         let sample = sampler.sample(GROUPS_LIMIT, first);
         if samples.len() >= MAX_SAMPLES {
             samples.pop_front();

@@ -276,7 +276,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     Condition {
         name: "mmap-lock",
         services: &[App, Nginx],
-        arguments: &[1200..=4000, 1..=2],
+        arguments: &[1200..=4000, 1..=2, 0..=1],
         hold_s: 4..=6,
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("mmap-lock")], &[SERVICE]),
@@ -291,6 +291,16 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         // Requests fork beside each other.
         truth: Truth::Cause(&[rule("fork-copy")], &[rule("mmap-lock"), SERVICE]),
+        is_memory: true,
+        probe: Probe::Request,
+    },
+    Condition {
+        name: "exit-teardown",
+        services: &[App, Nginx],
+        arguments: &[4000..=8000],
+        hold_s: 4..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("exit-teardown")], &[SERVICE]),
         is_memory: true,
         probe: Probe::Request,
     },

@@ -19,6 +19,8 @@ pub struct TraceCopy {
     /// The number of the next event.
     pub(super) next: u64,
     pub(super) stacks: CopiedStacks,
+    /// How often stacks had been numbered anew.
+    pub(super) renumbered: u64,
     /// Stacks that were read by name from /proc.
     pub(super) named: Vec<Vec<String>>,
     pub(super) tasks: BTreeMap<Tid, Task>,
@@ -46,7 +48,7 @@ impl CopiedStacks {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &[u64]> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u64]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         let spans = begins.zip(&self.ends);
         spans.map(|(begin, end)| self.addresses.get(begin..*end).unwrap_or_default())
@@ -54,6 +56,14 @@ impl CopiedStacks {
 }
 
 impl TraceCopy {
+    /// Forgets the events and stacks so far, and keeps their memory.
+    pub(super) fn begin_again(&mut self, renumbered: u64) {
+        self.events.clear();
+        self.stacks.addresses.clear();
+        self.stacks.ends.clear();
+        (self.next, self.renumbered) = (0, renumbered);
+    }
+
     /// Has the memory of the next piece present before somebody waits for it to be written.
     pub fn make_room(&mut self) {
         let filled = self.events.len();

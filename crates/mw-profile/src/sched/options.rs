@@ -22,7 +22,8 @@ pub struct TraceOptions {
     pub ring_bytes: usize,
     /// Events that are kept, of 32 bytes; older ones are dropped.
     pub events: usize,
-    /// Different stacks that are kept, of 200 bytes; further ones are empty.
+    /// Different stacks that are kept, of 200 bytes. Those of dropped events make room; where that is not enough,
+    /// further ones are empty.
     pub stacks: usize,
     /// So many events and stacks have their memory from the start: where memory is short, a page that is touched
     /// first while a stall is traced waits for reclaim, and the rings overflow.

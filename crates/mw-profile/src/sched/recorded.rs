@@ -60,6 +60,9 @@ pub(super) struct Recorded {
     /// Events that were dropped: the number of the first in `events`.
     dropped: u64,
     stacks: Stacks,
+    /// How often stacks were numbered anew, and how many events had been recorded then.
+    renumbered: u64,
+    renumbered_at: u64,
     /// The stack of the record that is being read.
     addresses: Vec<u64>,
     /// Stacks that were read by name from /proc.
@@ -106,6 +109,8 @@ impl Recorded {
             events,
             dropped: 0,
             stacks: Stacks::new(options.stacks, options.resident_stacks),
+            renumbered: 0,
+            renumbered_at: 0,
             addresses: Vec::new(),
             named: Vec::new(),
             tasks: HashMap::new(),
@@ -173,7 +178,8 @@ impl Recorded {
     }
 
     fn kind(&mut self, origin: Origin, sample: &Sample<'_>) -> Option<EventKind> {
-        let stack = self.stack(sample);
+        let is_wait = matches!(origin, Origin::Switch(_));
+        let stack = self.stack(sample.stack(), is_wait);
         let fields = sample.fields_after_stack();
         match origin {
             Origin::Clock if sample.tid == 0 => None,
@@ -219,10 +225,35 @@ impl Recorded {
         }
     }
 
-    fn stack(&mut self, sample: &Sample<'_>) -> StackId {
+    fn stack(&mut self, addresses: impl Iterator<Item = u64>, is_wait: bool) -> StackId {
+        if self.stacks.is_full() {
+            self.forget_stacks();
+        }
         self.addresses.clear();
-        self.addresses.extend(sample.stack());
-        self.stacks.id(&self.addresses)
+        self.addresses.extend(addresses);
+        self.stacks.id(&self.addresses, is_wait)
+    }
+
+    /// Makes room for stacks: those of events that were dropped go. It looks at all events, so that it is done again
+    /// only when as many as a quarter of them are new.
+    fn forget_stacks(&mut self) {
+        let recorded = self.dropped.saturating_add(self.events.len() as u64);
+        let since = recorded.saturating_sub(self.renumbered_at);
+        if self.dropped == 0 || since < self.options.events as u64 / 4 {
+            return;
+        }
+        (self.renumbered, self.renumbered_at) = (self.renumbered + 1, recorded);
+        let mut used = vec![false; self.stacks.len()];
+        for event in &mut self.events {
+            let slot = stack_of(&mut event.kind).and_then(|id| used.get_mut(index(*id)));
+            slot.into_iter().for_each(|used| *used = true);
+        }
+        let renumbered = self.stacks.retain(|id| used.get(index(id)).copied().unwrap_or(false));
+        for event in &mut self.events {
+            if let Some(id) = stack_of(&mut event.kind) {
+                *id = renumbered.get(index(*id)).copied().unwrap_or_default();
+            }
+        }
     }
 
     fn learn(&mut self, tid: Tid, name: impl FnOnce() -> String) {
@@ -295,8 +326,12 @@ impl Recorded {
         self.push(monotonic_ns(), 0, EventKind::Found { task: tid, state, stack: id });
     }
 
-    /// Adds the next piece to a copy; whether there are more.
+    /// Adds the next piece to a copy; whether there are more. Where stacks were numbered anew since the last piece,
+    /// it begins again.
     pub(super) fn copy(&self, copy: &mut TraceCopy) -> bool {
+        if copy.renumbered != self.renumbered {
+            copy.begin_again(self.renumbered);
+        }
         let from = usize::try_from(copy.next.saturating_sub(self.dropped)).unwrap_or(0);
         let to = from.saturating_add(PIECE).min(self.events.len());
         if from < to {
@@ -318,6 +353,20 @@ impl Recorded {
         copy.gaps.clone_from(&self.gaps);
         false
     }
+}
+
+/// The stack of an event, but for those that were read by name.
+fn stack_of(kind: &mut EventKind) -> Option<&mut StackId> {
+    match kind {
+        EventKind::SwitchOut { stack, .. }
+        | EventKind::Waking { stack, .. }
+        | EventKind::Sample { stack, .. } => Some(stack),
+        EventKind::SwitchIn { .. } | EventKind::Fork { .. } | EventKind::Found { .. } => None,
+    }
+}
+
+fn index(id: StackId) -> usize {
+    usize::try_from(id.0).unwrap_or(usize::MAX)
 }
 
 fn need(format: &Format, event: &str, field: &str) -> Result<Field, Missing> {
@@ -357,5 +406,36 @@ fn context(flags: i64) -> WakeContext {
         WakeContext::SoftIrq
     } else {
         WakeContext::Task
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More stacks than are kept, but few of them of events that are.
+    #[test]
+    fn in_a_long_trace_the_stacks_of_dropped_events_make_room() {
+        let options = TraceOptions { events: 40, stacks: 64, ..TraceOptions::RECORDER };
+        let options = TraceOptions { resident_events: 0, resident_stacks: 0, ..options };
+        let mut recorded = Recorded::new(options);
+        let mut begun = TraceCopy::default();
+        for at in 1..1000 {
+            let stack = recorded.stack([at, at + 1].into_iter(), false);
+            recorded.push(at, 0, EventKind::Sample { task: 1, stack });
+            if at == 30 {
+                assert!(recorded.copy(&mut begun));
+            }
+        }
+        assert!(recorded.renumbered > 10, "{}", recorded.renumbered);
+        for mut copy in [begun, TraceCopy::default()] {
+            while recorded.copy(&mut copy) {}
+            let stacks: Vec<&[u64]> = copy.stacks.iter().collect();
+            assert_eq!(copy.events.len(), 40);
+            for event in &copy.events {
+                let EventKind::Sample { stack, .. } = event.kind else { panic!("{event:?}") };
+                assert_eq!(stacks[index(stack)], [event.at, event.at + 1]);
+            }
+        }
     }
 }

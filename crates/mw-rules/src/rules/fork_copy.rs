@@ -3,43 +3,79 @@
 //! A process with much memory forked, and the kernel copied its page tables.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The request waited while a task of its path was in fork(2).
+//! No hazard: this rule only explains stalls. The request spent its time on what a fork costs:
+//! - a task of its path was in fork(2), or waited for mmap_lock while another thread of its process was;
+//! - it wrote to pages that its process shares with a forked one, and the kernel copied each;
+//! - it waited for a CPU on which forked processes copied pages or freed their page tables.
 //!
 //! ## Why it hurts
 //! fork(2) copies the page tables of the parent, which does not run meanwhile: about 10 ms for each GiB of
-//! base pages, and several times as much on a slow machine. The first write to each page afterwards copies it.
+//! base pages, and several times as much on a slow machine. Its other threads wait for mmap_lock. The first write to
+//! each page afterwards copies it, and the child frees the copied tables when it ends or starts another program.
 //!
 //! ## What it looks like
 //! The service does not answer for some hundred milliseconds whenever it saves a snapshot in a child
-//! (Redis BGSAVE) or starts a program. Redis reports it as `latest_fork_usec`.
+//! (Redis BGSAVE) or starts a program. Redis reports it as `latest_fork_usec`. The kernel spends its time in
+//! `copy_page_range`, then in `do_wp_page`, and in `exit_mmap` of the child.
 //!
 //! ## Threshold
-//! The copy takes at least half of the request.
+//! All of that takes at least half of the request.
 //!
 //! ## How to fix it
 //! Use huge pages for the data: page tables are 512 times as small. Start programs by posix_spawn(3) or
 //! vfork(2), which copy nothing. Let a replica save the snapshots.
 //!
 //! ## References
-//! Linux, mm/memory.c, `copy_page_range`; fork(2).
+//! Linux, mm/memory.c, `copy_page_range` and `do_wp_page`; fork(2).
 
+use crate::outside_memory::named;
 use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::{KernelWork, Kind, PathPart, PathSummary, RunMode, Wait};
 use mw_model::{Cause, Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let Some(part) = stall.request.and_then(|request| request.largest(&[Spent::Fork])) else {
-        return Ok(None);
-    };
+    let Some(request) = stall.request else { return Ok(None) };
+    let Some(part) = request.largest(&[Spent::Fork]) else { return Ok(None) };
     let name = part.task.name.clone();
-    let headline = format!("{name} ({}) was in fork, which copied its page tables", part.task.tid);
-    let finding = Finding::new(Severity::Warning, Subject::Process(name), headline)
-        .with_impact("The process did not answer until its page tables were copied.")
-        .with_remedy(Remedy::named(
-            "use huge pages for the data of the process, or fork less often",
-            vec![Step::manual("memwright run --huge auto -- COMMAND")],
-        ));
+    let finding =
+        Finding::new(Severity::Warning, Subject::Process(name), headline(request.path, part))
+            .with_impact(
+                "The process did not answer until its page tables, or the pages, were copied.",
+            )
+            .with_remedy(Remedy::named(
+                "use huge pages for the data of the process, or fork less often",
+                vec![Step::manual("memwright run --huge auto -- COMMAND")],
+            ));
     Ok(Some(Cause::new(finding, CONFIRMED)))
+}
+
+fn headline(path: &PathSummary, part: &PathPart) -> String {
+    let who = named(&part.task);
+    let other = part.holder.as_ref().map_or_else(|| "a forked process".to_owned(), named);
+    match part.kind {
+        Kind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
+            format!(
+                "{who} copied each page on the first write, because it shares them with {other}"
+            )
+        }
+        Kind::Runnable(_) => {
+            format!("{who} waited for a CPU, on which {other} copied pages or freed page tables")
+        }
+        _ if is_waited_for(path, part) => format!(
+            "{who} was in fork, which copied its page tables, and other threads waited for mmap_lock"
+        ),
+        _ => format!("{who} was in fork, which copied its page tables"),
+    }
+}
+
+/// Whether another thread of the process waited for the one that forked.
+fn is_waited_for(path: &PathSummary, part: &PathPart) -> bool {
+    path.chain.iter().any(|link| {
+        link.wait == Wait::Semaphore
+            && link.other.tid == part.task.tid
+            && link.waiter.process == link.other.process
+    })
 }

@@ -4,57 +4,100 @@
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request's thread waited for mmap_lock while another thread of its
-//! process populated, unmapped, locked or protected a large mapping, or forked.
+//! process populated, unmapped, locked or protected a large mapping, or while another process read its mappings.
+//! The thread is named with its system call. A fork that holds the lock is [fork-copy](fork-copy.md).
 //!
 //! ## Why it hurts
 //! The kernel changes an address space under one lock. mmap(2) with MAP_POPULATE, mlock(2), munmap(2)
-//! and mprotect(2) of many GiB hold it for seconds; page faults and further calls of all threads wait.
+//! and mprotect(2) of many GiB hold it for seconds; page faults and further calls of all threads wait. A reader of
+//! /proc/PID/smaps holds it as well: the next thread that changes a mapping waits for it, and all others behind.
 //!
 //! ## What it looks like
 //! Threads are in `rwsem_down_read_slowpath` below a page fault; one thread of the process runs in
-//! `populate_vma_page_range`, `unmap_vmas` or `copy_page_range`.
+//! `populate_vma_page_range`, `unmap_vmas` or `change_protection`.
 //!
 //! ## Threshold
 //! The wait takes at least half of the request.
 //!
 //! ## How to fix it
 //! Populate and free memory in parts of some MiB, or in another process. `memwright run` does that for
-//! unmodified programs; huge pages make each call 512 times as cheap.
+//! unmodified programs; huge pages make each call 512 times as cheap. Read /proc/PID/smaps_rollup, and seldom.
 //!
 //! ## References
-//! Linux, Documentation/mm/process_addrs.rst; mmap(2), mlock(2).
+//! Linux, Documentation/mm/process_addrs.rst; mmap(2), mlock(2), mprotect(2).
 
+use crate::kernel::MMAP_LOCK_READERS;
 use crate::request::Spent;
+use crate::stack::is_in;
 use crate::stall::Stall;
-use mw_critical_path::{KernelWork, Kind, RunMode};
+use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
 use mw_model::{Cause, Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
 /// The holder of the lock is not known.
 const INFERRED: u8 = 65;
 
+/// Calls that hold mmap_lock, by a function of each. mlock(2) populates, so that it precedes mmap(2).
+const CALLS: &[(&str, &[&str])] = &[
+    ("was in mlock(2)", &["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"]),
+    ("was in mprotect(2)", &["do_mprotect_pkey", "mprotect_fixup"]),
+    ("was in mremap(2)", &["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"]),
+    ("was in munmap(2)", &["__vm_munmap", "__x64_sys_munmap"]),
+    ("was in madvise(2)", &["do_madvise", "__x64_sys_madvise"]),
+    ("was in brk(2)", &["__do_sys_brk", "__x64_sys_brk"]),
+    ("was in mmap(2)", &["vm_mmap_pgoff", "ksys_mmap_pgoff"]),
+    ("collected huge pages", crate::kernel::COLLAPSE),
+];
+
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(part) = stall.request.and_then(|request| request.largest(&[Spent::AddressSpace]))
     else {
         return Ok(None);
     };
-    let (did, sure) = match part.kind {
-        Kind::Running(RunMode::Kernel(KernelWork::Populate)) => ("populated memory", CONFIRMED),
-        Kind::Running(RunMode::Kernel(KernelWork::Unmap)) => ("unmapped memory", CONFIRMED),
-        Kind::Running(RunMode::Kernel(KernelWork::Fork)) => ("forked", CONFIRMED),
-        Kind::Running(_) => ("changed the address space", CONFIRMED),
-        _ => ("waited for mmap_lock", INFERRED),
-    };
     let name = part.task.name.clone();
-    let headline = format!(
-        "the thread {name} ({}) {did}, and other threads of its process waited for mmap_lock",
-        part.task.tid
-    );
-    let finding = Finding::new(Severity::Critical, Subject::Process(name), headline)
-        .with_impact("Page faults and mmap calls of all threads of the process waited.")
-        .with_remedy(Remedy::named(
+    let (headline, sure) = headline(part);
+    let remedy = if reads(part) {
+        Remedy::named(
+            "read smaps_rollup instead of smaps, and less often",
+            vec![Step::manual("cat /proc/PID/smaps_rollup")],
+        )
+    } else {
+        Remedy::named(
             "populate and free memory in small parts",
             vec![Step::manual("memwright run --prefault -- COMMAND")],
-        ));
+        )
+    };
+    let finding = Finding::new(Severity::Critical, Subject::Process(name), headline)
+        .with_impact("Page faults and mmap calls of all threads of the process waited.")
+        .with_remedy(remedy);
     Ok(Some(Cause::new(finding, sure)))
+}
+
+/// Whether the part's task read the mappings of another process.
+fn reads(part: &PathPart) -> bool {
+    is_in(&part.stack, MMAP_LOCK_READERS)
+}
+
+fn headline(part: &PathPart) -> (String, u8) {
+    let (name, tid) = (&part.task.name, part.task.tid);
+    if reads(part) {
+        let headline = format!(
+            "{name} ({tid}) read the mappings of the process, whose threads waited for mmap_lock"
+        );
+        return (headline, CONFIRMED);
+    }
+    let call = CALLS.iter().find(|(_, functions)| is_in(&part.stack, functions));
+    let (did, sure) = match (part.kind, call) {
+        (Kind::Running(_), Some((call, _))) => (*call, CONFIRMED),
+        (Kind::Running(RunMode::Kernel(KernelWork::Populate)), None) => {
+            ("populated memory", CONFIRMED)
+        }
+        (Kind::Running(RunMode::Kernel(KernelWork::Unmap)), None) => ("unmapped memory", CONFIRMED),
+        (Kind::Running(_), None) => ("changed the address space", CONFIRMED),
+        _ => ("waited for mmap_lock", INFERRED),
+    };
+    let headline = format!(
+        "the thread {name} ({tid}) {did}, and other threads of its process waited for mmap_lock"
+    );
+    (headline, sure)
 }

@@ -5,7 +5,7 @@
 //! ## What it finds
 //! No hazard: this rule only explains stalls. Where the critical path of the request was traced, it
 //! names what the request spent most of its time on, if that is not memory: a CPU that another program
-//! had, a disk, an I/O limit, a stopped process or a frozen cgroup, the network, a FUSE or NFS server,
+//! had, the hypervisor, a disk, an I/O limit, a stopped process or a frozen cgroup, the network, a FUSE or NFS server,
 //! or the service itself, also where its listen queue is full. The time in which memwright had the CPU
 //! is subtracted, unless it was most of the request. Otherwise it explains only stalls for which no
 //! other rule has a plausible cause (a score of 40% or more):
@@ -30,11 +30,14 @@
 //! the canary was late for a twentieth of it; a program is named if its processes used half of the CPU
 //! time and a quarter of one CPU. Disk: tasks waited for I/O for a third of the stall, or one was
 //! blocked for as long, or a disk was busy for four fifths of it. Network or service: the less any task
-//! waited, the higher the score.
+//! waited, the higher the score. Hypervisor: of the time in which the request's tasks ran or waited for a CPU,
+//! the share counts that was stolen (`steal` of /proc/stat) of all CPU time in the same seconds; with half of the
+//! request it is the cause.
 //!
 //! ## How to fix it
 //! CPU contention: give the service a larger CPU weight, or the other program a quota. Disk: find the
-//! writer and give it a smaller I/O weight. Stopped process: continue it (`kill -CONT PID`). Network or
+//! writer and give it a smaller I/O weight. Hypervisor: move the virtual machine to a host with free CPUs, or give it a
+//! larger share there. Stopped process: continue it (`kill -CONT PID`). Network or
 //! service: investigate there.
 //!
 //! ## References
@@ -83,7 +86,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         let stopped = stopped(stall).filter(|_| unseen >= UNSEEN_PERCENT);
         let stopped = stopped
             .map(|(sure, finding)| Cause::new(finding, sure.round() as u8).explaining(unseen));
-        return Ok(stopped.or_else(|| crate::outside_memory::cause(stall, request)));
+        let stolen = || crate::outside_memory::hypervisor(stall, request);
+        return Ok(stopped
+            .or_else(stolen)
+            .or_else(|| crate::outside_memory::cause(stall, request)));
     }
     let of_memory = matches!(stall.canary(), Canary::Memory(_))
         || stall.incident.trigger.kind == TriggerKind::Pressure;

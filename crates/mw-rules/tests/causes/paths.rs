@@ -6,8 +6,8 @@ use mw_critical_path::{
     CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
 use mw_model::{
-    EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd, Service,
-    ServiceProcess, WaitKind, Window,
+    CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
+    Service, ServiceProcess, WaitKind, Window,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
@@ -76,6 +76,9 @@ pub(crate) fn all() -> Vec<Stall> {
         is("memory.high", memory_high(), "cgroup-throttled"),
         is("working set of a group", working_set(), "working-set-thrash"),
         is("fork", made(&[(kernel(KernelWork::Fork), 96)]), "fork-copy"),
+        is("copies after a fork", copies_after_fork(true), "fork-copy"),
+        is("exit", teardown(), "exit-teardown"),
+        is("NUMA balancing", numa_balancing(), "numa-balancing"),
         is("populate under mmap_lock", mmap_lock(), "mmap-lock"),
         is("row lock", row_lock(), "lock-wait"),
         is("fsync", made(&[(Kind::Waiting(Wait::Journal), 92)]), "journal-commit"),
@@ -120,6 +123,36 @@ fn working_set() -> Made {
     let io = GroupIo { device: "sda".to_owned(), read_bytes: 400 << 20, written_bytes: 0 };
     let use_of = GroupUse { refaults_file: Some(90_000), io: vec![io], ..group() };
     with_group(made(&[(Kind::Waiting(Wait::FileRead), 95)]), use_of)
+}
+
+/// A child that was forked shares the pages that the request writes, and frees page tables on its CPU.
+fn copies_after_fork(has_child: bool) -> Made {
+    let (copies, child) = (kernel(KernelWork::CopyOnWrite), Kind::Runnable(CpuHolder::Copy(0)));
+    let mut made = made(&[(copies, 60), (child, if has_child { 30 } else { 0 })]);
+    if let Some(path) = made.incident.path.as_mut().filter(|_| has_child) {
+        path.parts.iter_mut().for_each(|part| part.holder = Some(task(900, "postgres")));
+    }
+    made
+}
+
+fn teardown() -> Made {
+    let mut made = made(&[(kernel(KernelWork::Exit), 93)]).level("nr_free_pages", 1000, 1000);
+    let Some(path) = made.incident.path.as_mut() else { return made };
+    let ending = task(900, "old");
+    path.chain.push(Link {
+        waiter: task(812, "postgres"),
+        wait: Wait::Child,
+        other: ending.clone(),
+        inferred: false,
+    });
+    path.parts[0].task = ending;
+    made
+}
+
+fn numa_balancing() -> Made {
+    made(&[(Kind::Waiting(Wait::Migration), 90)])
+        .counts(Counter::NumaPagesMigrated, 90_000.0)
+        .counts(Counter::PgmigrateSuccess, 92_000.0)
 }
 
 fn mmap_lock() -> Made {
@@ -618,4 +651,129 @@ fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
     assert_eq!(cause.finding.subject.to_string(), "stopped process", "{}", explanation.verdict);
     assert!(cause.score() < 80, "{}", explanation.verdict);
     assert!(explained(&made(&unseen)).causes.is_empty());
+}
+
+#[test]
+fn the_first_write_to_a_page_is_a_cost_of_a_fork_only_where_a_child_shares_it() {
+    assert_eq!(first_rule(&copies_after_fork(true)), "fork-copy");
+    assert_eq!(first_rule(&copies_after_fork(false)), "not-memory");
+    let mut forks = copies_after_fork(false);
+    let path = forks.incident.path.as_mut().unwrap();
+    path.parts.push(PathPart { kind: kernel(KernelWork::Fork), ..path.parts[0].clone() });
+    assert_eq!(first_rule(&forks), "fork-copy", "it forked itself");
+}
+
+/// A thread forks while another one waits for the lock of their address space.
+#[test]
+fn a_fork_that_holds_mmap_lock_is_named_as_a_fork() {
+    let mut made = mmap_lock();
+    made.incident.path.as_mut().unwrap().parts[0].kind = kernel(KernelWork::Fork);
+    let cause = explained(&made).causes[0].clone();
+    assert_eq!(cause.finding.rule, "fork-copy");
+    assert!(cause.finding.headline.contains("waited for mmap_lock"), "{}", cause.finding.headline);
+}
+
+#[test]
+fn the_holder_of_mmap_lock_is_named_with_its_call() {
+    let headline = |work, process, functions: &[&str]| {
+        let mut made = mmap_lock();
+        let path = made.incident.path.as_mut().unwrap();
+        let part = &mut path.parts[0];
+        (part.kind, part.task.process) = (kernel(work), process);
+        part.stack = functions.iter().map(|function| (*function).to_owned()).collect();
+        path.chain.iter_mut().for_each(|link| {
+            if link.other.tid == part.task.tid {
+                link.other.process = process;
+            }
+        });
+        let causes = explained(&made).causes;
+        let of_lock = causes.into_iter().find(|cause| cause.finding.rule == "mmap-lock");
+        of_lock.map(|cause| cause.finding.headline)
+    };
+    let mlock = ["clear_page_erms", "populate_vma_page_range", "__mm_populate", "do_mlock"];
+    for (work, functions, call) in [
+        (KernelWork::Populate, &mlock[..], "was in mlock(2)"),
+        (KernelWork::Populate, &["__mm_populate", "vm_mmap_pgoff"], "was in mmap(2)"),
+        (KernelWork::Other, &["change_protection", "do_mprotect_pkey"], "was in mprotect(2)"),
+        (KernelWork::Unmap, &["unmap_page_range", "__vm_munmap"], "was in munmap(2)"),
+        (KernelWork::Unmap, &["unmap_page_range"], "unmapped memory"),
+        (KernelWork::Other, &["mas_store"], "changed the address space"),
+    ] {
+        let said = headline(work, 812, functions).unwrap();
+        assert!(said.starts_with(&format!("the thread postgres (820) {call}, and")), "{said}");
+    }
+    let smaps = ["smaps_pte_range", "walk_page_range", "show_smap", "seq_read_iter"];
+    let said = headline(KernelWork::FileIo, 77, &smaps).unwrap();
+    assert!(said.starts_with("postgres (820) read the mappings of the process"), "{said}");
+    assert_eq!(headline(KernelWork::FileIo, 77, &["ext4_file_read_iter"]), None);
+}
+
+#[test]
+fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {
+    let mut made = teardown();
+    let rows = made.incident.table.rows() as u64;
+    let column = made.incident.table.columns.iter_mut().find(|c| c.name.ends_with("free_pages"));
+    column.unwrap().values = (0..rows).map(|row| 1000 + row * 100).collect();
+    let finding = explained(&made).causes[0].finding.clone();
+    assert_eq!(
+        finding.headline,
+        "old (900) ended, and postgres (812) waited until its memory was freed"
+    );
+    assert!(finding.evidence.iter().any(|evidence| evidence.what.contains("free memory")));
+    let mut runnable = self::made(&[(Kind::Runnable(CpuHolder::Exiting(0)), 80)]);
+    runnable.incident.path.as_mut().unwrap().parts[0].holder = Some(task(900, "old"));
+    let finding = explained(&runnable).causes[0].finding.clone();
+    assert_eq!(finding.rule, "exit-teardown");
+    assert!(finding.headline.starts_with("old (900) ended"), "{}", finding.headline);
+    let mut forked = teardown();
+    forked.incident.path.as_mut().unwrap().parts[0].holder = Some(task(812, "postgres"));
+    assert_eq!(first_rule(&forked), "fork-copy", "it frees what the fork copied");
+}
+
+/// Who moved the pages that a task waited for.
+#[test]
+fn a_wait_for_a_page_on_the_move_is_explained_by_who_moves_pages() {
+    let first = |balanced, compacted, functions: &[&str]| {
+        let mut made = made(&[(Kind::Waiting(Wait::Migration), 90)])
+            .counts(Counter::NumaPagesMigrated, balanced)
+            .counts(Counter::CompactMigrateScanned, compacted)
+            .counts(Counter::CompactStall, compacted / 100.0)
+            .counts(Counter::PgmigrateSuccess, balanced + compacted);
+        let stack = &mut made.incident.path.as_mut().unwrap().parts[0].stack;
+        *stack = functions.iter().map(|function| (*function).to_owned()).collect();
+        let explanation = explained(&made);
+        explanation.causes.first().map(|cause| cause.finding.rule.clone())
+    };
+    let entry = ["migration_entry_wait_on_locked", "migration_entry_wait", "do_swap_page"];
+    assert_eq!(first(50_000.0, 0.0, &entry).as_deref(), Some("numa-balancing"));
+    assert_ne!(first(50.0, 90_000.0, &entry).as_deref(), Some("numa-balancing"));
+    assert_eq!(first(0.0, 0.0, &entry), None, "nobody that is known");
+    let own = ["migrate_pages", "migrate_misplaced_folio", "do_numa_page"];
+    assert_eq!(first(0.0, 0.0, &own).as_deref(), Some("numa-balancing"));
+}
+
+/// Steal is the hypervisor's; what the request spent elsewhere, or was not stolen, is not.
+#[test]
+fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
+    let subject = |kind, stolen_ms, busy_ms| {
+        let mut made = made(&[(kind, 90)]);
+        made.incident.cpus = Some(CpuUse { stolen_ms, busy_ms });
+        let explanation = explained(&made);
+        let cause = explanation.causes.first().map(|cause| cause.finding.clone())?;
+        Some((cause.subject.to_string(), cause.headline))
+    };
+    let computes = Kind::Running(RunMode::User);
+    let (of, headline) = subject(computes, 9000, 2000).unwrap();
+    assert_eq!(of, "hypervisor");
+    assert!(headline.contains("that postgres (812) needed"), "{headline}");
+    for kind in [Kind::Runnable(CpuHolder::Task(9)), Kind::Runnable(CpuHolder::Idle)] {
+        assert_eq!(subject(kind, 9000, 2000).unwrap().0, "hypervisor", "{kind:?}");
+    }
+    assert_eq!(subject(computes, 3000, 9000).unwrap().0, "service", "a quarter of it");
+    assert_eq!(subject(computes, 0, 0).unwrap().0, "service");
+    let waits = Kind::Waiting(Wait::FileRead);
+    assert_eq!(subject(waits, 9000, 2000).unwrap().0, "disk", "it needed no CPU");
+    let mut throttled = quota();
+    throttled.incident.cpus = Some(CpuUse { stolen_ms: 9000, busy_ms: 2000 });
+    assert_eq!(first_rule(&throttled), "cpu-throttled");
 }

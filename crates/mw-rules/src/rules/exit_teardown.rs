@@ -1,0 +1,85 @@
+//! # exit-teardown
+//!
+//! A process with much memory ended, and others waited until the kernel had freed it.
+//!
+//! ## What it finds
+//! No hazard: this rule only explains stalls. The request waited for a process that freed its address space,
+//! because its last thread ended or it started another program; or it waited for the CPU on which that process
+//! did so.
+//!
+//! ## Why it hurts
+//! The last thread of a process frees all of its memory before the kernel closes its files and tells its
+//! parent. Until then its sockets stay open: clients connect and are not answered, and a successor cannot listen at
+//! the same address. A service manager that restarts the service waits as long. Base pages take about 100 ms for each
+//! GiB on one CPU, which other tasks wait for.
+//!
+//! ## What it looks like
+//! The process is in state Z or R with 0 bytes of resident memory, and runs in the kernel in `exit_mmap`,
+//! `unmap_page_range` and `free_pgtables`; free memory increases. A signal has no effect any more.
+//!
+//! ## Threshold
+//! The wait takes at least half of the request.
+//!
+//! ## How to fix it
+//! Use huge pages for the data: freeing them costs a fraction. Keep large memory in a pool, which outlives the process.
+//! Have the service free its memory in parallel before it ends, or the service manager call process_mrelease(2).
+//!
+//! ## References
+//! Linux, kernel/exit.c, `do_exit`: `exit_mm` precedes `exit_files` and `exit_notify`; process_mrelease(2).
+
+use crate::outside_memory::named;
+use crate::request::Spent;
+use crate::stall::Stall;
+use mw_critical_path::{Kind, PathPart, PathSummary, Wait};
+use mw_model::{Cause, Finding, Metric, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_proc::vmstat::Counter;
+
+const CONFIRMED: u8 = 90;
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let Some(request) = stall.request else { return Ok(None) };
+    let Some(part) = request.largest(&[Spent::Teardown]) else { return Ok(None) };
+    let ending = match part.kind {
+        Kind::Runnable(_) => part.holder.as_ref().unwrap_or(&part.task),
+        _ => &part.task,
+    };
+    let subject = Subject::Process(ending.name.clone());
+    let mut finding = Finding::new(Severity::Warning, subject, headline(request.path, part))
+        .with_impact(
+            "Until its memory was freed, its sockets stayed open, and whoever waits for its end waited.",
+        )
+        .with_remedy(Remedy::named(
+            "use huge pages for the data of the process, or keep it in a pool",
+            vec![Step::manual("memwright run --huge auto -- COMMAND")],
+        ));
+    if let Some(bytes) = freed_bytes(stall) {
+        let what = "increase of free memory during the stall";
+        finding = finding.with_evidence(what, Quantity::Bytes(bytes), "/proc/vmstat");
+    }
+    Ok(Some(Cause::new(finding, CONFIRMED)))
+}
+
+fn headline(path: &PathSummary, part: &PathPart) -> String {
+    let who = named(&part.task);
+    if matches!(part.kind, Kind::Runnable(_)) {
+        let ending = part.holder.as_ref().map_or_else(|| "a process".to_owned(), named);
+        return format!("{ending} ended and freed its memory on the CPU that {who} waited for");
+    }
+    let waits = path.chain.iter().find(|link| link.other.tid == part.task.tid);
+    match waits {
+        Some(link) if link.wait == Wait::Child => {
+            format!("{who} ended, and {} waited until its memory was freed", named(&link.waiter))
+        }
+        _ => format!("{who} freed its memory because it ended, and did not answer meanwhile"),
+    }
+}
+
+/// How much more memory was free after the least of the stall.
+fn freed_bytes(stall: &Stall<'_>) -> Option<u64> {
+    let free = stall.incident.table.values(&Metric::Vmstat(Counter::NrFreePages))?;
+    let free: Vec<u64> = stall.during(free.collect()).flatten().collect();
+    let least = free.iter().enumerate().min_by_key(|(_, pages)| **pages)?.0;
+    let most = free.iter().skip(least).max()?;
+    let pages = most.checked_sub(*free.get(least)?).filter(|pages| *pages > 0)?;
+    Some(pages.saturating_mul(stall.window.now.origin.page_bytes))
+}

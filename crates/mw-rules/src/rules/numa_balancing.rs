@@ -1,0 +1,65 @@
+//! # numa-balancing
+//!
+//! The kernel moved pages between NUMA nodes, and a task waited for one that was on the move.
+//!
+//! ## What it finds
+//! No hazard: this rule only explains stalls. The request moved pages itself in a NUMA hinting fault, scanned its
+//! address space for them, or waited for a page that was being moved while NUMA balancing moved most of the pages.
+//!
+//! ## Why it hurts
+//! Automatic NUMA balancing unmaps pages from time to time to see which node uses them, and moves them to it. Each costs
+//! a fault, and a page that is on the move cannot be accessed. For a program whose threads run on all nodes, and
+//! for one larger than a node, pages move back and forth without end.
+//!
+//! ## What it looks like
+//! `numa_hint_faults` and `numa_pages_migrated` in /proc/vmstat increase fast. Tasks are in `do_numa_page` or
+//! `task_numa_work`, or wait in `migration_entry_wait`.
+//!
+//! ## Threshold
+//! That takes at least half of the request. A wait for a page counts where at least half of the pages that were moved
+//! (`pgmigrate_success`) were moved by NUMA balancing. Compaction moves pages, too.
+//!
+//! ## How to fix it
+//! Bind the program to a node, or interleave its memory (`numactl`). Databases that place their memory themselves
+//! recommend to disable it: `sysctl kernel.numa_balancing=0`.
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`; mm/migrate.c; numa(7).
+
+use crate::outside_memory::named;
+use crate::request::Spent;
+use crate::stall::Stall;
+use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_proc::vmstat::Counter;
+
+const CONFIRMED: u8 = 90;
+
+const COUNTED: &[(&str, Counter)] = &[
+    ("numa_pages_migrated", Counter::NumaPagesMigrated),
+    ("numa_hint_faults", Counter::NumaHintFaults),
+    ("pgmigrate_success", Counter::PgmigrateSuccess),
+];
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let Some(request) = stall.request else { return Ok(None) };
+    let Some(part) = request.largest(&[Spent::NumaBalancing]) else { return Ok(None) };
+    let headline = format!(
+        "NUMA balancing moved pages between nodes, and {} waited for them",
+        named(&part.task)
+    );
+    let subject = Subject::Process(part.task.name.clone());
+    let mut finding = Finding::new(Severity::Warning, subject, headline)
+        .with_impact(
+            "A page that is on the move cannot be accessed, and each hinting fault takes time.",
+        )
+        .with_remedy(Remedy::named(
+            "bind the program to a node, or disable NUMA balancing",
+            vec![Step::manual("sysctl kernel.numa_balancing=0")],
+        ));
+    for (name, counter) in COUNTED {
+        if let Ok(rate) = stall.rate(&[*counter]) {
+            finding = finding.with_evidence(*name, Quantity::PerSecond(rate), "/proc/vmstat");
+        }
+    }
+    Ok(Some(Cause::new(finding, CONFIRMED)))
+}
