@@ -14,6 +14,7 @@ pub mod fragmentation;
 mod incident;
 mod machine;
 mod metric;
+mod oom;
 mod preflight;
 mod profile;
 mod reading;
@@ -52,6 +53,9 @@ pub use metric::{
 };
 pub use mw_critical_path::PathSummary;
 pub use mw_memory::PageSize;
+pub use oom::{
+    CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, ServiceFate, WriterProcess,
+};
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, NodeAccount, Obstacle, PoolRoom, Preflight, Request,
     RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,

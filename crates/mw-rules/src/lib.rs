@@ -17,6 +17,7 @@ mod disk_writers;
 mod explain;
 mod failure;
 mod kernel;
+mod oom_words;
 mod outside_memory;
 pub mod preflight;
 mod registry;

@@ -106,6 +106,7 @@ pub const RULES: &[Rule] = &[
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)
+        .by(oom_kill::culprits)
         .explains(&[Spent::CgroupReclaim, Spent::Reclaim])
         .of_failures(),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
@@ -128,6 +129,12 @@ pub const RULES: &[Rule] = &[
 /// The id of the rule that explains what no other does.
 pub(crate) fn last_resort() -> &'static str {
     RULES.iter().find(|rule| rule.precedence == LastResort).map_or("", |rule| rule.id)
+}
+
+/// The rule of incidents that the OOM killer is the subject of.
+pub(crate) fn of_oom_kills() -> &'static [Rule] {
+    let place = RULES.iter().position(|rule| rule.id == "oom-kill");
+    place.and_then(|place| RULES.get(place..=place)).unwrap_or_default()
 }
 
 /// The rule of this id.
