@@ -2,7 +2,7 @@
 
 use crate::{
     CacheDrop, Finding, GroupUse, Missing, OomKills, Outage, Profile, Service, ServiceView, Shift,
-    Subject, Table,
+    Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,9 @@ pub struct Incident {
     /// Page cache that was dropped by hand shortly before or meanwhile, as the kernel's log says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache_drops: Vec<CacheDrop>,
+    /// Processes that forced memory work by a write to a file of the kernel, as the profile shows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writers: Vec<WriterProcess>,
     /// What the service said of its sessions during the stall.
     pub service_view: Option<ServiceView>,
     /// What cgroups used and waited for during the stall.

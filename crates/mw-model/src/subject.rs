@@ -59,6 +59,7 @@ macro_rules! areas {
 }
 
 areas! {
+    Compaction "compaction";
     Cpus "CPUs" or "processors";
     DirtyPages "dirty pages";
     Disk "disk";

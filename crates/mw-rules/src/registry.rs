@@ -81,6 +81,10 @@ pub const RULES: &[Rule] = &[
         .ranks(Intermediate)
         .by(roles::writers)
         .explains(&[Spent::DirtyThrottling]),
+    rule!("drop-caches", drop_caches: cause).by(drop_caches::culprits).explains(drop_caches::READS),
+    rule!("forced-reclaim", forced_reclaim: cause)
+        .by(forced_reclaim::culprits)
+        .explains(forced_reclaim::AGAIN),
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
@@ -113,6 +117,9 @@ pub const RULES: &[Rule] = &[
     rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers).explains(WRITING),
     rule!("page-table-bloat", page_table_bloat: hazard),
     rule!("pinned-memory", pinned_memory: hazard),
+    rule!("proactive-compaction", proactive_compaction: cause)
+        .by(proactive_compaction::culprits)
+        .explains(proactive_compaction::MOVED),
     rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
