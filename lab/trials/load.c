@@ -6,11 +6,14 @@
  *   load save FILE KIB PAUSE_US    write KIB to FILE and sync it, over and over
  *   load read FILE                 read FILE over and over, past the page cache's readahead
  *   load tell SOCKET LINE...       send lines to a Unix socket, and wait for an answer to each
+ *   load touch MIB                 write to so much memory
+ *   load evict DIRECTORY           have the kernel forget the clean pages of the files below it
  *   load now                       print the milliseconds since 1970
  *   load in UID DIRECTORY... -- COMMAND...    run COMMAND as user and group UID in cgroups
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <ftw.h>
 #include <grp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +21,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,6 +98,29 @@ static void run_read(const char *path)
 			lseek(file, 0, SEEK_SET);
 }
 
+static void run_touch(long mib)
+{
+	char *memory = malloc(mib << 20);
+
+	if (!memory)
+		die("malloc");
+	for (long at = 0; at < mib << 20; at += 4096)
+		((volatile char *)memory)[at] = 1;
+	pause();
+}
+
+static int evict(const char *path, const struct stat *stat, int kind, struct FTW *unused)
+{
+	int file;
+
+	(void)stat, (void)unused;
+	if (kind != FTW_F || (file = open(path, O_RDONLY)) < 0)
+		return 0;
+	posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+	close(file);
+	return 0;
+}
+
 static int run_tell(char **argv)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -149,6 +176,10 @@ int main(int argc, char **argv)
 		run_save(argv[2], atol(argv[3]), atol(argv[4]));
 	else if (argc == 3 && !strcmp(argv[1], "read"))
 		run_read(argv[2]);
+	else if (argc == 3 && !strcmp(argv[1], "touch"))
+		run_touch(atol(argv[2]));
+	else if (argc == 3 && !strcmp(argv[1], "evict"))
+		return nftw(argv[2], evict, 16, FTW_PHYS);
 	else if (argc > 3 && !strcmp(argv[1], "tell"))
 		return run_tell(argv + 2);
 	else if (argc > 4 && !strcmp(argv[1], "in"))

@@ -6,7 +6,7 @@
 //! another network namespace, is missing, with the reason.
 
 mod configured;
-mod kernel_log;
+mod lost;
 mod outage;
 mod processes;
 mod sockets;
@@ -14,7 +14,7 @@ mod upstreams;
 
 use crate::group_use::GroupNames;
 use crate::source::Source;
-pub use kernel_log::KernelLog;
+pub use lost::{FormerProcess, writer_process};
 use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
 use processes::{family, leader, memberships, named, owners, stat, unit};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

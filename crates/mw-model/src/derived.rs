@@ -4,6 +4,7 @@ use crate::{Missing, Sample, Snapshot};
 use mw_memory::{KernelObjects, MachineMemory, UnreclaimableSlab};
 pub use mw_memory::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes};
 use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
 
 /// The size of a huge page on x86 and on arm64 with 4 KiB pages, for kernels that do not say.
 pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -81,6 +82,11 @@ pub fn unreclaimable_slab(snapshot: &Snapshot) -> UnreclaimableSlab {
         tmpfs_inodes: total(tmpfs.filter_map(|f| f.inodes_used)),
         page_bytes: snapshot.origin.page_bytes,
     })
+}
+
+/// How often the OOM killer has killed a process since boot, of the whole machine or of a cgroup (4.13 and later).
+pub fn oom_kills(sample: &Sample) -> Option<u64> {
+    sample.vmstat.value()?.get(Counter::OomKill)
 }
 
 /// MemFree in bytes.

@@ -1,7 +1,8 @@
 //! A stall with its evidence, as it is kept, shown and explained.
 
 use crate::{
-    Finding, GroupUse, Missing, Outage, Profile, Service, ServiceView, Shift, Subject, Table,
+    CacheDrop, Finding, GroupUse, Missing, OomKills, Outage, Profile, Service, ServiceView, Shift,
+    Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,15 @@ pub struct Incident {
     pub service: Option<Service>,
     /// What became of the service, where its probe failed.
     pub outage: Option<Outage>,
+    /// What the OOM killer did meanwhile, where it did something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom: Option<OomKills>,
+    /// Page cache that was dropped by hand shortly before or meanwhile, as the kernel's log says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache_drops: Vec<CacheDrop>,
+    /// Processes that forced memory work by a write to a file of the kernel, as the profile shows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writers: Vec<WriterProcess>,
     /// What the service said of its sessions during the stall.
     pub service_view: Option<ServiceView>,
     /// What cgroups used and waited for during the stall.
@@ -155,7 +165,7 @@ pub struct Host {
 pub struct Trigger {
     /// What kind of look it was.
     pub kind: TriggerKind,
-    /// The probe's name, `canary`, `pressure` or `heartbeat`.
+    /// The probe's name, `canary`, `pressure`, `heartbeat` or `oom-kill`.
     pub name: String,
     /// Its limit, in milliseconds.
     pub limit_ms: f64,
@@ -180,6 +190,8 @@ pub enum TriggerKind {
     Pressure,
     /// The canary came late, measured against the heartbeat's token time-out.
     Heartbeat,
+    /// The OOM killer killed a process.
+    OomKill,
 }
 
 /// How a probe failed.

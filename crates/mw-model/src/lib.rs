@@ -15,6 +15,7 @@ mod incident;
 mod machine;
 pub mod map_count;
 mod metric;
+mod oom;
 mod preflight;
 mod profile;
 mod reading;
@@ -54,6 +55,9 @@ pub use metric::{
 };
 pub use mw_critical_path::PathSummary;
 pub use mw_memory::PageSize;
+pub use oom::{
+    CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, ServiceFate, WriterProcess,
+};
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolRoom,
     Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,

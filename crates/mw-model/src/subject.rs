@@ -60,6 +60,7 @@ macro_rules! areas {
 
 areas! {
     Balloon "balloon";
+    Compaction "compaction";
     Cpus "CPUs" or "processors";
     DirtyPages "dirty pages";
     Disk "disk";

@@ -1,4 +1,7 @@
-//! `/dev/kmsg` (3.5 and later): records of the kernel's log that tell of the end of a process.
+//! `/dev/kmsg` (3.5 and later): records of the kernel's log that tell of the end of a process, and of the
+//! page cache that was dropped by hand.
+//!
+//! Names of processes are foreign text, up to 15 characters of anything: what follows one is read from its end.
 
 use crate::scan;
 
@@ -13,51 +16,202 @@ pub struct Record {
 /// What is told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
+    /// `postgres invoked oom-killer: …`: whose allocation failed. The first record of a kill.
+    OomInvoked { by: String },
+    /// `memory: usage 65536kB, limit 65536kB, failcnt 12`: of the group whose limit was met.
+    OomUsage { limit_bytes: u64 },
+    /// The head of the table of tasks.
+    OomTableHead(OomTableHead),
+    /// A row of it; [`OomTableHead::task`] reads it.
+    OomTableRow(String),
     /// `oom-kill:constraint=…`: whose limit it was (4.19 and later).
-    OomChoice {
-        pid: u32,
-        /// The group whose limit was met; `None` where the machine's memory was short.
-        limit_of: Option<String>,
-    },
+    OomChoice(OomChoice),
+    /// `Tasks in /db are going to be killed due to memory.oom.group set`: more kills of the same choice follow.
+    OomGroup,
     /// `Killed process 812 (postgres)`, by the OOM killer.
-    OomKill { pid: u32, name: String, within_cgroup: bool },
+    OomKill { pid: u32, name: String, within_cgroup: bool, resident_bytes: Option<u64> },
     /// `postgres[812]: segfault at …`, and other faults that end a process.
     Fault { pid: u32, name: String, what: String },
+    /// `bash (812): drop_caches: 3`: who wrote to the file, and what.
+    DropCaches { pid: u32, name: String, value: u32 },
+}
+
+/// Whom the OOM killer chose, and for whose shortage.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OomChoice {
+    pub pid: u32,
+    pub constraint: OomConstraint,
+    /// The group whose limit was met; `None` where it was not a group's.
+    pub limit_of: Option<String>,
+    /// The group of the process.
+    pub group: Option<String>,
+}
+
+/// What had no memory left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OomConstraint {
+    #[default]
+    Machine,
+    /// The nodes that a cpuset allows.
+    Cpuset,
+    /// The nodes that a policy (mbind, set_mempolicy) allows.
+    MemoryPolicy,
+    Cgroup,
+}
+
+/// Where the columns of the table of tasks are: they differ between kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomTableHead {
+    /// Numbers before the name.
+    numbers: usize,
+    resident: usize,
+    swapped: Option<usize>,
+}
+
+/// A row of the table of tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OomTask {
+    pub pid: u32,
+    pub name: String,
+    pub resident_pages: u64,
+    pub swapped_pages: u64,
 }
 
 /// The longest text of a fault.
 const MAX_WHAT_CHARS: usize = 80;
 
-/// Reads one record: `priority,sequence,time,flags;message`. `None` for what tells of no process.
+/// Facilities from 1 on are programs', which may write to the log as well.
+const PRIORITIES_OF_KERNEL: u64 = 8;
+
+/// Reads one record: `priority,sequence,time,flags;message`. `None` for what a program wrote or what tells of nothing
+/// here.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<Record> {
     let (prefix, message) = scan::split_once(text, b';')?;
-    let at_us = scan::parse_u64(prefix.split(|&byte| byte == b',').nth(2)?).ok()?;
+    let mut fields = prefix.split(|&byte| byte == b',');
+    let priority = scan::parse_u64(fields.next()?).ok()?;
+    if priority >= PRIORITIES_OF_KERNEL {
+        return None;
+    }
+    let at_us = scan::parse_u64(fields.nth(1)?).ok()?;
     let line = message.split(|&byte| byte == b'\n').next()?;
     let line = scan::lossy_escaped(line);
-    let message = oom_choice(&line).or_else(|| oom_kill(&line)).or_else(|| fault(&line))?;
+    let readers =
+        [oom_table, oom_invoked, oom_usage, oom_choice, oom_group, oom_kill, drop_caches, fault];
+    let message = readers.into_iter().find_map(|read| read(&line))?;
     Some(Record { at_us, message })
+}
+
+impl OomTableHead {
+    /// Reads a row.
+    #[must_use]
+    pub fn task(&self, row: &str) -> Option<OomTask> {
+        let (pid, mut rest) = row.strip_prefix('[')?.split_once(']')?;
+        let mut numbers = Vec::with_capacity(self.numbers);
+        for _ in 0..self.numbers {
+            let (number, after) = rest.trim_start_matches(' ').split_once(' ')?;
+            // A score may be negative.
+            numbers.push(number.parse::<i64>().ok()?);
+            rest = after;
+        }
+        let column = |at: usize| numbers.get(at).and_then(|number| u64::try_from(*number).ok());
+        Some(OomTask {
+            pid: pid.trim().parse().ok()?,
+            name: rest.to_owned(),
+            resident_pages: column(self.resident)?,
+            swapped_pages: self.swapped.and_then(column).unwrap_or(0),
+        })
+    }
+}
+
+fn oom_table(line: &str) -> Option<Message> {
+    let (number, columns) = line.strip_prefix('[')?.split_once(']')?;
+    if number.trim() != "pid" {
+        let is_row = number.trim().bytes().all(|byte| byte.is_ascii_digit());
+        return is_row.then(|| Message::OomTableRow(line.to_owned()));
+    }
+    let columns: Vec<&str> = columns.split_ascii_whitespace().collect();
+    let (name, numbers) = columns.split_last()?;
+    let place = |name: &str| numbers.iter().position(|column| *column == name);
+    let head = OomTableHead {
+        numbers: numbers.len(),
+        resident: place("rss")?,
+        swapped: place("swapents"),
+    };
+    (*name == "name").then_some(Message::OomTableHead(head))
+}
+
+fn oom_invoked(line: &str) -> Option<Message> {
+    let (by, _) = line.rsplit_once(" invoked oom-killer: ")?;
+    Some(Message::OomInvoked { by: by.to_owned() })
+}
+
+fn oom_usage(line: &str) -> Option<Message> {
+    let (_, limit) = line.strip_prefix("memory: usage ")?.split_once("kB, limit ")?;
+    let limit: u64 = limit.split_once("kB")?.0.parse().ok()?;
+    Some(Message::OomUsage { limit_bytes: limit.checked_mul(1024)? })
 }
 
 fn oom_choice(line: &str) -> Option<Message> {
     let fields = line.strip_prefix("oom-kill:")?;
-    let field = |name: &str| {
-        let mut values = fields.split(',').filter_map(|field| field.split_once('='));
-        values.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+    // The name of the task is before its number, and may look like any of the fields.
+    let (fields, _) = fields.rsplit_once(",uid=")?;
+    let (fields, pid) = fields.rsplit_once(",pid=")?;
+    let between = |from: &str, to: &str| {
+        let (_, after) = fields.split_once(from)?;
+        Some(after.split_once(to)?.0.to_owned())
     };
-    let pid = field("pid")?.parse().ok()?;
-    Some(Message::OomChoice { pid, limit_of: field("oom_memcg") })
+    let constraint = match fields.split_once(',')?.0 {
+        "constraint=CONSTRAINT_CPUSET" => OomConstraint::Cpuset,
+        "constraint=CONSTRAINT_MEMORY_POLICY" => OomConstraint::MemoryPolicy,
+        "constraint=CONSTRAINT_MEMCG" => OomConstraint::Cgroup,
+        _ => OomConstraint::Machine,
+    };
+    let limit_of = between(",oom_memcg=", ",task_memcg=");
+    Some(Message::OomChoice(OomChoice {
+        pid: pid.parse().ok()?,
+        constraint,
+        limit_of: limit_of.filter(|_| constraint == OomConstraint::Cgroup),
+        group: between(",task_memcg=", ",task="),
+    }))
+}
+
+fn oom_group(line: &str) -> Option<Message> {
+    let is_it = line.starts_with("Tasks in ") && line.ends_with("due to memory.oom.group set");
+    is_it.then_some(Message::OomGroup)
 }
 
 fn oom_kill(line: &str) -> Option<Message> {
     let (before, after) = line.split_once("Killed process ")?;
+    let is_it = before.is_empty()
+        || before.starts_with("Out of memory")
+        || before.starts_with("Memory cgroup out of memory");
+    if !is_it {
+        return None;
+    }
     let (pid, rest) = after.split_once(" (")?;
-    // A name may hold brackets.
-    let end = rest.find(") total-vm").or_else(|| rest.find(')'))?;
+    let (name, sizes) = rest.rsplit_once(") total-vm:").or_else(|| rest.rsplit_once(')'))?;
+    let parts = ["anon-rss:", "file-rss:", "shmem-rss:"];
+    let resident = parts.iter().filter_map(|part| kib(sizes, part)).reduce(u64::saturating_add);
     Some(Message::OomKill {
         pid: pid.parse().ok()?,
-        name: rest.get(..end)?.to_owned(),
+        name: name.to_owned(),
         within_cgroup: before.starts_with("Memory cgroup"),
+        resident_bytes: resident.and_then(|kib| kib.checked_mul(1024)),
+    })
+}
+
+fn kib(sizes: &str, name: &str) -> Option<u64> {
+    sizes.split_once(name)?.1.split_once("kB")?.0.parse().ok()
+}
+
+fn drop_caches(line: &str) -> Option<Message> {
+    let (who, value) = line.rsplit_once("): drop_caches: ")?;
+    let (name, pid) = who.rsplit_once(" (")?;
+    Some(Message::DropCaches {
+        pid: pid.parse().ok()?,
+        name: name.to_owned(),
+        value: value.parse().ok()?,
     })
 }
 
@@ -84,27 +238,109 @@ mod tests {
         parse(format!("4,1234,5678901,-;{line}\n SUBSYSTEM=x\n").as_bytes()).map(|r| r.message)
     }
 
+    fn choice(line: &str) -> OomChoice {
+        match message(line) {
+            Some(Message::OomChoice(choice)) => choice,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn kills_of_the_oom_killer() {
+    fn whom_the_oom_killer_chose() {
         let line = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
             oom_memcg=/db,task_memcg=/db/in,task=postgres,pid=812,uid=105";
-        let limit_of = Some("/db".to_owned());
-        assert_eq!(message(line), Some(Message::OomChoice { pid: 812, limit_of }));
+        let expected = OomChoice {
+            pid: 812,
+            constraint: OomConstraint::Cgroup,
+            limit_of: Some("/db".to_owned()),
+            group: Some("/db/in".to_owned()),
+        };
+        assert_eq!(choice(line), expected);
+        let hostile = line.replace("task=postgres", "task=a,pid=1,uid=0");
+        assert_eq!(choice(&hostile), expected);
         let line = "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,\
             global_oom,task_memcg=/,task=a,pid=9,uid=0";
-        assert_eq!(message(line), Some(Message::OomChoice { pid: 9, limit_of: None }));
-        let line = "Memory cgroup out of memory: Killed process 812 (postgres) total-vm:1kB, \
-            anon-rss:2kB";
-        let name = "postgres".to_owned();
-        let expected = Message::OomKill { pid: 812, name, within_cgroup: true };
-        assert_eq!(message(line), Some(expected));
+        let group = Some("/".to_owned());
+        assert_eq!(choice(line), OomChoice { pid: 9, group, ..OomChoice::default() });
+        let line = "oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=0,2,cpuset=a,mems_allowed=0,\
+            global_oom,task_memcg=/,task=,oom_memcg=/x,pid=9,uid=0";
+        let found = choice(line);
+        assert_eq!((found.constraint, found.limit_of), (OomConstraint::Cpuset, None));
+    }
+
+    #[test]
+    fn whom_the_oom_killer_ended() {
+        let kill = |pid, name: &str, within_cgroup, kib: Option<u64>| {
+            Some(Message::OomKill {
+                pid,
+                name: name.to_owned(),
+                within_cgroup,
+                resident_bytes: kib.map(|kib| kib << 10),
+            })
+        };
+        let line = "Memory cgroup out of memory: Killed process 812 (postgres) total-vm:9kB, \
+            anon-rss:2kB, file-rss:3kB, shmem-rss:4kB, UID:0 pgtables:60kB oom_score_adj:0";
+        assert_eq!(message(line), kill(812, "postgres", true, Some(9)));
+        let hostile = line.replace("(postgres)", "(x) total-vm:1kB)");
+        assert_eq!(message(&hostile), kill(812, "x) total-vm:1kB", true, Some(9)));
         let line = "Out of memory: Killed process 7 (a b) total-vm:1kB";
-        let expected = Message::OomKill { pid: 7, name: "a b".to_owned(), within_cgroup: false };
-        assert_eq!(message(line), Some(expected));
+        assert_eq!(message(line), kill(7, "a b", false, None));
+        assert_eq!(message("Killed process 7 (a), UID 0, total-vm:1kB"), kill(7, "a", false, None));
+        let line = "Tasks in /db are going to be killed due to memory.oom.group set";
+        assert_eq!(message(line), Some(Message::OomGroup));
         assert_eq!(
             parse(b"4,1,5678901,-;Out of memory: Killed process 7 (a) x\n").unwrap().at_us,
             5_678_901
         );
+    }
+
+    #[test]
+    fn who_held_what() {
+        let head = |line: &str| match message(line) {
+            Some(Message::OomTableHead(head)) => head,
+            other => panic!("{other:?}"),
+        };
+        let row = |head: OomTableHead, line: &str| match message(line) {
+            Some(Message::OomTableRow(row)) => head.task(&row),
+            other => panic!("{other:?}"),
+        };
+        let task = |pid, name: &str, resident_pages, swapped_pages| {
+            Some(OomTask { pid, name: name.to_owned(), resident_pages, swapped_pages })
+        };
+        for (first, line) in [
+            (
+                "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+                "[    812]   105   812   245813      448   200704       12         -1000 7  a [1]",
+            ),
+            (
+                "[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes \
+                 swapents oom_score_adj name",
+                "[    812]   105   812   245813      448      400       40         8   200704       \
+                 12         -1000 7  a [1]",
+            ),
+            (
+                "[ pid ]   uid  tgid total_vm      rss nr_ptes nr_pmds swapents oom_score_adj name",
+                "[  812]   105   812     2927      448       5       0       12         -1000 7  a [1]",
+            ),
+        ] {
+            assert_eq!(row(head(first), line), task(812, "7  a [1]", 448, 12));
+            assert_eq!(head(first).task("[    1]     0     1"), None);
+        }
+        let line =
+            "postgres invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0";
+        assert_eq!(message(line), Some(Message::OomInvoked { by: "postgres".to_owned() }));
+        let line = "memory: usage 65536kB, limit 65536kB, failcnt 12";
+        assert_eq!(message(line), Some(Message::OomUsage { limit_bytes: 64 << 20 }));
+    }
+
+    #[test]
+    fn who_dropped_caches() {
+        let dropped = |pid, name: &str, value| {
+            Some(Message::DropCaches { pid, name: name.to_owned(), value })
+        };
+        assert_eq!(message("bash (812): drop_caches: 3"), dropped(812, "bash", 3));
+        let hostile = "a (1): drop_cac (812): drop_caches: 1";
+        assert_eq!(message(hostile), dropped(812, "a (1): drop_cac", 1));
     }
 
     #[test]
@@ -119,12 +355,22 @@ mod tests {
 
     #[test]
     fn other_records() {
-        for line in ["", "usb 1-1: new device", "audit[5]: x", "Killed process x (y)", "oom-kill:"]
-        {
+        for line in [
+            "",
+            "usb 1-1: new device",
+            "audit[5]: x",
+            "Killed process x (y)",
+            "oom-kill:",
+            "x: Out of memory: Killed process 7 (a) total-vm:1kB",
+            "[drm] Initialized",
+            "[1",
+        ] {
             assert_eq!(message(line), None, "{line}");
         }
         for text in [&b""[..], b";", b"1;2", b"\xff,\xff,\xff;\xff"] {
             assert_eq!(parse(text), None);
         }
+        let of_program = b"12,1,5678901,-;Out of memory: Killed process 7 (a) x\n";
+        assert_eq!(parse(of_program), None, "a program may write anything to the log");
     }
 }

@@ -4,7 +4,7 @@ use crate::cause_score::PLAUSIBLE_PERCENT;
 use crate::confidence::with_confidence;
 use crate::diagnosis::{Diagnosis, diagnose};
 use crate::failure::refused;
-use crate::registry::Precedence;
+use crate::registry::{Precedence, of_oom_kills};
 use crate::request::Request;
 use crate::stall::Stall;
 use crate::{RULES, Rule, find, roles};
@@ -59,7 +59,12 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
     let request = Request::new(incident, window);
     let stall = Stall { incident, window, calm, request: request.as_ref() };
     let mut skipped = Vec::new();
+    let is_of_kill = incident.trigger.kind == TriggerKind::OomKill;
     let Diagnosis { causes, contributed, ruled_out } = match (refused(&stall), &request) {
+        _ if is_of_kill => {
+            let rules: Vec<&Rule> = of_oom_kills().iter().collect();
+            Diagnosis { causes: causes_by(&rules, &stall, &mut skipped), ..Diagnosis::default() }
+        }
         (Some(causes), _) => Diagnosis { causes, ..Diagnosis::default() },
         (None, Some(request)) => {
             let diagnosis = diagnose(&stall, request, &mut skipped);
@@ -196,5 +201,6 @@ fn symptom(trigger: &Trigger, length_ms: f64) -> String {
         (TriggerKind::Canary, _) => format!("a page fault took {time} (canary)"),
         (TriggerKind::Pressure, _) => format!("tasks waited {time} for memory (pressure)"),
         (TriggerKind::Heartbeat, _) => format!("a heartbeat was {time} late"),
+        (TriggerKind::OomKill, _) => "out of memory".to_owned(),
     }
 }

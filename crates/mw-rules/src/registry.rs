@@ -81,8 +81,13 @@ pub const RULES: &[Rule] = &[
         .ranks(Intermediate)
         .by(roles::writers)
         .explains(&[Spent::DirtyThrottling]),
-    rule!("drop-caches", drop_caches: hazard),
+    rule!("drop-caches", drop_caches: hazard, cause)
+        .by(drop_caches::culprits)
+        .explains(drop_caches::READS),
     rule!("exit-teardown", exit_teardown: cause).explains(&[Spent::Teardown]),
+    rule!("forced-reclaim", forced_reclaim: cause)
+        .by(forced_reclaim::culprits)
+        .explains(forced_reclaim::AGAIN),
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
@@ -111,12 +116,16 @@ pub const RULES: &[Rule] = &[
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)
+        .by(oom_kill::culprits)
         .explains(&[Spent::CgroupReclaim, Spent::Reclaim])
         .of_failures(),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
     rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers).explains(WRITING),
     rule!("page-table-bloat", page_table_bloat: hazard),
     rule!("pinned-memory", pinned_memory: hazard),
+    rule!("proactive-compaction", proactive_compaction: cause)
+        .by(proactive_compaction::culprits)
+        .explains(proactive_compaction::MOVED),
     rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
@@ -134,6 +143,12 @@ pub const RULES: &[Rule] = &[
 /// The id of the rule that explains what no other does.
 pub(crate) fn last_resort() -> &'static str {
     RULES.iter().find(|rule| rule.precedence == LastResort).map_or("", |rule| rule.id)
+}
+
+/// The rule of incidents that the OOM killer is the subject of.
+pub(crate) fn of_oom_kills() -> &'static [Rule] {
+    let place = RULES.iter().position(|rule| rule.id == "oom-kill");
+    place.and_then(|place| RULES.get(place..=place)).unwrap_or_default()
 }
 
 /// The rule of this id.

@@ -4,6 +4,7 @@
 //! seconds decide: a file read of a page that was reclaimed shortly before is a working set that does not fit, and
 //! one of a page that was not is a slow disk.
 
+use crate::forced_work::{Forced, ForcedWork, forced, is_kernel_proactive};
 use crate::share::{percent, pressure_percent};
 use mw_critical_path::{
     Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
@@ -57,6 +58,10 @@ pub(crate) enum Spent {
     Teardown,
     /// Running otherwise.
     Computing,
+    /// Runnable while a program had the CPU that dropped caches, compacted or had memory reclaimed by hand.
+    DroppingCaches,
+    ForcedCompaction,
+    ForcedReclaim,
     /// A timer of a task's own.
     Sleep,
     /// A wait for something outside the trace, until a time limit of the task's own.
@@ -102,6 +107,7 @@ pub(crate) struct Request<'a> {
 struct Conditions<'a> {
     incident: &'a Incident,
     window: &'a Window,
+    forced: Vec<Forced>,
 }
 
 impl<'a> Request<'a> {
@@ -112,7 +118,7 @@ impl<'a> Request<'a> {
         if percent(path.untraced_ns, path.total_ns) > 100.0 - LEAST_TRACED_PERCENT {
             return None;
         }
-        let conditions = Conditions { incident, window };
+        let conditions = Conditions { incident, window, forced: forced(incident) };
         let spent = |part: &'a PathPart| (conditions.spent(path, part), part);
         let mut parts: Vec<(Spent, &PathPart)> = path.parts.iter().map(spent).collect();
         if let Some(form) = conditions.shortage_throughout(&parts) {
@@ -332,8 +338,14 @@ impl Conditions<'_> {
         if self.groups_of(&part.task).chain(others).any(is_throttled) {
             return Spent::CpuQuota;
         }
+        if name.starts_with("kcompactd") && is_kernel_proactive(self.incident, self.window) {
+            return Spent::ForcedCompaction;
+        }
         if name.starts_with("kcompactd") || name.starts_with("khugepaged") {
             return Spent::Compaction;
+        }
+        if let Some(spent) = part.holder.as_ref().and_then(|holder| self.forced_by(holder)) {
+            return spent;
         }
         match holder {
             CpuHolder::Reclaimer(_) => Spent::Reclaim,
@@ -343,6 +355,19 @@ impl Conditions<'_> {
             CpuHolder::Tracer => Spent::Memwright,
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
         }
+    }
+
+    /// What a task does most of the time that has the CPU, where it is memory work that it forced by hand.
+    fn forced_by(&self, holder: &PathTask) -> Option<Spent> {
+        const MOST_PERCENT: f64 = 50.0;
+        let pid = if holder.process == 0 { holder.tid } else { holder.process };
+        let is_it =
+            |forced: &&Forced| forced.process.pid == pid && forced.task_percent >= MOST_PERCENT;
+        Some(match self.forced.iter().find(is_it)?.work {
+            ForcedWork::DropCaches => Spent::DroppingCaches,
+            ForcedWork::Compaction => Spent::ForcedCompaction,
+            ForcedWork::Reclaim => Spent::ForcedReclaim,
+        })
     }
 
     fn waited(&self, path: &PathSummary, part: &PathPart, wait: Wait) -> Spent {

@@ -4,8 +4,8 @@ use crate::kernel::{COLLAPSE, COMPACTION, RECLAIM};
 use crate::share::percent;
 use crate::stall::{Stall, is_background};
 use mw_model::{
-    Area, BlockedTask, Cause, KernelWait, Role, Subject, TaskUse, TriggerKind, WaitKind, derived,
-    format_bytes, format_duration_ms,
+    Area, BlockedTask, Cause, KernelWait, OomVictim, Role, Subject, TaskUse, TriggerKind, WaitKind,
+    derived, format_bytes, format_duration_ms,
 };
 
 /// Tasks that are named.
@@ -49,6 +49,10 @@ pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
         let share = f64::from(task.seen) / f64::from(task.looks.max(1)) * stall.length_ms();
         add(&mut parts, task.pid, &task.task, blocked(task), share);
     }
+    for victim in killed(stall) {
+        let process = &victim.process;
+        add(&mut parts, process.pid, &process.name, WAS_KILLED.to_owned(), f64::INFINITY);
+    }
     for part in &mut parts {
         if stall.is_probed(&part.role.task) {
             // Before all others, however long they waited.
@@ -62,6 +66,15 @@ pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
         add(&mut parts, pid_of_service(stall), &trigger.name, why, f64::INFINITY);
     }
     named(parts)
+}
+
+const WAS_KILLED: &str = "was killed by the OOM killer";
+
+/// Whom the OOM killer ended, of an incident that this is the subject of.
+fn killed<'a>(stall: &Stall<'a>) -> impl Iterator<Item = &'a OomVictim> {
+    let is_subject = stall.incident.trigger.kind == TriggerKind::OomKill;
+    let oom = stall.incident.oom.as_ref().filter(|_| is_subject);
+    oom.into_iter().flat_map(|oom| &oom.victims)
 }
 
 /// A task's waits in one line: in total, and in which way most.
@@ -82,7 +95,7 @@ fn waited(stall: &Stall<'_>, pid: u32, task: &str) -> Part {
     kinds.sort_by_key(|(_, us, _)| std::cmp::Reverse(*us));
     let line = |(kind, us, count): &(WaitKind, u64, u64)| {
         if *kind == WaitKind::Oom && *us == 0 {
-            return "was killed by the OOM killer".to_owned();
+            return WAS_KILLED.to_owned();
         }
         let time = format_duration_ms(*us as f64 / 1000.0);
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };

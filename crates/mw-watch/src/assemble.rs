@@ -4,6 +4,7 @@ use crate::stalls::Begun;
 use mw_model::{
     BlockedTask, CanaryMetric, FloodShare, Host, INCIDENT_SCHEMA, Incident, Layout, Metric,
     Missing, ProbeMetric, Profile, Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window,
+    WriterProcess,
 };
 use mw_probe::ProbeFailure;
 use mw_profile::{Evidence, difference};
@@ -20,6 +21,8 @@ pub(crate) struct Gathered {
     /// By the number of the process or thread.
     pub(crate) cgroups: BTreeMap<u32, String>,
     pub(crate) unseen: Vec<Missing>,
+    /// Who forced memory work by hand.
+    pub(crate) writers: Vec<WriterProcess>,
 }
 
 /// Tasks of one list that are shown, with some to spare for those that a rule picks.
@@ -55,7 +58,7 @@ pub(crate) fn incident(
         (trigger.failure_kind, trigger.failure) = (Some(failure.kind), Some(failure.text));
     }
     let gathered = without_own(&trigger, gathered);
-    let Gathered { evidence, flood, tasks, blocked, cgroups, unseen } = gathered;
+    let Gathered { evidence, flood, tasks, blocked, cgroups, unseen, writers } = gathered;
     let difference = match (&evidence.baseline, &evidence.profile) {
         (Some(baseline), Some(profile)) => difference(baseline, profile),
         (None, Some(profile)) => difference(&Profile::default(), profile),
@@ -79,6 +82,7 @@ pub(crate) fn incident(
         flood,
         cgroups,
         unseen,
+        writers,
         ..Incident::default()
     }
 }

@@ -1,5 +1,6 @@
 //! What the evidence thread works with.
 
+use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::ring::Ring;
 use crate::services::Services;
@@ -25,6 +26,7 @@ pub(crate) struct Context {
     pub(crate) stalls: Arc<Stalls>,
     pub(crate) tracing: Arc<Tracing>,
     pub(crate) services: Arc<Services>,
+    pub(crate) kernel_events: Arc<KernelEvents>,
     /// Looks at the whole machine: a mount or a device may not answer.
     pub(crate) snapshot: HelperThread<(), Snapshot>,
     pub(crate) files: TaskFiles,

@@ -133,6 +133,15 @@ pub(crate) enum Monitor {
     Heartbeat,
     Canary,
     Pressure,
+    /// The kernel's log and counter of kills: no limit is exceeded, and this detector does not follow it.
+    OomKill,
+}
+
+impl Monitor {
+    /// Whether tasks and stacks are looked at while its stall lasts: what a kill did is over when it is seen.
+    pub(crate) fn needs_evidence(self) -> bool {
+        self != Self::OomKill
+    }
 }
 
 /// The limit that was exceeded, and by how much.
@@ -378,6 +387,7 @@ impl Exceeded {
             Monitor::Canary => (TriggerKind::Canary, "canary"),
             Monitor::Pressure => (TriggerKind::Pressure, "pressure"),
             Monitor::Heartbeat => (TriggerKind::Heartbeat, "heartbeat"),
+            Monitor::OomKill => (TriggerKind::OomKill, "oom_kill"),
         };
         Trigger {
             kind,

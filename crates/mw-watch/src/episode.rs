@@ -4,6 +4,7 @@ use crate::assemble::{self, Gathered};
 use crate::context::Context;
 use crate::detector::MAX_EVIDENCE_MS;
 use crate::stall::OpenStall;
+use mw_collect::service::writer_process;
 use mw_profile::{Blocked, Profiler, Tasks};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -86,6 +87,7 @@ impl Episode {
             tasks: after.since(&self.tasks),
             blocked: self.blocked.tasks(),
             cgroups: BTreeMap::new(),
+            writers: Vec::new(),
             unseen: self
                 .blocked
                 .missing()
@@ -95,6 +97,10 @@ impl Episode {
                 .chain(profiler.and_then(Profiler::flood_missing))
                 .collect(),
         };
+        // A command is gone soon, a loop is not.
+        let profile = gathered.evidence.profile.as_ref();
+        let forcing = profile.map(mw_rules::forcing_processes).unwrap_or_default();
+        gathered.writers = forcing.iter().map(writer_process).collect();
         gathered.cgroups = with.tracing.cgroups(gathered.named());
         drop_chronic(with, &mut gathered);
         let gathered = std::sync::Arc::new(gathered);

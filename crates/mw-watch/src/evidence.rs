@@ -37,7 +37,9 @@ impl Evidence {
                 Next::Stopped => return self.interrupt(stalls, episode),
                 Next::Nothing => {}
                 Next::Event(StallEvent::Begun(begun)) => {
-                    episode.get_or_insert_with(|| Episode::begin(&mut self.context));
+                    if begun.monitor.needs_evidence() {
+                        episode.get_or_insert_with(|| Episode::begin(&mut self.context));
+                    }
                     if self.events.send(Event::Begun(begun.trigger.clone())).is_err() {
                         return;
                     }
@@ -50,7 +52,9 @@ impl Evidence {
                     if let Some(stall) = over {
                         stall.end(&self.context, ended_unix_ms, slowest);
                     }
-                    self.context.tracing.release();
+                    if monitor.needs_evidence() {
+                        self.context.tracing.release();
+                    }
                 }
             }
             for stall in stalls.iter_mut().filter(|stall| !stall.has_ended()) {
@@ -67,7 +71,7 @@ impl Evidence {
     /// [`crate::detector::MAX_EVIDENCE_MS`].
     fn look(&mut self, episode: &mut Option<Episode>, stalls: &mut [OpenStall]) {
         let Some(current) = episode else { return };
-        let is_over = stalls.iter().all(OpenStall::has_ended) || current.is_long();
+        let is_over = !stalls.iter().any(OpenStall::is_gathering) || current.is_long();
         if !is_over {
             return current.look(&mut self.context);
         }
@@ -157,7 +161,7 @@ impl Evidence {
         let mut incident =
             assemble::incident(&self.context.host, begun, ended_unix_ms, failure, table, gathered);
         (incident.id, incident.state) = (stall.id().unwrap_or(0), state);
-        stall.describe(&mut incident);
+        stall.describe(&self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
         self.explain(&mut incident);
         incident

@@ -12,6 +12,9 @@
 //!                full rate while there is a stall            ring, rules ──▶ incident
 //! ```
 //!
+//!   mw-kernel    the kernel's log and its counter of OOM kills ▶ incidents of kills, evidence of stalls
+//! ```
+//!
 //! What must go on while the machine stalls (sampling, trigger) is locked in memory, runs before
 //! ordinary threads, forks nothing and touches no disk; what may be late (evidence, writer) is behind
 //! a ring and a bounded queue. Nothing here writes to the kernel's settings.
@@ -23,7 +26,10 @@ mod detector;
 mod episode;
 mod event;
 mod evidence;
+mod kernel_events;
+mod kills;
 mod monitors;
+mod oom_detector;
 mod priority;
 mod ring;
 mod sampling;

@@ -2,10 +2,11 @@
 //! SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
 
 use crate::clock;
+use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::ring::Ring;
 use mw_collect::{DiskSampler, OwnMemory, Sampler, Source};
-use mw_model::{CanaryTick, Layout, ProbeTick, Tick};
+use mw_model::{CanaryTick, Layout, ProbeTick, Tick, derived};
 use mw_record::Writer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +30,7 @@ pub(crate) struct Sampling {
     monitors: Arc<Monitors>,
     ring: Arc<Ring>,
     writer: Arc<Writer>,
+    kernel_events: Arc<KernelEvents>,
     fast: Layout,
     whole: Layout,
     tick: Tick,
@@ -60,7 +62,12 @@ impl SampleAge {
 
 impl Sampling {
     /// Opens everything and takes a first sample, which says which columns there are.
-    pub(crate) fn open(source: &Source, monitors: Arc<Monitors>, writer: Arc<Writer>) -> Self {
+    pub(crate) fn open(
+        source: &Source,
+        monitors: Arc<Monitors>,
+        writer: Arc<Writer>,
+        kernel_events: Arc<KernelEvents>,
+    ) -> Self {
         let mut sampler = Sampler::open(source, &mw_collect::nodes(source));
         let mut disks = DiskSampler::open(source);
         let mut tick = Tick::default();
@@ -79,6 +86,7 @@ impl Sampling {
             disks,
             monitors,
             writer,
+            kernel_events,
             fast,
             whole,
             tick,
@@ -115,6 +123,9 @@ impl Sampling {
             self.sampler.sample(&mut self.tick.sample);
         } else {
             self.sampler.sample_fast(&mut self.tick.sample);
+        }
+        if let Some(kills) = derived::oom_kills(&self.tick.sample) {
+            self.kernel_events.count(kills);
         }
         self.disks.sample(&mut self.tick.disks);
         self.monitors.take(&mut self.tick.probes, &mut self.tick.canary);

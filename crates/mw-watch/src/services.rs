@@ -1,13 +1,16 @@
 //! The services behind the probes: which processes they are, what became of one that failed, and what it says of its
 //! own sessions. A thread of its own finds them while all is well.
 
+use crate::kernel_events::KernelEvents;
+use crate::kills::Kill;
 use crate::monitors::Monitors;
 use crate::stalls::Stalls;
 use crate::tracing::{TracedServices, Tracing};
-use mw_collect::service::{KernelLog, Search, ServiceTracker};
-use mw_model::{Missing, Outage, Reading, Service, ServiceView};
+use mw_collect::LoggedKill;
+use mw_collect::service::{FormerProcess, Search, ServiceTracker};
+use mw_model::{Missing, Outage, Reading, Service, ServiceFate, ServiceView};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Between two looks at whether the services are still the same.
@@ -24,18 +27,31 @@ pub(crate) struct Services {
     known: Mutex<Known>,
     changed: Condvar,
     stop: AtomicBool,
+    events: Arc<KernelEvents>,
+}
+
+/// A probed service that lost a process to the OOM killer.
+#[derive(Debug, Clone)]
+pub(crate) struct LostProcess {
+    /// By the probe's place.
+    pub(crate) probe: usize,
+    former: FormerProcess,
+    at_unix_ms: u64,
 }
 
 #[derive(Debug)]
 struct Known {
     /// One for each probe.
     trackers: Vec<Option<ServiceTracker>>,
-    log: KernelLog,
 }
 
 impl Services {
     /// Not found yet.
-    pub(crate) fn new(monitors: &Monitors, unseen: &mut Vec<Missing>) -> Self {
+    pub(crate) fn new(
+        monitors: &Monitors,
+        events: Arc<KernelEvents>,
+        unseen: &mut Vec<Missing>,
+    ) -> Self {
         let tracker = |prober: &mw_probe::Prober| {
             ServiceTracker::new(prober.spec().details.service.clone())
                 .map_err(|missing| unseen.push(missing))
@@ -43,9 +59,10 @@ impl Services {
         };
         let trackers = monitors.probers.iter().map(tracker).collect();
         Self {
-            known: Mutex::new(Known { trackers, log: KernelLog::open() }),
+            known: Mutex::new(Known { trackers }),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
+            events,
         }
     }
 
@@ -102,9 +119,36 @@ impl Services {
         failed_unix_ms: u64,
     ) -> Option<Outage> {
         let connection = prober.connection();
-        let known = &mut *self.known();
+        let known = self.known();
         let tracker = known.trackers.get(probe)?.as_ref()?;
-        tracker.outage(connection.as_ref(), failed_unix_ms, &mut known.log)
+        tracker.outage(connection.as_ref(), failed_unix_ms, &mut self.events.log())
+    }
+
+    /// The services that a killed process was of.
+    pub(crate) fn lost_to(&self, kill: &Kill) -> Vec<LostProcess> {
+        let Kill::Logged(LoggedKill { victim, .. }) = kill else { return Vec::new() };
+        let known = self.known();
+        let trackers = known.trackers.iter().enumerate();
+        let lost = trackers.filter_map(|(probe, tracker)| {
+            let former = tracker.as_ref()?.former_of(victim)?;
+            Some(LostProcess { probe, former, at_unix_ms: victim.last_unix_ms })
+        });
+        lost.collect()
+    }
+
+    /// What has become of a service that lost a process.
+    pub(crate) fn fate(&self, lost: &LostProcess, monitors: &Monitors) -> Option<ServiceFate> {
+        let prober = monitors.probers.get(lost.probe)?;
+        let now = self.outage(lost.probe, prober, lost.at_unix_ms);
+        let since = prober.last().filter(|last| last.began_unix_ms >= lost.at_unix_ms);
+        Some(ServiceFate {
+            probe: prober.spec().name.clone(),
+            former: lost.former.process.clone(),
+            still_runs: lost.former.runs(),
+            listens: now.as_ref().map(|now| now.listens),
+            listener: now.and_then(|now| now.listener),
+            answers: since.map(|last| !last.failed),
+        })
     }
 
     /// What the service says of its sessions now.

@@ -1,7 +1,9 @@
 //! Records who holds how much memory, once a minute, in a thread that may be late.
 
 use crate::priority::yield_to_others;
+use mw_collect::service::FormerProcess;
 use mw_collect::{SizeCollector, Source};
+use mw_model::{HolderSize, MemoryHolder, ServiceProcess, SizedHolder, format_duration_ms};
 use mw_record::Writer;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +15,12 @@ const FIRST: Duration = Duration::from_secs(5);
 pub(crate) struct Sizes {
     is_stopped: Mutex<bool>,
     changed: Condvar,
+    /// When they were recorded last, and what processes had.
+    last: Mutex<(u64, Vec<HolderSize>)>,
 }
+
+/// The largest processes that an incident has.
+const MAX_HOLDERS: usize = 8;
 
 impl Sizes {
     /// Records sizes at this interval until the recorder stops.
@@ -23,8 +30,25 @@ impl Sizes {
         let mut rest = FIRST.min(interval);
         while self.rest(rest) {
             rest = interval;
-            writer.keep_sizes(mw_sys::unix_ms(), collector.collect());
+            let (unix_ms, sizes) = (mw_sys::unix_ms(), collector.collect());
+            let is_process =
+                |size: &&HolderSize| matches!(size.holder, SizedHolder::Process { .. });
+            let processes = sizes.iter().filter(is_process).take(MAX_HOLDERS).cloned().collect();
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (unix_ms, processes);
+            writer.keep_sizes(unix_ms, sizes);
         }
+    }
+
+    /// The largest processes as they were recorded last, and where that is from.
+    pub(crate) fn largest_processes(&self) -> (Vec<MemoryHolder>, String) {
+        let (unix_ms, sizes) = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let holders: Vec<MemoryHolder> = sizes.iter().filter_map(holder).collect();
+        let ago_ms = mw_sys::unix_ms().saturating_sub(unix_ms) as f64;
+        let source = match holders.is_empty() {
+            true => String::new(),
+            false => format!("/proc, {} before", format_duration_ms(ago_ms)),
+        };
+        (holders, source)
     }
 
     pub(crate) fn stop(&self) {
@@ -42,4 +66,11 @@ impl Sizes {
     fn is_stopped(&self) -> MutexGuard<'_, bool> {
         self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn holder(size: &HolderSize) -> Option<MemoryHolder> {
+    let SizedHolder::Process { pid, started_ticks, name } = &size.holder else { return None };
+    let process = ServiceProcess { pid: *pid, name: name.clone() };
+    let has_ended = !FormerProcess::new(process.clone(), *started_ticks).runs();
+    Some(MemoryHolder { process, resident_bytes: size.bytes, swapped_bytes: 0, has_ended })
 }

@@ -1,8 +1,9 @@
 //! A stall under way, until its incident is closed.
 
 use crate::assemble::Gathered;
-use crate::context::{AFTER, Context};
+use crate::context::{AFTER, BEFORE, Context};
 use crate::detector::{Monitor, RequestTimes};
+use crate::evidence::millis;
 use crate::services::Services;
 use crate::stalls::Begun;
 use mw_collect::service::listen_queue;
@@ -85,6 +86,11 @@ impl OpenStall {
         self.ended.is_some()
     }
 
+    /// Whether evidence of it is still taken.
+    pub(crate) fn is_gathering(&self) -> bool {
+        !self.has_ended() && self.begun.monitor.needs_evidence()
+    }
+
     pub(crate) fn ended_unix_ms(&self) -> Option<u64> {
         self.ended.map(|ended| ended.unix_ms)
     }
@@ -156,6 +162,9 @@ impl OpenStall {
 
     /// Finds the critical path of its slowest request.
     pub(crate) fn find_path(&mut self, with: &Context) {
+        if !self.begun.monitor.needs_evidence() {
+            return;
+        }
         let processes = self.service.iter().flat_map(|service| &service.processes);
         let processes: Vec<u32> = processes.map(|process| process.pid).collect();
         self.groups = with.tracing.groups_since(self.begun.seen_unix_ms, &processes);
@@ -178,7 +187,7 @@ impl OpenStall {
             }
             Monitor::Canary => (canary?.thread()?, canary?.slowest_touch()?),
             Monitor::Heartbeat => (canary?.thread()?, canary?.latest_turn()?),
-            Monitor::Pressure => return None,
+            Monitor::Pressure | Monitor::OomKill => return None,
         };
         let processes = self.service.iter().flat_map(|service| &service.processes);
         let servers = processes.map(|process| process.pid).collect();
@@ -199,7 +208,7 @@ impl OpenStall {
     }
 
     pub(crate) fn lacks_evidence(&self) -> bool {
-        self.gathered.is_none()
+        self.gathered.is_none() && self.begun.monitor.needs_evidence()
     }
 
     /// Takes evidence of `[from, until]` (milliseconds since 1970) if it covers more than what is there.
@@ -216,7 +225,8 @@ impl OpenStall {
     }
 
     /// Adds what only this stall has.
-    pub(crate) fn describe(&self, incident: &mut Incident) {
+    pub(crate) fn describe(&self, with: &Context, incident: &mut Incident) {
+        self.describe_kernel(with, incident);
         incident.path.clone_from(&self.path);
         incident.groups.clone_from(&self.groups);
         incident.cpus = self.cpus;
@@ -235,5 +245,16 @@ impl OpenStall {
                 group.of_service |= *cgroup == group.path && group.path != "/";
             }
         }
+    }
+
+    /// Adds what the kernel told of kills and of dropped caches.
+    fn describe_kernel(&self, with: &Context, incident: &mut Incident) {
+        let (begin, end) = (incident.started_unix_ms, incident.ended_unix_ms);
+        let events = &with.kernel_events;
+        incident.oom = match self.begun.monitor {
+            Monitor::OomKill => events.kills_of(begin, &with.services, &with.monitors),
+            _ => events.kills_between(begin, end),
+        };
+        incident.cache_drops = events.drops_between(begin.saturating_sub(millis(BEFORE)), end);
     }
 }

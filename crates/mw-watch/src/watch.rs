@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::detector::Limits;
 use crate::event::Event;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
+use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::priority::yield_to_others;
 use crate::sampling::{SampleAge, Sampling};
@@ -107,6 +108,7 @@ pub struct Watch {
     tracing: Arc<Tracing>,
     services: Arc<Services>,
     sizes: Arc<Sizes>,
+    kernel_events: Arc<KernelEvents>,
     monitors: Arc<Monitors>,
     writer: Arc<Writer>,
     sample_age: Arc<SampleAge>,
@@ -141,7 +143,9 @@ impl Watch {
         let symbols = monitors.profiler.as_ref().map(Profiler::symbols).unwrap_or_default();
         let tracing =
             Arc::new(Tracing::open(&source, options.profile, Arc::clone(&symbols), &mut unseen));
-        let services = Arc::new(Services::new(&monitors, &mut unseen));
+        let kernel_events = Arc::new(KernelEvents::open().map_err(WatchError::Thread)?);
+        let events = Arc::clone(&kernel_events);
+        let services = Arc::new(Services::new(&monitors, events, &mut unseen));
         let (sender, events) = channel();
         let mut watch = Self {
             stop: Arc::default(),
@@ -149,6 +153,7 @@ impl Watch {
             tracing,
             services,
             sizes: Arc::default(),
+            kernel_events,
             monitors: Arc::clone(&monitors),
             sample_age: Arc::default(),
             writer: Arc::clone(&writer),
@@ -181,7 +186,8 @@ impl Watch {
         events: Sender<Event>,
     ) -> Result<(), WatchError> {
         let writer = Arc::clone(&self.writer);
-        let sampling = Sampling::open(&source, Arc::clone(monitors), writer);
+        let kernel_events = Arc::clone(&self.kernel_events);
+        let sampling = Sampling::open(&source, Arc::clone(monitors), writer, kernel_events);
         let ring = sampling.ring();
         let (age, stop) = (Arc::clone(&self.sample_age), Arc::clone(&self.stop));
         self.thread("mw-sample", move || sampling.run(&age, &stop))?;
@@ -195,6 +201,7 @@ impl Watch {
             stalls: Arc::clone(&self.stalls),
             tracing: Arc::clone(&self.tracing),
             services: Arc::clone(&self.services),
+            kernel_events: Arc::clone(&self.kernel_events),
             unseen: self.unseen.clone(),
             canary_interval: options.canary.unwrap_or_default().interval,
             ring,
@@ -211,6 +218,10 @@ impl Watch {
         let (sized, interval) =
             (Source::live().map_err(WatchError::Source)?, options.sizes_interval);
         self.thread("mw-sizes", move || sizes.run(sized, interval, &writer))?;
+        let (kernel_events, stop) = (Arc::clone(&self.kernel_events), Arc::clone(&self.stop));
+        let (services, sizes) = (Arc::clone(&self.services), Arc::clone(&self.sizes));
+        let stalls = Arc::clone(&self.stalls);
+        self.thread("mw-kernel", move || kernel_events.run(&services, &sizes, &stalls, &stop))?;
         let (services, tracing) = (Arc::clone(&self.services), Arc::clone(&self.tracing));
         let (known, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
         self.thread("mw-services", move || services.run(&known, &stalls, &tracing))?;
@@ -297,6 +308,7 @@ impl Drop for Watch {
         self.tracing.stop();
         self.services.stop();
         self.sizes.stop();
+        self.kernel_events.wake();
         self.monitors.wakeup.wake();
         let end = Instant::now() + GRACE;
         for thread in self.threads.drain(..) {

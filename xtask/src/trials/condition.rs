@@ -352,6 +352,36 @@ pub(super) const CONDITIONS: &[Condition] = &[
         probe: Probe::Request,
     },
     Condition {
+        name: "oom-restart",
+        services: &[App],
+        arguments: &[64..=128],
+        hold_s: 4..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
+        is_memory: true,
+        probe: Probe::Request,
+    },
+    Condition {
+        name: "drop-caches",
+        services: &[App, Nginx, Postgres, Mysql],
+        arguments: &[2..=4, 20..=60],
+        hold_s: 5..=8,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("drop-caches")], &[DISK]),
+        is_memory: true,
+        probe: Probe::Request,
+    },
+    Condition {
+        name: "compact-loop",
+        services: ALL,
+        arguments: &[3..=8],
+        hold_s: 5..=8,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[rule("proactive-compaction")], &[CPUS]),
+        is_memory: true,
+        probe: Probe::Request,
+    },
+    Condition {
         name: "net-delay",
         services: ALL,
         arguments: &[400..=1200],
@@ -400,6 +430,8 @@ const NOT_ON_HOST: &[&str] = &[
     "other-swap",
     "other-sync",
     "compaction",
+    "drop-caches",
+    "compact-loop",
 ];
 
 pub(super) fn is_possible(name: &str, place: Place) -> bool {
@@ -413,4 +445,5 @@ pub(super) const DECOYS: &[(&str, &[RangeInclusive<u64>])] = &[
     ("other-sync", &[0..=200_000]),
     ("nice-hog", &[]),
     ("compaction", &[3..=6]),
+    ("other-oom", &[16..=48]),
 ];

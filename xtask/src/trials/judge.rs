@@ -166,7 +166,19 @@ pub(super) fn incident_of<'a>(
     };
     let inside = || incidents.iter().filter(began_in_it);
     let found = inside().filter(own).max_by(worst).map(|incident| (incident, true));
-    found.or_else(|| Some((inside().max_by_key(|incident| incident.duration_ms())?, false)))
+    // A service that is killed between two probes, and started again, is reported by the kill.
+    let is_kill = |incident: &&Incident| {
+        incident.trigger.kind == TriggerKind::OomKill && kills(incident, probe.as_str())
+    };
+    let found = found.or_else(|| inside().find(is_kill).map(|incident| (incident, true)));
+    // A kill of another service's process is no stall.
+    let stalls = inside().filter(|incident| incident.trigger.kind != TriggerKind::OomKill);
+    found.or_else(|| Some((stalls.max_by_key(|incident| incident.duration_ms())?, false)))
+}
+
+/// Whether the incident says of this probe that its service lost a process.
+fn kills(incident: &Incident, probe: &str) -> bool {
+    incident.oom.iter().flat_map(|oom| &oom.services).any(|fate| fate.probe == probe)
 }
 
 /// The probe whose incident is judged, as lab/trials/services names it.

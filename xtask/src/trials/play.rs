@@ -109,10 +109,10 @@ pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Opt
 /// Whether two conditions can be undone one after the other, and the service answers again then.
 fn is_beside(first: &Condition, second: &Condition) -> bool {
     const ENDS_IT: &[&str] =
-        &["kill", "oom", "fail", "stop", "freeze", "disk-hang", "wrong-password"];
+        &["kill", "oom", "oom-restart", "fail", "stop", "freeze", "disk-hang", "wrong-password"];
     const GROUPS: &[&[&str]] = &[
-        &["file-limit", "anon-limit", "memory-high", "oom"],
-        &["slow-read", "slow-write", "disk-hang"],
+        &["file-limit", "anon-limit", "memory-high", "oom", "oom-restart"],
+        &["slow-read", "slow-write", "disk-hang", "drop-caches"],
         &["table-lock", "row-lock"],
     ];
     let both = |names: &&[&str]| names.contains(&first.name) && names.contains(&second.name);

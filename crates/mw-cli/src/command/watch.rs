@@ -4,7 +4,7 @@ use crate::args::{ServiceArg, WatchArgs};
 use crate::config::Config;
 use crate::journal_log::Log;
 use crate::{Exit, Failure};
-use mw_model::{Incident, Trigger, format_duration_ms};
+use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{CanaryOptions, Event, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
@@ -205,6 +205,9 @@ fn started(options: &Options) -> String {
 
 /// A sample has exceeded its limit, or a request failed within it.
 fn begun(trigger: &Trigger) -> String {
+    if trigger.kind == TriggerKind::OomKill {
+        return "the OOM killer killed a process; collecting evidence".to_owned();
+    }
     let what = if trigger.failed_at_once() {
         "failed".to_owned()
     } else {

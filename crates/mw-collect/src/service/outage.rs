@@ -1,7 +1,7 @@
 //! What became of a service that does not answer at its address.
 
-use super::kernel_log::{KernelLog, LoggedEnd};
 use super::{HOLDER_LIMIT, Known, ServiceTracker, Watched, is_socket_file, named, owners, sockets};
+use crate::kernel_log::{KernelLog, LoggedEnd};
 use mw_model::{Connection, EndKind, Outage, ProcessEnd, ServiceProcess, format_duration_ms};
 use mw_proc::kmsg::Message;
 use std::collections::VecDeque;
@@ -80,7 +80,7 @@ fn logged(
         let (pid, name, how, detail) = match &end.message {
             Message::OomKill { pid, name, .. } => (*pid, name, EndKind::OomKilled, None),
             Message::Fault { pid, name, what } => (*pid, name, EndKind::Signalled, Some(what)),
-            Message::OomChoice { .. } => return None,
+            _ => return None,
         };
         is_it(pid, name).then(|| ProcessEnd {
             process: ServiceProcess { pid, name: name.clone() },
@@ -96,7 +96,7 @@ fn logged(
 /// The group whose limit was met when a process was chosen.
 fn limit_of(log: &VecDeque<LoggedEnd>, killed: u32) -> Option<String> {
     log.iter().rev().find_map(|end| match &end.message {
-        Message::OomChoice { pid, limit_of } if *pid == killed => limit_of.clone(),
+        Message::OomChoice(choice) if choice.pid == killed => choice.limit_of.clone(),
         _ => None,
     })
 }

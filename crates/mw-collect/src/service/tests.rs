@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use super::*;
+use crate::KernelLog;
 use mw_model::{Absence, EndKind};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};

@@ -214,6 +214,7 @@ fn trigger(incident: &Incident) -> String {
             return format!("tasks that waited for memory {limit} or more of a second");
         }
         TriggerKind::Heartbeat => "a late heartbeat".to_owned(),
+        TriggerKind::OomKill => "a kill of the OOM killer".to_owned(),
     };
     let mut said = vec![kind.trim().to_owned()];
     if trigger.failure.is_some() {

@@ -6,8 +6,12 @@
 //! `oom_kill` in /proc/vmstat is not 0: OOM kills since boot, of the whole machine or of a cgroup at its
 //! limit.
 //!
+//! The recorder reports kills as an incident of their own, also where no service stalled: who was killed, at
+//! whose limit, who held most memory then, and what became of the probed services that lost a process. Kills
+//! that follow one another belong to one incident.
+//!
 //! As the cause of a stall: the OOM killer killed a process during it. A rule that explains why memory
-//! ran out ranks before this one.
+//! ran out ranks before this one. A kill at the limit of a cgroup that the service is not in is no cause.
 //!
 //! ## Why it hurts
 //! The killed process is gone, and needs the same memory again when it is restarted. Before each kill
@@ -30,9 +34,11 @@
 use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall::Stall;
+use crate::{oom_words, roles};
 use mw_model::{
-    Area, Cause, EndKind, Finding, Missing, Quantity, Remedy, ServiceProcess, Severity, Step,
-    Subject, WaitKind, Window, derived,
+    Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomShortage, OomVictim, Quantity, Remedy,
+    Role, ServiceProcess, Severity, Step, Subject, TriggerKind, WaitKind, Window, derived,
+    format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -40,6 +46,10 @@ const DAY_S: f64 = 86_400.0;
 
 /// Tasks that are named as killed.
 const MAX_SHOWN: usize = 3;
+
+/// Victims, and holders of memory, that are evidence.
+const MAX_VICTIMS: usize = 8;
+const MAX_HOLDERS: usize = 5;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let vmstat = window.now.sample.vmstat.required()?;
@@ -56,8 +66,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     } else {
         Severity::Note
     };
-    let processes = if kills == 1 { "process" } else { "processes" };
-    let headline = format!("the OOM killer has killed {kills} {processes} since boot");
+    let headline = format!("the OOM killer has killed {} since boot", oom_words::processes(kills));
     Ok(vec![
         Finding::new(severity, Area::OomKiller, headline)
             .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
@@ -70,7 +79,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const OF_A_KILL: f64 = 65.0;
     const OF_A_FAILURE: f64 = 20.0;
-    if let Some(cause) = killed_service(stall) {
+    if let Some(cause) = killed_service(stall).or_else(|| reported(stall)) {
         return Ok(Some(cause));
     }
     let traced = derived::total(stall.waits(&[WaitKind::Oom]).map(|wait| wait.count));
@@ -81,7 +90,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let score = CauseScore::new(stall).waits(&[WaitKind::Oom]);
     let counted = (rate * stall.window.span_ms().unwrap_or(0.0) / 1000.0).round() as u64;
     let kills = counted.max(traced);
-    if kills == 0 {
+    if kills == 0 || is_elsewhere(stall, kills) {
         return score.no_cause();
     }
     let failed = stall.incident.trigger.failure.is_some();
@@ -90,15 +99,94 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         Quantity::Count(kills),
         "/proc/vmstat",
     );
-    let killed: Vec<&str> =
-        stall.waits(&[WaitKind::Oom]).map(|wait| wait.task.as_str()).take(MAX_SHOWN).collect();
-    let names = if killed.is_empty() { String::new() } else { format!(" ({})", killed.join(", ")) };
-    let processes = if kills == 1 { "process" } else { "processes" };
-    let headline = format!("the OOM killer killed {kills} {processes}{names}");
+    let headline = match &stall.incident.oom {
+        Some(oom) => oom_words::headline(oom),
+        None => {
+            let waits = stall.waits(&[WaitKind::Oom]);
+            let killed: Vec<&str> = waits.map(|wait| wait.task.as_str()).take(MAX_SHOWN).collect();
+            let names =
+                if killed.is_empty() { String::new() } else { format!(" ({})", killed.join(", ")) };
+            format!("the OOM killer killed {}{names}", oom_words::processes(kills))
+        }
+    };
     let finding = Finding::new(Severity::Critical, Area::OomKiller, headline)
         .with_impact("The killed process is gone, and the machine stalled before the kill.")
         .with_remedy(remedy());
-    score.cause(finding)
+    score.cause(with_holders(finding, stall))
+}
+
+/// Who held most memory when it ran out.
+pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+    let held = |holder: &MemoryHolder| Role {
+        pid: holder.process.pid,
+        task: holder.process.name.clone(),
+        why: format!("held {} when memory ran out", format_bytes(held_bytes(holder))),
+    };
+    let holders = stall.incident.oom.iter().flat_map(|oom| &oom.holders);
+    let held: Vec<Role> = holders.map(held).take(MAX_HOLDERS).collect();
+    if held.is_empty() { roles::allocating(stall, cause) } else { held }
+}
+
+/// The incident is of the kills themselves.
+fn reported(stall: &Stall<'_>) -> Option<Cause> {
+    const CERTAIN: u8 = 97;
+    let oom = stall.incident.oom.as_ref()?;
+    if stall.incident.trigger.kind != TriggerKind::OomKill {
+        return None;
+    }
+    let fate = oom_words::fates(oom);
+    let headline = format!("{}{fate}", oom_words::headline(oom));
+    let subject = match oom.victims.as_slice() {
+        [OomVictim { shortage: OomShortage::Cgroup(path), .. }] => Subject::Cgroup(path.clone()),
+        _ => Area::OomKiller.into(),
+    };
+    let mut finding = Finding::new(Severity::Critical, subject, headline)
+        .with_impact("The killed process needs the same memory again when it is restarted.")
+        .with_remedy(remedy());
+    for victim in oom.victims.iter().take(MAX_VICTIMS) {
+        let killed = Quantity::Text(oom_words::victim(victim));
+        finding = finding.with_evidence("killed", killed, "kernel log");
+        if let (OomShortage::Cgroup(Some(path)), Some(limit)) =
+            (&victim.shortage, victim.limit_bytes)
+        {
+            let what = format!("memory limit of {path}");
+            finding = finding.with_evidence(what, Quantity::Bytes(limit), "kernel log");
+        }
+    }
+    finding =
+        finding.with_evidence("OOM kills", Quantity::Count(oom.count), "/proc/vmstat, kernel log");
+    if let Some(unseen) = &oom.unseen {
+        finding = finding.with_evidence("not seen", Quantity::Text(unseen.clone()), "/dev/kmsg");
+    }
+    Some(Cause::new(with_holders(finding, stall), CERTAIN))
+}
+
+fn with_holders(mut finding: Finding, stall: &Stall<'_>) -> Finding {
+    let Some(oom) = &stall.incident.oom else { return finding };
+    for holder in oom.holders.iter().take(MAX_HOLDERS) {
+        let ended = if holder.has_ended { ", which has ended since" } else { "" };
+        let what = format!("held by {}{ended}", oom_words::process(&holder.process));
+        let held = Quantity::Bytes(held_bytes(holder));
+        finding = finding.with_evidence(what, held, oom.holders_source.as_str());
+    }
+    finding
+}
+
+fn held_bytes(holder: &MemoryHolder) -> u64 {
+    holder.resident_bytes.saturating_add(holder.swapped_bytes)
+}
+
+/// Whether each of these kills is known to have been at the limit of a cgroup that the service is not in, so that it
+/// took nothing from it.
+fn is_elsewhere(stall: &Stall<'_>, kills: u64) -> bool {
+    let Some(oom) = &stall.incident.oom else { return false };
+    let service = stall.incident.service.iter().filter_map(|service| service.cgroup.as_deref());
+    let groups = stall.incident.groups.iter().filter(|group| group.of_service);
+    let mut own =
+        service.chain(groups.map(|group| group.path.as_str())).filter(|path| *path != "/");
+    let Some(first) = own.next() else { return false };
+    let concerns = oom.concerns(first) || own.any(|path| oom.concerns(path));
+    oom.count >= kills && oom.are_of_cgroups() && !concerns
 }
 
 fn remedy() -> Remedy {

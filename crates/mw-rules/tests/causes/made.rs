@@ -138,6 +138,17 @@ impl Made {
         self
     }
 
+    /// What stands in a column of vmstat at a time, in milliseconds from the begin of the stall.
+    pub(crate) fn counter(mut self, name: &str, value_at: impl Fn(i64) -> u64) -> Self {
+        let rows = self.incident.table.at_unix_ms.iter();
+        let values = rows.map(|at| value_at(at.cast_signed() - STARTED_MS.cast_signed())).collect();
+        self.incident
+            .table
+            .columns
+            .push(mw_model::Column { name: format!("vmstat.{name}"), values });
+        self
+    }
+
     /// How many pages reclaim of the whole machine has scanned in each recorded row.
     pub(crate) fn scans(mut self, pages_per_row: u64) -> Self {
         let rows = self.incident.table.rows() as u64;

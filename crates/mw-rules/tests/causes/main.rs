@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod forced;
 mod made;
 mod mutated;
 mod paths;
@@ -50,7 +51,7 @@ fn every_stall_has_its_cause_first_and_no_other_than_it_may() {
 
 #[test]
 fn every_rule_with_a_cause_has_its_stall() {
-    let all = stalls::of_memory().into_iter().chain(paths::all());
+    let all = stalls::of_memory().into_iter().chain(paths::all()).chain(forced::all());
     let firsts: BTreeSet<&str> = all.map(|stall| stall.first).collect();
     for rule in RULES.iter().filter(|rule| rule.has_cause() && rule.id != NOT_MEMORY) {
         assert!(firsts.contains(rule.id), "no stall is made up for {}", rule.id);

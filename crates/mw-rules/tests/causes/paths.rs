@@ -14,9 +14,9 @@ use mw_rules::explain;
 
 const MS: u64 = 1_000_000;
 const TOTAL_MS: u64 = 8200;
-const GROUP: &str = "/system.slice/db.service";
+pub(crate) const GROUP: &str = "/system.slice/db.service";
 
-fn task(tid: u32, name: &str) -> PathTask {
+pub(crate) fn task(tid: u32, name: &str) -> PathTask {
     let cgroup = Some(GROUP.to_owned());
     PathTask { tid, name: name.to_owned(), process: tid, cgroup, ..PathTask::default() }
 }
@@ -47,13 +47,13 @@ fn path(parts: &[(Kind, u64)]) -> PathSummary {
     }
 }
 
-fn made(parts: &[(Kind, u64)]) -> Made {
+pub(crate) fn made(parts: &[(Kind, u64)]) -> Made {
     let mut made = Made::on(HEALTHY);
     made.incident.path = Some(path(parts));
     made
 }
 
-fn group() -> GroupUse {
+pub(crate) fn group() -> GroupUse {
     GroupUse {
         path: GROUP.to_owned(),
         of_service: true,
@@ -63,7 +63,7 @@ fn group() -> GroupUse {
     }
 }
 
-fn with_group(mut made: Made, group: GroupUse) -> Made {
+pub(crate) fn with_group(mut made: Made, group: GroupUse) -> Made {
     made.incident.groups.push(group);
     made
 }
@@ -186,7 +186,7 @@ fn row_lock() -> Made {
     made
 }
 
-fn explained(made: &Made) -> mw_rules::Explanation {
+pub(crate) fn explained(made: &Made) -> mw_rules::Explanation {
     let mut incident: Incident = made.incident.clone();
     incident.host.page_bytes = 4096;
     let window: &Window = &made.window;
@@ -195,7 +195,7 @@ fn explained(made: &Made) -> mw_rules::Explanation {
 
 #[test]
 fn the_path_decides() {
-    for stall in all() {
+    for stall in all().into_iter().chain(crate::forced::all()) {
         let explanation = explained(&stall.made);
         let first = explanation.causes.first();
         let rule = first.map(|cause| cause.finding.rule.as_str());

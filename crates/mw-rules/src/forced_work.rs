@@ -1,0 +1,160 @@
+//! Memory work that somebody forced by writing to a file of the kernel: dropped caches, compaction, reclaim.
+//!
+//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.1, 6.12
+//! and 6.18. A kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an
+//! allocation woke by its own function.
+
+use crate::kernel::COMPACTION;
+use crate::stack::is_in;
+use mw_model::{Incident, Profile, ServiceProcess, Window, WriterProcess};
+use mw_proc::vmstat::Counter;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ForcedWork {
+    DropCaches,
+    Compaction,
+    Reclaim,
+}
+
+/// Writers that are looked at more closely.
+const MAX_WRITERS: usize = 8;
+
+/// What a write enters.
+const ENTRIES: &[(ForcedWork, &[&str])] = &[
+    (ForcedWork::DropCaches, &["drop_caches_sysctl_handler", "drop_pagecache_sb", "drop_slab"]),
+    (
+        ForcedWork::Compaction,
+        &["sysctl_compaction_handler", "compact_store", "compact_nodes", "compact_node"],
+    ),
+    (
+        ForcedWork::Reclaim,
+        &[
+            "memory_reclaim",
+            "user_proactive_reclaim",
+            "mem_cgroup_force_empty_write",
+            "mem_cgroup_force_empty",
+            "reclaim_store",
+        ],
+    ),
+];
+
+/// What the kernel's own thread enters that compacts without being asked.
+const PROACTIVE: &[&str] = &["proactive_compact_node", "compact_node"];
+
+const COMPACTION_THREAD: &str = "kcompactd";
+
+/// A task that did such work.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Forced {
+    pub(crate) work: ForcedWork,
+    pub(crate) process: ServiceProcess,
+    /// Of one CPU, in percent.
+    pub(crate) cpu_percent: f64,
+    /// Of what the task did in the kernel, in percent.
+    pub(crate) task_percent: f64,
+}
+
+impl Forced {
+    /// Whether the kernel did it by itself.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        self.process.name.starts_with(COMPACTION_THREAD)
+    }
+}
+
+/// The processes in a profile that wrote to such a file, for who looks at them while they run.
+pub fn forcing_processes(profile: &Profile) -> Vec<ServiceProcess> {
+    let found = in_profile(profile).into_iter().filter(|forced| !forced.is_of_kernel());
+    found.map(|forced| forced.process).take(MAX_WRITERS).collect()
+}
+
+/// Who did such work during a stall, the most first.
+pub(crate) fn forced(incident: &Incident) -> Vec<Forced> {
+    incident.profile.as_ref().map(in_profile).unwrap_or_default()
+}
+
+/// The one that did most of this work.
+pub(crate) fn most(incident: &Incident, work: ForcedWork) -> Option<Forced> {
+    forced(incident).into_iter().find(|forced| forced.work == work)
+}
+
+/// Whether kcompactd worked without being asked. Where the compiler has inlined the function that says so, the kernel's
+/// counter does: nobody woke it.
+pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool {
+    if forced(incident).iter().any(Forced::is_of_kernel) {
+        return true;
+    }
+    let Some(profile) = &incident.profile else { return false };
+    let names = |stack| -> Vec<String> { profile.names(stack).map(str::to_owned).collect() };
+    let compacts = profile.stacks.iter().any(|stack| {
+        let names = names(stack);
+        stack.task.starts_with(COMPACTION_THREAD)
+            && is_in(&names, COMPACTION)
+            && !is_in(&names, &["kcompactd_do_work"])
+    });
+    compacts && window.rate(Counter::CompactDaemonWake).is_ok_and(|rate| rate <= 0.0)
+}
+
+/// What is known of a process that wrote.
+pub(crate) fn writer<'a>(
+    incident: &'a Incident,
+    process: &ServiceProcess,
+) -> Option<&'a WriterProcess> {
+    let drops = incident.cache_drops.iter().map(|drop| &drop.writer);
+    incident.writers.iter().chain(drops).find(|writer| writer.process == *process)
+}
+
+/// `sh (812), started by cron (7), in /system.slice/cron.service`.
+pub(crate) fn named(incident: &Incident, process: &ServiceProcess) -> String {
+    let writer = writer(incident, process);
+    let parent = writer.and_then(|writer| writer.parent.as_ref());
+    let parent = parent.map_or(String::new(), |parent| {
+        format!(", started by {}", crate::oom_words::process(parent))
+    });
+    let unit = writer.and_then(|writer| writer.unit.clone().or_else(|| writer.cgroup.clone()));
+    let group = unit.or_else(|| incident.cgroups.get(&process.pid).cloned());
+    let group = group.filter(|group| group != "/");
+    let group = group.map_or(String::new(), |group| format!(", in {group}"));
+    format!("{}{parent}{group}", crate::oom_words::process(process))
+}
+
+fn in_profile(profile: &Profile) -> Vec<Forced> {
+    let all: f64 = profile.stacks.iter().map(|stack| stack.samples as f64).sum();
+    let mut tasks: Vec<(Option<ForcedWork>, ServiceProcess, f64)> = Vec::new();
+    for stack in &profile.stacks {
+        let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
+        let work = work_of(&stack.task, &names);
+        let process = ServiceProcess { pid: stack.pid, name: stack.task.clone() };
+        let samples = stack.samples as f64;
+        let is_same = |(known, of, _): &&mut (Option<ForcedWork>, ServiceProcess, f64)| {
+            *known == work && *of == process
+        };
+        match tasks.iter_mut().find(is_same) {
+            Some((.., sum)) => *sum += samples,
+            None => tasks.push((work, process, samples)),
+        }
+    }
+    let total = |process: &ServiceProcess| -> f64 {
+        tasks.iter().filter(|(_, of, _)| of == process).map(|(.., samples)| samples).sum()
+    };
+    let of_cpu = 100.0 * f64::from(profile.cpus.max(1)) / all;
+    let mut found: Vec<Forced> = tasks
+        .iter()
+        .filter_map(|(work, process, samples)| {
+            Some(Forced {
+                work: (*work)?,
+                process: process.clone(),
+                cpu_percent: samples * of_cpu,
+                task_percent: samples * 100.0 / total(process),
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| b.cpu_percent.total_cmp(&a.cpu_percent));
+    found
+}
+
+fn work_of(task: &str, stack: &[String]) -> Option<ForcedWork> {
+    if task.starts_with(COMPACTION_THREAD) {
+        return is_in(stack, PROACTIVE).then_some(ForcedWork::Compaction);
+    }
+    ENTRIES.iter().find(|(_, functions)| is_in(stack, functions)).map(|(work, _)| *work)
+}

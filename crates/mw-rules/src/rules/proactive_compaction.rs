@@ -1,0 +1,91 @@
+//! # proactive-compaction
+//!
+//! Memory was compacted before anybody needed a large block, and the service waited for it.
+//!
+//! ## What it finds
+//! As the cause of a stall: a program wrote to /proc/sys/vm/compact_memory or to `compact` of a node, or
+//! the kernel's thread kcompactd compacted because of `vm.compaction_proactiveness`; and the request waited
+//! for pages that were being moved, or for the CPU that the compaction had. The profile names the writer.
+//! Compaction that an allocation needs is `thp-compaction` or `fragmented-node`.
+//!
+//! ## Why it hurts
+//! Compaction moves pages that programs use. Whoever touches one waits until it has been moved; the locks
+//! of the zone are held for long; and a write to compact_memory works through all of memory at once.
+//!
+//! ## What it looks like
+//! `compact_migrate_scanned` and `pgmigrate_success` increase although no task is in direct compaction; a
+//! shell or kcompactd uses a CPU in `compact_node`.
+//!
+//! ## Threshold
+//! The request spent a tenth of its time there, and the compacting task used a tenth of a CPU for it.
+//!
+//! ## How to fix it
+//! Remove the job that writes to compact_memory, or run it when nobody is served. Lower
+//! `vm.compaction_proactiveness` (20 by default; 0 turns it off).
+//!
+//! ## References
+//! Linux, Documentation/admin-guide/sysctl/vm.rst, "compact_memory", "compaction_proactiveness".
+
+use crate::cause_score::CauseScore;
+use crate::forced_work::{Forced, ForcedWork, is_kernel_proactive, most, named};
+use crate::kernel::COMPACTION;
+use crate::request::Spent;
+use crate::roles;
+use crate::stall::Stall;
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Step, Subject};
+use mw_proc::vmstat::Counter;
+
+/// What a request spends its time on because of it.
+pub(crate) const MOVED: &[Spent] = &[Spent::Compaction, Spent::ForcedCompaction];
+
+const CONFIRMED: u8 = 92;
+const LEAST_CPU_PERCENT: f64 = 10.0;
+
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    let written = most(stall.incident, ForcedWork::Compaction);
+    let written = written.filter(|forced| forced.cpu_percent >= LEAST_CPU_PERCENT);
+    let by_kernel = is_kernel_proactive(stall.incident, stall.window);
+    if written.is_none() && !by_kernel {
+        return Ok(None);
+    }
+    let (headline, remedy) = match written.filter(|forced| !forced.is_of_kernel()) {
+        Some(Forced { process, .. }) => (
+            format!("{} compacted memory by hand", named(stall.incident, &process)),
+            Remedy::named(
+                "remove the job that writes to compact_memory, or run it when nobody is served",
+                vec![Step::manual("grep -r compact_memory /etc/cron* /etc/systemd /usr/local")],
+            ),
+        ),
+        None => (
+            "kcompactd compacted memory in advance (vm.compaction_proactiveness)".to_owned(),
+            Remedy::named(
+                "lower vm.compaction_proactiveness",
+                vec![Step::manual("sysctl vm.compaction_proactiveness=0")],
+            ),
+        ),
+    };
+    let moved = stall.rate(&[Counter::PgmigrateSuccess]).unwrap_or(0.0);
+    let subject = Subject::from(Area::Compaction);
+    let finding = Finding::new(Severity::Critical, subject, headline)
+        .with_evidence("pgmigrate_success", Quantity::PerSecond(moved), "/proc/vmstat")
+        .with_impact("Whoever touched a page that was being moved waited until that was done.")
+        .with_remedy(remedy);
+    match stall.request {
+        Some(_) => Ok(Some(Cause::new(finding, CONFIRMED))),
+        None => CauseScore::new(stall)
+            .profile(COMPACTION)
+            .blocked_in(&["migration_entry_wait", "migration_entry_wait_on_locked"])
+            .pressure()
+            .cause(finding),
+    }
+}
+
+/// Who compacted.
+pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+    let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Compaction)
+    else {
+        return roles::compacting(stall, cause);
+    };
+    let why = format!("used {cpu_percent:.0}% of a CPU: {}", named(stall.incident, &process));
+    vec![Role { pid: process.pid, task: process.name, why }]
+}

@@ -1,0 +1,203 @@
+//! Made-up stalls by memory work that somebody forced by hand, and by kills of the OOM killer, with decoys.
+
+use crate::made::Made;
+use crate::paths::{GROUP, explained, group, made, task, with_group};
+use crate::stalls::{HEALTHY, Stall};
+use mw_critical_path::{CpuHolder, Kind, Wait};
+use mw_model::{
+    CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, Service, ServiceFate,
+    ServiceProcess, Subject, TriggerKind, WriterProcess,
+};
+use mw_proc::vmstat::Counter;
+
+const SHELL: (u32, &str) = (77, "sh");
+const COMPACTS: &[&str] = &["ksys_write", "sysctl_compaction_handler", "compact_zone"];
+const RECLAIMS: &[&str] = &["ksys_write", "memory_reclaim", "shrink_node"];
+const READS: &[(Kind, u64)] = &[(Kind::Waiting(Wait::FileRead), 90)];
+
+/// Stalls of which the rule is one of these.
+pub(crate) fn all() -> Vec<Stall> {
+    let is = |name, made, first| Stall { name, made, first, also: &[] };
+    vec![
+        is("cache dropped", dropped(READS), "drop-caches"),
+        is("compacted by hand", held_by_shell(COMPACTS), "proactive-compaction"),
+        is("pages are moved", moved("kcompactd0", &["compact_node"]), "proactive-compaction"),
+        is("reclaimed by hand", reclaimed(), "forced-reclaim"),
+    ]
+}
+
+/// The rows of a cache of 400 MB that is dropped a second before the stall.
+fn cache(made: Made, reads_before: u64, reads_after: u64) -> Made {
+    made.counter("drop_pagecache", |ms| u64::from(ms >= -1000))
+        .counter("nr_file_pages", |ms| if ms >= -1000 { 20_000 } else { 100_000 })
+        .counter("pgpgin", |ms| {
+            let (before, after) = ((ms + 10_000).min(9000), (ms + 1000).max(0));
+            before.unsigned_abs() * reads_before + after.unsigned_abs() * reads_after
+        })
+}
+
+fn dropped(parts: &[(Kind, u64)]) -> Made {
+    let mut made = cache(made(parts), 0, 20);
+    let process = |pid, name: &str| ServiceProcess { pid, name: name.to_owned() };
+    let writer = WriterProcess {
+        process: process(77, "sh"),
+        parent: Some(process(7, "cron")),
+        unit: Some("cron.service".to_owned()),
+        ..WriterProcess::default()
+    };
+    made.incident.cache_drops =
+        vec![CacheDrop { at_unix_ms: made.incident.started_unix_ms - 1000, value: 3, writer }];
+    made
+}
+
+/// The service is ready to run, and a shell has the CPU.
+fn held_by_shell(stack: &[&str]) -> Made {
+    let mut made = made(&[(Kind::Runnable(CpuHolder::Task(77)), 90)])
+        .stack(SHELL, 6000, stack)
+        .stack((0, "swapper"), 1000, &["do_idle"]);
+    if let Some(part) = made.incident.path.as_mut().and_then(|path| path.parts.first_mut()) {
+        part.holder = Some(task(77, "sh"));
+    }
+    made
+}
+
+fn moved(name: &str, stack: &[&str]) -> Made {
+    made(&[(Kind::Waiting(Wait::Migration), 90)]).stack((45, name), 6000, stack).stack(
+        (0, "swapper"),
+        6000,
+        &["do_idle"],
+    )
+}
+
+fn reclaimed() -> Made {
+    let made = made(&[(Kind::Waiting(Wait::SwapIn), 90)]).stack(SHELL, 600, RECLAIMS).stack(
+        (0, "swapper"),
+        6000,
+        &["do_idle"],
+    );
+    with_group(made, mw_model::GroupUse { pgscan: Some(9000), ..group() })
+}
+
+fn first(made: &Made) -> Option<String> {
+    explained(made).causes.into_iter().next().map(|cause| cause.finding.rule)
+}
+
+#[test]
+fn who_dropped_the_cache_is_named() {
+    let explanation = explained(&dropped(READS));
+    let expected = "sh (77), started by cron (7), in cron.service dropped 313 MiB of page cache";
+    assert!(explanation.verdict.contains(expected), "{}", explanation.verdict);
+    assert_eq!(explanation.causing[0].pid, 77);
+}
+
+#[test]
+fn a_dropped_cache_is_no_cause_of_what_does_not_read_it() {
+    let fsync = [(Kind::Waiting(Wait::Journal), 90)];
+    assert_eq!(first(&dropped(&fsync)).as_deref(), Some("journal-commit"));
+    let as_before = cache(made(READS), 20, 20);
+    assert_eq!(first(&as_before).as_deref(), Some("not-memory"), "it read all the time");
+    let back = made(READS)
+        .counter("drop_pagecache", |ms| u64::from(ms >= -2500))
+        .counter("nr_file_pages", |ms| if (-2500..-1000).contains(&ms) { 20_000 } else { 100_000 });
+    assert_eq!(first(&back).as_deref(), Some("not-memory"), "it was back");
+    let small = made(READS)
+        .counter("drop_pagecache", |ms| u64::from(ms >= -1000))
+        .counter("nr_file_pages", |ms| if ms >= -1000 { 99_900 } else { 100_000 });
+    assert_eq!(first(&small).as_deref(), Some("not-memory"), "nothing was dropped");
+    assert_eq!(first(&made(READS)).as_deref(), Some("not-memory"));
+}
+
+#[test]
+fn who_compacts_by_hand_beside_is_no_cause() {
+    let beside = made(&[(Kind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, COMPACTS);
+    assert_eq!(first(&beside).as_deref(), Some("not-memory"));
+    let of_allocations = moved("kcompactd0", &["kcompactd_do_work", "compact_zone"]);
+    assert_ne!(first(&of_allocations).as_deref(), Some("proactive-compaction"));
+    let computes = held_by_shell(&["sys_read"]);
+    assert_eq!(first(&computes).as_deref(), Some("not-memory"));
+}
+
+/// The group reclaims at its own limit, while somebody has another group's memory reclaimed.
+#[test]
+fn reclaim_of_another_group_is_no_cause() {
+    let mut made = reclaimed();
+    made.incident.groups[0].max_events = Some(900);
+    assert_eq!(first(&made).as_deref(), Some("cgroup-limit"));
+}
+
+fn kills(group: &str) -> OomKills {
+    let process = ServiceProcess { pid: 901, name: "batch".to_owned() };
+    OomKills {
+        count: 3,
+        victims: vec![OomVictim {
+            process: process.clone(),
+            count: 3,
+            shortage: OomShortage::Cgroup(Some(group.to_owned())),
+            limit_bytes: Some(64 << 20),
+            cgroup: Some(group.to_owned()),
+            ..OomVictim::default()
+        }],
+        holders: vec![MemoryHolder {
+            process,
+            resident_bytes: 60 << 20,
+            ..MemoryHolder::default()
+        }],
+        holders_source: "kernel log".to_owned(),
+        ..OomKills::default()
+    }
+}
+
+/// The service is slow because of its disk, which the path does not show, and another group is killed meanwhile.
+#[test]
+fn a_kill_in_another_group_is_no_cause() {
+    let slow = |killed: &str| {
+        let mut made = Made::on(HEALTHY)
+            .counts(Counter::OomKill, 0.37)
+            .pressed(0, 90, 0)
+            .disk("sda", 100)
+            .blocked((812, "postgres"), 'D', 9, &["io_schedule", "ext4_file_read_iter"]);
+        made.incident.oom = Some(kills(killed));
+        made.incident.service =
+            Some(Service { cgroup: Some(GROUP.to_owned()), ..Service::default() });
+        explained(&made)
+    };
+    let elsewhere = slow("/system.slice/batch.service");
+    assert_eq!(elsewhere.causes[0].finding.rule, "not-memory", "{}", elsewhere.verdict);
+    for concerned in [GROUP, "/system.slice"] {
+        assert_eq!(slow(concerned).causes[0].finding.rule, "oom-kill", "{concerned}");
+    }
+}
+
+#[test]
+fn an_incident_of_kills_says_who_and_what_became_of_the_service() {
+    let mut made = Made::on(HEALTHY).trigger(TriggerKind::OomKill, "oom_kill", 0.0);
+    let process = |pid, name: &str| ServiceProcess { pid, name: name.to_owned() };
+    let said = |made: &Made| explained(made).verdict;
+    let fate = ServiceFate {
+        probe: "web".to_owned(),
+        former: process(901, "batch"),
+        listens: Some(true),
+        listener: Some(process(905, "batch")),
+        answers: Some(true),
+        ..ServiceFate::default()
+    };
+    made.incident.oom = Some(OomKills { services: vec![fate.clone()], ..kills("/batch") });
+    assert_eq!(
+        said(&made),
+        "out of memory: the OOM killer killed batch (3 times, last 901), at the memory limit of /batch \
+         (64 MiB); probe web: started again as batch (905) and answers (oom-kill, 95% sure)"
+    );
+    let explanation = explained(&made);
+    assert_eq!(explanation.causes[0].finding.subject, Subject::Cgroup(Some("/batch".to_owned())));
+    assert_eq!(explanation.causing[0].why, "held 60 MiB when memory ran out");
+    assert_eq!(explanation.suffering[0].why, "was killed by the OOM killer");
+    let other = ServiceFate { listener: Some(process(7, "nc")), ..fate.clone() };
+    made.incident.oom = Some(OomKills { services: vec![other], ..kills("/batch") });
+    assert!(said(&made).contains("probe web: nc (7) listens in its place and answers"));
+    let runs = ServiceFate { still_runs: true, answers: None, ..fate };
+    made.incident.oom = Some(OomKills { services: vec![runs], ..kills("/batch") });
+    assert!(said(&made).contains("; batch (901) of probe web still runs (oom-kill"));
+    let unknown = OomKills { count: 1, unseen: Some("EPERM".to_owned()), ..OomKills::default() };
+    made.incident.oom = Some(unknown);
+    assert!(said(&made).starts_with("out of memory: the OOM killer killed 1 process (oom-kill"));
+}
