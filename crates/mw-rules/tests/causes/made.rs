@@ -142,7 +142,10 @@ impl Made {
     pub(crate) fn counter(mut self, name: &str, value_at: impl Fn(i64) -> u64) -> Self {
         let rows = self.incident.table.at_unix_ms.iter();
         let values = rows.map(|at| value_at(at.cast_signed() - STARTED_MS.cast_signed())).collect();
-        self.incident.table.columns.push(mw_model::Column { name: format!("vmstat.{name}"), values });
+        self.incident
+            .table
+            .columns
+            .push(mw_model::Column { name: format!("vmstat.{name}"), values });
         self
     }
 
