@@ -35,7 +35,7 @@ fn group() -> Option<Group> {
             Some(Group(group))
         }
         Err(error) => {
-            mw_test::skip(&format!("no memory cgroup: {error}"));
+            mw_test::skip(format!("no memory cgroup: {error}"));
             None
         }
     }

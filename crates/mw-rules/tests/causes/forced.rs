@@ -62,11 +62,11 @@ fn held_by_shell(stack: &[&str]) -> Made {
 }
 
 fn moved(name: &str, stack: &[&str]) -> Made {
-    made(&[(Kind::Waiting(Wait::Migration), 90)]).stack((45, name), 6000, stack).stack(
-        (0, "swapper"),
-        6000,
-        &["do_idle"],
-    )
+    made(&[(Kind::Waiting(Wait::Migration), 90)])
+        .counts(Counter::CompactMigrateScanned, 90_000.0)
+        .counts(Counter::PgmigrateSuccess, 80_000.0)
+        .stack((45, name), 6000, stack)
+        .stack((0, "swapper"), 6000, &["do_idle"])
 }
 
 fn reclaimed() -> Made {
