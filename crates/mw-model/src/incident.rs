@@ -357,7 +357,6 @@ pub struct TaskUse {
 
 /// How all CPUs together spent the time from the alarm of a stall on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CpuUse {
     /// In programs, in the kernel and in interrupts.
