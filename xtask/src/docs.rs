@@ -1,6 +1,6 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
-use crate::header;
+use crate::{header, manual};
 use crate::workspace::root;
 use anyhow::Context;
 use clap_complete::Shell;
@@ -81,6 +81,7 @@ fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     clap_mangen::generate_to(mw_cli::args::command(), dir.path())?;
+    fs::write(dir.path().join(manual::PAGE), manual::configuration()?)?;
     add_folder(dir.path(), "docs/man", files)
 }
 
