@@ -43,7 +43,7 @@ use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
+pub(crate) const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
 
 /// What the file may say.
 #[derive(Debug, Default, Deserialize)]

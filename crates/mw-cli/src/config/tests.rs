@@ -41,7 +41,10 @@ fn all_entries() -> BTreeMap<String, Vec<String>> {
 fn every_table_is_found() {
     let tables = all_entries();
     let headers: Vec<&str> = tables.keys().map(String::as_str).collect();
-    assert_eq!(headers, ["", "[[pool.create]]", "[[watch.probe]]", "[check]", "[pool]", "[run]", "[watch]"]);
+    assert_eq!(
+        headers,
+        ["", "[[pool.create]]", "[[watch.probe]]", "[check]", "[pool]", "[run]", "[watch]"]
+    );
     assert_eq!(tables["[check]"], ["fail-on"]);
 }
 
@@ -58,11 +61,13 @@ fn every_entry_is_documented_with_type_and_default() {
     for (header, names) in all_entries() {
         let section = sections[if header.is_empty() { "General" } else { &header }];
         // A table that has a section is no entry of the one above.
-        let has_section = |name: &String| header.is_empty() && sections.contains_key(&*format!("[{name}]"));
+        let has_section =
+            |name: &String| header.is_empty() && sections.contains_key(&*format!("[{name}]"));
         for name in names.iter().filter(|name| !has_section(name)) {
             let item = format!("- `{name}` (");
             let line = section.lines().find(|line| line.starts_with(&item));
-            let line = line.unwrap_or_else(|| panic!("docs/configuration.md: {header} lacks {name}"));
+            let line =
+                line.unwrap_or_else(|| panic!("docs/configuration.md: {header} lacks {name}"));
             assert!(line.contains("default ") || line.contains("required"), "{header}: {line}");
         }
     }
