@@ -19,6 +19,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("gcc", "/usr/bin/gcc"),
     ("libc6-dev", "/usr/include/stdio.h"),
     ("make", "/usr/bin/make"),
+    ("man-db", "/usr/bin/lexgrog"),
+    ("groff", "/usr/bin/groff"),
     ("chromium", "/usr/bin/chromium"),
     ("clang", "/usr/bin/clang"),
     ("libclang-rt-dev", "/usr/share/doc/libclang-rt-dev"),

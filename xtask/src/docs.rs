@@ -1,7 +1,7 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
-use crate::header;
 use crate::workspace::root;
+use crate::{header, manual};
 use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
@@ -54,6 +54,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let printed = [
         ("account", (ACCOUNT_SCHEMA, schemars::schema_for!(MemoryAccount))),
         ("bench", mw_cli::bench_schema()),
+        ("doctor", mw_cli::doctor_schema()),
         ("iotune", mw_cli::iotune_schema()),
         ("pool", mw_cli::pool_schema()),
         ("trends", (TRENDS_SCHEMA, schemars::schema_for!(Trends))),
@@ -81,6 +82,7 @@ fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     clap_mangen::generate_to(mw_cli::args::command(), dir.path())?;
+    fs::write(dir.path().join(manual::PAGE), manual::configuration()?)?;
     add_folder(dir.path(), "docs/man", files)
 }
 

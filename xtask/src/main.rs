@@ -8,7 +8,10 @@ mod environments;
 mod evaluate;
 mod fixtures;
 mod header;
+#[cfg(test)]
+mod install;
 mod lab;
+mod manual;
 mod new;
 mod packages;
 mod plots;

@@ -1,5 +1,7 @@
 //! The command line. Help, man pages and completions are made from it.
 
+#[cfg(feature = "doctor")]
+mod doctor;
 #[cfg(feature = "watch")]
 mod export;
 mod format;
@@ -33,6 +35,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+#[cfg(feature = "doctor")]
+pub use doctor::DoctorArgs;
 #[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
 pub use format::{FormatArgs, Formats, TextOrJson};
@@ -85,7 +89,8 @@ pub struct Args {
 
 const EXIT_CODES: &str = "Exit codes:
   0  success, nothing found
-  1  findings at or above --fail-on, a request that would fail, findings that fix left, or trends
+  1  findings at or above --fail-on, a request that would fail, findings that fix left, trends, or
+     things that doctor misses
   2  usage: invalid command line or configuration
   3  unknown: could not be checked, or a limit that could not be read may refuse the request
   4  permission denied: a privilege is missing
@@ -96,6 +101,9 @@ const EXIT_CODES: &str = "Exit codes:
 pub enum Command {
     /// Check whether large allocations will succeed without stalls, and list what is wrong
     Check(CheckArgs),
+    /// Say what memwright needs of this machine, whether it is there, and how to turn it on
+    #[cfg(feature = "doctor")]
+    Doctor(DoctorArgs),
     /// Write the kernel's memory state to a file, to be checked elsewhere with check --root
     Capture(CaptureArgs),
     /// Show the documentation of a rule, or account for all memory of the machine

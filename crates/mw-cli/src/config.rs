@@ -43,7 +43,7 @@ use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
+pub(crate) const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
 
 /// What the file may say.
 #[derive(Debug, Default, Deserialize)]
@@ -135,3 +135,7 @@ fn one_line(path: &Path, text: &str, error: &toml::de::Error) -> String {
     let line = before.matches('\n').count() + 1;
     format!("{} line {line}: {}", path.display(), error.message().replace('\n', " "))
 }
+
+#[cfg(all(test, feature = "pool", feature = "run", feature = "watch"))]
+#[path = "config/tests.rs"]
+mod tests;

@@ -29,6 +29,13 @@ pub fn bench_schema() -> (u32, schemars::Schema) {
     command::bench::schema()
 }
 
+/// What `doctor --json` prints: the version of the format, and its JSON schema.
+#[cfg(all(feature = "doctor", feature = "schema"))]
+#[must_use]
+pub fn doctor_schema() -> (u32, schemars::Schema) {
+    command::doctor::schema()
+}
+
 /// What `iotune show --json` prints: the version of the format, and its JSON schema.
 #[cfg(all(feature = "run", feature = "schema"))]
 #[must_use]
@@ -70,9 +77,16 @@ pub fn main() -> Exit {
 }
 
 fn run(args: Args) -> Result<Exit, Failure> {
-    let config = Config::load(args.config.as_deref())?;
+    let config = match &args.command {
+        // It reports what is wrong with the file.
+        #[cfg(feature = "doctor")]
+        Command::Doctor(_) => Config::default(),
+        _ => Config::load(args.config.as_deref())?,
+    };
     match args.command {
         Command::Check(args) => command::check::run(&args, &config),
+        #[cfg(feature = "doctor")]
+        Command::Doctor(doctor) => command::doctor::run(&doctor, args.config.as_deref()),
         Command::Capture(args) => command::capture::run(&args),
         Command::Explain(args) => command::explain::run(&args),
         Command::Fix(args) => command::fix::run(&args, &config),

@@ -78,6 +78,8 @@ const CASES: &[Case] = &[
     words("--version"),
     words("check"),
     words("check --json"),
+    words("doctor"),
+    words("doctor --json --verbose"),
     words("check --format nagios"),
     words("check --for 64M"),
     words("check --root {capture}"),

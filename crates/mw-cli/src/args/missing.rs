@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 type Optional = (&'static str, &'static str, bool);
 
 const OPTIONAL: &[Optional] = &[
+    ("doctor", "doctor", cfg!(feature = "doctor")),
     ("run", "run", cfg!(feature = "run")),
     ("iotune", "run", cfg!(feature = "run")),
     ("pool", "pool", cfg!(feature = "pool")),

@@ -6,6 +6,8 @@ pub(crate) mod capture;
 mod captured;
 pub(crate) mod changes;
 pub(crate) mod check;
+#[cfg(feature = "doctor")]
+pub(crate) mod doctor;
 pub(crate) mod explain;
 #[cfg(feature = "watch")]
 pub(crate) mod export;

@@ -60,6 +60,13 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::from_exec_error(&error), format!("{}: {error}", program.path.display())))
 }
 
+/// Where the library is that commands are run with.
+#[cfg(feature = "doctor")]
+pub(super) fn library_path(config: &Config) -> Result<std::path::PathBuf, String> {
+    let args = config.run().complete(&RunArgs::default());
+    Library::find(args.library.as_deref()).map(|library| library.path)
+}
+
 /// The environment that has the library loaded and says what it is to do.
 fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Path) {
     command.env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)));

@@ -1,0 +1,74 @@
+# Builds memwright and installs it with its libraries, man pages, completions and systemd units:
+#
+#     make
+#     sudo make install
+#     make install DESTDIR=/tmp/root PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu    # for a package
+#     sudo make uninstall
+
+PREFIX = /usr/local
+BINDIR = $(PREFIX)/bin
+LIBDIR = $(PREFIX)/lib
+DATADIR = $(PREFIX)/share
+MANDIR = $(DATADIR)/man
+DOCDIR = $(DATADIR)/doc/memwright
+UNITDIR = $(PREFIX)/lib/systemd/system
+SYSUSERSDIR = $(PREFIX)/lib/sysusers.d
+TMPFILESDIR = $(PREFIX)/lib/tmpfiles.d
+BASHDIR = $(DATADIR)/bash-completion/completions
+FISHDIR = $(DATADIR)/fish/vendor_completions.d
+# Debian's zsh does not read /usr/share/zsh/site-functions.
+ZSHDIR = $(DATADIR)/zsh/$(if $(filter /usr,$(PREFIX)),$(DEBIAN),site-functions)
+DEBIAN = $(if $(wildcard /etc/debian_version),vendor-completions,site-functions)
+
+# More commands: lab, parquet or full.
+FEATURES =
+CARGO = cargo
+INSTALL = install
+
+# Where cargo puts programs and libraries.
+export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+BUILT = $(CARGO_TARGET_DIR)/release
+
+UNITS = memwright.service memwright-pool.service
+# That of lab belongs to a program that has the command.
+MAN1 = $(filter-out $(if $(filter full lab,$(FEATURES)),,%/memwright-lab.1),$(wildcard docs/man/*.1))
+MAN5 = $(wildcard docs/man/*.5)
+DOCS = LICENSE-APACHE LICENSE-MIT CHANGELOG.md packaging/memwright.toml
+
+# Its libraries have Makefiles of their own, which install no more than they build.
+LIBRARIES = crates/mw-preload crates/mw-capi
+WITH = $(MAKE) --no-print-directory BUILT='$(abspath $(BUILT))' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' -C
+
+all:
+	$(CARGO) build --locked --release --package mw-cli $(if $(FEATURES),--features $(FEATURES))
+	for library in $(LIBRARIES); do $(MAKE) --no-print-directory -C $$library || exit; done
+
+# Builds nothing, so that root needs no toolchain.
+install:
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(DOCDIR) $(UNITDIR) \
+	    $(SYSUSERSDIR) $(TMPFILESDIR) $(BASHDIR) $(FISHDIR) $(ZSHDIR))
+	$(INSTALL) -m 755 $(BUILT)/memwright $(DESTDIR)$(BINDIR)/
+	for library in $(LIBRARIES); do $(WITH) $$library install || exit; done
+	$(INSTALL) -m 644 $(MAN1) $(DESTDIR)$(MANDIR)/man1/
+	$(INSTALL) -m 644 $(MAN5) $(DESTDIR)$(MANDIR)/man5/
+	$(INSTALL) -m 644 $(DOCS) $(DESTDIR)$(DOCDIR)/
+	$(INSTALL) -m 644 docs/completions/memwright.bash $(DESTDIR)$(BASHDIR)/memwright
+	$(INSTALL) -m 644 docs/completions/memwright.fish $(DESTDIR)$(FISHDIR)/
+	$(INSTALL) -m 644 docs/completions/_memwright $(DESTDIR)$(ZSHDIR)/
+	$(INSTALL) -m 644 packaging/systemd/memwright-pool.sysusers $(DESTDIR)$(SYSUSERSDIR)/memwright-pool.conf
+	$(INSTALL) -m 644 packaging/systemd/memwright-pool.tmpfiles $(DESTDIR)$(TMPFILESDIR)/memwright-pool.conf
+	$(INSTALL) -m 644 $(addprefix packaging/systemd/,$(UNITS)) $(DESTDIR)$(UNITDIR)/
+	sed -i 's|/usr/bin/memwright|$(BINDIR)/memwright|' $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS))
+	@$(if $(DESTDIR),:,echo "installed; 'memwright doctor' says what is left to turn on")
+
+# Leaves the configuration, the state in /var/lib/memwright and the user of the pool server.
+uninstall:
+	for library in $(LIBRARIES); do $(WITH) $$library uninstall || exit; done
+	cd $(DESTDIR)$(MANDIR) && $(RM) $(patsubst docs/man/%,man1/%,$(MAN1)) $(patsubst docs/man/%,man5/%,$(MAN5))
+	$(RM) $(DESTDIR)$(BINDIR)/memwright $(addprefix $(DESTDIR)$(DOCDIR)/,$(notdir $(DOCS))) \
+	    $(DESTDIR)$(BASHDIR)/memwright $(DESTDIR)$(FISHDIR)/memwright.fish $(DESTDIR)$(ZSHDIR)/_memwright \
+	    $(DESTDIR)$(SYSUSERSDIR)/memwright-pool.conf $(DESTDIR)$(TMPFILESDIR)/memwright-pool.conf \
+	    $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS))
+	-rmdir $(DESTDIR)$(DOCDIR)
+
+.PHONY: all install uninstall

@@ -1,0 +1,126 @@
+//! Judges what belongs to memwright itself; pure.
+
+use super::diagnosis::Check;
+use super::machine::{Machine, Recording, Service, Unit};
+use mw_model::format_bytes;
+use rustix::io::Errno;
+
+const INSTALL: &str = "make && make install    # in memwright's source";
+
+pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+    let service = &machine.service;
+    vec![
+        configuration(service),
+        preload_library(service),
+        recorder(service),
+        recording(&service.recording, machine.is_root),
+        pool_server(service),
+    ]
+}
+
+fn configuration(service: &Service) -> Check {
+    let check = |detail: String| Check::works("configuration", "every command", detail);
+    match &service.configuration {
+        Ok(configuration) => match &configuration.path {
+            Some(path) => check(format!("{path} is valid")),
+            None => check("there is no file, and the defaults apply".to_owned()),
+        },
+        Err(why) => {
+            let remedy = "man memwright.toml    # has every entry; correct this one";
+            check(String::new()).missing(why.clone(), remedy)
+        }
+    }
+}
+
+fn preload_library(service: &Service) -> Check {
+    let check = |detail: &str| Check::works("preload-library", "run", detail);
+    match &service.preload_library {
+        Ok(path) => check(path),
+        Err(why) => check("").missing(why.clone(), INSTALL),
+    }
+}
+
+fn recorder(service: &Service) -> Check {
+    let check = |detail: &str| Check::works("recorder", "watch, incidents, trends", detail);
+    match &service.recorder {
+        Unit::Installed { active, .. } if active == "failed" => check("").missing(
+            "memwright.service has failed",
+            "journalctl -u memwright -n 20; systemctl restart memwright",
+        ),
+        Unit::Installed { enabled, active } if active == "active" => match enabled.as_str() {
+            "enabled" => check("memwright.service runs"),
+            _ => check("").missing(
+                "memwright.service runs, but not after a reboot",
+                "systemctl enable memwright",
+            ),
+        },
+        Unit::Installed { .. } => check("").missing(
+            "memwright.service is installed and does not run: stalls are not recorded",
+            "systemctl enable --now memwright",
+        ),
+        Unit::NotInstalled => check("")
+            .missing("memwright.service is not installed: stalls are not recorded", INSTALL),
+        Unit::NoSystemd => check("").off(
+            "systemd does not run this machine, which starts the recorder elsewhere",
+            "memwright watch",
+        ),
+        Unit::Unknown(why) => {
+            check("").unknown(why.clone(), "systemctl status memwright memwright-pool")
+        }
+    }
+}
+
+/// Pools are optional: the server is missing where the configuration has pools, or systemd is to start it.
+fn pool_server(service: &Service) -> Check {
+    let check = |detail: &str| Check::works("pool-server", "pool, run --pool", detail);
+    let why = match &service.pools {
+        Ok(1) => return check("answers, with 1 pool that this user may use"),
+        Ok(count) => return check(&format!("answers, with {count} pools that this user may use")),
+        Err(why) => why,
+    };
+    let start = "systemd-sysusers && systemctl enable --now memwright-pool";
+    let remedy = match &service.pool_server {
+        Unit::Installed { active, .. } if active == "failed" => {
+            "journalctl -u memwright-pool -n 20; systemctl restart memwright-pool"
+        }
+        Unit::Installed { .. } => start,
+        Unit::NoSystemd => "memwright pool serve",
+        Unit::NotInstalled | Unit::Unknown(_) => INSTALL,
+    };
+    let is_started = match &service.pool_server {
+        Unit::Installed { enabled, active } => enabled == "enabled" || active == "failed",
+        _ => false,
+    };
+    let is_wanted = service.configuration.as_ref().is_ok_and(|known| known.wants_pools);
+    if is_started || is_wanted {
+        check("").missing(why.clone(), remedy)
+    } else {
+        check("").off("no pool is configured, and no server runs", remedy)
+    }
+}
+
+fn recording(recording: &Recording, is_root: bool) -> Check {
+    let Recording { path, writable, free_bytes, size_bytes, max_bytes } = recording;
+    let check = |detail: String| Check::works("recording", "watch", detail);
+    let elsewhere = "name another file as recording in [watch] of /etc/memwright/memwright.toml";
+    match writable {
+        Ok(()) => {}
+        Err(Errno::ACCESS | Errno::PERM) if !is_root => {
+            let detail = format!("{path}: only root may write it");
+            return check(String::new()).off(detail, "sudo memwright doctor");
+        }
+        Err(errno) => return check(String::new()).missing(format!("{path}: {errno}"), elsewhere),
+    }
+    let Some(free) = free_bytes else {
+        let detail = format!("{path}: the free space of its disk is not known");
+        return check(String::new()).unknown(detail, elsewhere);
+    };
+    let needed = max_bytes.saturating_sub(*size_bytes);
+    let (has, grows) = (format_bytes(*free), format_bytes(needed));
+    if *free < needed {
+        let detail = format!("{path} may grow by {grows}, and its disk has {has} free");
+        let remedy = "lower max-size in [watch] of /etc/memwright/memwright.toml, or free space";
+        return check(String::new()).missing(detail, remedy);
+    }
+    check(format!("{path} can be written, and its disk has {has} free"))
+}

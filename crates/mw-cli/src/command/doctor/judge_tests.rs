@@ -1,0 +1,241 @@
+//! Made machines: each lacks one thing, which is told with the command that turns it on.
+
+use super::diagnosis::{Check, Diagnosis, State};
+use super::judge::checks;
+use super::machine::{
+    BootLoader, Configuration, INITIAL_PID_NAMESPACE, Machine, Recording, Service, Unit,
+};
+use crate::Exit;
+use rustix::io::Errno;
+
+fn text(text: &str) -> Result<String, Errno> {
+    Ok(text.to_owned())
+}
+
+fn installed(enabled: &str, active: &str) -> Unit {
+    Unit::Installed { enabled: enabled.to_owned(), active: active.to_owned() }
+}
+
+/// A server with everything.
+fn complete() -> Machine {
+    Machine {
+        is_root: true,
+        capabilities: Some(u64::MAX >> 23),
+        kernel_release: "6.12.9-amd64".to_owned(),
+        container: None,
+        pid_namespace: text(INITIAL_PID_NAMESPACE),
+        boot_loader: BootLoader::UpdateGrub,
+        mountinfo: text("28 24 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n"),
+        tracepoint: text("317\n"),
+        perf_event: Ok(()),
+        perf_event_paranoid: text("3\n"),
+        kallsyms: text("0000000000000000 A fixed_percpu_data\nffffffff81000000 T startup_64\n"),
+        kptr_restrict: text("1\n"),
+        pressure: text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"),
+        task_delayacct: text("1\n"),
+        extfrag: text("Node 0, zone Normal 0.000\n"),
+        cgroup_controllers: text("cpuset cpu io memory pids\n"),
+        cgroup_v1: text("#subsys_name\thierarchy\tnum_cgroups\tenabled\n"),
+        cachestat: Ok(()),
+        settings: Ok(()),
+        memlock_bytes: Some(8 << 20),
+        clocksource: text("tsc\n"),
+        clocksources: text("tsc hpet acpi_pm \n"),
+        service: Service {
+            configuration: Ok(Configuration {
+                path: Some("/etc/memwright/memwright.toml".to_owned()),
+                wants_pools: true,
+            }),
+            preload_library: Ok("/usr/lib/memwright/libmemwright_preload.so".to_owned()),
+            recorder: installed("enabled", "active"),
+            pool_server: installed("enabled", "active"),
+            pools: Ok(1),
+            recording: Recording {
+                path: "/var/lib/memwright/recording.db".to_owned(),
+                writable: Ok(()),
+                free_bytes: Some(10 << 30),
+                size_bytes: 100 << 20,
+                max_bytes: 200 << 20,
+            },
+        },
+    }
+}
+
+/// The only thing that is not as it should be on the machine that `change` makes.
+#[track_caller]
+fn only(change: impl FnOnce(&mut Machine)) -> Check {
+    let mut machine = complete();
+    change(&mut machine);
+    let others = checks(&machine).into_iter().filter(|check| check.state != State::Works);
+    let others: Vec<Check> = others.collect();
+    let [only] = others.as_slice() else { panic!("{others:#?}") };
+    only.clone()
+}
+
+/// One thing is missing, and this is how to get it.
+#[track_caller]
+fn lacks(name: &str, remedy: &str, change: impl FnOnce(&mut Machine)) {
+    let check = only(change);
+    assert_eq!((check.name.as_str(), check.state), (name, State::Missing), "{check:#?}");
+    assert!(check.remedy.as_ref().is_some_and(|known| known.contains(remedy)), "{check:#?}");
+    assert!(!check.detail.is_empty());
+    let diagnosis = Diagnosis::new(vec![check]);
+    assert_eq!(diagnosis.summary, format!("1 thing is missing: {name}"));
+    assert_eq!(diagnosis.exit(), Exit::Findings);
+}
+
+#[test]
+fn a_complete_machine_works() {
+    let diagnosis = Diagnosis::new(checks(&complete()));
+    assert_eq!(diagnosis.summary, "everything works");
+    assert_eq!(diagnosis.exit(), Exit::Fine);
+    assert!(diagnosis.checks.iter().all(|check| check.remedy.is_none()));
+    let text = diagnosis.text(false);
+    assert!(text.starts_with("everything works\n\nin place: privileges, whole-machine"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+    assert!(diagnosis.text(true).contains("\n* tracefs: mounted and readable (watch, why)\n"));
+}
+
+#[test]
+fn what_the_kernel_lacks() {
+    lacks("tracefs", "mount -t tracefs tracefs /sys/kernel/tracing", |machine| {
+        machine.tracepoint = Err(Errno::NOENT);
+        machine.mountinfo = text("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+    });
+    lacks("tracefs", "CONFIG_FTRACE", |machine| machine.tracepoint = Err(Errno::NOENT));
+    lacks("perf-events", "CONFIG_PERF_EVENTS", |machine| machine.perf_event = Err(Errno::NOSYS));
+    lacks("kernel-symbols", "sysctl -p /etc/sysctl.d/90-kernel-kptr_restrict.conf", |machine| {
+        machine.kallsyms = text("0000000000000000 A fixed_percpu_data\n");
+        machine.kptr_restrict = text("2\n");
+    });
+    lacks("pressure", "psi=1 /' /etc/default/grub && update-grub", |machine| {
+        machine.pressure = Err(Errno::OPNOTSUPP);
+    });
+    lacks("pressure", "grubby --update-kernel=ALL --args=psi=1", |machine| {
+        machine.pressure = Err(Errno::NOENT);
+        machine.boot_loader = BootLoader::Grubby;
+    });
+    lacks("delay-accounting", "echo 'kernel.task_delayacct = 1' >", |machine| {
+        machine.task_delayacct = text("0\n");
+    });
+    lacks("memory-controller", "cgroup_enable=memory", |machine| {
+        machine.cgroup_controllers = text("cpu pids\n");
+        machine.cgroup_v1 = text("#subsys_name hierarchy num_cgroups enabled\nmemory 0 1 0\n");
+    });
+    lacks("cachestat", "Linux 6.5", |machine| {
+        machine.kernel_release = "6.1.0-28-amd64".to_owned();
+        machine.cachestat = Err(Errno::NOSYS);
+    });
+    lacks("clock", "echo tsc >", |machine| machine.clocksource = text("hpet\n"));
+    lacks("clock", "dmesg", |machine| {
+        machine.clocksource = text("hpet\n");
+        machine.clocksources = text("hpet acpi_pm\n");
+    });
+}
+
+#[test]
+fn an_old_kernel_accounts_delays_without_a_setting() {
+    let mut machine = complete();
+    machine.kernel_release = "5.10.0-33-amd64".to_owned();
+    machine.task_delayacct = Err(Errno::NOENT);
+    assert!(checks(&machine).iter().all(|check| check.state == State::Works));
+}
+
+#[test]
+fn the_memory_controller_of_version_1_counts() {
+    let mut machine = complete();
+    machine.cgroup_controllers = Err(Errno::NOENT);
+    machine.cgroup_v1 = text("#subsys_name hierarchy num_cgroups enabled\nmemory 4 80 1\n");
+    assert!(checks(&machine).iter().all(|check| check.state == State::Works));
+}
+
+#[test]
+fn what_memwright_itself_lacks() {
+    lacks("configuration", "man memwright.toml", |machine| {
+        machine.service.configuration = Err("memwright.toml line 3: unknown field `x`".to_owned());
+    });
+    lacks("preload-library", "make install", |machine| {
+        machine.service.preload_library = Err("the library is not there".to_owned());
+    });
+    lacks("recorder", "make install", |machine| machine.service.recorder = Unit::NotInstalled);
+    lacks("recorder", "systemctl enable --now memwright", |machine| {
+        machine.service.recorder = installed("disabled", "inactive");
+    });
+    lacks("recorder", "systemctl enable memwright", |machine| {
+        machine.service.recorder = installed("disabled", "active");
+    });
+    lacks("recorder", "journalctl -u memwright ", |machine| {
+        machine.service.recorder = installed("enabled", "failed");
+    });
+    lacks("pool-server", "systemctl restart memwright-pool", |machine| {
+        machine.service.pools = Err("no server".to_owned());
+        machine.service.pool_server = installed("enabled", "failed");
+    });
+    lacks("recording", "max-size", |machine| {
+        machine.service.recording.free_bytes = Some(99 << 20);
+    });
+    lacks("recording", "[watch]", |machine| {
+        machine.service.recording.writable = Err(Errno::ROFS);
+    });
+}
+
+#[test]
+fn pools_are_optional() {
+    let check = only(|machine| {
+        machine.service.pools = Err("no server".to_owned());
+        machine.service.pool_server = Unit::NotInstalled;
+        machine.service.configuration = Ok(Configuration { path: None, wants_pools: false });
+    });
+    assert_eq!((check.name.as_str(), check.state), ("pool-server", State::Off));
+    assert_eq!(Diagnosis::new(vec![check]).summary, "everything works");
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_only_root_may_see() {
+    let mut machine = complete();
+    machine.is_root = false;
+    machine.capabilities = Some(0);
+    machine.tracepoint = Err(Errno::ACCESS);
+    machine.extfrag = Err(Errno::ACCESS);
+    machine.perf_event = Err(Errno::ACCESS);
+    machine.settings = Err(Errno::ACCESS);
+    machine.kallsyms = text("0000000000000000 T startup_64\n");
+    machine.service.recording.writable = Err(Errno::ACCESS);
+    let diagnosis = Diagnosis::new(checks(&machine));
+    let summary = "4 things are missing: privileges, perf-events, kernel-symbols, lock-limit; \
+                   2 things could not be told: tracefs, debugfs";
+    assert_eq!(diagnosis.summary, summary);
+    assert_eq!(diagnosis.exit(), Exit::Findings);
+    for name in ["privileges", "tracefs", "debugfs", "perf-events", "kernel-symbols"] {
+        let check = diagnosis.checks.iter().find(|check| check.name == name).unwrap();
+        assert_eq!(check.remedy.as_deref(), Some("sudo memwright doctor"), "{check:#?}");
+    }
+}
+
+#[test]
+fn a_container_is_told_to_hide_the_machine() {
+    let mut machine = complete();
+    machine.container = Some("docker".to_owned());
+    machine.capabilities = Some(0xa804_25fb);
+    machine.pid_namespace = text("pid:[4026532458]");
+    machine.tracepoint = Err(Errno::NOENT);
+    machine.perf_event = Err(Errno::PERM);
+    machine.settings = Err(Errno::ROFS);
+    machine.extfrag = Err(Errno::NOENT);
+    machine.service.recorder = Unit::NoSystemd;
+    let diagnosis = Diagnosis::new(checks(&machine));
+    let missing = "6 things are missing: privileges, whole-machine, settings, tracefs, perf-events, \
+                   lock-limit";
+    assert_eq!(diagnosis.summary, missing);
+    let text = diagnosis.text(false);
+    assert!(text.contains("inside of docker: processes outside are hidden"), "{text}");
+    assert!(text.contains("root lacks CAP_DAC_READ_SEARCH"), "{text}");
+}
+
+#[test]
+fn what_could_not_be_told_is_not_said_to_work() {
+    let check = only(|machine| machine.service.recorder = Unit::Unknown("timed out".to_owned()));
+    let diagnosis = Diagnosis::new(vec![check]);
+    assert_eq!(diagnosis.summary, "nothing is missing, but 1 thing could not be told: recorder");
+    assert_eq!(diagnosis.exit(), Exit::CouldNotCheck);
+}

@@ -1,0 +1,97 @@
+//! What is read of the machine to be judged.
+
+use rustix::io::Errno;
+
+/// Processes outside are seen only from the initial PID namespace (PROC_PID_INIT_INO of the kernel).
+pub(super) const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// A file of the kernel, or why it could not be read.
+pub(super) type File = Result<String, Errno>;
+
+#[derive(Debug, Clone)]
+pub(super) struct Machine {
+    pub(super) is_root: bool,
+    /// The effective capabilities, by their numbers.
+    pub(super) capabilities: Option<u64>,
+    /// As uname(2) has it.
+    pub(super) kernel_release: String,
+    /// What kind of container this is.
+    pub(super) container: Option<String>,
+    pub(super) pid_namespace: File,
+    pub(super) boot_loader: BootLoader,
+    pub(super) mountinfo: File,
+    /// The number of a tracepoint.
+    pub(super) tracepoint: File,
+    /// An event of the profiler, opened.
+    pub(super) perf_event: Result<(), Errno>,
+    pub(super) perf_event_paranoid: File,
+    /// Its beginning.
+    pub(super) kallsyms: File,
+    pub(super) kptr_restrict: File,
+    pub(super) pressure: File,
+    pub(super) task_delayacct: File,
+    pub(super) extfrag: File,
+    pub(super) cgroup_controllers: File,
+    pub(super) cgroup_v1: File,
+    pub(super) cachestat: Result<(), Errno>,
+    /// Whether a setting of the kernel can be written.
+    pub(super) settings: Result<(), Errno>,
+    /// None is no limit.
+    pub(super) memlock_bytes: Option<u64>,
+    pub(super) clocksource: File,
+    pub(super) clocksources: File,
+    pub(super) service: Service,
+}
+
+/// What belongs to memwright itself.
+#[derive(Debug, Clone)]
+pub(super) struct Service {
+    /// The file that is read, or what is wrong with it.
+    pub(super) configuration: Result<Configuration, String>,
+    pub(super) preload_library: Result<String, String>,
+    pub(super) recorder: Unit,
+    pub(super) pool_server: Unit,
+    /// How many pools the server has, or why it did not answer.
+    pub(super) pools: Result<usize, String>,
+    pub(super) recording: Recording,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Configuration {
+    /// None where there is no file.
+    pub(super) path: Option<String>,
+    /// Pools that the server is to create, or that `run` is to use.
+    pub(super) wants_pools: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Recording {
+    pub(super) path: String,
+    /// Of the file, or of the directory in which it is created.
+    pub(super) writable: Result<(), Errno>,
+    pub(super) free_bytes: Option<u64>,
+    pub(super) size_bytes: u64,
+    pub(super) max_bytes: u64,
+}
+
+/// A systemd unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// systemd does not run this machine.
+    NoSystemd,
+    NotInstalled,
+    /// Installed, with what systemd calls its file and its activity.
+    Installed {
+        enabled: String,
+        active: String,
+    },
+    Unknown(String),
+}
+
+/// What boot parameters are set with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BootLoader {
+    Grubby,
+    UpdateGrub,
+    Other,
+}

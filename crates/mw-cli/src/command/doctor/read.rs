@@ -1,0 +1,221 @@
+//! Reads what is judged. Nothing is changed, and nothing that is opened stays open.
+
+use super::machine::{BootLoader, Configuration, File, Machine, Recording, Service, Unit};
+use crate::config::Config;
+use mw_pool::Client;
+use mw_record::Retention;
+use mw_sys::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
+use rustix::fs::{Access, MemfdFlags, access, memfd_create, statvfs};
+use rustix::io::Errno;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
+
+/// Enough for every file but kallsyms, whose addresses do not begin with zero after the first pages.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// Where tracefs is mounted.
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const TRACEPOINT: &str = "events/sched/sched_switch/id";
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
+
+/// How long systemd may take to answer, in seconds.
+const SYSTEMCTL_LIMIT: &str = "5";
+
+pub(super) fn machine(config_file: Option<&Path>) -> Machine {
+    let status = read("/proc/self/status").unwrap_or_default();
+    Machine {
+        is_root: rustix::process::geteuid().is_root(),
+        capabilities: effective_capabilities(&status),
+        kernel_release: rustix::system::uname().release().to_string_lossy().into_owned(),
+        container: container(),
+        pid_namespace: link("/proc/self/ns/pid"),
+        boot_loader: boot_loader(),
+        mountinfo: read("/proc/self/mountinfo"),
+        tracepoint: tracepoint(),
+        perf_event: perf_event(),
+        perf_event_paranoid: read("/proc/sys/kernel/perf_event_paranoid"),
+        kallsyms: read("/proc/kallsyms"),
+        kptr_restrict: read("/proc/sys/kernel/kptr_restrict"),
+        pressure: read("/proc/pressure/memory"),
+        task_delayacct: read("/proc/sys/kernel/task_delayacct"),
+        extfrag: read("/sys/kernel/debug/extfrag/unusable_index"),
+        cgroup_controllers: read("/sys/fs/cgroup/cgroup.controllers"),
+        cgroup_v1: read("/proc/cgroups"),
+        cachestat: cachestat(),
+        settings: access("/proc/sys/vm/swappiness", Access::WRITE_OK),
+        memlock_bytes: mw_sys::memlock_limit_bytes(),
+        clocksource: read(&format!("{CLOCKSOURCE}/current_clocksource")),
+        clocksources: read(&format!("{CLOCKSOURCE}/available_clocksource")),
+        service: service(config_file),
+    }
+}
+
+/// The beginning of a file.
+fn read(path: &str) -> File {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path);
+    match file.and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
+fn link(path: &str) -> File {
+    let target = std::fs::read_link(path);
+    let target = target.map(|target| target.to_string_lossy().into_owned());
+    target.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// Files that container engines leave for those inside.
+fn container() -> Option<String> {
+    let name = |text: String| text.trim().to_owned();
+    let told = read("/run/systemd/container").ok().map(name).filter(|name| !name.is_empty());
+    let marked = |path: &str, name: &str| Path::new(path).exists().then(|| name.to_owned());
+    told.or_else(|| marked("/.dockerenv", "docker"))
+        .or_else(|| marked("/run/.containerenv", "podman"))
+}
+
+fn boot_loader() -> BootLoader {
+    let is_there = |path: &str| Path::new(path).exists();
+    if is_there("/usr/sbin/grubby") || is_there("/sbin/grubby") {
+        BootLoader::Grubby
+    } else if is_there("/usr/sbin/update-grub") {
+        BootLoader::UpdateGrub
+    } else {
+        BootLoader::Other
+    }
+}
+
+fn tracepoint() -> File {
+    let files = TRACEFS.map(|mount| read(&format!("{mount}/{TRACEPOINT}")));
+    let [first, second] = files;
+    if first == Err(Errno::NOENT) && second != Err(Errno::NOENT) { second } else { first }
+}
+
+/// Opens what the profiler opens on every CPU.
+fn perf_event() -> Result<(), Errno> {
+    let attr = PerfAttr {
+        source: PerfSource::CpuClock,
+        period: SamplePeriod::Hz(1),
+        stack_frames: Some(1),
+        fields: false,
+        user_mode: false,
+        names: false,
+        scheduling: false,
+        wake_bytes: 1,
+    };
+    let opened = PerfEvent::open(&attr, 0).map(drop);
+    opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+fn cachestat() -> Result<(), Errno> {
+    let file = memfd_create("memwright-doctor", MemfdFlags::CLOEXEC)?;
+    let pages = mw_sys::cached_pages(file.as_fd()).map(drop);
+    pages.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+fn service(config_file: Option<&Path>) -> Service {
+    let loaded = Config::load(config_file);
+    let configuration = match &loaded {
+        Ok(config) => checked(config, config_file),
+        Err(failure) => Err(failure.to_string()),
+    };
+    let config = loaded.unwrap_or_default();
+    let library = super::super::run::library_path(&config);
+    let pools = Client::new(config.pool().socket()).pools();
+    Service {
+        configuration,
+        preload_library: library.map(|path| path.display().to_string()),
+        recorder: unit("memwright.service"),
+        pool_server: unit("memwright-pool.service"),
+        pools: pools.map(|pools| pools.len()).map_err(|error| error.to_string()),
+        recording: recording(&config),
+    }
+}
+
+/// The configuration, whose probes and pools can be read too.
+fn checked(config: &Config, file: Option<&Path>) -> Result<Configuration, String> {
+    config.watch().probes().map_err(|failure| failure.to_string())?;
+    let pools = config.pool().create()?;
+    let path = file.unwrap_or(Path::new(crate::config::DEFAULT_FILE));
+    Ok(Configuration {
+        path: path.exists().then(|| path.display().to_string()),
+        wants_pools: !pools.is_empty(),
+    })
+}
+
+fn recording(config: &Config) -> Recording {
+    let path = config.recording(None);
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let free = statvfs(there).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    Recording {
+        writable: access(there, Access::WRITE_OK),
+        free_bytes: free.ok(),
+        size_bytes: path.metadata().map_or(0, |metadata| metadata.len()),
+        max_bytes: config.watch().max_size.unwrap_or(Retention::default().max_bytes),
+        path: path.display().to_string(),
+    }
+}
+
+fn unit(name: &str) -> Unit {
+    if !Path::new("/run/systemd/system").exists() {
+        return Unit::NoSystemd;
+    }
+    let mut show = Command::new("timeout");
+    show.args([SYSTEMCTL_LIMIT, "systemctl", "show", name]);
+    show.arg("--property=LoadState,UnitFileState,ActiveState");
+    match show.output() {
+        Ok(output) if output.status.success() => {
+            parse_unit(&String::from_utf8_lossy(&output.stdout))
+        }
+        Ok(output) => Unit::Unknown(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Unit::Unknown(format!("systemctl: {error}")),
+    }
+}
+
+fn parse_unit(text: &str) -> Unit {
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        lines.find(|(known, _)| *known == name).map_or("", |(_, value)| value).to_owned()
+    };
+    match value("LoadState").as_str() {
+        "not-found" => Unit::NotInstalled,
+        "loaded" => {
+            Unit::Installed { enabled: value("UnitFileState"), active: value("ActiveState") }
+        }
+        other => Unit::Unknown(format!("its load state is '{other}'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_systemd_says_of_a_unit() {
+        let unit = parse_unit("LoadState=loaded\nActiveState=failed\nUnitFileState=enabled\n");
+        let (enabled, active) = ("enabled".to_owned(), "failed".to_owned());
+        assert_eq!(unit, Unit::Installed { enabled, active });
+        let gone = "LoadState=not-found\nActiveState=inactive\nUnitFileState=\n";
+        assert_eq!(parse_unit(gone), Unit::NotInstalled);
+        assert!(matches!(parse_unit("LoadState=masked\n"), Unit::Unknown(_)));
+        assert!(matches!(parse_unit(""), Unit::Unknown(_)));
+    }
+
+    #[test]
+    fn this_machine_is_read() {
+        let machine = machine(None);
+        let status = read("/proc/self/status").unwrap();
+        assert_eq!(machine.capabilities, effective_capabilities(&status));
+        assert!(machine.capabilities.is_some());
+        assert!(machine.kallsyms.is_ok_and(|text| text.len() <= 256 << 10));
+        assert_eq!(read("/nowhere"), Err(Errno::NOENT));
+    }
+}

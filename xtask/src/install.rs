@@ -1,0 +1,132 @@
+//! `make install`: every file is where the program, the linker, the shell, man(1) and systemd look for it.
+
+use crate::workspace::root;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is installed besides the man pages of commands, below the prefix. {version} is that of memwright.
+const FILES: &[&str] = &[
+    "bin/memwright",
+    "include/memwright.h",
+    "lib/libmemwright.a",
+    "lib/libmemwright.so",
+    "lib/libmemwright.so.0",
+    "lib/libmemwright.so.{version}",
+    "lib/memwright/libmemwright_preload.so",
+    "lib/pkgconfig/memwright.pc",
+    "lib/systemd/system/memwright-pool.service",
+    "lib/systemd/system/memwright.service",
+    "lib/sysusers.d/memwright-pool.conf",
+    "lib/tmpfiles.d/memwright-pool.conf",
+    "share/bash-completion/completions/memwright",
+    "share/doc/memwright/CHANGELOG.md",
+    "share/doc/memwright/LICENSE-APACHE",
+    "share/doc/memwright/LICENSE-MIT",
+    "share/doc/memwright/memwright.toml",
+    "share/fish/vendor_completions.d/memwright.fish",
+    "share/man/man5/memwright.toml.5",
+    "share/zsh/site-functions/_memwright",
+];
+
+/// Of a command that the program has only with the feature `lab`.
+const NOT_INSTALLED: &str = "memwright-lab.1";
+
+fn expected() -> BTreeSet<String> {
+    let pages = root().join("docs/man").read_dir().unwrap();
+    let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
+    let pages = pages.filter(|page| page.ends_with(".1") && page != NOT_INSTALLED);
+    let pages = pages.map(|page| format!("share/man/man1/{page}"));
+    let files = FILES.iter().map(|file| file.replace("{version}", env!("CARGO_PKG_VERSION")));
+    pages.chain(files).collect()
+}
+
+/// The directory with the program and both libraries of this build.
+fn built() -> PathBuf {
+    mw_test::built("mw-preload", "memwright_preload", "libmemwright_preload.so");
+    mw_test::built("mw-capi", "memwright", "libmemwright.a");
+    let program = mw_test::built("mw-cli", "memwright", "memwright");
+    program.parent().unwrap().to_owned()
+}
+
+fn make(target: &str, variables: &[(&str, &Path)]) {
+    let mut make = Command::new("make");
+    make.args(["--silent", target]).current_dir(root());
+    for (name, value) in variables {
+        make.arg(format!("{name}={}", value.display()));
+    }
+    let output = make.arg(format!("BUILT={}", built().display())).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The files below a directory, relative to it.
+fn files(dir: &Path) -> BTreeSet<String> {
+    let mut files = BTreeSet::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(next) = dirs.pop() {
+        for entry in next.read_dir().unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else {
+                let path = entry.path();
+                files.insert(path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    files
+}
+
+/// Standard output of a program that succeeds.
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_installation_works_where_it_is_and_can_be_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let prefix = dir.path();
+    make("install", &[("PREFIX", prefix)]);
+    assert_eq!(files(prefix), expected());
+
+    let program = prefix.join("bin/memwright");
+    let version = said(Command::new(&program).arg("--version"));
+    assert_eq!(version, concat!("memwright ", env!("CARGO_PKG_VERSION"), "\n"));
+    // It finds the library that was installed with it.
+    let explained = said(Command::new(&program).args(["run", "--explain", "--", "/bin/true"]));
+    let library = prefix.join("lib/memwright/libmemwright_preload.so").canonicalize().unwrap();
+    assert!(explained.contains(library.to_str().unwrap()), "{explained}");
+    let pages = [("man1", "memwright-check.1"), ("man5", "memwright.toml.5")];
+    for (section, page) in pages {
+        let mut man = Command::new("man");
+        man.arg("-M").arg(prefix.join("share/man")).arg("-w").arg(page.rsplit_once('.').unwrap().0);
+        assert!(said(&mut man).trim_end().ends_with(&format!("{section}/{page}")));
+    }
+    for unit in ["memwright.service", "memwright-pool.service"] {
+        let unit = prefix.join("lib/systemd/system").join(unit);
+        let mut verify = Command::new("systemd-analyze");
+        verify.args(["verify", "--man=no"]).arg(&unit);
+        let output = verify.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let text = std::fs::read_to_string(&unit).unwrap();
+        assert!(text.contains(&format!("\nExecStart={} ", program.display())), "{text}");
+    }
+
+    make("uninstall", &[("PREFIX", prefix)]);
+    assert_eq!(files(prefix), BTreeSet::new());
+}
+
+#[test]
+fn a_staged_installation_names_no_path_of_the_stage() {
+    let dir = tempfile::tempdir().unwrap();
+    let lib = Path::new("/usr/lib64");
+    make("install", &[("DESTDIR", dir.path()), ("PREFIX", Path::new("/usr")), ("LIBDIR", lib)]);
+    let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
+    let unit = read("usr/lib/systemd/system/memwright.service");
+    assert!(unit.contains("\nExecStart=/usr/bin/memwright watch\n"), "{unit}");
+    let config = read("usr/lib64/pkgconfig/memwright.pc");
+    assert!(config.contains("\nlibdir=/usr/lib64\n"), "{config}");
+    let outside = files(dir.path()).into_iter().find(|file| !file.starts_with("usr/"));
+    assert_eq!(outside, None);
+}
