@@ -173,7 +173,7 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
     let until = rows.filter(|(at, _)| **at <= incident.started_unix_ms);
     let Some(level) = until.filter_map(|(_, pages)| pages).last() else { return false };
     let dropped = drop.pages_before.saturating_sub(drop.pages_after);
-    level.saturating_sub(drop.pages_after) >= dropped / 100 * BACK_PERCENT
+    level.saturating_sub(drop.pages_after) >= (dropped / 100).saturating_mul(BACK_PERCENT)
 }
 
 /// Whether about as much was read from disks before the first drop, where that was recorded.
@@ -195,6 +195,7 @@ fn reads_as_before(drops: &[Drop], incident: &Incident) -> bool {
         return false;
     }
     let calm = mean(*start, calm_until);
-    let during = mean(first.at_unix_ms, incident.ended_unix_ms.max(first.at_unix_ms + 1));
+    let during =
+        mean(first.at_unix_ms, incident.ended_unix_ms.max(first.at_unix_ms.saturating_add(1)));
     calm.zip(during).is_some_and(|(calm, during)| calm * 2.0 > during)
 }
