@@ -28,6 +28,9 @@ _memwright() {
             memwright,check)
                 cmd="memwright__subcmd__check"
                 ;;
+            memwright,doctor)
+                cmd="memwright__subcmd__doctor"
+                ;;
             memwright,explain)
                 cmd="memwright__subcmd__explain"
                 ;;
@@ -84,6 +87,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,check)
                 cmd="memwright__subcmd__help__subcmd__check"
+                ;;
+            memwright__subcmd__help,doctor)
+                cmd="memwright__subcmd__help__subcmd__doctor"
                 ;;
             memwright__subcmd__help,explain)
                 cmd="memwright__subcmd__help__subcmd__explain"
@@ -257,7 +263,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -426,6 +432,28 @@ _memwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        memwright__subcmd__doctor)
+            opts="-v -h -V --format --json --verbose --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         memwright__subcmd__explain)
             opts="-v -h -V --all-memory --root --format --json --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -517,7 +545,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
+            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -573,6 +601,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

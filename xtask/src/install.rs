@@ -43,8 +43,8 @@ fn expected() -> BTreeSet<String> {
 
 /// The directory with the program and both libraries of this build.
 fn built() -> PathBuf {
-    mw_test::built("mw-preload", "memwright_preload", "libmemwright_preload.so");
-    mw_test::built("mw-capi", "memwright", "libmemwright.a");
+    let _ = mw_test::built("mw-preload", "memwright_preload", "libmemwright_preload.so");
+    let _ = mw_test::built("mw-capi", "memwright", "libmemwright.a");
     let program = mw_test::built("mw-cli", "memwright", "memwright");
     program.parent().unwrap().to_owned()
 }

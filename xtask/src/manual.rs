@@ -33,7 +33,7 @@ struct Page {
     in_item: bool,
 }
 
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Font {
     #[default]
     Roman,

@@ -138,4 +138,5 @@ fn one_line(path: &Path, text: &str, error: &toml::de::Error) -> String {
 
 #[cfg(all(test, feature = "pool", feature = "run", feature = "watch"))]
 #[path = "config/tests.rs"]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

@@ -1,7 +1,6 @@
 //! Memory work that somebody forced by writing to a file of the kernel: dropped caches, compaction, reclaim.
 //!
-//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.1, 6.12
-//! and 6.18. A kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an
+//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.18. A kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an
 //! allocation woke by its own function.
 
 use crate::kernel::COMPACTION;
