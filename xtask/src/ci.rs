@@ -19,6 +19,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("gcc", "/usr/bin/gcc"),
     ("libc6-dev", "/usr/include/stdio.h"),
     ("make", "/usr/bin/make"),
+    ("groff-base", "/usr/bin/groff"),
+    ("man-db", "/usr/bin/lexgrog"),
     ("man-db", "/usr/bin/lexgrog"),
     ("groff", "/usr/bin/groff"),
     ("chromium", "/usr/bin/chromium"),
