@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn groff_has_nothing_to_say_against_a_man_page() {
         for page in pages() {
-            let (_, said) = run("groff", &["-man", "-ww", "-z", "-Tutf8"], &page);
+            let (_, said) = run("groff", &["-K", "utf8", "-man", "-ww", "-z", "-Tutf8"], &page);
             assert_eq!(said, "", "{}", page.display());
         }
     }

@@ -22,6 +22,7 @@
 
 mod backing;
 mod ceiling;
+mod disk;
 mod hugetlb;
 mod limits;
 mod memwright_pool;

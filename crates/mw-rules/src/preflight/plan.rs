@@ -1,8 +1,8 @@
 //! How much of the request each node contributes, and from what.
 
+use super::disk;
 use super::node_memory::NodeMemory;
 use super::notes::Notes;
-use super::time;
 use mw_model::{NodeAccount, PageSize, Request, Snapshot, derived, format_bytes};
 
 /// Where the memory of a request comes from. All sizes in bytes.
@@ -142,7 +142,7 @@ fn doubts(
     dirty: u64,
     notes: &mut Notes,
 ) {
-    let soon = (time::disk_bytes_per_s(snapshot) * DIRTY_S) as u64;
+    let soon = (disk::bytes_per_s(snapshot) * DIRTY_S) as u64;
     if dirty > soon.max(DIRTY_BYTES) {
         notes.undecided(format!(
             "{} have to be written back first, and the kernel may call the OOM killer before the disk is done; run sync",

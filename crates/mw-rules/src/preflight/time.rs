@@ -6,6 +6,7 @@
 //! the other constants are coarser.
 
 use super::backing::{self, Unbacked};
+use super::disk;
 use super::notes::Notes;
 use super::plan::Plan;
 use super::span::Span;
@@ -22,8 +23,6 @@ const BORROWED: Span = Span::new(0.4, 1.0, 2.0);
 const LOCK: Span = Span::new(0.0, 0.25, 0.6);
 /// Dropping clean page cache, next to kswapd, relative to populating base pages.
 const RECLAIM: Span = Span::new(0.1, 0.8, 2.5);
-/// The speed of a disk that the kernel has not measured: that of a hard disk.
-const DISK_BYTES_PER_S: f64 = 100e6;
 /// The time for writeback and swap relative to that of one pass at the disk's speed: writeback may be
 /// under way already, and scattered pages take longer.
 const DISK: Span = Span::new(0.25, 1.0, 4.0);
@@ -162,7 +161,7 @@ fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Sp
 
 /// What is not done at the speed of the CPU, or costs a multiple of it.
 fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate_ns: f64) -> Span {
-    let disk_ns = 1e9 / disk_bytes_per_s(snapshot);
+    let disk_ns = 1e9 / disk::bytes_per_s(snapshot);
     let written = derived::total([plan.dirty, plan.swapped, plan.scraped]) as f64;
     let not_huge = if compacts(snapshot) { plan.not_huge_bytes as f64 } else { 0.0 };
     DISK.scaled(written * disk_ns)
@@ -177,13 +176,6 @@ fn compacts(snapshot: &Snapshot) -> bool {
     let on = thp.and_then(|t| t.enabled.selected()).is_some_and(|e| e != "never");
     let defrag = thp.and_then(|t| t.defrag.selected());
     on && matches!(defrag, Some("always" | "madvise" | "defer+madvise"))
-}
-
-/// The speed of the fastest disk that the kernel has an estimate for.
-pub(super) fn disk_bytes_per_s(snapshot: &Snapshot) -> f64 {
-    let disks = snapshot.disks.value().map_or(&[][..], Vec::as_slice);
-    let known = disks.iter().filter_map(|disk| disk.bdi.as_ref()?.write_bandwidth_bytes_per_s);
-    known.max().filter(|speed| *speed > 0).map_or(DISK_BYTES_PER_S, |speed| speed as f64)
 }
 
 fn basis(
