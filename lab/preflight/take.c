@@ -21,7 +21,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 #define POLICY_BIND 2
-#define PATIENCE_S 60
+#define PATIENCE_S 30
 #define PAGE 4096UL
 #define PIECE (4UL << 20)
 

@@ -54,7 +54,7 @@ fn page(records: &[Record], conditions: &[Condition]) -> String {
             String::new(),
             format!("{} ({})", percent(all.unknown, all.requests), all.unknown),
         ),
-        ("neither taken nor refused within 60 s", String::new(), all.void.to_string()),
+        ("neither taken nor refused within 30 s", String::new(), all.void.to_string()),
         (
             "time inside the stated range",
             "at least 95%".to_owned(),

@@ -176,8 +176,9 @@ fn held_bytes(holder: &MemoryHolder) -> u64 {
     holder.resident_bytes.saturating_add(holder.swapped_bytes)
 }
 
-/// Whether each of these kills is known to have been at the limit of a cgroup that the service is not in, so that it
-/// took nothing from it.
+/// Whether these kills were at the limit of a cgroup that the service is not in, so that it took nothing from it: each
+/// that is known was, and at least half of them are known. The kernel's log limits its rate, and the counter is read
+/// later.
 fn is_elsewhere(stall: &Stall<'_>, kills: u64) -> bool {
     let Some(oom) = &stall.incident.oom else { return false };
     let service = stall.incident.service.iter().filter_map(|service| service.cgroup.as_deref());
@@ -186,7 +187,7 @@ fn is_elsewhere(stall: &Stall<'_>, kills: u64) -> bool {
         service.chain(groups.map(|group| group.path.as_str())).filter(|path| *path != "/");
     let Some(first) = own.next() else { return false };
     let concerns = oom.concerns(first) || own.any(|path| oom.concerns(path));
-    oom.count >= kills && oom.are_of_cgroups() && !concerns
+    oom.count.saturating_mul(2) >= kills && oom.are_of_cgroups() && !concerns
 }
 
 fn remedy() -> Remedy {
