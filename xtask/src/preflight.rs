@@ -7,6 +7,7 @@ mod figures;
 mod host;
 mod page;
 mod request;
+mod results;
 
 use account::Account;
 use anyhow::Context;
@@ -15,7 +16,7 @@ use mw_lab::Lab;
 use mw_lab::vm::guest::Role;
 use mw_lab::{Case, Kernel};
 use request::Record;
-use serde::{Deserialize, Serialize};
+use results::Line;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -183,14 +184,6 @@ fn in_guest(
         println!("{} {release}: {}", condition.name, outcome.outcome);
     }
     Ok((files, release))
-}
-
-/// A line of the results.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Line {
-    Request(Record),
-    Account(Account),
 }
 
 fn append(path: &Path, records: &[Line]) -> anyhow::Result<()> {

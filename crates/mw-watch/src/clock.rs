@@ -16,6 +16,11 @@ pub(crate) fn next_multiple(interval: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
 }
 
+/// Whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds of [`monotonic`].
 pub(crate) fn monotonic_ms() -> f64 {
     monotonic().as_secs_f64() * 1000.0

@@ -2,6 +2,7 @@
 //! assembles the incident, has it explained, and stores it.
 
 use crate::assemble;
+use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
 use crate::episode::Episode;
 use crate::event::Event;
@@ -185,7 +186,3 @@ impl Evidence {
 
 /// The receiver of events has gone: the recorder ends.
 pub(crate) struct NobodyListens;
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}

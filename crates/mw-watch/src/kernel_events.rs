@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Kills and drops that are kept for the incidents of stalls, for as long as a stall's rows are.
@@ -47,7 +47,7 @@ const BEFORE_STALL_MS: u64 = 2_000;
 
 #[derive(Debug)]
 pub(crate) struct KernelEvents {
-    log: Mutex<KernelLog>,
+    log: Arc<Mutex<KernelLog>>,
     state: Mutex<State>,
     /// The kernel's counter of kills; none was read yet where it is the largest number.
     counter: AtomicU64,
@@ -84,7 +84,7 @@ struct Unlogged {
 impl KernelEvents {
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self {
-            log: Mutex::new(KernelLog::open()),
+            log: Arc::new(Mutex::new(KernelLog::open())),
             state: Mutex::default(),
             counter: AtomicU64::new(u64::MAX),
             wakeup: Wakeup::new()?,
@@ -98,8 +98,12 @@ impl KernelEvents {
         }
     }
 
-    /// What is logged of the end of processes.
-    pub(crate) fn log(&self) -> MutexGuard<'_, KernelLog> {
+    /// The log, for those who look up how a process ended.
+    pub(crate) fn shared_log(&self) -> Arc<Mutex<KernelLog>> {
+        Arc::clone(&self.log)
+    }
+
+    fn log(&self) -> MutexGuard<'_, KernelLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

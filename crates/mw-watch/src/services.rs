@@ -1,13 +1,12 @@
 //! The services behind the probes: which processes they are, what became of one that failed, and what it says of its
 //! own sessions. A thread of its own finds them while all is well.
 
-use crate::kernel_events::KernelEvents;
 use crate::kills::Kill;
 use crate::monitors::Monitors;
 use crate::stalls::Stalls;
 use crate::tracing::{TracedServices, Tracing};
-use mw_collect::LoggedKill;
 use mw_collect::service::{FormerProcess, Search, ServiceTracker};
+use mw_collect::{KernelLog, LoggedKill};
 use mw_model::{Missing, Outage, Reading, Service, ServiceFate, ServiceView};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +26,8 @@ pub(crate) struct Services {
     known: Mutex<Known>,
     changed: Condvar,
     stop: AtomicBool,
-    events: Arc<KernelEvents>,
+    /// What is logged of the end of processes.
+    log: Arc<Mutex<KernelLog>>,
 }
 
 /// A probed service that lost a process to the OOM killer.
@@ -49,7 +49,7 @@ impl Services {
     /// Not found yet.
     pub(crate) fn new(
         monitors: &Monitors,
-        events: Arc<KernelEvents>,
+        log: Arc<Mutex<KernelLog>>,
         unseen: &mut Vec<Missing>,
     ) -> Self {
         let tracker = |prober: &mw_probe::Prober| {
@@ -62,7 +62,7 @@ impl Services {
             known: Mutex::new(Known { trackers }),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
-            events,
+            log,
         }
     }
 
@@ -121,7 +121,8 @@ impl Services {
         let connection = prober.connection();
         let known = self.known();
         let tracker = known.trackers.get(probe)?.as_ref()?;
-        tracker.outage(connection.as_ref(), failed_unix_ms, &mut self.events.log())
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        tracker.outage(connection.as_ref(), failed_unix_ms, &mut log)
     }
 
     /// The services that a killed process was of.

@@ -1,9 +1,9 @@
 //! A stall under way, until its incident is closed.
 
 use crate::assemble::Gathered;
+use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
 use crate::detector::{Monitor, RequestTimes};
-use crate::evidence::millis;
 use crate::services::Services;
 use crate::stalls::Begun;
 use mw_collect::service::listen_queue;

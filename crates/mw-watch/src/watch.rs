@@ -144,8 +144,8 @@ impl Watch {
         let tracing =
             Arc::new(Tracing::open(&source, options.profile, Arc::clone(&symbols), &mut unseen));
         let kernel_events = Arc::new(KernelEvents::open().map_err(WatchError::Thread)?);
-        let events = Arc::clone(&kernel_events);
-        let services = Arc::new(Services::new(&monitors, events, &mut unseen));
+        let log = kernel_events.shared_log();
+        let services = Arc::new(Services::new(&monitors, log, &mut unseen));
         let (sender, events) = channel();
         let mut watch = Self {
             stop: Arc::default(),

@@ -1,10 +1,10 @@
 //! docs/preflight.md.
 
-use super::Line;
 use super::account::Account;
 use super::condition::{self, Condition};
 use super::figures::{Counts, median_width, percent};
 use super::request::{Record, Verdict};
+use super::results::Line;
 use anyhow::Context;
 use std::fs;
 

@@ -6,7 +6,7 @@ mod hugetlb;
 mod memories;
 
 use crate::source::Source;
-use hierarchy::Hierarchy;
+use hierarchy::{Hierarchy, ancestry};
 pub(crate) use memories::{memories, memories_within};
 use mw_model::{Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind};
 use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
@@ -190,19 +190,6 @@ pub(crate) fn as_mounted(source: &Source, text: &str) -> String {
         if is_ours { format!("{number}:{controllers}:{own}\n") } else { format!("{line}\n") }
     };
     text.lines().map(line).collect()
-}
-
-/// `/a/b` gives `/a/b`, `/a`, `/`: the group and what stands above it.
-fn ancestry(path: &str) -> Vec<String> {
-    let path = path.trim_end_matches('/');
-    let mut paths: Vec<String> =
-        path.match_indices('/').skip(1).map(|(end, _)| path[..end].to_owned()).collect();
-    paths.insert(0, "/".to_owned());
-    if !path.is_empty() {
-        paths.push(path.to_owned());
-    }
-    paths.reverse();
-    paths
 }
 
 impl Hierarchy {

@@ -159,6 +159,19 @@ fn no_mount(path: &str) -> Missing {
     Missing::skipped("/sys/fs/cgroup", why)
 }
 
+/// `/a/b` gives `/a/b`, `/a`, `/`: the group and what stands above it.
+pub(super) fn ancestry(path: &str) -> Vec<String> {
+    let path = path.trim_end_matches('/');
+    let mut paths: Vec<String> =
+        path.match_indices('/').skip(1).map(|(end, _)| path[..end].to_owned()).collect();
+    paths.insert(0, "/".to_owned());
+    if !path.is_empty() {
+        paths.push(path.to_owned());
+    }
+    paths.reverse();
+    paths
+}
+
 /// The path of our own group below the mount point.
 fn walk(source: &Source, mount: &str, path: &str, way: PathFromMount) -> Result<String, Missing> {
     match way {

@@ -1,6 +1,6 @@
 //! What our own group and its ancestors may have of huge pages: the hugetlb controller.
 
-use super::{ancestry, hierarchy};
+use super::hierarchy::{self, ancestry};
 use crate::source::Source;
 use mw_model::{CgroupVersion, HugetlbLimit};
 use mw_proc::cgroup;
