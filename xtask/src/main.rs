@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask --help`.
 
 mod arch;
+mod campaign;
 mod ci;
 mod circles;
 mod docs;

@@ -9,6 +9,7 @@ mod page;
 mod request;
 mod results;
 
+use crate::campaign;
 use account::Account;
 use anyhow::Context;
 use condition::Condition;
@@ -19,7 +20,6 @@ use request::Record;
 use results::Line;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -101,23 +101,16 @@ fn ask(choice: &Choice) -> anyhow::Result<Vec<Record>> {
             }
         }
     }
-    let (queue, all) = (Mutex::new(boots.into_iter()), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..choice.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let next = queue.lock().ok().and_then(|mut queue| queue.next());
-                    let Some((condition, kernel)) = next else { return };
-                    let played = play(&lab, &program, &condition, kernel, choice.seed);
-                    let kept = played.and_then(|lines| append(&results, &lines).map(|()| lines));
-                    match kept {
-                        Ok(lines) => {
-                            all.lock().iter_mut().for_each(|all| all.extend(lines.clone()))
-                        }
-                        Err(error) => println!("{} {kernel}: {error:#}", condition.name),
-                    }
-                }
-            });
+    let all = Mutex::new(Vec::new());
+    campaign::each(boots, choice.jobs, |(condition, kernel)| {
+        let played = play(&lab, &program, &condition, kernel, choice.seed);
+        let kept = played.and_then(|lines| {
+            lines.iter().try_for_each(|line| campaign::append(&results, line))?;
+            Ok(lines)
+        });
+        match kept {
+            Ok(lines) => all.lock().iter_mut().for_each(|all| all.extend(lines.clone())),
+            Err(error) => println!("{} {kernel}: {error:#}", condition.name),
         }
     });
     let requests = |line| match line {
@@ -184,14 +177,4 @@ fn in_guest(
         println!("{} {release}: {}", condition.name, outcome.outcome);
     }
     Ok((files, release))
-}
-
-fn append(path: &Path, records: &[Line]) -> anyhow::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-    let mut file = fs::File::options().append(true).create(true).open(path)?;
-    for record in records {
-        // One write, so that two runs may extend the file at once.
-        file.write_all(format!("{}\n", serde_json::to_string(record)?).as_bytes())?;
-    }
-    Ok(())
 }

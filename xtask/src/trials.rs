@@ -17,6 +17,7 @@ mod random;
 mod results;
 mod stage;
 
+use crate::campaign;
 use anyhow::Context;
 use boot::{Boot, Cgroup, PLAYS_A_BOOT, Place, Service};
 use condition::Condition;
@@ -80,20 +81,9 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
         }
         None => boots(place, choice.seed, choice.count, among),
     };
-    let queue = std::sync::Mutex::new(boots.into_iter());
-    std::thread::scope(|scope| {
-        for _ in 0..choice.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let Some((boot, plays)) = queue.lock().ok().and_then(|mut queue| queue.next())
-                    else {
-                        return;
-                    };
-                    if let Err(error) = play_boot(&stage, &boot, &plays, &path) {
-                        eprintln!("{error:#}");
-                    }
-                }
-            });
+    campaign::each(boots, choice.jobs, |(boot, plays)| {
+        if let Err(error) = play_boot(&stage, &boot, &plays, &path) {
+            eprintln!("{error:#}");
         }
     });
     Ok(())
@@ -176,7 +166,7 @@ fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyh
         judged(stage, boot, plays)
     })?;
     for record in records {
-        results::append(results, &record)?;
+        campaign::append(results, &record)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A condition on this machine: limits of a cgroup, of a process or of a pool of huge pages, all of them small.
 
 use super::condition::Condition;
+use crate::campaign::{compile, run};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,9 +26,7 @@ pub(super) fn ask(
     fs::create_dir(&bin)?;
     let sources = super::condition::folder();
     for source in ["take.c", "limited.c", "occupy.c", "../guest/hold.c"] {
-        let path = sources.join(source);
-        let program = bin.join(path.file_stem().unwrap_or_default());
-        run(Command::new("gcc").args(["-O2", "-pthread", "-static", "-o"]).arg(program).arg(path))?;
+        compile(&sources.join(source), &bin)?;
     }
     fs::copy(program, bin.join("memwright"))?;
     // Its standard input ends with this process.
@@ -53,10 +52,4 @@ pub(super) fn ask(
         files.insert(name, fs::read(path)?);
     }
     Ok((files, fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned()))
-}
-
-fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    anyhow::ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }

@@ -3,6 +3,7 @@
 use super::boot::Boot;
 use super::play::Play;
 use super::stage::Stage;
+use crate::campaign::{compile, run};
 use anyhow::Context;
 use std::fs;
 use std::path::Path;
@@ -29,9 +30,7 @@ pub(super) fn play(
     stage.write(&at("lab"), boot, plays)?;
     let sources = crate::workspace::root().join("lab");
     for source in SOURCES {
-        let path = sources.join(source);
-        let program = at("bin").join(path.file_stem().unwrap_or_default());
-        run(Command::new("gcc").args(["-O2", "-pthread", "-static", "-o"]).arg(program).arg(path))?;
+        compile(&sources.join(source), &at("bin"))?;
     }
     fs::copy(&stage.memwright, at("bin/memwright"))?;
     run(Command::new("javac")
@@ -59,10 +58,4 @@ pub(super) fn play(
     }
     anyhow::ensure!(status.success(), "host.sh left cgroups behind: {status}");
     Ok(fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned())
-}
-
-fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    anyhow::ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }

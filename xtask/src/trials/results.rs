@@ -6,7 +6,6 @@ use super::play::{Injection, Play};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,15 +18,6 @@ pub(super) struct Record {
     /// The slowest request before the recorder's start, and after it; with the first play of a boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) start_ms: Option<(f64, f64)>,
-}
-
-pub(super) fn append(path: &Path, record: &Record) -> anyhow::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = fs::File::options().append(true).create(true).open(path)?;
-    // One write, so that two runs may extend the file at once.
-    file.write_all(format!("{}\n", serde_json::to_string(record)?).as_bytes())?;
-    Ok(())
 }
 
 /// The latest result of each play.
@@ -73,6 +63,7 @@ pub(super) fn line(play: &Play, judged: &Judged) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::append;
     use crate::trials::boot::Place;
     use crate::trials::judge::Verdict;
     use crate::trials::play;
