@@ -288,7 +288,7 @@ struct PageCache(std::path::PathBuf);
 
 impl PageCache {
     fn fill() -> Result<Self, Failure> {
-        let path = std::env::current_dir()?.join("target/preflight-page-cache");
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("preflight-page-cache");
         let free = {
             let window = mw_collect::window(&mw_collect::Source::live()?);
             window.now.sample.meminfo.value().and_then(|m| m.mem_free_bytes).unwrap_or(0)

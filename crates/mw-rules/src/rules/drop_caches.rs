@@ -28,7 +28,7 @@
 //! days later. Writes to `vm.compact_memory` are another counter and do not count.
 //!
 //! A cause: at least 4 MiB were dropped within 45 s before the end of the stall, the cache had not recovered when the
-//! stall began, and before the drop half as much or less was read.
+//! stall began, and in the 5 s before the drop half as much or less was read.
 //!
 //! ## How to fix it
 //! Find the job and remove it: the kernel log names the task, and `grep -rs drop_caches /etc/cron* /etc/systemd
@@ -133,8 +133,10 @@ const DROPPING_MS: u64 = 3000;
 /// So much of what was dropped may be back when the stall begins.
 const BACK_PERCENT: u64 = 90;
 
-/// Rows before the first drop over which reads are compared.
+/// Rows before the first drop over which reads are compared, at least and at most: what a program read when it
+/// started says nothing of what it reads later.
 const LEAST_CALM_MS: u64 = 1000;
+const MOST_CALM_MS: u64 = 5000;
 
 /// A write to drop_caches as the rows show it.
 struct Drop {
@@ -277,7 +279,7 @@ fn reads_as_before(drops: &[Drop], incident: &Incident) -> bool {
     if calm_until < start.saturating_add(LEAST_CALM_MS) {
         return false;
     }
-    let calm = mean(*start, calm_until);
+    let calm = mean(calm_until.saturating_sub(MOST_CALM_MS), calm_until);
     let during =
         mean(first.at_unix_ms, incident.ended_unix_ms.max(first.at_unix_ms.saturating_add(1)));
     calm.zip(during).is_some_and(|(calm, during)| calm * 2.0 > during)
@@ -331,5 +333,33 @@ mod tests {
         let mut snapshot = Snapshot { sample: sample(0.0, 500, 500), ..Snapshot::default() };
         snapshot.origin.uptime_s = None;
         assert_eq!(hazard(&Window::new(snapshot)), Ok(Vec::new()));
+    }
+
+    /// Rows of a second, with what was read in each, in KiB; the drop is in the row 12.
+    fn incident_that_read(per_row: impl Fn(u64) -> u64) -> (Incident, Vec<Drop>) {
+        let mut table = mw_model::Table::new(["vmstat.pgpgin"]);
+        let mut read = 0;
+        for row in 0..20 {
+            read += per_row(row);
+            table.push(row * 1000, &[read]);
+        }
+        let drop = Drop { at_unix_ms: 12_000, pages_before: 90_000, pages_after: 10_000 };
+        (Incident { table, ended_unix_ms: 20_000, ..Incident::default() }, vec![drop])
+    }
+
+    #[test]
+    fn reads_before_the_drop_are_those_of_the_last_seconds() {
+        let is_as_before = |per_row: fn(u64) -> u64| {
+            let (incident, drops) = incident_that_read(per_row);
+            reads_as_before(&drops, &incident)
+        };
+        assert!(is_as_before(|_| 400), "all the time");
+        assert!(!is_as_before(|row| if row < 12 { 0 } else { 400 }));
+        let read_at_its_start = |row| match row {
+            0..4 => 4000,
+            4..12 => 0,
+            _ => 400,
+        };
+        assert!(!is_as_before(read_at_its_start));
     }
 }
