@@ -135,7 +135,7 @@ pub const RULES: &[Rule] = &[
         .explains(&[Spent::Compaction]),
     rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
-    rule!("working-set-thrash", working_set_thrash: cause),
+    rule!("working-set-thrash", working_set_thrash: hazard, cause),
     rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("zram-pressure", zram_pressure: hazard),
 ];

@@ -3,7 +3,11 @@
 //! File pages in use were reclaimed and had to be read again.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The request waited for reads of file pages, and the kernel counted these
+//! As a hazard: at least 256 file pages a second (1 MiB/s) that had been reclaimed are read again, while tasks waited
+//! for memory for a tenth of the last 10 s. The kernel counts a read as such a wait only if the page was in use
+//! before it was reclaimed.
+//!
+//! As the cause of a stall: the request waited for reads of file pages, and the kernel counted these
 //! pages as refaults: they had been reclaimed shortly before, by the limit of the cgroup or because the machine
 //! was short of memory.
 //!
@@ -16,7 +20,10 @@
 //! with reads.
 //!
 //! ## Threshold
-//! These reads take at least half of the request; refaults are at least 30% of the pages read.
+//! A hazard: refaults alone are harmless, and a backup that reads each file once has none. From a memory pressure of
+//! 30% on it is critical. Anonymous pages are counted apart: see swap-thrash.
+//!
+//! A cause: these reads take at least half of the request; refaults are at least 30% of the pages read.
 //!
 //! ## How to fix it
 //! Give the cgroup (`systemctl set-property UNIT MemoryMax=SIZE`) or the machine more memory, or protect
@@ -28,10 +35,47 @@
 
 use crate::request::Spent;
 use crate::stall::Stall;
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
 use mw_proc::vmstat::Counter;
 
 const CONFIRMED: u8 = 95;
+const PAGES_PER_S: f64 = 256.0;
+const PRESSURE_PERCENT: f64 = 10.0;
+const CRITICAL_PRESSURE_PERCENT: f64 = 30.0;
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let pressure = window.now.sample.pressure.memory.required()?.some.avg10_percent;
+    if pressure < PRESSURE_PERCENT {
+        return Ok(Vec::new());
+    }
+    let pages = window.rate(Counter::WorkingsetRefaultFile)?;
+    if pages < PAGES_PER_S {
+        return Ok(Vec::new());
+    }
+    let is_critical = pressure >= CRITICAL_PRESSURE_PERCENT;
+    let severity = if is_critical { Severity::Critical } else { Severity::Warning };
+    let headline = format!(
+        "{pages:.0} file pages a second are read again after reclaim; tasks waited for memory for {pressure:.0}% \
+         of the last 10 s"
+    );
+    let finding = Finding::new(severity, Area::PageCache, headline)
+        .with_evidence("workingset_refault_file", Quantity::PerSecond(pages), "/proc/vmstat")
+        .with_evidence(
+            "memory pressure, some, 10 s",
+            Quantity::Percent(pressure),
+            "/proc/pressure/memory",
+        );
+    Ok(vec![complete(finding)])
+}
+
+fn complete(finding: Finding) -> Finding {
+    finding
+        .with_impact("Programs and data in use are read again and again at the speed of the disk.")
+        .with_remedy(Remedy::named(
+            "give the group more memory, or protect its working set",
+            vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
+        ))
+}
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
@@ -68,13 +112,12 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             ((rate * span_s) as u64, "/proc/vmstat")
         }
     };
-    let mut finding = Finding::new(Severity::Critical, subject, headline)
-        .with_evidence("workingset_refault_file", Quantity::Count(refaults.0), refaults.1)
-        .with_impact("Programs and data in use are read again and again at the speed of the disk.")
-        .with_remedy(Remedy::named(
-            "give the group more memory, or protect its working set",
-            vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
-        ));
+    let finding = Finding::new(Severity::Critical, subject, headline).with_evidence(
+        "workingset_refault_file",
+        Quantity::Count(refaults.0),
+        refaults.1,
+    );
+    let mut finding = complete(finding);
     if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }
