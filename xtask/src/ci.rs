@@ -3,7 +3,8 @@
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::cargo;
 use crate::{
-    arch, circles, docs, environments, lab, packages, preflight, promises, suites, trials, units,
+    arch, circles, dist, docs, environments, lab, packages, preflight, promises, suites, tools,
+    trials, units,
 };
 use std::fmt::Write;
 use std::process::Command;
@@ -59,6 +60,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("blind trials", trials::full),
     ("preflight campaign", preflight::full),
     ("check in other environments", || environments::run(&[], None, false)),
+    ("packages: built twice and installed", dist::check),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
 
@@ -133,6 +135,7 @@ fn side_by_side(
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
+                simple("licences and sources of dependencies", tools::dependencies),
                 simple("systemd units", units::run),
                 simple("lab: field reports and decoys", lab::quick),
                 simple("blind trials: two plays", trials::quick),

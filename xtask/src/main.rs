@@ -4,6 +4,7 @@ mod arch;
 mod campaign;
 mod ci;
 mod circles;
+mod dist;
 mod docs;
 mod environments;
 mod evaluate;
@@ -21,6 +22,7 @@ mod promises;
 mod recorders;
 mod suites;
 mod tests;
+mod tools;
 mod trials;
 mod units;
 mod workspace;
@@ -67,6 +69,16 @@ enum Task {
         /// Write docs/suites.md from the latest result of every suite, run now or before
         #[arg(long)]
         write: bool,
+    },
+    /// Build what is released: Debian and RPM packages, an archive with a static program, a bill of
+    /// materials and checksums
+    Dist {
+        /// Where to [default: target/packages]
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Build it twice, compare the bytes, and install it in new roots
+        #[arg(long, conflicts_with = "out")]
+        check: bool,
     },
     /// Write the generated documentation: rule pages, man pages, completions, JSON schema,
     /// C header
@@ -223,6 +235,8 @@ fn main() -> anyhow::Result<()> {
         Task::Suites { names, options, ltp, write } => {
             suites::run(&suites::Choice { names, options, ltp, write })
         }
+        Task::Dist { check: true, .. } => dist::check(),
+        Task::Dist { out, check: false } => dist::run(out),
         Task::Docs { check } => docs::run(check),
         Task::New { part, name } => new::run(part, &name),
         Task::NewRule { name } => new::run(new::Part::Rule, &name),

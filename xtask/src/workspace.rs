@@ -15,8 +15,16 @@ pub(crate) fn target_dir() -> PathBuf {
 
 /// Runs cargo in the repository and fails when it fails.
 pub(crate) fn cargo(args: &[&str]) -> anyhow::Result<()> {
+    cargo_with(args, |_| {})
+}
+
+/// The same, of a command that is changed first.
+pub(crate) fn cargo_with(args: &[&str], change: impl FnOnce(&mut Command)) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(args).current_dir(root()).status()?;
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(root());
+    change(&mut command);
+    let status = command.status()?;
     anyhow::ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(())
 }

@@ -29,7 +29,6 @@ const UNUSED_PER_DIRECTORY: u64 = 8;
 
 /// Bytes of index (XArray nodes of 576 bytes for 64 pages) for a page of a file.
 const INDEX_BYTES_PER_PAGE: u64 = 9;
-const INDEXED_PAGE_BYTES: u64 = 4096;
 
 /// Caches whose objects are in use as a rule, in this order: sockets, then ramfs and pipes.
 const MOSTLY_IN_USE: [&str; 2] = ["sock_inode_cache", "inode_cache"];
@@ -167,7 +166,7 @@ impl KernelObjects<'_> {
     fn index_bytes(&self) -> u64 {
         let huge = self.meminfo.shmem_huge_pages_bytes.unwrap_or(0);
         let shmem = self.meminfo.shmem_bytes.unwrap_or(0).saturating_sub(huge);
-        (shmem / INDEXED_PAGE_BYTES).saturating_mul(INDEX_BYTES_PER_PAGE)
+        shmem.checked_div(self.page_bytes).unwrap_or(0).saturating_mul(INDEX_BYTES_PER_PAGE)
     }
 }
 

@@ -17,8 +17,8 @@ const GROWTH_BYTES: i64 = 16 << 20;
 /// From how many written bytes on.
 const WRITTEN_BYTES: u64 = 16 << 20;
 
-/// From how many pages brought into the page cache on.
-const FLOOD_PAGES: u64 = 4096;
+/// From how many bytes brought into the page cache on.
+const FLOOD_BYTES: u64 = 16 << 20;
 
 /// From which wait on a task is named for it.
 const WAITED_US: u64 = 1000;
@@ -184,8 +184,11 @@ fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
 /// Who brought pages into the page cache.
 fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     let page_bytes = stall.window.now.origin.page_bytes;
-    for share in stall.incident.flood.iter().filter(|share| share.pages >= FLOOD_PAGES) {
+    for share in &stall.incident.flood {
         let bytes = share.pages.saturating_mul(page_bytes);
+        if bytes < FLOOD_BYTES {
+            continue;
+        }
         let size = format_bytes(bytes);
         let why = format!("brought {size} of {} into the page cache", share.path);
         add(parts, share.pid, &share.task, why, bytes as f64);

@@ -19,10 +19,10 @@
 //! faults of large programs show rare long delays.
 //!
 //! ## Threshold
-//! The default is 4096 pages every 10 s (410 pages a second) and a pause of 60 s after a failure. A
-//! hundred times that is 41,000 pages a second, 160 MiB/s: enough to scan 64 GiB in seven minutes, and
-//! more than any workload needs. With a pause below one second, a fragmented machine is compacted at
-//! least once a second for as long as it stays fragmented.
+//! The default is eight huge pages every 10 s (4096 pages of 4 KiB, 410 a second) and a pause of 60 s after
+//! a failure. A hundred times that is 41,000 pages a second, 160 MiB/s: enough to scan 64 GiB in seven
+//! minutes, and more than any workload needs. With a pause below one second, a fragmented machine is
+//! compacted at least once a second for as long as it stays fragmented.
 //!
 //! ## How to fix it
 //! `memwright fix khugepaged-churn` restores the kernel's defaults.
@@ -36,11 +36,15 @@ use crate::stall::Stall;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
-const DEFAULT_PAGES: u64 = 4096;
 const DEFAULT_SLEEP_MS: u64 = 10_000;
 const DEFAULT_ALLOC_SLEEP_MS: u64 = 60_000;
-const MAX_PAGES_PER_S: u64 = 100 * DEFAULT_PAGES * 1000 / DEFAULT_SLEEP_MS;
+const MAX_TIMES_DEFAULT: u64 = 100;
 const MIN_ALLOC_SLEEP_MS: u64 = 1000;
+
+/// Eight huge pages (`HPAGE_PMD_NR * 8`), each of as many pages as a page table has entries of 8 bytes.
+fn default_pages(page_bytes: u64) -> u64 {
+    page_bytes.max(4 << 10)
+}
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.required()?;
@@ -53,21 +57,23 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let alloc_sleep_ms = setting("alloc_sleep_millisecs")?;
     let pages_per_s = pages.saturating_mul(1000).checked_div(sleep_ms.max(1)).unwrap_or(u64::MAX);
     let off = thp.enabled.selected() == Some("never");
-    let too_fast = pages_per_s > MAX_PAGES_PER_S;
+    let default_pages = default_pages(window.now.origin.page_bytes);
+    let default_per_s = default_pages.saturating_mul(1000) / DEFAULT_SLEEP_MS;
+    let too_fast = pages_per_s > default_per_s.saturating_mul(MAX_TIMES_DEFAULT);
     if off || (!too_fast && alloc_sleep_ms >= MIN_ALLOC_SLEEP_MS) {
         return Ok(Vec::new());
     }
     let headline = if too_fast {
         format!(
             "khugepaged is set to scan {pages_per_s} pages a second, {} times the default",
-            pages_per_s / (DEFAULT_PAGES * 1000 / DEFAULT_SLEEP_MS)
+            pages_per_s / default_per_s
         )
     } else {
         format!("khugepaged retries {alloc_sleep_ms} ms after a huge page allocation failed")
     };
     let path = |name: &str| format!("{DIR}/{name}");
     let wanted = [
-        ("pages_to_scan", pages, DEFAULT_PAGES),
+        ("pages_to_scan", pages, default_pages),
         ("scan_sleep_millisecs", sleep_ms, DEFAULT_SLEEP_MS),
         ("alloc_sleep_millisecs", alloc_sleep_ms, DEFAULT_ALLOC_SLEEP_MS),
     ];
@@ -108,4 +114,16 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             .with_remedy(remedy)
     });
     score.cause(Finding { headline, ..finding })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_eight_huge_pages_of_each_page_size() {
+        for (page_kib, huge_mib) in [(4, 2), (16, 32), (64, 512)] {
+            assert_eq!(default_pages(page_kib << 10) * (page_kib << 10), 8 * (huge_mib << 20));
+        }
+    }
 }

@@ -1,0 +1,268 @@
+//! Packages for release: Debian, RPM, an archive with a static program, a bill of materials and checksums. The same
+//! sources give the same bytes, in whatever directory they are built.
+//!
+//! The packages contain what `make install` installs: debian/rules and the RPM's spec call it, and only assign its
+//! files to packages.
+
+mod check;
+
+use crate::tools;
+use crate::workspace::{root, target_dir};
+use anyhow::Context;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) use check::run as check;
+
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Where the sources and cargo's directory are in what is built, instead of where they are here.
+const SOURCES: &str = "/usr/src/memwright";
+const CARGO_HOME: &str = "/usr/src/cargo";
+
+/// What the archive of the static program contains beside it.
+const DOCUMENTS: &[&str] = &["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
+/// Debian packages that build and check the others.
+const PACKAGES: &[(&str, &str)] = &[
+    ("binutils", "/usr/bin/strip"),
+    ("debhelper", "/usr/bin/dh"),
+    ("gcc", "/usr/bin/gcc"),
+    ("lintian", "/usr/bin/lintian"),
+    ("make", "/usr/bin/make"),
+    ("mmdebstrap", "/usr/bin/mmdebstrap"),
+    ("rpm", "/usr/bin/rpmbuild"),
+];
+
+/// Builds everything into `out`.
+pub(crate) fn run(out: Option<PathBuf>) -> anyhow::Result<()> {
+    let out = out.unwrap_or_else(|| target_dir().join("packages"));
+    let sources = target_dir().join("dist-sources");
+    for path in build(&sources, &target_dir(), &out)? {
+        let size = path.metadata()?.len();
+        println!("{:>10.1} MiB  {}", size as f64 / f64::from(1 << 20), path.display());
+    }
+    Ok(())
+}
+
+/// Copies the sources to `sources`, builds them in `target`, and returns the files that are in `out` then.
+fn build(sources: &Path, target: &Path, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    crate::packages::install(PACKAGES)?;
+    let release = Release::new(sources, target)?;
+    release.copy_sources()?;
+    release.compile(
+        &["--package", "mw-cli", "--package", "mw-preload", "--package", "mw-capi"],
+        &[],
+    )?;
+    // With a target of its own, procedural macros, which are libraries, are not linked statically.
+    let flag = "-Ctarget-feature=+crt-static";
+    release.compile(&["--target", TARGET, "--package", "mw-cli"], &[flag])?;
+    let work = tempfile::tempdir()?;
+    let packages = work.path().join("packages");
+    for dir in [&packages, &work.path().join("rpm")] {
+        std::fs::create_dir(dir).with_context(|| dir.display().to_string())?;
+    }
+    release.debian(&work.path().join("debian"), &packages)?;
+    release.rpm(&work.path().join("rpm"), &packages)?;
+    release.archive(work.path(), &packages)?;
+    release.bill_of_materials(&packages)?;
+    checksums(&packages)?;
+    replace(&packages, out)
+}
+
+/// One build.
+struct Release {
+    sources: PathBuf,
+    target: PathBuf,
+    /// When the last commit was made, in seconds since 1970: the time of every file.
+    epoch: String,
+}
+
+impl Release {
+    fn new(sources: &Path, target: &Path) -> anyhow::Result<Self> {
+        for dir in [sources, target] {
+            std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        }
+        let mut log = Command::new("git");
+        log.args(["log", "-1", "--format=%ct"]).current_dir(root());
+        let epoch = output(&mut log)?.trim().to_owned();
+        Ok(Self { sources: sources.canonicalize()?, target: target.canonicalize()?, epoch })
+    }
+
+    /// What git knows, and nothing that happens to lie beside it.
+    fn copy_sources(&self) -> anyhow::Result<()> {
+        std::fs::remove_dir_all(&self.sources)?;
+        std::fs::create_dir(&self.sources)?;
+        let script = "git ls-files -z | xargs -0 cp --parents --no-dereference --preserve=mode,timestamps -t \"$0\"";
+        run_command(self.command("sh").args(["-c", script]).arg(&self.sources).current_dir(root()))
+    }
+
+    fn compile(&self, args: &[&str], flags: &[&str]) -> anyhow::Result<()> {
+        let mut all: Vec<String> =
+            self.remapped().map(|to| format!("--remap-path-prefix={to}")).to_vec();
+        all.extend(flags.iter().map(|&flag| flag.to_owned()));
+        let c_flags = self.remapped().map(|to| format!("-ffile-prefix-map={to}")).join(" ");
+        let mut cargo = self.command("cargo");
+        cargo.args(["auditable", "build", "--locked", "--profile", "dist"]).args(args);
+        cargo.env("PATH", tools::path_with(tools::AUDITABLE)?).current_dir(&self.sources);
+        cargo.env("CARGO_TARGET_DIR", &self.target).env("CFLAGS", c_flags);
+        run_command(cargo.env("CARGO_ENCODED_RUSTFLAGS", all.join("\x1f")))
+    }
+
+    /// The later ones take precedence.
+    fn remapped(&self) -> [String; 3] {
+        let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let cargo = cargo.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+        [
+            format!("{}={CARGO_HOME}", cargo.unwrap_or_default().display()),
+            format!("{}={SOURCES}/target", self.target.display()),
+            format!("{}={SOURCES}", self.sources.display()),
+        ]
+    }
+
+    /// debian/rules in a directory of its own, with a changelog of one entry.
+    fn debian(&self, dir: &Path, packages: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir(dir)?;
+        run_command(
+            self.command("cp").arg("-r").arg(self.sources.join("packaging/debian")).arg(dir),
+        )?;
+        let date =
+            output(self.command("date").args(["-u", "-R", "-d", &format!("@{}", self.epoch)]))?;
+        let changelog = format!(
+            "memwright ({VERSION}-1) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
+             -- The memwright developers <memwright@users.noreply.github.com>  {date}"
+        );
+        std::fs::write(dir.join("debian/changelog"), changelog)?;
+        let mut rules = self.command("debian/rules");
+        rules
+            .arg("binary")
+            .current_dir(dir)
+            .env("SOURCE", &self.sources)
+            .env("BUILT", self.built());
+        rules.env("DEB_RULES_REQUIRES_ROOT", "no").env("DEB_BUILD_OPTIONS", "noautodbgsym");
+        run_command(&mut rules)?;
+        move_into(dir.parent().context("no parent")?, "deb", packages)
+    }
+
+    fn rpm(&self, dir: &Path, packages: &Path) -> anyhow::Result<()> {
+        let mut rpmbuild = self.command("rpmbuild");
+        rpmbuild.args(["-bb", "--quiet"]);
+        let (sources, built) =
+            (self.sources.display().to_string(), self.built().display().to_string());
+        let dir_name = dir.display().to_string();
+        for (name, value) in [
+            ("_topdir", dir_name.as_str()),
+            ("_rpmdir", dir_name.as_str()),
+            ("_build_name_fmt", "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"),
+            ("_buildhost", "localhost"),
+            ("use_source_date_epoch_as_buildtime", "1"),
+            ("clamp_mtime_to_source_date_epoch", "1"),
+            ("memwright_version", VERSION),
+            ("memwright_sources", sources.as_str()),
+            ("memwright_built", built.as_str()),
+        ] {
+            rpmbuild.arg("--define").arg(format!("{name} {value}"));
+        }
+        run_command(rpmbuild.arg(self.sources.join("packaging/rpm/memwright.spec")))?;
+        move_into(dir, "rpm", packages)
+    }
+
+    fn built(&self) -> PathBuf {
+        self.target.join("dist")
+    }
+
+    /// The static program, for machines without a package or with another C library.
+    fn archive(&self, work: &Path, packages: &Path) -> anyhow::Result<()> {
+        let name = format!("memwright-{VERSION}-x86_64-static");
+        let dir = work.join(&name);
+        std::fs::create_dir(&dir)?;
+        let mut files = vec![self.target.join(TARGET).join("dist/memwright")];
+        files.extend(DOCUMENTS.iter().map(|document| self.sources.join(document)));
+        run_command(self.command("cp").args(&files).arg(&dir))?;
+        let mut tar = self.command("tar");
+        tar.args(["--sort=name", "--format=ustar", "--owner=0", "--group=0", "--numeric-owner"]);
+        tar.args(["--mode=u=rwX,go=rX", "--use-compress-program=gzip -9n"]);
+        tar.arg(format!("--mtime=@{}", self.epoch)).arg("-C").arg(work);
+        run_command(tar.arg("-cf").arg(packages.join(format!("{name}.tar.gz"))).arg(&name))
+    }
+
+    /// In CycloneDX's format, of the program with the features that are packaged.
+    fn bill_of_materials(&self, packages: &Path) -> anyhow::Result<()> {
+        let mut cargo = self.command("cargo");
+        cargo.args([
+            "cyclonedx",
+            "-q",
+            "--format",
+            "json",
+            "--spec-version",
+            "1.5",
+            "--target",
+            TARGET,
+        ]);
+        cargo.env("PATH", tools::path_with(tools::CYCLONEDX)?).current_dir(&self.sources);
+        run_command(cargo.args(["--override-filename", "bill-of-materials"]))?;
+        let text =
+            crate::workspace::read(&self.sources.join("crates/mw-cli/bill-of-materials.json"))?;
+        let text = text.replace(&self.sources.display().to_string(), SOURCES);
+        Ok(std::fs::write(packages.join(format!("memwright-{VERSION}.cdx.json")), text)?)
+    }
+
+    /// A program that finds nothing in its environment that differs from build to build.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("SOURCE_DATE_EPOCH", &self.epoch).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        command
+    }
+}
+
+/// As sha256sum(1) reads it back.
+fn checksums(packages: &Path) -> anyhow::Result<()> {
+    let names =
+        files(packages)?.into_iter().filter_map(|path| path.file_name().map(OsStr::to_owned));
+    let sums = output(Command::new("sha256sum").args(names).current_dir(packages))?;
+    Ok(std::fs::write(packages.join("SHA256SUMS"), sums)?)
+}
+
+/// Moves the files with an ending to a directory.
+fn move_into(dir: &Path, ending: &str, to: &Path) -> anyhow::Result<()> {
+    for path in files(dir)?.iter().filter(|path| path.extension() == Some(OsStr::new(ending))) {
+        std::fs::rename(path, to.join(path.file_name().context("no name")?))?;
+    }
+    Ok(())
+}
+
+/// Replaces what an earlier build left in `out`, and nothing else.
+fn replace(packages: &Path, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+    let copy = |path: PathBuf| {
+        let to = out.join(path.file_name().context("no name")?);
+        std::fs::copy(&path, &to).with_context(|| to.display().to_string())?;
+        Ok(to)
+    };
+    files(packages)?.into_iter().map(copy).collect()
+}
+
+/// The files in a directory, in order.
+fn files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = dir.read_dir().with_context(|| dir.display().to_string())?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    Ok(files)
+}
+
+/// Standard output of a command that succeeds.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?} failed: {said}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn run_command(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    anyhow::ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}

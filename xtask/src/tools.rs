@@ -1,0 +1,38 @@
+//! Programs that cargo installs, and what they check.
+
+use crate::workspace::{cargo, cargo_with, target_dir};
+use anyhow::Context;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A program, and the version that is installed where there is none.
+type Tool = (&'static str, &'static str);
+
+pub(crate) const AUDITABLE: Tool = ("cargo-auditable", "0.7.7");
+pub(crate) const CYCLONEDX: Tool = ("cargo-cyclonedx", "0.5.9");
+const DENY: Tool = ("cargo-deny", "0.20.2");
+
+/// PATH with the directory of a tool, which is installed in target/tools if PATH does not have it.
+pub(crate) fn path_with((name, version): Tool) -> anyhow::Result<OsString> {
+    let tools = std::path::absolute(target_dir())?.join("tools");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    dirs.push(tools.join("bin"));
+    if !dirs.iter().any(|dir| dir.join(name).exists()) {
+        println!("== installing {name} {version}");
+        let root = tools.to_str().context("the target directory is not UTF-8")?;
+        let args = ["install", "--quiet", "--locked", "--version", version, name, "--root", root];
+        cargo(&args)?;
+    }
+    Ok(std::env::join_paths(dirs)?)
+}
+
+/// Licences, banned crates and sources of all dependencies (deny.toml). Not advisories: their database is on GitHub,
+/// which not every machine that runs this reaches.
+pub(crate) fn dependencies() -> anyhow::Result<()> {
+    let path = path_with(DENY)?;
+    let args = ["deny", "--log-level", "error", "check", "licenses", "bans", "sources"];
+    cargo_with(&args, |cargo| {
+        cargo.env("PATH", path);
+    })
+}
