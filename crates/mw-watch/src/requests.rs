@@ -1,5 +1,5 @@
 //! Requests for evidence: from the control thread to the trigger thread, and what came of them back from the evidence
-//! thread. One is under way at a time; whoever asks meanwhile shares it.
+//! thread. One is under way at a time: the control thread serves one client after the other.
 
 use crate::wakeup::Wakeup;
 use std::sync::atomic::{AtomicBool, Ordering};
