@@ -43,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
+    ("mw-notify", &["mw-model", "mw-rules", "mw-sys"]),
     ("mw-test", &[]),
     (
         "mw-cli",
@@ -53,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-lab",
             "mw-memory",
             "mw-model",
+            "mw-notify",
             "mw-pool",
             "mw-probe",
             "mw-proc",

@@ -32,6 +32,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("postgresql", "/usr/share/doc/postgresql"),
     ("python3-venv", "/usr/share/doc/python3-venv"),
     ("zstd", "/usr/bin/zstd"),
+    ("prometheus-alertmanager", "/usr/bin/prometheus-alertmanager"),
     ("redis-server", "/usr/bin/redis-server"),
     ("strace", "/usr/bin/strace"),
     ("systemd", "/usr/bin/systemd-analyze"),

@@ -265,6 +265,30 @@ fn who_may_not_write_the_usual_recording_is_told_what_to_do() {
 }
 
 #[test]
+fn evidence_is_taken_on_request() {
+    let dir = TempDir::new().unwrap();
+    let unrecorded = show(&["watch", "--now"], &dir.path().join("recording.db"));
+    assert_eq!(unrecorded.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&unrecorded.stderr).into_owned();
+    assert!(said.contains("no recorder") && said.contains("systemctl start memwright"), "{said}");
+
+    let watch = Watch::start(dir.path(), &["--no-canary"]);
+    let socket = dir.path().join("recording.db-control");
+    mw_test::wait_until("the control socket", PATIENCE, || socket.exists());
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let asked = show(&["watch", "--now"], &watch.recording);
+    let line = text(&asked);
+    let id = line.trim_start_matches("incident ").split(':').next().unwrap().to_owned();
+    assert!(line.contains("evidence on request"), "{line}");
+    assert!(line.trim_end().ends_with(&format!("memwright report {id}")), "{line}");
+    let report = text(&show(&["report", &id, "--json"], &watch.recording));
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["trigger"]["kind"], "requested");
+    assert_eq!(watch.end(), Some(0));
+    assert!(!socket.exists(), "it is removed at the end");
+}
+
+#[test]
 fn what_cannot_be_watched_is_said() {
     let check = |args: &[&str], code: i32, part: &str| {
         let output = memwright().arg("watch").args(args).output().unwrap();

@@ -165,7 +165,7 @@ pub struct Host {
 pub struct Trigger {
     /// What kind of look it was.
     pub kind: TriggerKind,
-    /// The probe's name, `canary`, `pressure`, `heartbeat` or `oom-kill`.
+    /// The probe's name, `canary`, `pressure`, `heartbeat`, `oom_kill` or `requested`.
     pub name: String,
     /// Its limit, in milliseconds.
     pub limit_ms: f64,
@@ -192,6 +192,8 @@ pub enum TriggerKind {
     Heartbeat,
     /// The OOM killer killed a process.
     OomKill,
+    /// Somebody asked for evidence: no limit was exceeded.
+    Requested,
 }
 
 /// How a probe failed.

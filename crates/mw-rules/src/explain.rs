@@ -74,6 +74,9 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
                 diagnosis
             }
         }
+        _ if incident.trigger.kind == TriggerKind::Requested => {
+            Diagnosis { causes: seen(&stall, &mut skipped), ..Diagnosis::default() }
+        }
         (None, None) => {
             Diagnosis { causes: by_scores(&stall, &mut skipped), ..Diagnosis::default() }
         }
@@ -104,6 +107,13 @@ fn by_scores(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
         causes.extend(others);
         causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
     }
+    causes
+}
+
+/// The memory conditions that were seen while nothing is known to have stalled.
+fn seen(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
+    let mut causes = by_scores(stall, skipped);
+    causes.retain(|cause| is_plausible(cause) && cause.finding.subject.is_memory());
     causes
 }
 
@@ -168,6 +178,9 @@ fn verdict(
         1 => "; 1 rule could not be checked".to_owned(),
         count => format!("; {count} rules could not be checked"),
     };
+    if stall.incident.trigger.kind == TriggerKind::Requested {
+        return on_request(cause) + &blind;
+    }
     let Some(cause) = cause else {
         return format!("{what}: cause unknown{}{blind}", in_part(contributed));
     };
@@ -179,6 +192,15 @@ fn verdict(
         return format!("{what}: {headline} ({rule}, {explains}{percent}% sure)");
     }
     format!("{what}: cause unknown, possibly: {headline} ({rule}, {percent}%){blind}")
+}
+
+/// What evidence shows that somebody asked for: no cause, since nothing is known to have stalled.
+fn on_request(cause: Option<&Cause>) -> String {
+    let seen = cause.map_or_else(
+        || "no condition of memory that delays tasks".to_owned(),
+        |cause| format!("{} ({})", cause.finding.headline, cause.finding.rule),
+    );
+    format!("evidence on request: {seen}")
 }
 
 /// What explains a part of it.
@@ -202,5 +224,6 @@ fn symptom(trigger: &Trigger, length_ms: f64) -> String {
         (TriggerKind::Pressure, _) => format!("tasks waited {time} for memory (pressure)"),
         (TriggerKind::Heartbeat, _) => format!("a heartbeat was {time} late"),
         (TriggerKind::OomKill, _) => "out of memory".to_owned(),
+        (TriggerKind::Requested, _) => "evidence on request".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
+use crate::requests::Requests;
 use crate::ring::Ring;
 use crate::services::Services;
 use crate::stalls::Stalls;
@@ -24,6 +25,7 @@ pub(crate) struct Context {
     pub(crate) ring: Arc<Ring>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) stalls: Arc<Stalls>,
+    pub(crate) requests: Arc<Requests>,
     pub(crate) tracing: Arc<Tracing>,
     pub(crate) services: Arc<Services>,
     pub(crate) kernel_events: Arc<KernelEvents>,

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each probe has a stall of its own. What is not a probe (canary, heartbeat, pressure) begins one only while no
-//! other monitor is stalled: it is evidence of that stall then.
+//! other monitor is stalled: it is evidence of that stall then. A request for evidence begins one at any time, and keeps
+//! no other from beginning.
 
 use mw_model::{Trigger, TriggerKind};
 
@@ -21,6 +22,9 @@ pub const HEARTBEAT_PERCENT: f64 = 25.0;
 
 /// Pressure lasts so long after the kernel's trigger has fired: it fires once a window, of a second.
 const PRESSURE_MS: f64 = 1500.0;
+
+/// How long evidence is taken for somebody who asked for it.
+pub const REQUESTED_MS: f64 = 5000.0;
 
 /// What has been under way for less is not waited for: nearly all end before.
 pub(crate) const FRESH_MS: f64 = 1.0;
@@ -90,6 +94,8 @@ pub(crate) struct Readings<'a> {
     pub(crate) canary: Option<CanaryReading>,
     /// Whether the kernel's pressure trigger has fired since the last turn.
     pub(crate) pressure: bool,
+    /// Whether somebody has asked for evidence since the last turn.
+    pub(crate) requested: bool,
 }
 
 impl Readings<'_> {
@@ -133,6 +139,8 @@ pub(crate) enum Monitor {
     Heartbeat,
     Canary,
     Pressure,
+    /// Somebody asked for evidence: no limit is exceeded.
+    Requested,
     /// The kernel's log and counter of kills: no limit is exceeded, and this detector does not follow it.
     OomKill,
 }
@@ -170,10 +178,12 @@ pub(crate) enum Transition {
 pub(crate) struct Detector {
     limits: Limits,
     probes: Vec<Followed>,
-    /// Heartbeat, canary and pressure.
-    others: [Followed; 3],
+    /// In the order of [`OTHERS`].
+    others: [Followed; OTHERS.len()],
     /// When the kernel's pressure trigger last fired.
     pressure_at_ms: Option<f64>,
+    /// When evidence was last asked for.
+    requested_at_ms: Option<f64>,
 }
 
 /// One monitor.
@@ -197,16 +207,18 @@ enum Phase {
     },
 }
 
-/// The monitors that are not probes, in the order of [`Detector::others`].
-const OTHERS: [Monitor; 3] = [Monitor::Heartbeat, Monitor::Canary, Monitor::Pressure];
+/// The monitors that are not probes.
+const OTHERS: [Monitor; 4] =
+    [Monitor::Heartbeat, Monitor::Canary, Monitor::Pressure, Monitor::Requested];
 
 impl Detector {
     pub(crate) fn new(limits: Limits, probes: usize) -> Self {
         Self {
             limits,
             probes: vec![Followed::default(); probes],
-            others: [Followed::default(); 3],
+            others: [Followed::default(); OTHERS.len()],
             pressure_at_ms: None,
+            requested_at_ms: None,
         }
     }
 
@@ -238,16 +250,26 @@ impl Detector {
         }
         let (heartbeat, canary) = self.limits.passed_by(seen.canary.unwrap_or_default());
         let pressure = self.pressed(now_ms, seen.pressure);
-        for (place, exceeded) in [heartbeat, canary, pressure].into_iter().enumerate() {
-            let is_other_stalled = self.is_stalled();
+        let requested = self.requested(now_ms, seen.requested);
+        for (place, exceeded) in [heartbeat, canary, pressure, requested].into_iter().enumerate() {
+            let is_other_stalled = self.is_measured_stalled();
             let (Some(followed), Some(monitor)) = (self.others.get_mut(place), OTHERS.get(place))
             else {
                 continue;
             };
             followed.bad = exceeded.is_some();
-            let exceeded = exceeded.filter(|_| followed.is_stalled() || !is_other_stalled);
+            let begins = *monitor == Monitor::Requested || !is_other_stalled;
+            let exceeded = exceeded.filter(|_| followed.is_stalled() || begins);
             into.extend(followed.step(now_ms, *monitor, exceeded));
         }
+    }
+
+    /// Whether a limit was exceeded, evidence that was asked for aside.
+    fn is_measured_stalled(&self) -> bool {
+        let others = self.others.iter().zip(OTHERS);
+        let measured = others.filter(|(_, monitor)| *monitor != Monitor::Requested);
+        let mut all = self.probes.iter().chain(measured.map(|(followed, _)| followed));
+        all.any(Followed::is_stalled)
     }
 
     fn followed(&self) -> impl Iterator<Item = &Followed> {
@@ -262,6 +284,14 @@ impl Detector {
         let limit_ms = crate::PRESSURE_STALL.as_secs_f64() * 1000.0;
         let recent = self.pressure_at_ms.is_some_and(|at| now_ms - at < PRESSURE_MS);
         recent.then_some(Exceeded { monitor: Monitor::Pressure, limit_ms, took_ms: limit_ms })
+    }
+
+    fn requested(&mut self, now_ms: f64, asked: bool) -> Option<Exceeded> {
+        if asked {
+            self.requested_at_ms = Some(now_ms);
+        }
+        let lasts = self.requested_at_ms.is_some_and(|at| now_ms - at < REQUESTED_MS);
+        lasts.then_some(Exceeded { monitor: Monitor::Requested, limit_ms: 0.0, took_ms: 0.0 })
     }
 }
 
@@ -388,6 +418,7 @@ impl Exceeded {
             Monitor::Pressure => (TriggerKind::Pressure, "pressure"),
             Monitor::Heartbeat => (TriggerKind::Heartbeat, "heartbeat"),
             Monitor::OomKill => (TriggerKind::OomKill, "oom_kill"),
+            Monitor::Requested => (TriggerKind::Requested, "requested"),
         };
         Trigger {
             kind,

@@ -6,6 +6,7 @@ use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
 use crate::episode::Episode;
 use crate::event::Event;
+use crate::requests::Progress;
 use crate::stall::OpenStall;
 use crate::stalls::{Next, StallEvent};
 use mw_model::{Incident, IncidentState, Missing, Snapshot};
@@ -46,6 +47,10 @@ impl Evidence {
                     }
                     let mut stall = OpenStall::new(begun);
                     stall.ask_service(&self.context);
+                    if stall.is_requested() {
+                        let id = stall.number(&self.context.writer);
+                        self.context.requests.report(Progress::Begun(id));
+                    }
                     stalls.push(stall);
                 }
                 Next::Event(StallEvent::Over { monitor, ended_unix_ms, slowest }) => {
@@ -115,7 +120,14 @@ impl Evidence {
             let mut stall = stalls.remove(place);
             let ended_unix_ms = stall.ended_unix_ms().unwrap_or_else(mw_sys::unix_ms);
             let incident = self.incident(&mut stall, IncidentState::Closed, ended_unix_ms);
-            let event = match self.context.writer.keep_incident(incident.clone()) {
+            let kept = self.context.writer.keep_incident(incident.clone());
+            if stall.is_requested() {
+                self.context.requests.report(match &kept {
+                    Ok(id) => Progress::Kept(*id, incident.verdict.clone()),
+                    Err(error) => Progress::NotKept(error.to_string()),
+                });
+            }
+            let event = match kept {
                 Ok(id) => Event::Incident(Box::new(Incident { id, ..incident })),
                 Err(error) => Event::Delayed { incident: Box::new(incident), error },
             };

@@ -22,6 +22,7 @@
 mod assemble;
 mod clock;
 mod context;
+mod control;
 mod detector;
 mod episode;
 mod event;
@@ -31,6 +32,7 @@ mod kills;
 mod monitors;
 mod oom_detector;
 mod priority;
+mod requests;
 mod ring;
 mod sampling;
 mod services;
@@ -43,7 +45,8 @@ mod wakeup;
 mod watch;
 
 pub use context::{AFTER, BEFORE};
-pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS};
+pub use control::{RequestError, Requested, request_evidence};
+pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS, REQUESTED_MS};
 pub use event::Event;
 pub use ring::RING_ROWS;
 pub use sampling::FAST_INTERVAL;

@@ -86,6 +86,11 @@ impl OpenStall {
         self.ended.is_some()
     }
 
+    /// Whether somebody asked for it.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.begun.monitor == Monitor::Requested
+    }
+
     /// Whether evidence of it is still taken.
     pub(crate) fn is_gathering(&self) -> bool {
         !self.has_ended() && self.begun.monitor.needs_evidence()
@@ -187,7 +192,7 @@ impl OpenStall {
             }
             Monitor::Canary => (canary?.thread()?, canary?.slowest_touch()?),
             Monitor::Heartbeat => (canary?.thread()?, canary?.latest_turn()?),
-            Monitor::Pressure | Monitor::OomKill => return None,
+            Monitor::Pressure | Monitor::Requested | Monitor::OomKill => return None,
         };
         let processes = self.service.iter().flat_map(|service| &service.processes);
         let servers = processes.map(|process| process.pid).collect();

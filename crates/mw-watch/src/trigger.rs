@@ -6,6 +6,7 @@
 use crate::clock;
 use crate::detector::{Detector, Exceeded, Limits, Monitor, Readings, Transition};
 use crate::monitors::Monitors;
+use crate::requests::Requests;
 use crate::sampling::FAST_INTERVAL;
 use crate::stalls::{Begun, StallEvent, Stalls};
 use crate::tracing::Tracing;
@@ -32,6 +33,7 @@ pub(crate) struct TriggerThread<'a> {
     pub(crate) pressure: Option<&'a PressureTrigger>,
     pub(crate) stalls: &'a Stalls,
     pub(crate) tracing: &'a Tracing,
+    pub(crate) requests: &'a Requests,
 }
 
 impl TriggerThread<'_> {
@@ -49,8 +51,12 @@ impl TriggerThread<'_> {
             let pressed = wakeups.wait(monitors, rest);
             let began = clock::monotonic();
             monitors.probe_readings(&mut probes);
-            let seen =
-                Readings { probes: &probes, canary: monitors.canary_reading(), pressure: pressed };
+            let seen = Readings {
+                probes: &probes,
+                canary: monitors.canary_reading(),
+                pressure: pressed,
+                requested: self.requests.take(),
+            };
             let is_alarming = seen.are_alarming(&monitors.limits);
             if is_alarming {
                 self.tracing.alarm();
@@ -196,7 +202,8 @@ mod tests {
         let under_way =
             probe_ms.map(|elapsed_ms| UnderWayReading { began_ns: 0, elapsed_ms, command: None });
         let probe = ProbeReading { limit_ms: 500.0, alarm_ms: 250.0, under_way, last: None };
-        let seen = Readings { probes: &[probe], canary: Some(canary), pressure: false };
+        let seen =
+            Readings { probes: &[probe], canary: Some(canary), pressure: false, requested: false };
         assert_eq!(calm(&limits, &seen), Duration::from_millis(rests_ms));
     }
 

@@ -1,12 +1,14 @@
 //! Starts the recorder's threads and ends them.
 
 use crate::context::Context;
+use crate::control::Control;
 use crate::detector::Limits;
 use crate::event::Event;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::priority::yield_to_others;
+use crate::requests::Requests;
 use crate::sampling::{SampleAge, Sampling};
 use crate::services::Services;
 use crate::sizes::Sizes;
@@ -23,7 +25,7 @@ use mw_profile::{Profiler, Symbols, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
 use mw_sys::{HelperThread, join_within};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -105,6 +107,8 @@ const WRITER_GRACE: Duration = Duration::from_secs(5);
 pub struct Watch {
     stop: Arc<AtomicBool>,
     stalls: Arc<Stalls>,
+    requests: Arc<Requests>,
+    control: Option<Arc<Control>>,
     tracing: Arc<Tracing>,
     services: Arc<Services>,
     sizes: Arc<Sizes>,
@@ -150,6 +154,8 @@ impl Watch {
         let mut watch = Self {
             stop: Arc::default(),
             stalls: Arc::default(),
+            requests: Arc::default(),
+            control: None,
             tracing,
             services,
             sizes: Arc::default(),
@@ -171,6 +177,7 @@ impl Watch {
                 Symbols::load(&symbols);
             })?;
         }
+        watch.listen(&options.recording)?;
         // After the threads have begun: incidents do not repeat it.
         watch.unseen.extend(mw_profile::delays_off());
         Ok(watch)
@@ -199,6 +206,7 @@ impl Watch {
             monitors: Arc::clone(monitors),
             writer: Arc::clone(&self.writer),
             stalls: Arc::clone(&self.stalls),
+            requests: Arc::clone(&self.requests),
             tracing: Arc::clone(&self.tracing),
             services: Arc::clone(&self.services),
             kernel_events: Arc::clone(&self.kernel_events),
@@ -227,11 +235,33 @@ impl Watch {
         self.thread("mw-services", move || services.run(&known, &stalls, &tracing))?;
         let (monitors, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
         let (tracing, stop) = (Arc::clone(&self.tracing), Arc::clone(&self.stop));
+        let requests = Arc::clone(&self.requests);
         self.thread("mw-trigger", move || {
             let pressure = pressure.as_ref();
-            TriggerThread { monitors: &monitors, pressure, stalls: &stalls, tracing: &tracing }
-                .run(&stop);
+            TriggerThread {
+                monitors: &monitors,
+                pressure,
+                stalls: &stalls,
+                tracing: &tracing,
+                requests: &requests,
+            }
+            .run(&stop);
         })
+    }
+
+    /// Serves whoever asks for evidence; a recorder records without that too.
+    fn listen(&mut self, recording: &Path) -> Result<(), WatchError> {
+        let control = match Control::open(recording) {
+            Ok(control) => Arc::new(control),
+            Err(error) => {
+                let socket = format!("requests at {}-control", recording.display());
+                self.unseen.push(Missing::failed(socket, error.to_string()));
+                return Ok(());
+            }
+        };
+        self.control = Some(Arc::clone(&control));
+        let (requests, monitors) = (Arc::clone(&self.requests), Arc::clone(&self.monitors));
+        self.thread("mw-control", move || control.run(&requests, &monitors.wakeup))
     }
 
     fn thread(
@@ -305,6 +335,10 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.stalls.stop();
+        self.requests.stop();
+        if let Some(control) = &self.control {
+            control.stop();
+        }
         self.tracing.stop();
         self.services.stop();
         self.sizes.stop();

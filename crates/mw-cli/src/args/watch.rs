@@ -10,6 +10,13 @@ use std::time::Duration;
 /// Arguments of `watch`.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct WatchArgs {
+    /// Have the recorder that is running take evidence now, without a stall, and print the incident
+    /// that it became
+    #[arg(long, conflicts_with_all = [
+        "probes", "services", "limit", "interval", "timeout", "token_timeout", "canary_interval",
+        "canary_limit", "no_canary", "no_profile", "keep", "max_size",
+    ])]
+    pub now: bool,
     /// Probe a service: [NAME=]URL, where URL is postgres://…, mysql://…, redis://HOST:PORT,
     /// http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated
     #[arg(long = "probe", value_name = "[NAME=]URL")]

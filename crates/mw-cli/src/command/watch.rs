@@ -3,11 +3,14 @@
 use crate::args::{ServiceArg, WatchArgs};
 use crate::config::Config;
 use crate::journal_log::Log;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, terminal};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
-use mw_watch::{CanaryOptions, Event, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
+use mw_watch::{
+    CanaryOptions, Event, MAX_END, Options, REQUESTED_MS, RequestError, Requested, SIZES_INTERVAL,
+    Watch, WatchError, request_evidence,
+};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -31,6 +34,9 @@ const MAX_SILENCE_MS: u64 = 5000;
 const MAX_PROBES: usize = 64;
 
 pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Exit, Failure> {
+    if args.now {
+        return now(&config.recording(args.recording.as_deref()));
+    }
     mw_sys::return_freed_memory_to_kernel();
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     listen(&end, &reload)
@@ -54,6 +60,23 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
         }
     }
     notify(&[NotifyState::Stopping]);
+    Ok(Exit::Fine)
+}
+
+/// Has the recorder that is running take evidence.
+fn now(recording: &Path) -> Result<Exit, Failure> {
+    let begun = |id| {
+        let time = format_duration_ms(REQUESTED_MS);
+        terminal::tell(format_args!("incident {id}: taking evidence for {time}"));
+    };
+    let Requested { id, verdict } = request_evidence(recording, begun).map_err(|error| {
+        let exit = match error {
+            RequestError::Denied(_) => Exit::PermissionDenied,
+            _ => Exit::CouldNotCheck,
+        };
+        Failure::new(exit, error)
+    })?;
+    terminal::print(&format!("incident {id}: {verdict}; see: memwright report {id}\n"));
     Ok(Exit::Fine)
 }
 
@@ -205,6 +228,9 @@ fn started(options: &Options) -> String {
 
 /// A sample has exceeded its limit, or a request failed within it.
 fn begun(trigger: &Trigger) -> String {
+    if trigger.kind == TriggerKind::Requested {
+        return "evidence was asked for; collecting it".to_owned();
+    }
     if trigger.kind == TriggerKind::OomKill {
         return "the OOM killer killed a process; collecting evidence".to_owned();
     }

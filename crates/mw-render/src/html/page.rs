@@ -215,6 +215,7 @@ fn trigger(incident: &Incident) -> String {
         }
         TriggerKind::Heartbeat => "a late heartbeat".to_owned(),
         TriggerKind::OomKill => "a kill of the OOM killer".to_owned(),
+        TriggerKind::Requested => return "somebody asked for evidence".to_owned(),
     };
     let mut said = vec![kind.trim().to_owned()];
     if trigger.failure.is_some() {

@@ -81,6 +81,7 @@ impl Page {
             TriggerKind::Pressure => format!("tasks waited for memory {limit} or more in a second"),
             TriggerKind::Heartbeat => format!("a heartbeat was {worst} late (limit {limit})"),
             TriggerKind::OomKill => "the OOM killer killed a process".to_owned(),
+            TriggerKind::Requested => "evidence was asked for".to_owned(),
         };
         let lasted = format_duration_ms(incident.duration_ms() as f64);
         let shown = match &trigger.failure {

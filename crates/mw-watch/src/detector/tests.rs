@@ -26,7 +26,12 @@ fn check(
     let mut transitions = Vec::new();
     for (now_ms, probe, canary, pressure) in turns {
         let probes = [*probe];
-        let seen = Readings { probes: &probes, canary: Some(*canary), pressure: *pressure };
+        let seen = Readings {
+            probes: &probes,
+            canary: Some(*canary),
+            pressure: *pressure,
+            requested: false,
+        };
         detector.turn(*now_ms, seen, &mut transitions);
         came.extend(transitions.iter().map(|transition| match transition {
             Transition::Begun(exceeded) => (*now_ms, exceeded.trigger("db").name),
@@ -126,7 +131,8 @@ fn each_probe_has_a_stall_of_its_own() {
     let mut transitions = Vec::new();
     let slow = CanaryReading { touching_ms: 300.0, late_ms: 0.0 };
     let mut turn = |now_ms, probes: [ProbeReading; 2]| -> Vec<Monitor> {
-        let seen = Readings { probes: &probes, canary: Some(slow), pressure: true };
+        let seen =
+            Readings { probes: &probes, canary: Some(slow), pressure: true, requested: false };
         detector.turn(now_ms, seen, &mut transitions);
         let monitor = |transition: &Transition| match transition {
             Transition::Begun(exceeded) => exceeded.monitor,
@@ -165,7 +171,7 @@ fn the_slowest_request_of_a_stall_is_kept() {
     ] {
         detector.turn(
             now_ms,
-            Readings { probes: &[reading], canary: None, pressure: false },
+            Readings { probes: &[reading], canary: None, pressure: false, requested: false },
             &mut transitions,
         );
         over = over.or(transitions.iter().find_map(|transition| match transition {
@@ -176,4 +182,30 @@ fn the_slowest_request_of_a_stall_is_kept() {
     let slowest = RequestTimes { from_ns: 800_000_000, to_ns: 1_700_000_000, command: None };
     assert_eq!(over, Some(slowest));
     assert_eq!(detector.slowest(0), None);
+}
+
+#[test]
+fn a_request_for_evidence_begins_beside_a_stall_and_hides_none() {
+    let mut detector = Detector::new(LIMITS, 1);
+    let mut transitions = Vec::new();
+    let mut turn = |now_ms, probe_ms, touching_ms, requested| {
+        let canary = Some(CanaryReading { touching_ms, late_ms: 0.0 });
+        let probes = [under_way(probe_ms)];
+        let seen = Readings { probes: &probes, canary, pressure: false, requested };
+        detector.turn(now_ms, seen, &mut transitions);
+        let monitors = transitions.iter().map(|transition| match transition {
+            Transition::Begun(Exceeded { monitor, .. }) => (true, *monitor),
+            Transition::Over { monitor, .. } => (false, *monitor),
+        });
+        monitors.collect::<Vec<_>>()
+    };
+    assert_eq!(turn(0.0, 0.0, 0.0, true), [(true, Monitor::Requested)]);
+    assert_eq!(turn(10.0, 0.0, 150.0, false), [(true, Monitor::Canary)], "not hidden");
+    assert_eq!(turn(20.0, 0.0, 0.0, false), []);
+    assert_eq!(turn(1030.0, 0.0, 0.0, false), [(false, Monitor::Canary)]);
+    assert_eq!(turn(4990.0, 600.0, 0.0, true), [(true, Monitor::Probe(0))], "the same request");
+    assert_eq!(turn(9980.0, 600.0, 0.0, false), [], "it goes on");
+    assert_eq!(turn(9990.0, 600.0, 0.0, false), []);
+    assert_eq!(turn(10_990.0, 600.0, 0.0, false), [(false, Monitor::Requested)]);
+    assert_eq!(turn(11_000.0, 600.0, 0.0, true), [(true, Monitor::Requested)], "beside a stall");
 }

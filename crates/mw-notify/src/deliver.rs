@@ -1,0 +1,45 @@
+//! One try to deliver a message.
+
+use crate::table::{Table, Target};
+use crate::{Notice, journal, mail, program, webhook};
+use std::time::Duration;
+
+/// Why a message was not delivered; without a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Failed {
+    pub text: String,
+    /// Whether another try may succeed.
+    pub again: bool,
+    /// How long the receiver asks to wait.
+    pub after: Option<Duration>,
+}
+
+impl Failed {
+    pub(crate) fn for_now(text: impl Into<String>) -> Self {
+        Self { text: text.into(), again: true, after: None }
+    }
+
+    pub(crate) fn for_good(text: impl Into<String>) -> Self {
+        Self { text: text.into(), again: false, after: None }
+    }
+}
+
+/// Delivers one message, within the time-out of the table.
+///
+/// # Errors
+/// [`Failed`]
+pub fn deliver(table: &Table, notice: &Notice) -> Result<(), Failed> {
+    match &table.target {
+        Target::Command(words) => {
+            let json = serde_json::to_vec(notice).map_err(|e| Failed::for_good(e.to_string()))?;
+            program::run(words, &json, table.timeout)
+        }
+        Target::Webhook(to) => webhook::post(to, notice, table.timeout),
+        Target::Mail { to, sendmail } => {
+            let words = mail::command(sendmail, to);
+            program::run(&words, mail::message(notice, to).as_bytes(), table.timeout)
+        }
+        Target::Journal(socket) => journal::send(socket, notice, table.timeout),
+    }
+}

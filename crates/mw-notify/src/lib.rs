@@ -1,0 +1,25 @@
+//! Tells of incidents: a command, a webhook, mail, or the journal.
+//!
+//! Each `[[notify]]` table has a thread and a bounded queue of its own. Telling of an incident fills queues and waits for
+//! nothing: whatever a receiver does, the recorder goes on.
+
+mod deliver;
+mod filter;
+mod grouping;
+mod journal;
+mod mail;
+mod notice;
+mod notifier;
+mod program;
+mod secret;
+mod table;
+mod templates;
+mod webhook;
+
+pub use deliver::{Failed, deliver};
+pub use filter::Filter;
+pub use journal::MESSAGE_ID;
+pub use notice::{NOTICE_SCHEMA, Notice, UNKNOWN};
+pub use notifier::{FINISH_LIMIT, MAX_QUEUED, Notifier};
+pub use secret::{Secret, SecretFile};
+pub use table::{Address, Format, Table, TableError, Target, UrlError, Webhook};

@@ -1,0 +1,107 @@
+//! What is told of an incident: small and bounded, unlike its evidence.
+
+use mw_model::{Cause, Incident, IncidentState, Severity, TriggerKind, visible};
+use serde::Serialize;
+
+/// Version of the JSON that commands and webhooks get.
+pub const NOTICE_SCHEMA: u32 = 1;
+
+/// Stands for the cause of an incident that has none.
+pub const UNKNOWN: &str = "unknown";
+
+/// Causes that are told of one incident.
+const MAX_CAUSES: usize = 4;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Notice {
+    pub schema: u32,
+    /// Sent by `memwright notify --test`: there is no incident.
+    pub test: bool,
+    pub state: IncidentState,
+    /// 0 where the incident could not be kept yet.
+    pub incident: u64,
+    pub host: String,
+    /// What showed the stall: the probe's name, `canary`, `pressure`, `heartbeat`, `oom_kill`, `requested`.
+    pub probe: String,
+    pub trigger: TriggerKind,
+    pub started_unix_ms: u64,
+    pub ended_unix_ms: u64,
+    /// The slowest answer; the length of an outage.
+    pub stall_ms: f64,
+    pub failure: Option<String>,
+    pub verdict: String,
+    /// The rule of the most likely cause, or `unknown`.
+    pub cause: String,
+    pub severity: Severity,
+    pub causes: Vec<Cause>,
+    /// Incidents of the same cause and probe that were held back since the last message.
+    pub others: u64,
+    /// The command that shows it.
+    pub report: String,
+    /// The cause under which the open incident was told of, where it was.
+    #[serde(skip)]
+    pub(crate) opened_as: Option<String>,
+}
+
+impl Notice {
+    pub fn new(incident: &Incident) -> Self {
+        let is_plausible = |cause: &&Cause| cause.score() >= mw_rules::PLAUSIBLE_PERCENT;
+        let first = incident.causes.first().filter(is_plausible);
+        let failed = incident.trigger.failure.is_some();
+        let unexplained = if failed { Severity::Critical } else { Severity::Warning };
+        let lasted_ms = incident.duration_ms() as f64;
+        let report = match incident.id {
+            0 => "memwright incidents".to_owned(),
+            id => format!("memwright report {id}"),
+        };
+        Self {
+            schema: NOTICE_SCHEMA,
+            test: false,
+            state: incident.state,
+            incident: incident.id,
+            host: visible::line(&incident.host.name).into(),
+            probe: visible::line(&incident.trigger.name).into(),
+            trigger: incident.trigger.kind,
+            started_unix_ms: incident.started_unix_ms,
+            ended_unix_ms: incident.ended_unix_ms,
+            stall_ms: incident.trigger.worst_ms.max(if failed { lasted_ms } else { 0.0 }),
+            failure: incident.trigger.failure.as_deref().map(|text| visible::line(text).into()),
+            verdict: visible::line(&incident.verdict).into(),
+            cause: first.map_or(UNKNOWN, |cause| cause.finding.rule.as_str()).to_owned(),
+            severity: first.map_or(unexplained, |cause| cause.finding.severity),
+            causes: incident.causes.iter().take(MAX_CAUSES).cloned().collect(),
+            others: 0,
+            report,
+            opened_as: None,
+        }
+    }
+
+    /// A message that says that it is a test.
+    pub fn test(host: &str, now_unix_ms: u64) -> Self {
+        let incident = Incident {
+            verdict: "test of memwright's notifications: nothing has happened".to_owned(),
+            started_unix_ms: now_unix_ms,
+            ended_unix_ms: now_unix_ms,
+            ..Incident::default()
+        };
+        let notice = Self::new(&incident);
+        let probe = "test".to_owned();
+        Self { test: true, host: host.to_owned(), probe, severity: Severity::Note, ..notice }
+    }
+
+    /// One line for people.
+    pub fn line(&self) -> String {
+        let others = match self.others {
+            0 => String::new(),
+            1 => " (and another one like it)".to_owned(),
+            count => format!(" (and {count} others like it)"),
+        };
+        let open = if self.state == IncidentState::Open { " (it lasts)" } else { "" };
+        format!("{}: {}{open}{others}", self.host, self.verdict)
+    }
+
+    /// The same for the stall while it lasts and afterwards.
+    pub(crate) fn key(&self) -> String {
+        format!("memwright/{}/{}/{}", self.host, self.probe, self.started_unix_ms)
+    }
+}

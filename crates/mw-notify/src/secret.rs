@@ -1,0 +1,67 @@
+//! Secrets are read when a message is sent: a new one needs no restart.
+
+use rustix::fs::{Mode, OFlags, open};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+const MAX_SECRET_BYTES: u64 = 8192;
+
+/// Where a secret is: an absolute path, or the name of a credential of the systemd unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretFile(pub String);
+
+/// One line that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl SecretFile {
+    fn path(&self) -> Result<PathBuf, String> {
+        let Self(name) = self;
+        if name.starts_with('/') {
+            return Ok(name.into());
+        }
+        let dir = std::env::var_os("CREDENTIALS_DIRECTORY").ok_or_else(|| {
+            format!(
+                "credential '{name}': the unit has none (use LoadCredential={name}:FILE, or name a file by its absolute path)"
+            )
+        })?;
+        Ok(Path::new(&dir).join(name))
+    }
+
+    pub(crate) fn read(&self) -> Result<Secret, String> {
+        let path = self.path()?;
+        let text = read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        match text.trim() {
+            line if line.is_empty() || line.chars().any(char::is_control) => {
+                Err(format!("{}: not one line of text", path.display()))
+            }
+            line => Ok(Secret(line.to_owned())),
+        }
+    }
+}
+
+/// A FIFO or a device does not block it.
+fn read(path: &Path) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(MAX_SECRET_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Secret {
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}

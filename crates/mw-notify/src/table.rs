@@ -1,0 +1,236 @@
+//! One `[[notify]]`, checked.
+
+use crate::filter::Filter;
+use crate::grouping::Limits;
+use crate::secret::SecretFile;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use ureq::http::Uri;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub name: String,
+    pub target: Target,
+    pub filter: Filter,
+    /// One try may take so long.
+    pub timeout: Duration,
+    pub group: Duration,
+    pub max_per_hour: usize,
+}
+
+impl Table {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { group: self.group, max_per_hour: self.max_per_hour }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A program and its arguments.
+    Command(Vec<String>),
+    Webhook(Webhook),
+    Mail {
+        to: Vec<String>,
+        sendmail: PathBuf,
+    },
+    /// The socket of journald.
+    Journal(PathBuf),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Webhook {
+    pub format: Format,
+    pub address: Address,
+    pub token: Option<SecretFile>,
+    pub ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Address {
+    Url(Uri),
+    /// The URL is a secret.
+    File(SecretFile),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Slack,
+    PagerDuty,
+    Alertmanager,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TableError {
+    #[error("url and url-file are both set; keep one")]
+    TwoUrls,
+    #[error("no url; set url, or url-file where it is a secret")]
+    NoUrl,
+    #[error("a Slack URL is a secret: write it to a file, and name that with url-file")]
+    SlackUrl,
+    #[error("pagerduty needs token-file, a file with the integration key")]
+    NoKey,
+    #[error("a URL {0}")]
+    Url(UrlError),
+    #[error("invalid address '{0}' (use for example dba@example.com)")]
+    Mail(String),
+    #[error("the command is empty (use for example [\"/usr/local/bin/page\"])")]
+    NoCommand,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum UrlError {
+    #[error("must begin with https:// or http:// and name a host")]
+    Malformed,
+    #[error("must not have credentials; write them to a file, and name that with token-file")]
+    Credentials,
+    #[error("with a token must begin with https://, except for this machine")]
+    Unencrypted,
+}
+
+const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
+
+impl Webhook {
+    /// # Errors
+    /// [`TableError`]
+    pub fn new(
+        format: Format,
+        url: Option<&str>,
+        url_file: Option<SecretFile>,
+        token: Option<SecretFile>,
+        ca_file: Option<PathBuf>,
+    ) -> Result<Self, TableError> {
+        if format == Format::PagerDuty && token.is_none() {
+            return Err(TableError::NoKey);
+        }
+        let usual = (format == Format::PagerDuty && url_file.is_none()).then_some(PAGERDUTY);
+        let address = match (url, url_file) {
+            (Some(_), Some(_)) => return Err(TableError::TwoUrls),
+            (Some(_), None) if format == Format::Slack => return Err(TableError::SlackUrl),
+            (None, Some(file)) => Address::File(file),
+            (url, None) => {
+                let url = url.or(usual).ok_or(TableError::NoUrl)?;
+                Address::Url(checked(url, token.is_some()).map_err(TableError::Url)?)
+            }
+        };
+        Ok(Self { format, address, token, ca_file })
+    }
+}
+
+impl Target {
+    /// # Errors
+    /// [`TableError`]
+    pub fn mail(to: Vec<String>, sendmail: Option<PathBuf>) -> Result<Self, TableError> {
+        let is_wrong = |address: &&String| {
+            let odd = |c: char| c.is_control() || c.is_whitespace() || ",<>\"".contains(c);
+            address.is_empty() || address.starts_with('-') || address.chars().any(odd)
+        };
+        if let Some(wrong) = to.iter().find(is_wrong) {
+            return Err(TableError::Mail(wrong.clone()));
+        }
+        if to.is_empty() {
+            return Err(TableError::Mail(String::new()));
+        }
+        Ok(Self::Mail { to, sendmail: sendmail.unwrap_or_else(|| "/usr/sbin/sendmail".into()) })
+    }
+
+    /// # Errors
+    /// [`TableError`]
+    pub fn command(words: Vec<String>) -> Result<Self, TableError> {
+        if words.first().is_none_or(String::is_empty) {
+            return Err(TableError::NoCommand);
+        }
+        Ok(Self::Command(words))
+    }
+
+    /// The journal of this machine.
+    pub fn journal() -> Self {
+        Self::Journal("/run/systemd/journal/socket".into())
+    }
+}
+
+/// A URL that may be asked, with a token where it has one.
+pub(crate) fn checked(url: &str, has_token: bool) -> Result<Uri, UrlError> {
+    let uri: Uri = url.parse().map_err(|_| UrlError::Malformed)?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(UrlError::Malformed);
+    };
+    if authority.as_str().contains('@') {
+        return Err(UrlError::Credentials);
+    }
+    let host = authority.host();
+    match scheme {
+        _ if host.is_empty() => Err(UrlError::Malformed),
+        "https" => Ok(uri),
+        "http" if !has_token || is_this_machine(host) => Ok(uri),
+        "http" => Err(UrlError::Unencrypted),
+        _ => Err(UrlError::Malformed),
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// What it is, without a secret: no path of a URL, no argument of a command.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(words) => {
+                write!(f, "command {}", words.first().map_or("", String::as_str))
+            }
+            Self::Webhook(Webhook { format, address, .. }) => {
+                let format = match format {
+                    Format::Json => "webhook",
+                    Format::Slack => "Slack",
+                    Format::PagerDuty => "PagerDuty",
+                    Format::Alertmanager => "Alertmanager",
+                };
+                match address {
+                    Address::Url(uri) => {
+                        let authority = uri.authority().map_or("", |authority| authority.as_str());
+                        write!(f, "{format} at {authority}")
+                    }
+                    Address::File(file) => write!(f, "{format} by {}", file.0),
+                }
+            }
+            Self::Mail { to, .. } => write!(f, "mail to {}", to.join(", ")),
+            Self::Journal(_) => f.write_str("journal"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_no_credentials_and_a_token_is_encrypted() {
+        let check =
+            |url, has_token, error| assert_eq!(checked(url, has_token).err(), error, "{url}");
+        check("https://hooks.example/x", true, None);
+        check("http://hooks.example/x", false, None);
+        check("http://127.0.0.1:9093/x", true, None);
+        check("http://[::1]:9093/x", true, None);
+        check("http://hooks.example/x", true, Some(UrlError::Unencrypted));
+        check("http://localhost.example/x", true, Some(UrlError::Unencrypted));
+        check("https://user:secret@hooks.example/x", false, Some(UrlError::Credentials));
+        for wrong in ["hooks.example", "ftp://hooks.example", "https://", "/x", ""] {
+            check(wrong, false, Some(UrlError::Malformed));
+        }
+        let slack =
+            Webhook::new(Format::Slack, Some("https://hooks.slack.com/x"), None, None, None);
+        assert_eq!(slack, Err(TableError::SlackUrl));
+    }
+
+    #[test]
+    fn an_address_is_no_option_and_adds_no_header() {
+        for wrong in ["-oX/etc/passwd", "a@b\nBcc: c@d", "a@b, c@d", ""] {
+            assert!(Target::mail(vec![wrong.to_owned()], None).is_err(), "{wrong}");
+        }
+        assert!(Target::mail(vec!["dba@example.com".to_owned()], None).is_ok());
+    }
+}

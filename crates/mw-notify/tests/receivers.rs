@@ -1,0 +1,350 @@
+//! Messages to real receivers: HTTP servers that misbehave, programs that hang or flood, a sendmail, a journal.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_model::{Host, Incident, Trigger};
+use mw_notify::{
+    FINISH_LIMIT, Filter, Format, MAX_QUEUED, MESSAGE_ID, Notice, Notifier, SecretFile, Table,
+    Target, Webhook, deliver,
+};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Beside builds and other tests everything takes longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(1);
+const SECRET: &str = "B00/s3cr3t";
+
+/// A request as a server saw it.
+struct Request {
+    head: String,
+    body: String,
+}
+
+/// A server that answers the requests with these, one after the other, and the last of them for ever.
+fn server(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
+    serve(move |place, mut client| {
+        let answer = answers.get(place).or(answers.last()).unwrap();
+        let _ = client.write_all(answer.as_bytes());
+    })
+}
+
+fn serve(mut answer: impl FnMut(usize, TcpStream) + Send + 'static) -> (u16, Receiver<Request>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        for (place, client) in listener.incoming().map_while(Result::ok).enumerate() {
+            let Some(request) = read(&client) else { continue };
+            let _ = sender.send(request);
+            answer(place, client);
+        }
+    });
+    (port, requests)
+}
+
+fn read(client: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(client);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        head += &line;
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { head, body: String::from_utf8(body).ok()? })
+}
+
+fn webhook(url: &str) -> Target {
+    Target::Webhook(Webhook::new(Format::Json, Some(url), None, None, None).unwrap())
+}
+
+fn table(target: Target) -> Table {
+    Table {
+        name: "test".to_owned(),
+        target,
+        filter: Filter::default(),
+        timeout: TIMEOUT,
+        group: Duration::ZERO,
+        max_per_hour: 1000,
+    }
+}
+
+fn local(port: u16) -> Table {
+    table(webhook(&format!("http://127.0.0.1:{port}/hook")))
+}
+
+fn incident(id: u64) -> Incident {
+    Incident {
+        id,
+        host: Host { name: "db1".to_owned(), ..Host::default() },
+        trigger: Trigger { name: "db".to_owned(), worst_ms: 2500.0, ..Trigger::default() },
+        verdict: "db did not answer for 2.5 s: cause unknown".to_owned(),
+        ..Incident::default()
+    }
+}
+
+/// Why the message was not delivered, and how long that took.
+#[track_caller]
+fn failure(table: &Table) -> (String, bool, Duration) {
+    let start = Instant::now();
+    let failed = deliver(table, &Notice::new(&incident(7))).unwrap_err();
+    (failed.text, failed.again, start.elapsed())
+}
+
+/// The log's next line that has this in it.
+#[track_caller]
+fn line(notifier: &Notifier, part: &str) -> String {
+    let mut lines = Vec::new();
+    let mut found = None;
+    mw_test::wait_until("a line", PATIENCE, || {
+        lines.extend(notifier.lines());
+        found = lines.iter().find(|line| line.contains(part)).cloned();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn command(path: &Path) -> Table {
+    table(Target::command(vec![path.display().to_string()]).unwrap())
+}
+
+fn secret_file(dir: &Path, name: &str, text: &str) -> SecretFile {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    SecretFile(path.display().to_string())
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+const BUSY: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbusy";
+
+#[test]
+fn a_message_arrives_within_two_seconds() {
+    let (port, requests) = server(&[OK]);
+    let notifier = Notifier::start(vec![local(port)]).unwrap();
+    let start = Instant::now();
+    notifier.tell(&incident(7));
+    let request = requests.recv_timeout(PATIENCE).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(request.head.starts_with("POST /hook HTTP/1.1"), "{}", request.head);
+    let body: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+    assert_eq!((&body["incident"], &body["cause"]), (&7.into(), &"unknown".into()), "{body}");
+    assert_eq!(body["stall_ms"], 2500.0);
+    assert!(notifier.finish().is_empty());
+}
+
+#[test]
+fn an_error_of_the_server_is_tried_again() {
+    let (port, requests) = server(&[BUSY, OK]);
+    let notifier = Notifier::start(vec![local(port)]).unwrap();
+    notifier.tell(&incident(7));
+    line(&notifier, "incident 7 not yet delivered: HTTP 500: busy");
+    line(&notifier, "delivered at try 2");
+    assert_eq!(requests.iter().take(2).count(), 2);
+}
+
+#[test]
+fn a_server_that_hangs_or_refuses_is_given_up_in_time() {
+    let (port, _requests) = serve(|_, client| std::mem::forget(client));
+    let (text, again, took) = failure(&local(port));
+    assert_eq!((text.as_str(), again), ("no answer within 1s", true));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (text, again, _) = failure(&local(nobody));
+    assert!(text.to_lowercase().contains("refused") && again, "{text}");
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let (target, requests) = server(&[OK]);
+    let (port, _first) = serve(move |_, mut client| {
+        let head = "HTTP/1.1 307 Elsewhere\r\ncontent-length: 0\r\nlocation: ";
+        let _ = write!(client, "{head}http://127.0.0.1:{target}/\r\n\r\n");
+    });
+    let (text, again, _) = failure(&local(port));
+    assert!(text.starts_with("HTTP 307") && !again, "{text}");
+    assert!(requests.try_recv().is_err(), "nothing reached its target");
+}
+
+#[test]
+fn of_an_endless_answer_little_is_read() {
+    let (port, _requests) = serve(|_, mut client| {
+        let _ = client.write_all(b"HTTP/1.1 503 No\r\ntransfer-encoding: chunked\r\n\r\n");
+        while client.write_all(b"10\r\naaaaaaaaaaaaaaaa\r\n").is_ok() {}
+    });
+    let (text, again, took) = failure(&local(port));
+    assert!(text.starts_with("HTTP 503: aaaa") && text.len() < 300 && again, "{text}");
+    assert!(took < TIMEOUT * 5, "{took:?}");
+}
+
+#[test]
+fn secrets_are_sent_and_never_told() {
+    let dir = TempDir::new().unwrap();
+    // An answer that repeats the secret.
+    let (port, requests) = serve(|_, mut client| {
+        let _ = write!(client, "HTTP/1.1 403 No\r\nconnection: close\r\n\r\nbad {SECRET}\n");
+    });
+    let url = secret_file(dir.path(), "url", &format!("http://127.0.0.1:{port}/{SECRET}\n"));
+    let token = secret_file(dir.path(), "token", &format!("{SECRET}\n"));
+    let webhook = Webhook::new(Format::Json, None, Some(url), Some(token), None).unwrap();
+    let table = table(Target::Webhook(webhook));
+    assert!(!format!("{table:?} {}", table.target).contains(SECRET));
+    let (text, again, _) = failure(&table);
+    assert_eq!((text.as_str(), again), ("HTTP 403", false));
+    let head = requests.recv_timeout(PATIENCE).unwrap().head;
+    assert!(head.starts_with(&format!("POST /{SECRET} ")), "{head}");
+    assert!(head.contains(&format!("Bearer {SECRET}")), "{head}");
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_is_said_with_its_file() {
+    let dir = TempDir::new().unwrap();
+    let check = |token: SecretFile, part: &str| {
+        let webhook =
+            Webhook::new(Format::Json, Some("http://127.0.0.1:1/"), None, Some(token), None);
+        let (text, _, _) = failure(&table(Target::Webhook(webhook.unwrap())));
+        assert!(text.contains(part), "{text}");
+    };
+    check(SecretFile("/nowhere/token".to_owned()), "/nowhere/token: No such file");
+    check(SecretFile("token".to_owned()), "LoadCredential=token:FILE");
+    check(secret_file(dir.path(), "two", "a\nb\n"), "not one line of text");
+    check(SecretFile(dir.path().display().to_string()), "not a regular file");
+}
+
+#[test]
+fn a_full_queue_drops_and_says_how_many() {
+    let dir = TempDir::new().unwrap();
+    let gate = dir.path().join("gate");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.display());
+    let slow = Table { timeout: PATIENCE, ..command(&script(dir.path(), "slow", &wait)) };
+    let notifier = Notifier::start(vec![slow]).unwrap();
+    let start = Instant::now();
+    let too_many = 20;
+    for id in 0..(MAX_QUEUED + too_many) as u64 {
+        notifier.tell(&incident(id));
+    }
+    assert!(start.elapsed() < Duration::from_secs(1), "telling waits for nobody");
+    std::fs::write(&gate, "").unwrap();
+    let said = line(&notifier, "incidents dropped");
+    let dropped: usize = said.split(' ').nth(2).unwrap().parse().unwrap();
+    // One may be under way already.
+    assert!((too_many - 1..=too_many).contains(&dropped), "{said}");
+}
+
+#[test]
+fn the_end_waits_for_a_receiver_that_hangs_no_longer_than_its_limit() {
+    let (port, requests) = serve(|_, client| std::mem::forget(client));
+    let notifier =
+        Notifier::start(vec![Table { timeout: Duration::from_secs(60), ..local(port) }]).unwrap();
+    notifier.tell(&incident(7));
+    requests.recv_timeout(PATIENCE).unwrap();
+    let start = Instant::now();
+    let said = notifier.finish();
+    let lost = "notify test: 1 messages not delivered before the end";
+    assert_eq!(said, [lost]);
+    assert!(start.elapsed() < FINISH_LIMIT * 2, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_command_reads_the_incident_and_one_that_misbehaves_is_ended() {
+    let dir = TempDir::new().unwrap();
+    let got = dir.path().join("got");
+    let cat = script(dir.path(), "cat", &format!("cat > {}", got.display()));
+    deliver(&command(&cat), &Notice::new(&incident(7))).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(got).unwrap()).unwrap();
+    assert_eq!(json["incident"], 7);
+    // It does not read its input.
+    deliver(&command(&script(dir.path(), "true", "exit 0")), &Notice::new(&incident(7))).unwrap();
+
+    let left = dir.path().join("left");
+    let hang = format!("(sleep 3; touch {}) & sleep 1000", left.display());
+    let (text, again, took) = failure(&command(&script(dir.path(), "hang", &hang)));
+    assert!(text.ends_with("killed after 1s") && again, "{text}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let flood = script(dir.path(), "flood", "yes | tr y x >&2");
+    let (text, _, took) = failure(&command(&flood));
+    assert!(text.contains("killed after") && text.len() < 2000, "{text}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let wrong = script(dir.path(), "wrong", "echo 'no such pager' >&2; exit 3");
+    let (text, again, _) = failure(&command(&wrong));
+    assert!(text.ends_with("exit status: 3: no such pager") && again, "{text}");
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!left.exists(), "what it had started was ended too");
+}
+
+#[test]
+fn sendmail_gets_a_mail() {
+    let dir = TempDir::new().unwrap();
+    let got = dir.path().join("got");
+    let text = format!("echo \"$@\" > {0}; cat >> {0}", got.display());
+    let sendmail = script(dir.path(), "sendmail", &text);
+    let to = vec!["dba@example.com".to_owned()];
+    deliver(&table(Target::mail(to, Some(sendmail)).unwrap()), &Notice::new(&incident(7))).unwrap();
+    let mail = std::fs::read_to_string(got).unwrap();
+    assert!(mail.starts_with("-i -- dba@example.com\nTo: dba@example.com\nSubject: "), "{mail}");
+    let (head, body) = mail.split_once("\n\n").unwrap();
+    assert!(head.contains("memwright: db1: db did not answer for 2.5 s"), "{head}");
+    assert!(body.contains("memwright report 7"), "{body}");
+}
+
+/// The fields of an entry in the native protocol of journald.
+fn fields(mut bytes: &[u8]) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        let (field, rest) = (&bytes[..end], &bytes[end + 1..]);
+        if let Some(equals) = field.iter().position(|byte| *byte == b'=') {
+            fields.push((text(&field[..equals]), text(&field[equals + 1..])));
+            bytes = rest;
+        } else {
+            let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
+            fields.push((text(field), text(&rest[8..8 + length])));
+            bytes = &rest[8 + length + 1..];
+        }
+    }
+    fields
+}
+
+#[test]
+fn the_journal_gets_the_fields_of_an_incident() {
+    let dir = TempDir::new().unwrap();
+    let socket = dir.path().join("socket");
+    let journal = UnixDatagram::bind(&socket).unwrap();
+    deliver(&table(Target::Journal(socket)), &Notice::new(&incident(7))).unwrap();
+    let mut bytes = vec![0; 1 << 16];
+    let length = journal.recv(&mut bytes).unwrap();
+    let fields = fields(&bytes[..length]);
+    for (name, value) in [
+        ("MESSAGE", "db1: db did not answer for 2.5 s: cause unknown"),
+        ("MESSAGE_ID", MESSAGE_ID),
+        ("PRIORITY", "4"),
+        ("INCIDENT", "7"),
+        ("CAUSE", "unknown"),
+        ("PROBE", "db"),
+        ("STALL_USEC", "2500000"),
+    ] {
+        assert!(fields.contains(&(name.to_owned(), value.to_owned())), "{name}: {fields:?}");
+    }
+    let (text, again, _) = failure(&table(Target::Journal(dir.path().join("none"))));
+    assert!(text.contains("does systemd-journald run?") && again, "{text}");
+}

@@ -1,0 +1,70 @@
+//! Requests for evidence: from the control thread to the trigger thread, and what came of them back from the evidence
+//! thread. One is under way at a time: the control thread serves one client after the other.
+
+use crate::wakeup::Wakeup;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    asked: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    progress: Progress,
+    stopped: bool,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// No evidence is taken yet.
+    #[default]
+    Asked,
+    /// Evidence is taken for the incident of this number.
+    Begun(u64),
+    /// The incident is kept: its verdict.
+    Kept(u64, String),
+    /// It could not be kept.
+    NotKept(String),
+}
+
+impl Requests {
+    /// Asks for evidence.
+    pub(crate) fn ask(&self, trigger: &Wakeup) {
+        self.state().progress = Progress::Asked;
+        self.asked.store(true, Ordering::Release);
+        trigger.wake();
+    }
+
+    /// Whether evidence was asked for since the last call. Takes no lock.
+    pub(crate) fn take(&self) -> bool {
+        self.asked.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn report(&self, progress: Progress) {
+        self.state().progress = progress;
+        self.changed.notify_all();
+    }
+
+    /// What has changed since `known`, waited for at most so long; none where the recorder stops or nothing has.
+    pub(crate) fn next(&self, known: &Progress, at_most: Duration) -> Option<Progress> {
+        let same = |state: &mut State| state.progress == *known && !state.stopped;
+        let waited = self.changed.wait_timeout_while(self.state(), at_most, same);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state.progress != *known).then(|| state.progress.clone())
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state().stopped = true;
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
