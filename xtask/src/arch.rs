@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-sys",
         ],
     ),
+    ("mw-metrics", &["mw-memory", "mw-model", "mw-rules"]),
     ("mw-render", &["mw-critical-path", "mw-model", "mw-proc"]),
     (
         "mw-top",
@@ -44,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
     ("mw-test", &[]),
+    ("mw-web", &[]),
     (
         "mw-cli",
         &[
@@ -52,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-iotune",
             "mw-lab",
             "mw-memory",
+            "mw-metrics",
             "mw-model",
             "mw-pool",
             "mw-probe",
