@@ -68,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-sys",
             "mw-top",
             "mw-watch",
+            "mw-web",
         ],
     ),
     (
@@ -76,6 +77,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-cli",
             "mw-critical-path",
             "mw-lab",
+            "mw-metrics",
             "mw-model",
             "mw-record",
             "mw-render",

@@ -69,7 +69,7 @@ pub use trends::TrendsArgs;
 pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
 pub use watch::{
-    IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
+    IncidentId, IncidentsArgs, Listen, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
     WatchArgs,
 };
 #[cfg(feature = "why")]

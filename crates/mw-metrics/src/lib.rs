@@ -12,6 +12,8 @@ mod stalls;
 
 pub use allocatable::{allocatable, as_unlimited};
 pub use family::{FAMILIES, Family, Kind};
-pub use machine::{SETTINGS, machine, with_build, with_preflight};
+pub use machine::{
+    SETTINGS, machine, unseen, with_build, with_pool, with_preflight, with_recorder,
+};
 pub use page::{Exposition, Page};
 pub use stalls::{BUCKETS_S, Stalls};

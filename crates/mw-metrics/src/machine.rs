@@ -153,3 +153,21 @@ fn huge_pages(snapshot: &Snapshot, page: &mut Page) {
         }
     }
 }
+
+/// The machine did not respond.
+pub fn unseen(page: &mut Page) {
+    page.add(family::CHECKED, [], 0.0);
+}
+
+/// What the recorder says of itself.
+pub fn with_recorder(page: &mut Page, is_recording: bool, sampled_unix_ms: u64) {
+    page.add(family::RECORDING, [], f64::from(u8::from(is_recording)));
+    page.add(family::SAMPLE_TIME, [], sampled_unix_ms as f64 / 1000.0);
+}
+
+/// A pool, in bytes by state.
+pub fn with_pool(page: &mut Page, name: &str, states: &[(&str, u64)]) {
+    for (state, bytes) in states {
+        page.add(family::POOL, [name, state], *bytes as f64);
+    }
+}

@@ -20,6 +20,27 @@ impl Exposition {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
+
+    /// What a client prefers by its Accept header: OpenMetrics only where it asks for it.
+    #[must_use]
+    pub fn negotiate(accept: &str) -> Self {
+        let quality = |media: &str| {
+            let ranges = accept.split(',').map(|range| range.split(';').map(str::trim));
+            let of_media = ranges.filter_map(|mut words| {
+                let is_media = words.next().is_some_and(|name| name.eq_ignore_ascii_case(media));
+                let parameters: Vec<(&str, &str)> =
+                    words.filter_map(|w| w.split_once('=')).collect();
+                let version = parameters.iter().find(|(name, _)| *name == "version");
+                let is_known = version.is_none_or(|(_, v)| ["0.0.1", "0.0.4", "1.0.0"].contains(v));
+                let quality = parameters.iter().find(|(name, _)| *name == "q");
+                let quality = quality.map_or(Some(1.0), |(_, q)| q.parse::<f64>().ok());
+                quality.filter(|_| is_media && is_known)
+            });
+            of_media.fold(0.0, f64::max)
+        };
+        let open = quality("application/openmetrics-text");
+        if open > 0.0 && open >= quality("text/plain") { Self::OpenMetrics } else { Self::Text }
+    }
 }
 
 /// All samples of one moment.
@@ -143,6 +164,23 @@ fn escaped(value: &str) -> String {
 mod tests {
     use super::*;
     use crate::family;
+
+    #[test]
+    fn a_client_gets_the_format_that_it_prefers() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
+                          version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (accept, exposition) in [
+            (prometheus, Exposition::OpenMetrics),
+            ("", Exposition::Text),
+            ("*/*", Exposition::Text),
+            ("text/html, text/plain", Exposition::Text),
+            ("application/openmetrics-text;q=0.3, text/plain;q=0.5", Exposition::Text),
+            ("application/openmetrics-text; version=2.0.0, text/plain;q=0.5", Exposition::Text),
+            ("application/openmetrics-text;q=0", Exposition::Text),
+        ] {
+            assert_eq!(Exposition::negotiate(accept), exposition, "{accept}");
+        }
+    }
 
     #[test]
     fn formats_differ_in_what_the_standards_differ() {

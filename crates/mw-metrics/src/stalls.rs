@@ -60,7 +60,10 @@ impl Stalls {
         {
             *count += 1;
             let (incident_id, unix_ms) = (incident.id, incident.ended_unix_ms);
-            *exemplar = Some(Exemplar { incident_id, value, unix_ms });
+            // Without a number it could not be recorded yet.
+            if incident_id > 0 {
+                *exemplar = Some(Exemplar { incident_id, value, unix_ms });
+            }
         }
     }
 
