@@ -58,7 +58,10 @@ critical\t'Stalls now or at the next large request'
 never\t'Never'"
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs; see docs/schema'
-nagios\t'For Nagios and compatible monitoring; the exit code is the plugin state'"
+nagios\t'For Nagios and compatible monitoring; the exit code is the plugin state'
+npd\t'For Kubernetes\' node-problem-detector: one line of at most 80 bytes; exit code 0 fine, 1 a finding at or above --fail-on or a refused request, 3 could not be checked (unknown)'
+prometheus\t'Metrics in the Prometheus text format, for node_exporter\'s textfile collector; see docs/metrics.md'"
+complete -c memwright -n "__fish_memwright_using_subcommand check" -s o -l output -d 'Write to this file, which is replaced only once the output is complete; - is standard output' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -s v -l verbose -d 'Also list the rules that passed'
@@ -249,6 +252,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-lim
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l keep -d 'Retention of recorded data [default: 60d]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l max-size -d 'Size limit of the recording [default: 200M]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l listen -d 'Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket of memwright.socket: systemd; see docs/metrics.md' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l web.config.file -d 'TLS and passwords of --listen, in the format of Prometheus\' exporters' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-canary -d 'Run no canary'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile -d 'Do not profile the kernel'

@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-sys",
         ],
     ),
+    ("mw-metrics", &["mw-memory", "mw-model", "mw-rules"]),
     ("mw-render", &["mw-critical-path", "mw-model", "mw-proc"]),
     (
         "mw-top",
@@ -45,6 +46,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-lab", &["mw-model"]),
     ("mw-notify", &["mw-model", "mw-rules", "mw-sys"]),
     ("mw-test", &[]),
+    ("mw-web", &[]),
     (
         "mw-cli",
         &[
@@ -53,6 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-iotune",
             "mw-lab",
             "mw-memory",
+            "mw-metrics",
             "mw-model",
             "mw-notify",
             "mw-pool",
@@ -67,6 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-sys",
             "mw-top",
             "mw-watch",
+            "mw-web",
         ],
     ),
     (
@@ -75,6 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-cli",
             "mw-critical-path",
             "mw-lab",
+            "mw-metrics",
             "mw-model",
             "mw-record",
             "mw-render",

@@ -1,7 +1,7 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
 use crate::workspace::root;
-use crate::{header, manual};
+use crate::{header, manual, monitoring};
 use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
@@ -11,8 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold generated files and nothing else.
-const FOLDERS: [&str; 5] =
-    ["docs/rules", "docs/man", "docs/completions", "docs/schema", "crates/mw-capi/include"];
+const FOLDERS: [&str; 7] = [
+    "docs/rules",
+    "docs/man",
+    "docs/completions",
+    "docs/schema",
+    "crates/mw-capi/include",
+    "packaging/grafana",
+    "packaging/prometheus",
+];
+
+/// Generated files in other folders.
+const SINGLE: [&str; 1] = ["docs/metrics.md"];
 
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let wanted = all()?;
@@ -64,6 +74,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         files.insert(format!("docs/schema/{name}-v{version}.json").into(), schema.into());
     }
     files.insert("crates/mw-capi/include/memwright.h".into(), header::text()?);
+    monitoring::files(&mut files)?;
     Ok(files)
 }
 
@@ -109,6 +120,11 @@ fn present() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         let dir = root().join(folder);
         if dir.is_dir() {
             add_folder(&dir, folder, &mut files)?;
+        }
+    }
+    for path in SINGLE {
+        if let Ok(bytes) = fs::read(root().join(path)) {
+            files.insert(path.into(), bytes);
         }
     }
     Ok(files)

@@ -14,6 +14,7 @@ mod header;
 mod install;
 mod lab;
 mod manual;
+mod monitoring;
 mod new;
 mod packages;
 mod plots;

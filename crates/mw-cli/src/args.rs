@@ -69,7 +69,7 @@ pub use trends::TrendsArgs;
 pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
 pub use watch::{
-    IncidentId, IncidentsArgs, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
+    IncidentId, IncidentsArgs, Listen, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
     WatchArgs,
 };
 #[cfg(feature = "why")]
@@ -175,6 +175,9 @@ pub struct CheckArgs {
     pub fail_on: Option<FailOn>,
     #[command(flatten)]
     pub format: FormatArgs<Format>,
+    /// Write to this file, which is replaced only once the output is complete; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Also list the rules that passed
     #[arg(short, long)]
     pub verbose: bool,
@@ -188,6 +191,12 @@ pub enum Format {
     Json,
     /// For Nagios and compatible monitoring; the exit code is the plugin state
     Nagios,
+    /// For Kubernetes' node-problem-detector: one line of at most 80 bytes; exit code 0 fine, 1 a
+    /// finding at or above --fail-on or a refused request, 3 could not be checked (unknown)
+    Npd,
+    /// Metrics in the Prometheus text format, for node_exporter's textfile collector; see
+    /// docs/metrics.md
+    Prometheus,
 }
 
 impl Formats for Format {

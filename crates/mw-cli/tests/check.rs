@@ -150,3 +150,46 @@ fn explain_shows_the_page_that_is_in_docs() {
     let list = out(&["explain"]);
     assert_eq!(list.lines().count(), mw_rules::RULES.len());
 }
+
+#[test]
+fn metrics_for_a_textfile_collector_replace_the_file_as_a_whole() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("memwright.prom");
+    let tree = fixture("zone-reclaim/firing");
+    let path = file.display().to_string();
+    let args = ["check", "--format", "prometheus", "--root", &tree];
+    let ended = memwright(&[&args[..], &["--output", &path]].concat());
+    assert_eq!((ended.status.code(), ended.stdout.len()), (Some(1), 0));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text, out(&args));
+    assert!(text.contains("memwright_finding{rule=\"zone-reclaim\",severity=\"critical\"} 1\n"));
+    // The textfile collector knows neither info nor units.
+    assert!(!text.contains(" info\n") && !text.contains("# UNIT") && !text.contains("# EOF"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    let nowhere = dir.path().join("absent/memwright.prom").display().to_string();
+    let ended = memwright(&[&args[..], &["-o", &nowhere]].concat());
+    assert_eq!(ended.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("choose another file"));
+}
+
+#[test]
+fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
+    let npd = |tree: &str| {
+        let ended = memwright(&["check", "--format", "npd", "--root", &fixture(tree)]);
+        let text = String::from_utf8(ended.stdout).unwrap();
+        assert!(text.len() <= 81 && text.matches('\n').count() == 1, "{text}");
+        (ended.status.code().unwrap(), text)
+    };
+    assert_eq!(npd("healthy/debian-6.1").0, 0);
+    let (code, text) = npd("zone-reclaim/firing");
+    assert_eq!(code, 1);
+    assert!(text.starts_with("zone-reclaim: "), "{text}");
+    // Anything but 0 and 1 is "unknown" there, as is a machine that could not be checked.
+    let empty = TempDir::new().unwrap();
+    std::fs::create_dir_all(empty.path().join("proc")).unwrap();
+    std::fs::create_dir_all(empty.path().join("sys")).unwrap();
+    let root = empty.path().display().to_string();
+    let ended = memwright(&["check", "--format", "npd", "--root", &root]);
+    assert_eq!(ended.status.code(), Some(3));
+    assert!(ended.stdout.len() <= 81, "{}", String::from_utf8_lossy(&ended.stdout));
+}

@@ -81,6 +81,8 @@ const CASES: &[Case] = &[
     words("doctor"),
     words("doctor --json --verbose"),
     words("check --format nagios"),
+    words("check --format npd"),
+    words("check --format prometheus"),
     words("check --for 64M"),
     words("check --root {capture}"),
     words("check --recording {recording}"),

@@ -8,6 +8,7 @@ pub mod html;
 mod incident_words;
 pub mod json;
 pub mod nagios;
+pub mod npd;
 mod path_words;
 pub mod plot;
 pub mod profile;

@@ -3,6 +3,8 @@
 use super::{FormatArgs, Moment, TextOrJson, duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use mw_probe::{Details, Target};
+use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -58,6 +60,56 @@ pub struct WatchArgs {
     /// Size limit of the recording [default: 200M]
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub max_size: Option<u64>,
+    /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket
+    /// of memwright.socket: systemd; see docs/metrics.md
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<Listen>,
+    /// TLS and passwords of --listen, in the format of Prometheus' exporters
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    pub web_config: Option<PathBuf>,
+}
+
+/// Where metrics are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub enum Listen {
+    Address(SocketAddr),
+    /// On the socket that systemd passes.
+    Systemd,
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "systemd" {
+            return Ok(Self::Systemd);
+        }
+        // As other exporters have it: all addresses.
+        let with_host =
+            text.strip_prefix(':').map_or(text.to_owned(), |port| format!("[::]:{port}"));
+        with_host.parse().map(Self::Address).map_err(|_| {
+            let text = mw_model::visible::line(text);
+            format!("invalid address '{text}' (use for example 127.0.0.1:9818, [::1]:9818, :9818 or systemd)")
+        })
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Systemd => f.write_str("the socket of systemd"),
+        }
+    }
 }
 
 /// A service with its name.
@@ -240,6 +292,17 @@ mod tests {
         assert!("db=/system.slice/x=y".parse::<ServiceArg>().is_ok());
         for wrong in ["db", "db=", "db=/", "db=a/b", "db=/../a", "db=a\nb"] {
             assert!(wrong.parse::<ServiceArg>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_to_listen_on_has_a_port() {
+        let parse = |text: &str| text.parse::<Listen>();
+        assert_eq!(parse("127.0.0.1:9818").unwrap().to_string(), "127.0.0.1:9818");
+        assert_eq!(parse(":9818").unwrap().to_string(), "[::]:9818");
+        assert_eq!(parse("systemd"), Ok(Listen::Systemd));
+        for wrong in ["", "9818", "127.0.0.1", "127.0.0.1:98180", "localhost"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 

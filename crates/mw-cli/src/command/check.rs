@@ -2,21 +2,28 @@
 
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
+use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, live, terminal};
 use mw_collect::calibrate::calibrate;
+use mw_metrics::Exposition;
 use mw_model::{Answer, Calibration, OriginKind, Preflight, Report, Request, Window};
-use mw_render::{json, nagios, text};
+use mw_render::{json, nagios, npd, text};
 use mw_rules::preflight;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     match check(args, config) {
-        Err(failure)
-            if failure.exit == Exit::CouldNotCheck && args.format.chosen() == Format::Nagios =>
-        {
-            terminal::print_page(&nagios::unknown(&failure));
-            Ok(Exit::Plugin(nagios::PluginState::Unknown))
-        }
+        Err(failure) if failure.exit == Exit::CouldNotCheck => match args.format.chosen() {
+            Format::Nagios => {
+                terminal::print_page(&nagios::unknown(&failure));
+                Ok(Exit::Plugin(nagios::PluginState::Unknown))
+            }
+            Format::Npd => {
+                terminal::print_page(&npd::unknown(&failure));
+                Ok(Exit::CouldNotCheck)
+            }
+            _ => Err(failure),
+        },
         ended => ended,
     }
 }
@@ -36,12 +43,38 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         Format::Nagios => nagios::report(&report),
         Format::Json => json::report(&report)
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("as JSON: {error}")))?,
+        Format::Npd => npd::report(&report),
+        Format::Prometheus => metrics(&window, &report),
     };
-    terminal::print_page(&text);
+    print(&text, args.output.as_deref())?;
     if format == Format::Nagios {
         return Ok(Exit::Plugin(nagios::state(&report)));
     }
     Ok(exit(&report, args, config))
+}
+
+fn metrics(window: &Window, report: &Report) -> String {
+    let mut page = mw_metrics::machine(window, report);
+    mw_metrics::with_build(&mut page, env!("CARGO_PKG_VERSION"));
+    if let Some(preflight) = &report.preflight {
+        mw_metrics::with_preflight(&mut page, preflight);
+    }
+    page.write(Exposition::Text)
+}
+
+fn print(text: &str, output: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = output.filter(|path| *path != Path::new(STANDARD_OUTPUT)) else {
+        terminal::print_page(text);
+        return Ok(());
+    };
+    let failed = |error: &std::io::Error| {
+        let line = format!("{}: {error}; choose another file with --output", path.display());
+        Failure::new(Exit::CouldNotCheck, line)
+    };
+    // node_exporter reads it under a user of its own.
+    output::write(path, Readers::Everybody, &failed, |file| {
+        file.write_all(text.as_bytes()).map_err(|error| failed(&error))
+    })
 }
 
 /// The window, and where it is from.

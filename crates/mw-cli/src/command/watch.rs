@@ -1,9 +1,12 @@
 //! `memwright watch`: records, and explains stalls, until it is told to end.
 
+mod metrics;
+
 use crate::args::{ServiceArg, WatchArgs};
 use crate::config::Config;
 use crate::journal_log::Log;
 use crate::{Exit, Failure, terminal};
+use metrics::{Metrics, Recorder};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
@@ -43,12 +46,26 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
         .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
     let log = Log::to_stderr();
     let mut options = options(args, config)?;
+    let mut served = metrics_options(args, config, &options)?;
+    let mut metrics = start_metrics(served.as_ref(), log)?;
     let mut service = Service::start(&options, log)?;
     while !end.load(Ordering::Relaxed) {
-        service.turn();
+        service.turn(metrics.as_ref());
         if reload.swap(false, Ordering::Relaxed) {
-            match Config::load(file).and_then(|config| self::options(args, &config)) {
-                Ok(new) => options = new,
+            let loaded = Config::load(file).and_then(|config| {
+                let options = self::options(args, &config)?;
+                Ok((metrics_options(args, &config, &options)?, options))
+            });
+            match loaded {
+                Ok((serve, new)) => {
+                    options = new;
+                    // Counters go on where nothing has changed; a port is free only once it is closed.
+                    if served != serve {
+                        drop(metrics.take());
+                        metrics = start_metrics(serve.as_ref(), log)?;
+                        served = serve;
+                    }
+                }
                 Err(failure) => {
                     log.warning(&format!("configuration not reloaded: {failure}"));
                     continue;
@@ -122,17 +139,22 @@ impl Service {
     }
 
     /// Waits for a while for something to say.
-    fn turn(&mut self) {
+    fn turn(&mut self, metrics: Option<&Metrics>) {
         match self.watch.event(TURN) {
-            Some(Event::Begun(trigger)) => self.log.warning(&begun(&trigger)),
+            Some(Event::Begun(trigger)) => {
+                self.log.warning(&begun(&trigger));
+                metrics.inspect(|metrics| metrics.begin(&trigger.name));
+            }
             Some(Event::Provisional(incident)) => self.log.warning(&provisional(&incident)),
             Some(Event::Incident(incident)) => {
                 self.log.warning(&summary(&incident));
+                metrics.inspect(|metrics| metrics.end(&incident));
                 self.is_capture_wanted = true;
             }
             Some(Event::NotCaptured(error)) => self.not_captured(&error),
             Some(Event::Delayed { incident, error }) => {
                 self.log.error(&format!("{}; not yet recorded: {error}", incident.verdict));
+                metrics.inspect(|metrics| metrics.end(&incident));
             }
             None => {}
         }
@@ -153,7 +175,11 @@ impl Service {
                 self.not_captured(&error);
             }
         }
-        if self.watch.last_look_ms() <= MAX_SILENCE_MS {
+        let sample_age_ms = self.watch.last_look_ms();
+        if let Some(metrics) = metrics {
+            metrics.recorder(Recorder { is_recording: self.trouble.is_none(), sample_age_ms });
+        }
+        if sample_age_ms <= MAX_SILENCE_MS {
             notify(&[NotifyState::Watchdog]);
         }
     }
@@ -214,6 +240,39 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
         profile: !args.no_profile && watch.profile.unwrap_or(true),
         sizes_interval: SIZES_INTERVAL,
     })
+}
+
+/// Where metrics are served, if they are.
+fn metrics_options(
+    args: &WatchArgs,
+    config: &Config,
+    options: &Options,
+) -> Result<Option<metrics::Options>, Failure> {
+    let web_config = args.web_config.clone().or_else(|| config.watch().web_config_file.clone());
+    let Some(listen) = args.listen.or(config.watch().listen) else {
+        return match web_config {
+            Some(_) => Err(Failure::new(Exit::Usage, "--web.config.file needs --listen")),
+            None => Ok(None),
+        };
+    };
+    let own = [
+        ("canary", options.canary.is_some()),
+        ("heartbeat", options.token_timeout.is_some()),
+        ("pressure", true),
+        ("oom-kill", true),
+    ];
+    let own = own.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| (*name).to_owned());
+    Ok(Some(metrics::Options {
+        listen,
+        web_config,
+        probes: options.probes.iter().map(|spec| spec.name.clone()).chain(own).collect(),
+        #[cfg(feature = "pool")]
+        pools: config.pool().socket(),
+    }))
+}
+
+fn start_metrics(options: Option<&metrics::Options>, log: Log) -> Result<Option<Metrics>, Failure> {
+    options.map(|options| Metrics::start(options.clone(), log)).transpose()
 }
 
 fn started(options: &Options) -> String {

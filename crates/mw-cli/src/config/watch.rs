@@ -1,6 +1,6 @@
 //! The part of the configuration that concerns `watch`.
 
-use crate::args::{ProbeArg, ServiceName, duration, is_name};
+use crate::args::{Listen, ProbeArg, ServiceName, duration, is_name};
 use crate::{Exit, Failure};
 use mw_probe::Details;
 use serde::{Deserialize, Deserializer};
@@ -29,6 +29,8 @@ pub(crate) struct Watch {
     pub(crate) keep: Option<Duration>,
     #[serde(deserialize_with = "super::value::size")]
     pub(crate) max_size: Option<u64>,
+    pub(crate) listen: Option<Listen>,
+    pub(crate) web_config_file: Option<PathBuf>,
     probe: Vec<Probe>,
 }
 

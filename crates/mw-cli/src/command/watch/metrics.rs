@@ -1,0 +1,320 @@
+//! `watch --listen`: metrics for Prometheus.
+//!
+//! One thread looks at the machine at an interval and writes the page in both formats; a scrape copies what is there.
+//! Neither waits for the recorder, nor the recorder for them. An address that cannot be bound is retried, and a web
+//! configuration that is wrong closes connections until it is right: the recorder goes on.
+
+use crate::args::Listen;
+use crate::journal_log::Log;
+use crate::{Exit, Failure};
+use listenfd::ListenFd;
+use mw_collect::Source;
+use mw_metrics::{Exposition, Page, Stalls};
+use mw_model::{Calibration, PageSize, Request as Wanted, Window};
+use mw_sys::HelperThread;
+use mw_web::{Request, Response, Server, Service, WebConfig};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// From one look at the machine to the next: that of Prometheus' usual scrape, for a look takes about 20 ms of a CPU.
+const INTERVAL: Duration = Duration::from_secs(15);
+
+/// From one calibration to the next: it takes up to 50 ms.
+const CALIBRATION_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How long a look may take before it is given up: a file system may not respond.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a calibration is made for.
+const CALIBRATED_BYTES: u64 = 1 << 30;
+
+const NICE: i32 = 19;
+
+/// Where metrics are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) listen: Listen,
+    pub(crate) web_config: Option<PathBuf>,
+    /// Names of all that may stall, for series that begin with 0.
+    pub(crate) probes: Vec<String>,
+    /// Where pools are asked for what they have.
+    #[cfg(feature = "pool")]
+    pub(crate) pools: PathBuf,
+}
+
+/// What the recorder says of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Recorder {
+    pub(crate) is_recording: bool,
+    pub(crate) sample_age_ms: u64,
+}
+
+/// The metrics of a recorder; dropping it closes the listener.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    shared: Arc<Shared>,
+    /// Its end ends the thread.
+    wake: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    log: Log,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stalls: Stalls,
+    recorder: Recorder,
+    text: Arc<str>,
+    open_metrics: Arc<str>,
+}
+
+impl Metrics {
+    pub(crate) fn start(options: Options, log: Log) -> Result<Self, Failure> {
+        let mut state = State::default();
+        options.probes.iter().for_each(|probe| state.stalls.watch(probe));
+        let shared = Arc::new(Shared { state: Mutex::new(state), log });
+        let (wake, woken) = channel();
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("mw-metrics".to_owned())
+            .spawn(move || Publisher::new(options, theirs).run(&woken))
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("metrics: {error}")))?;
+        Ok(Self { shared, wake: Some(wake), thread: Some(thread) })
+    }
+
+    /// A stall has begun.
+    pub(crate) fn begin(&self, probe: &str) {
+        self.shared.state().stalls.begin(probe);
+        self.wake();
+    }
+
+    /// A stall is over.
+    pub(crate) fn end(&self, incident: &mw_model::Incident) {
+        self.shared.state().stalls.end(incident);
+        self.wake();
+    }
+
+    pub(crate) fn recorder(&self, recorder: Recorder) {
+        self.shared.state().recorder = recorder;
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            let _ = wake.send(());
+        }
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        drop(self.wake.take());
+        if let Some(thread) = self.thread.take() {
+            // It may wait for a file system that does not respond, and ends by itself.
+            mw_sys::join_within(thread, Duration::from_secs(1));
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Service for Shared {
+    fn answer(&self, request: &Request) -> Response {
+        match &*request.path {
+            "/metrics" => {
+                let exposition = Exposition::negotiate(&request.accept);
+                let state = self.state();
+                let body = match exposition {
+                    Exposition::Text => &state.text,
+                    Exposition::OpenMetrics => &state.open_metrics,
+                };
+                if body.is_empty() {
+                    return Response::plain(503, "not yet measured\n");
+                }
+                let content_type = exposition.content_type();
+                Response { status: 200, content_type, body: Arc::clone(body) }
+            }
+            "/" => Response::plain(200, "memwright: see /metrics\n"),
+            _ => Response::plain(404, "see /metrics\n"),
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        self.log.error(&format!("metrics: {line}"));
+    }
+}
+
+/// The thread that looks, and listens as soon as it can.
+struct Publisher {
+    options: Options,
+    shared: Arc<Shared>,
+    look: Option<HelperThread<(), Window>>,
+    server: Option<Server>,
+    /// What was said last of an address that cannot be bound.
+    trouble: Option<String>,
+    machine: Page,
+    calibrated: Option<(Instant, Option<Calibration>)>,
+}
+
+impl Publisher {
+    fn new(options: Options, shared: Arc<Shared>) -> Self {
+        let look = Source::live().ok().and_then(|source| {
+            HelperThread::new(PATIENCE, move |_, ()| mw_collect::window(&source)).ok()
+        });
+        let machine = Page::default();
+        Self { options, shared, look, server: None, trouble: None, machine, calibrated: None }
+    }
+
+    fn run(mut self, woken: &Receiver<()>) {
+        let _ = rustix::process::setpriority_process(None, NICE);
+        self.check_config();
+        let mut next = Instant::now();
+        loop {
+            if Instant::now() >= next {
+                self.listen();
+                self.look();
+                next = Instant::now() + INTERVAL;
+            }
+            self.publish();
+            match woken.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Said at the start; connections say it again once it changes.
+    fn check_config(&self) {
+        let log = self.shared.log;
+        let Some(path) = &self.options.web_config else {
+            if let Listen::Address(address) = self.options.listen
+                && !address.ip().is_loopback()
+            {
+                log.warning(&format!(
+                    "metrics: everybody who reaches {address} can read them; add TLS or a password with \
+                     --web.config.file"
+                ));
+            }
+            return;
+        };
+        if let Err(why) = WebConfig::new(path.clone()).check() {
+            log.error(&format!("metrics: {why}; connections are closed until it is corrected"));
+        }
+    }
+
+    fn listen(&mut self) {
+        if self.server.is_some() {
+            return;
+        }
+        let config = self.options.web_config.clone().map(WebConfig::new);
+        let service = Arc::clone(&self.shared) as Arc<dyn Service>;
+        let log = self.shared.log;
+        let started = listener(&self.options.listen).and_then(|listener| {
+            Ok((listener.local_addr()?, Server::start(listener, config, service)?))
+        });
+        match started {
+            Ok((address, server)) => {
+                log.notice(&format!("metrics on {address}"));
+                (self.server, self.trouble) = (Some(server), None);
+            }
+            Err(error) => {
+                let trouble = format!(
+                    "metrics: cannot listen on {}: {error}; retrying every {} s, stop what uses the port or \
+                     choose another one with --listen",
+                    self.options.listen,
+                    INTERVAL.as_secs()
+                );
+                if self.trouble.as_ref() != Some(&trouble) {
+                    log.error(&trouble);
+                    self.trouble = Some(trouble);
+                }
+            }
+        }
+    }
+
+    /// A look that does not end leaves the metrics of the machine out, rather than old ones in.
+    fn look(&mut self) {
+        let window = self.look.as_mut().and_then(|look| look.run(&[(0, ())]).pop().flatten());
+        let Some(window) = window else {
+            self.machine = Page::default();
+            mw_metrics::with_build(&mut self.machine, env!("CARGO_PKG_VERSION"));
+            mw_metrics::unseen(&mut self.machine);
+            return;
+        };
+        let mut page = mw_metrics::machine(&window, &mw_rules::check(&window, None));
+        mw_metrics::with_build(&mut page, env!("CARGO_PKG_VERSION"));
+        self.speed(&window, &mut page);
+        #[cfg(feature = "pool")]
+        pools(&self.options.pools, &mut page);
+        self.machine = page;
+    }
+
+    /// How fast memory is allocated, measured now and then.
+    fn speed(&mut self, window: &Window, page: &mut Page) {
+        let wanted =
+            Wanted { size_bytes: CALIBRATED_BYTES, lock: false, page: PageSize::Base, node: None };
+        if self.calibrated.as_ref().is_none_or(|(at, _)| at.elapsed() >= CALIBRATION_INTERVAL) {
+            let calibration = mw_collect::calibrate::calibrate(&wanted, &window.now).ok();
+            self.calibrated = Some((Instant::now(), calibration));
+        }
+        let Some((_, Some(calibration))) = &self.calibrated else { return };
+        let window = mw_metrics::as_unlimited(window);
+        if let Ok(answer) = mw_rules::preflight::answer(&window, &wanted, Some(calibration)) {
+            mw_metrics::with_preflight(page, &answer);
+        }
+    }
+
+    fn publish(&self) {
+        let mut page = self.machine.clone();
+        let mut state = self.shared.state();
+        let Recorder { is_recording, sample_age_ms } = state.recorder;
+        let sampled_unix_ms = mw_sys::unix_ms().saturating_sub(sample_age_ms);
+        mw_metrics::with_recorder(&mut page, is_recording, sampled_unix_ms);
+        state.stalls.write(&mut page);
+        state.text = page.write(Exposition::Text).into();
+        state.open_metrics = page.write(Exposition::OpenMetrics).into();
+    }
+}
+
+fn listener(listen: &Listen) -> std::io::Result<TcpListener> {
+    let address: SocketAddr = match listen {
+        Listen::Address(address) => *address,
+        Listen::Systemd => {
+            let socket = ListenFd::from_env().take_tcp_listener(0)?;
+            let none = || std::io::Error::other("systemd passed no socket (see memwright.socket)");
+            return socket.ok_or_else(none);
+        }
+    };
+    TcpListener::bind(address)
+}
+
+#[cfg(feature = "pool")]
+fn pools(socket: &std::path::Path, page: &mut Page) {
+    // Most machines have no pools.
+    if !socket.exists() {
+        return;
+    }
+    for pool in mw_pool::Client::new(socket).pools().unwrap_or_default() {
+        let bytes = pool.bytes;
+        let states = [
+            ("ready", bytes.ready),
+            ("leased", bytes.leased),
+            ("draining", bytes.draining),
+            ("scrubbing", bytes.zeroing),
+            ("kept", bytes.kept),
+            ("missing", bytes.missing),
+        ];
+        mw_metrics::with_pool(page, &pool.spec.name.to_string(), &states);
+    }
+}

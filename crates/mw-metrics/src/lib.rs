@@ -1,0 +1,19 @@
+//! The metrics of memwright, for `check --format prometheus` and for the listener of `watch`.
+//!
+//! `family` has the table of all metrics; docs/metrics.md is generated from it. `machine` fills it from a window
+//! and its report, `stalls` from incidents. `page` writes it in the Prometheus text format 0.0.4 and in
+//! OpenMetrics 1.0. Everything here is pure.
+
+mod allocatable;
+mod family;
+mod machine;
+mod page;
+mod stalls;
+
+pub use allocatable::{allocatable, as_unlimited};
+pub use family::{FAMILIES, Family, Kind};
+pub use machine::{
+    SETTINGS, machine, unseen, with_build, with_pool, with_preflight, with_recorder,
+};
+pub use page::{Exposition, Page};
+pub use stalls::{BUCKETS_S, Stalls};

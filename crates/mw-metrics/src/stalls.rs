@@ -1,0 +1,134 @@
+//! Stalls since the recorder was started: counters that only grow.
+
+use crate::family;
+use crate::page::{Exemplar, Page};
+use mw_model::Incident;
+use std::collections::BTreeMap;
+
+/// Upper bounds of the buckets, in seconds.
+pub const BUCKETS_S: [f64; 12] =
+    [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// More probes than a recorder may have, with its own monitors.
+const MAX_PROBES: usize = 128;
+/// More than the rules and `unknown`.
+const MAX_CAUSES: usize = 64;
+
+/// What the incidents of a recorder add up to.
+#[derive(Debug, Clone, Default)]
+pub struct Stalls {
+    probes: BTreeMap<String, Probe>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Probe {
+    open: u64,
+    causes: BTreeMap<String, u64>,
+    /// By bucket, the last one without a bound.
+    counts: [u64; BUCKETS_S.len() + 1],
+    exemplars: [Option<Exemplar>; BUCKETS_S.len() + 1],
+    sum_s: f64,
+}
+
+impl Stalls {
+    /// Series of a probe are there from the start: Prometheus cannot see an increase from nothing.
+    pub fn watch(&mut self, probe: &str) {
+        self.probe(probe);
+    }
+
+    /// A stall has begun.
+    pub fn begin(&mut self, probe: &str) {
+        if let Some(probe) = self.probe(probe) {
+            probe.open += 1;
+        }
+    }
+
+    /// A stall is over and explained.
+    pub fn end(&mut self, incident: &Incident) {
+        let Some(probe) = self.probe(&incident.trigger.name) else { return };
+        probe.open = probe.open.saturating_sub(1);
+        let cause = incident.causes.first().map_or("unknown", |cause| &cause.finding.rule);
+        if probe.causes.len() < MAX_CAUSES || probe.causes.contains_key(cause) {
+            *probe.causes.entry(cause.to_owned()).or_default() += 1;
+        }
+        let lasted_ms = incident.ended_unix_ms.saturating_sub(incident.started_unix_ms);
+        let value = lasted_ms as f64 / 1000.0;
+        probe.sum_s += value;
+        let bucket = BUCKETS_S.iter().position(|bound| value <= *bound).unwrap_or(BUCKETS_S.len());
+        if let (Some(count), Some(exemplar)) =
+            (probe.counts.get_mut(bucket), probe.exemplars.get_mut(bucket))
+        {
+            *count += 1;
+            let (incident_id, unix_ms) = (incident.id, incident.ended_unix_ms);
+            // Without a number it could not be recorded yet.
+            if incident_id > 0 {
+                *exemplar = Some(Exemplar { incident_id, value, unix_ms });
+            }
+        }
+    }
+
+    pub fn write(&self, page: &mut Page) {
+        for (name, probe) in &self.probes {
+            page.add(family::STALLS_OPEN, [name], probe.open as f64);
+            for (cause, count) in &probe.causes {
+                page.add(family::STALLS, [name, cause], *count as f64);
+            }
+            probe.histogram(name, page);
+        }
+    }
+
+    fn probe(&mut self, name: &str) -> Option<&mut Probe> {
+        if self.probes.len() >= MAX_PROBES && !self.probes.contains_key(name) {
+            return None;
+        }
+        let new = || Probe { causes: [("unknown".to_owned(), 0)].into(), ..Probe::default() };
+        Some(self.probes.entry(name.to_owned()).or_insert_with(new))
+    }
+}
+
+impl Probe {
+    fn histogram(&self, name: &str, page: &mut Page) {
+        let label = || ("probe", name.to_owned());
+        let mut below = 0;
+        for (index, (count, exemplar)) in self.counts.iter().zip(&self.exemplars).enumerate() {
+            below += count;
+            // Written alike in both formats, so that a change of format does not change the series.
+            let bound =
+                BUCKETS_S.get(index).map_or("+Inf".to_owned(), |bound| format!("{bound:?}"));
+            let labels = vec![label(), ("le", bound)];
+            page.push(family::STALL_SECONDS, "_bucket", labels, below as f64, exemplar.clone());
+        }
+        page.push(family::STALL_SECONDS, "_sum", vec![label()], self.sum_s, None);
+        page.push(family::STALL_SECONDS, "_count", vec![label()], below as f64, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Exposition;
+
+    #[test]
+    fn a_stall_counts_in_its_bucket_and_in_those_above() {
+        let mut stalls = Stalls::default();
+        stalls.watch("db");
+        stalls.begin("db");
+        let mut incident = Incident { id: 7, ended_unix_ms: 1_700, ..Incident::default() };
+        "db".clone_into(&mut incident.trigger.name);
+        stalls.end(&incident);
+        let mut page = Page::default();
+        stalls.write(&mut page);
+        let text = page.write(Exposition::OpenMetrics);
+        for line in [
+            "memwright_stalls_total{probe=\"db\",cause=\"unknown\"} 1",
+            "memwright_stall_seconds_bucket{probe=\"db\",le=\"1.0\"} 0",
+            "memwright_stall_seconds_bucket{probe=\"db\",le=\"2.5\"} 1 # {incident_id=\"7\"} 1.7 1.700",
+            "memwright_stall_seconds_bucket{probe=\"db\",le=\"+Inf\"} 1",
+            "memwright_stall_seconds_sum{probe=\"db\"} 1.7",
+            "memwright_stall_seconds_count{probe=\"db\"} 1",
+            "memwright_stalls_open{probe=\"db\"} 0",
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+        }
+    }
+}

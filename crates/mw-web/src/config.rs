@@ -1,0 +1,208 @@
+//! `web.config.file`: the options of Prometheus' exporter-toolkit that this server has.
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, SupportedProtocolVersion, version};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// A configuration file, which is read again whenever it or a file that it names has changed.
+#[derive(Debug)]
+pub struct WebConfig {
+    path: PathBuf,
+    last: Mutex<Option<Loaded>>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    /// The contents of all files.
+    files: Vec<Vec<u8>>,
+    policy: Arc<Policy>,
+}
+
+/// What a connection has to satisfy.
+#[derive(Debug, Default)]
+pub(crate) struct Policy {
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// bcrypt hashes by user; everybody may read if there are none.
+    pub(crate) users: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    tls_server_config: Option<Tls>,
+    #[serde(default)]
+    basic_auth_users: BTreeMap<String, String>,
+    #[serde(rename = "http_server_config")]
+    _http: Option<Http>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tls {
+    cert_file: PathBuf,
+    key_file: PathBuf,
+    #[serde(default)]
+    client_auth_type: ClientAuth,
+    client_ca_file: Option<PathBuf>,
+    #[serde(default)]
+    min_version: Version,
+    max_version: Option<Version>,
+}
+
+/// Certificates that nobody verifies prove nothing, so that `RequestClientCert` and `RequireAnyClientCert` are
+/// refused.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum ClientAuth {
+    #[default]
+    #[serde(rename = "NoClientCert", alias = "")]
+    None,
+    VerifyClientCertIfGiven,
+    RequireAndVerifyClientCert,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+enum Version {
+    #[default]
+    #[serde(rename = "TLS12")]
+    Tls12,
+    #[serde(rename = "TLS13")]
+    Tls13,
+}
+
+/// Read so that files of other exporters are accepted; this server speaks HTTP/1.1 alone.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Http {
+    #[serde(rename = "http2")]
+    _http2: Option<bool>,
+}
+
+impl WebConfig {
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, last: Mutex::default() }
+    }
+
+    /// Whether it is right, and whether it asks for TLS.
+    ///
+    /// # Errors
+    /// What is wrong in one line.
+    pub fn check(&self) -> Result<bool, String> {
+        self.policy().map(|policy| policy.tls.is_some())
+    }
+
+    pub(crate) fn policy(&self) -> Result<Arc<Policy>, String> {
+        let text = read(&self.path)?;
+        let document: Document = serde_yaml_ng::from_slice(&text)
+            .map_err(|error| wrong(&self.path, &error.to_string().replace('\n', " ")))?;
+        let mut files = vec![text];
+        if let Some(tls) = &document.tls_server_config {
+            let named = [Some(&tls.cert_file), Some(&tls.key_file), tls.client_ca_file.as_ref()];
+            for path in named.into_iter().flatten() {
+                files.push(read(&self.beside(path))?);
+            }
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = last.as_ref().filter(|loaded| loaded.files == files) {
+            return Ok(Arc::clone(&loaded.policy));
+        }
+        let policy = Arc::new(self.build(document, &files)?);
+        *last = Some(Loaded { files, policy: Arc::clone(&policy) });
+        Ok(policy)
+    }
+
+    fn build(&self, document: Document, files: &[Vec<u8>]) -> Result<Policy, String> {
+        for (user, hash) in &document.basic_auth_users {
+            if hash.parse::<bcrypt::HashParts>().is_err() {
+                let why =
+                    format!("the password of '{user}' is not a bcrypt hash (use htpasswd -nB)");
+                return Err(wrong(&self.path, &why));
+            }
+        }
+        let tls = document.tls_server_config.map(|tls| self.tls(&tls, files)).transpose()?;
+        Ok(Policy { tls, users: document.basic_auth_users })
+    }
+
+    fn tls(&self, tls: &Tls, files: &[Vec<u8>]) -> Result<Arc<ServerConfig>, String> {
+        let file = |index: usize| files.get(index).map_or(&[][..], Vec::as_slice);
+        let (cert_file, key_file) = (self.beside(&tls.cert_file), self.beside(&tls.key_file));
+        let certificates = certificates(&cert_file, file(1))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(file(2)).map_err(|error| wrong(&key_file, &error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions(tls))
+            .map_err(|error| wrong(&self.path, &error))?;
+        let builder = match (tls.client_auth_type, &tls.client_ca_file) {
+            (ClientAuth::None, None) => builder.with_no_client_auth(),
+            (ClientAuth::None, Some(_)) => {
+                let why = "client_ca_file needs client_auth_type: RequireAndVerifyClientCert";
+                return Err(wrong(&self.path, &why));
+            }
+            (_, None) => return Err(wrong(&self.path, &"client_auth_type needs client_ca_file")),
+            (kind, Some(path)) => {
+                let path = self.beside(path);
+                let mut roots = RootCertStore::empty();
+                for certificate in self::certificates(&path, file(3))? {
+                    roots.add(certificate).map_err(|error| wrong(&path, &error))?;
+                }
+                let mut verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                if kind == ClientAuth::VerifyClientCertIfGiven {
+                    verifier = verifier.allow_unauthenticated();
+                }
+                let verifier = verifier.build().map_err(|error| wrong(&path, &error))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let config = builder.with_single_cert(certificates, key);
+        config.map(Arc::new).map_err(|error| {
+            let why = format!("{error} (certificate and key_file {})", key_file.display());
+            wrong(&cert_file, &why)
+        })
+    }
+
+    /// Paths are relative to the file's own directory.
+    fn beside(&self, path: &Path) -> PathBuf {
+        self.path.parent().map_or_else(|| path.to_owned(), |dir| dir.join(path))
+    }
+}
+
+fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {
+    let max = tls.max_version.unwrap_or(Version::Tls13);
+    [(Version::Tls12, &version::TLS12), (Version::Tls13, &version::TLS13)]
+        .into_iter()
+        .filter(|(version, _)| (tls.min_version..=max).contains(version))
+        .map(|(_, version)| version)
+        .collect()
+}
+
+fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    match certificates {
+        Ok(list) if list.is_empty() => Err(wrong(path, &"no certificate in PEM format")),
+        Ok(list) => Ok(list),
+        Err(error) => Err(wrong(path, &error)),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| wrong(path, &error))?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(|error| wrong(path, &error))?;
+    Ok(bytes)
+}
+
+fn wrong(path: &Path, why: &dyn Display) -> String {
+    format!("{}: {why}", path.display())
+}

@@ -1,0 +1,26 @@
+//! A small HTTP/1.1 server for metrics, and the reader of the file that Prometheus exporters call `web.config.file`
+//! (TLS, client certificates, basic authentication).
+//!
+//! - Clients are not trusted: connections, threads, the size of a request and the time of a connection are bounded.
+//!   Beyond [`MAX_CONNECTIONS`] the oldest is closed, so that clients that send nothing keep out nobody.
+//! - A connection serves one request: GET or HEAD, without a body.
+//! - The configuration and its certificates are read again for every connection, as exporters do. While they are
+//!   wrong, connections are closed: a server that was to be protected is never open.
+
+mod auth;
+mod config;
+mod connection;
+mod request;
+mod server;
+
+pub use config::WebConfig;
+pub use request::{Request, Response};
+pub use server::{MAX_CONNECTIONS, Server, Service};
+
+use std::time::Duration;
+
+/// How long a connection may last, from its beginning to its end.
+pub const MAX_TIME: Duration = Duration::from_secs(10);
+
+/// The most that is read of a request.
+pub const MAX_HEAD_BYTES: usize = 8 << 10;
