@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::journal_log::Log;
 use crate::{Exit, Failure, terminal};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
+use mw_notify::{FINISH_LIMIT, Notifier, Table};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{
@@ -42,24 +43,25 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     listen(&end, &reload)
         .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
     let log = Log::to_stderr();
-    let mut options = options(args, config)?;
-    let mut service = Service::start(&options, log)?;
+    let mut settings = Settings::new(args, config)?;
+    let mut service = Service::start(&settings, log)?;
     while !end.load(Ordering::Relaxed) {
         service.turn();
         if reload.swap(false, Ordering::Relaxed) {
-            match Config::load(file).and_then(|config| self::options(args, &config)) {
-                Ok(new) => options = new,
+            match Config::load(file).and_then(|config| Settings::new(args, &config)) {
+                Ok(new) => settings = new,
                 Err(failure) => {
                     log.warning(&format!("configuration not reloaded: {failure}"));
                     continue;
                 }
             }
             notify(&[NotifyState::Reloading, reload_time()]);
-            drop(service);
-            service = Service::start(&options, log)?;
+            service.end();
+            service = Service::start(&settings, log)?;
         }
     }
     notify(&[NotifyState::Stopping]);
+    service.end();
     Ok(Exit::Fine)
 }
 
@@ -81,7 +83,8 @@ fn now(recording: &Path) -> Result<Exit, Failure> {
 }
 
 /// Notes signals. After one that ends the recorder the process does end: whatever does not respond,
-/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`].
+/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`], and what is
+/// told of incidents for [`FINISH_LIMIT`].
 fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()> {
     flag::register(SIGHUP, Arc::clone(reload))?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -89,7 +92,7 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
     let wait = move || {
         if signals.forever().next().is_some() {
             end.store(true, Ordering::Relaxed);
-            std::thread::sleep(MAX_END + TURN);
+            std::thread::sleep(MAX_END + FINISH_LIMIT + TURN);
             signal_hook::low_level::exit(Exit::CouldNotCheck.code().into());
         }
     };
@@ -97,9 +100,22 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
     Ok(())
 }
 
+/// What flags and configuration say.
+struct Settings {
+    options: Options,
+    receivers: Vec<Table>,
+}
+
+impl Settings {
+    fn new(args: &WatchArgs, config: &Config) -> Result<Self, Failure> {
+        Ok(Self { options: options(args, config)?, receivers: config.notify()? })
+    }
+}
+
 /// The recorder with what is around it.
 struct Service {
     watch: Watch,
+    notifier: Notifier,
     log: Log,
     trouble: Option<String>,
     captured: Option<Instant>,
@@ -108,7 +124,9 @@ struct Service {
 }
 
 impl Service {
-    fn start(options: &Options, log: Log) -> Result<Self, Failure> {
+    fn start(Settings { options, receivers }: &Settings, log: Log) -> Result<Self, Failure> {
+        let notifier = Notifier::start(receivers.clone())
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("notify: {error}")))?;
         let watch = Watch::start(options.clone()).map_err(failure)?;
         log.notice(&started(options));
         if let Some(notice) = watch.notice() {
@@ -118,24 +136,30 @@ impl Service {
             log.warning(&format!("cannot monitor {missing}"));
         }
         notify(&[NotifyState::Ready]);
-        Ok(Self { watch, log, trouble: None, captured: None, is_capture_wanted: false })
+        Ok(Self { watch, notifier, log, trouble: None, captured: None, is_capture_wanted: false })
     }
 
     /// Waits for a while for something to say.
     fn turn(&mut self) {
         match self.watch.event(TURN) {
             Some(Event::Begun(trigger)) => self.log.warning(&begun(&trigger)),
-            Some(Event::Provisional(incident)) => self.log.warning(&provisional(&incident)),
+            Some(Event::Provisional(incident)) => {
+                self.notifier.tell(&incident);
+                self.log.warning(&provisional(&incident));
+            }
             Some(Event::Incident(incident)) => {
+                self.notifier.tell(&incident);
                 self.log.warning(&summary(&incident));
                 self.is_capture_wanted = true;
             }
             Some(Event::NotCaptured(error)) => self.not_captured(&error),
             Some(Event::Delayed { incident, error }) => {
+                self.notifier.tell(&incident);
                 self.log.error(&format!("{}; not yet recorded: {error}", incident.verdict));
             }
             None => {}
         }
+        self.notifier.lines().for_each(|line| self.log.warning(&line));
         let trouble = self.watch.trouble();
         if trouble != self.trouble {
             match &trouble {
@@ -160,6 +184,13 @@ impl Service {
 }
 
 impl Service {
+    /// Ends it; what is told of incidents has a moment more.
+    fn end(self) {
+        let Self { watch, notifier, log, .. } = self;
+        drop(watch);
+        notifier.finish().iter().for_each(|line| log.warning(line));
+    }
+
     fn not_captured(&self, error: &std::io::Error) {
         self.log.warning(&format!("cannot capture the kernel's state: {error}"));
     }
