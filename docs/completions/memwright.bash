@@ -52,6 +52,9 @@ _memwright() {
             memwright,lab)
                 cmd="memwright__subcmd__lab"
                 ;;
+            memwright,notify)
+                cmd="memwright__subcmd__notify"
+                ;;
             memwright,pool)
                 cmd="memwright__subcmd__pool"
                 ;;
@@ -111,6 +114,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,lab)
                 cmd="memwright__subcmd__help__subcmd__lab"
+                ;;
+            memwright__subcmd__help,notify)
+                cmd="memwright__subcmd__help__subcmd__notify"
                 ;;
             memwright__subcmd__help,pool)
                 cmd="memwright__subcmd__help__subcmd__pool"
@@ -263,7 +269,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -387,7 +393,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__check)
-            opts="-o -v -h -V --for --pool --root --recording --at --fail-on --format --json --output --verbose --config --help --version"
+            opts="-v -h -V --for --pool --root --recording --at --fail-on --format --json --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -418,15 +424,7 @@ _memwright() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json nagios npd prometheus" -- "${cur}"))
-                    return 0
-                    ;;
-                --output)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -o)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "text json nagios" -- "${cur}"))
                     return 0
                     ;;
                 --config)
@@ -553,7 +551,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends top export lab why help"
+            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -777,6 +775,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__lab)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__notify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1273,6 +1285,24 @@ _memwright() {
                     COMPREPLY=($(compgen -W "text json markdown" -- "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__notify)
+            opts="-h -V --test --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1817,7 +1847,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__watch)
-            opts="-h -V --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --listen --web.config.file --config --help --version"
+            opts="-h -V --now --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1864,14 +1894,6 @@ _memwright() {
                     return 0
                     ;;
                 --max-size)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --listen)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --web.config.file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -12,6 +12,8 @@ mod lab;
 pub(crate) mod missing;
 #[cfg(any(feature = "top", feature = "watch"))]
 mod moment;
+#[cfg(feature = "watch")]
+mod notify;
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(feature = "watch")]
@@ -48,6 +50,8 @@ pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 pub use moment::Moment;
 #[cfg(any(feature = "top", feature = "watch"))]
 pub(crate) use moment::duration;
+#[cfg(feature = "watch")]
+pub use notify::NotifyArgs;
 #[cfg(feature = "pool")]
 pub use pool::{
     PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolServeArgs, PoolShowArgs,
@@ -89,8 +93,8 @@ pub struct Args {
 
 const EXIT_CODES: &str = "Exit codes:
   0  success, nothing found
-  1  findings at or above --fail-on, a request that would fail, findings that fix left, trends, or
-     things that doctor misses
+  1  findings at or above --fail-on, a request that would fail, findings that fix left, trends, things
+     that doctor misses, or receivers that notify --test does not reach
   2  usage: invalid command line or configuration
   3  unknown: could not be checked, or a limit that could not be read may refuse the request
   4  permission denied: a privilege is missing
@@ -138,6 +142,9 @@ pub enum Command {
     /// is full
     #[cfg(feature = "watch")]
     Trends(TrendsArgs),
+    /// List who is told of incidents, and try whether messages arrive
+    #[cfg(feature = "watch")]
+    Notify(NotifyArgs),
     /// Show memory in the terminal: this machine live, or any moment of a recording
     #[cfg(feature = "top")]
     Top(TopArgs),

@@ -26,8 +26,13 @@
 //! [[watch.probe]]
 //! name = "db"
 //! target = "postgres://monitor@localhost/postgres"
+//!
+//! [[notify]]
+//! journal = true
 //! ```
 
+#[cfg(feature = "watch")]
+mod notify;
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(feature = "run")]
@@ -73,6 +78,13 @@ pub(crate) struct Config {
     #[cfg(not(feature = "watch"))]
     #[serde(rename = "watch")]
     _watch: Option<toml::Table>,
+    #[cfg(feature = "watch")]
+    #[serde(default)]
+    notify: Vec<notify::Notify>,
+    /// Only the programs that record read it.
+    #[cfg(not(feature = "watch"))]
+    #[serde(rename = "notify")]
+    _notify: Option<Vec<toml::Table>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,6 +128,12 @@ impl Config {
     #[cfg(feature = "watch")]
     pub(crate) fn watch(&self) -> &watch::Watch {
         &self.watch
+    }
+
+    /// Who is told of incidents.
+    #[cfg(feature = "watch")]
+    pub(crate) fn notify(&self) -> Result<Vec<mw_notify::Table>, Failure> {
+        notify::tables(&self.notify)
     }
 
     #[cfg(feature = "watch")]

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything is fine, or was done.
     Fine,
-    /// Findings at or above `--fail-on`, a request that would fail, findings that `fix` left, trends, or things
-    /// that `doctor` misses.
+    /// Findings at or above `--fail-on`, a request that would fail, findings that `fix` left, trends, things that
+    /// `doctor` misses, or receivers that `notify --test` does not reach.
     Findings,
     /// The command line or the configuration is wrong.
     Usage,

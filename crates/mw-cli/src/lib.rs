@@ -107,6 +107,8 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Report(args) => command::report::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Trends(args) => command::trends::run(&args, &config),
+        #[cfg(feature = "watch")]
+        Command::Notify(args) => command::notify::run(&args, &config),
         #[cfg(feature = "top")]
         Command::Top(args) => command::top::run(&args),
         #[cfg(feature = "watch")]

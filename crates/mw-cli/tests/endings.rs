@@ -113,6 +113,7 @@ const CASES: &[Case] = &[
     words("pool remove p --socket {socket}"),
     endless("watch --recording {dir}/out/recording.db"),
     words("incidents --recording {recording}"),
+    words("notify"),
     // It has no sizes.
     silent("trends --recording {recording}"),
     words("report last --recording {recording}"),

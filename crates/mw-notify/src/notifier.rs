@@ -126,7 +126,7 @@ impl Notifier {
             let left = waiting.load(Ordering::Relaxed);
             if left > 0 {
                 let name = &table.name;
-                lines.push(format!("notify {name}: {left} messages not delivered before the end"));
+                lines.push(format!("notify {name}: not delivered before the end: {left}"));
             }
         }
         self.lines.try_iter().chain(lines).collect()

@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+/// Where systemd looks for credentials, too: a command that is no unit finds them there.
+const STORES: [&str; 2] = ["/etc/credstore", "/run/credstore"];
+
 const MAX_SECRET_BYTES: u64 = 8192;
 
 /// Where a secret is: an absolute path, or the name of a credential of the systemd unit.
@@ -22,12 +25,15 @@ impl SecretFile {
         if name.starts_with('/') {
             return Ok(name.into());
         }
-        let dir = std::env::var_os("CREDENTIALS_DIRECTORY").ok_or_else(|| {
+        let own = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        let dirs = own.into_iter().chain(STORES.map(PathBuf::from));
+        dirs.map(|dir| dir.join(name)).find(|path| path.exists()).ok_or_else(|| {
+            let [store, _] = STORES;
             format!(
-                "credential '{name}': the unit has none (use LoadCredential={name}:FILE, or name a file by its absolute path)"
+                "credential '{name}' not found; write it to {store}/{name}, pass it by LoadCredential={name}:FILE, or \
+                 name a file by its absolute path"
             )
-        })?;
-        Ok(Path::new(&dir).join(name))
+        })
     }
 
     pub(crate) fn read(&self) -> Result<Secret, String> {

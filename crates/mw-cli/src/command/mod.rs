@@ -18,6 +18,8 @@ pub(crate) mod incidents;
 pub(crate) mod iotune;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+#[cfg(feature = "watch")]
+pub(crate) mod notify;
 #[cfg(feature = "pool")]
 pub(crate) mod pool;
 #[cfg(feature = "watch")]

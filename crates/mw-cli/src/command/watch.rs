@@ -8,6 +8,7 @@ use crate::journal_log::Log;
 use crate::{Exit, Failure, terminal};
 use metrics::{Metrics, Recorder};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
+use mw_notify::{FINISH_LIMIT, Notifier, Table};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{
@@ -45,26 +46,20 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     listen(&end, &reload)
         .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
     let log = Log::to_stderr();
-    let mut options = options(args, config)?;
-    let mut served = metrics_options(args, config, &options)?;
-    let mut metrics = start_metrics(served.as_ref(), log)?;
-    let mut service = Service::start(&options, log)?;
+    let mut settings = Settings::new(args, config)?;
+    let mut metrics = start_metrics(settings.served.as_ref(), log)?;
+    let mut service = Service::start(&settings, log)?;
     while !end.load(Ordering::Relaxed) {
         service.turn(metrics.as_ref());
         if reload.swap(false, Ordering::Relaxed) {
-            let loaded = Config::load(file).and_then(|config| {
-                let options = self::options(args, &config)?;
-                Ok((metrics_options(args, &config, &options)?, options))
-            });
-            match loaded {
-                Ok((serve, new)) => {
-                    options = new;
+            match Config::load(file).and_then(|config| Settings::new(args, &config)) {
+                Ok(new) => {
                     // Counters go on where nothing has changed; a port is free only once it is closed.
-                    if served != serve {
+                    if settings.served != new.served {
                         drop(metrics.take());
-                        metrics = start_metrics(serve.as_ref(), log)?;
-                        served = serve;
+                        metrics = start_metrics(new.served.as_ref(), log)?;
                     }
+                    settings = new;
                 }
                 Err(failure) => {
                     log.warning(&format!("configuration not reloaded: {failure}"));
@@ -72,11 +67,12 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
                 }
             }
             notify(&[NotifyState::Reloading, reload_time()]);
-            drop(service);
-            service = Service::start(&options, log)?;
+            service.end();
+            service = Service::start(&settings, log)?;
         }
     }
     notify(&[NotifyState::Stopping]);
+    service.end();
     Ok(Exit::Fine)
 }
 
@@ -98,7 +94,8 @@ fn now(recording: &Path) -> Result<Exit, Failure> {
 }
 
 /// Notes signals. After one that ends the recorder the process does end: whatever does not respond,
-/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`].
+/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`], and what is
+/// told of incidents for [`FINISH_LIMIT`].
 fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()> {
     flag::register(SIGHUP, Arc::clone(reload))?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -106,7 +103,7 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
     let wait = move || {
         if signals.forever().next().is_some() {
             end.store(true, Ordering::Relaxed);
-            std::thread::sleep(MAX_END + TURN);
+            std::thread::sleep(MAX_END + FINISH_LIMIT + TURN);
             signal_hook::low_level::exit(Exit::CouldNotCheck.code().into());
         }
     };
@@ -114,9 +111,26 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
     Ok(())
 }
 
+/// What flags and configuration say.
+struct Settings {
+    options: Options,
+    receivers: Vec<Table>,
+    /// Where metrics are served, if they are.
+    served: Option<metrics::Options>,
+}
+
+impl Settings {
+    fn new(args: &WatchArgs, config: &Config) -> Result<Self, Failure> {
+        let options = options(args, config)?;
+        let served = metrics_options(args, config, &options)?;
+        Ok(Self { options, receivers: config.notify()?, served })
+    }
+}
+
 /// The recorder with what is around it.
 struct Service {
     watch: Watch,
+    notifier: Notifier,
     log: Log,
     trouble: Option<String>,
     captured: Option<Instant>,
@@ -125,7 +139,9 @@ struct Service {
 }
 
 impl Service {
-    fn start(options: &Options, log: Log) -> Result<Self, Failure> {
+    fn start(Settings { options, receivers, .. }: &Settings, log: Log) -> Result<Self, Failure> {
+        let notifier = Notifier::start(receivers.clone())
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("notify: {error}")))?;
         let watch = Watch::start(options.clone()).map_err(failure)?;
         log.notice(&started(options));
         if let Some(notice) = watch.notice() {
@@ -135,7 +151,7 @@ impl Service {
             log.warning(&format!("cannot monitor {missing}"));
         }
         notify(&[NotifyState::Ready]);
-        Ok(Self { watch, log, trouble: None, captured: None, is_capture_wanted: false })
+        Ok(Self { watch, notifier, log, trouble: None, captured: None, is_capture_wanted: false })
     }
 
     /// Waits for a while for something to say.
@@ -145,19 +161,25 @@ impl Service {
                 self.log.warning(&begun(&trigger));
                 metrics.inspect(|metrics| metrics.begin(&trigger.name));
             }
-            Some(Event::Provisional(incident)) => self.log.warning(&provisional(&incident)),
+            Some(Event::Provisional(incident)) => {
+                self.notifier.tell(&incident);
+                self.log.warning(&provisional(&incident));
+            }
             Some(Event::Incident(incident)) => {
+                self.notifier.tell(&incident);
                 self.log.warning(&summary(&incident));
                 metrics.inspect(|metrics| metrics.end(&incident));
                 self.is_capture_wanted = true;
             }
             Some(Event::NotCaptured(error)) => self.not_captured(&error),
             Some(Event::Delayed { incident, error }) => {
+                self.notifier.tell(&incident);
                 self.log.error(&format!("{}; not yet recorded: {error}", incident.verdict));
                 metrics.inspect(|metrics| metrics.end(&incident));
             }
             None => {}
         }
+        self.notifier.lines().for_each(|line| self.log.warning(&line));
         let trouble = self.watch.trouble();
         if trouble != self.trouble {
             match &trouble {
@@ -186,6 +208,13 @@ impl Service {
 }
 
 impl Service {
+    /// Ends it; what is told of incidents has a moment more.
+    fn end(self) {
+        let Self { watch, notifier, log, .. } = self;
+        drop(watch);
+        notifier.finish().iter().for_each(|line| log.warning(line));
+    }
+
     fn not_captured(&self, error: &std::io::Error) {
         self.log.warning(&format!("cannot capture the kernel's state: {error}"));
     }

@@ -43,7 +43,16 @@ fn every_table_is_found() {
     let headers: Vec<&str> = tables.keys().map(String::as_str).collect();
     assert_eq!(
         headers,
-        ["", "[[pool.create]]", "[[watch.probe]]", "[check]", "[pool]", "[run]", "[watch]"]
+        [
+            "",
+            "[[notify]]",
+            "[[pool.create]]",
+            "[[watch.probe]]",
+            "[check]",
+            "[pool]",
+            "[run]",
+            "[watch]"
+        ]
     );
     assert_eq!(tables["[check]"], ["fail-on"]);
 }
@@ -61,8 +70,10 @@ fn every_entry_is_documented_with_type_and_default() {
     for (header, names) in all_entries() {
         let section = sections[if header.is_empty() { "General" } else { &header }];
         // A table that has a section is no entry of the one above.
-        let has_section =
-            |name: &String| header.is_empty() && sections.contains_key(&*format!("[{name}]"));
+        let has_section = |name: &String| {
+            let headings = [format!("[{name}]"), format!("[[{name}]]")];
+            header.is_empty() && headings.iter().any(|heading| sections.contains_key(&**heading))
+        };
         for name in names.iter().filter(|name| !has_section(name)) {
             let item = format!("- `{name}` (");
             let line = section.lines().find(|line| line.starts_with(&item));

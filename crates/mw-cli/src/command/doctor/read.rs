@@ -143,6 +143,7 @@ fn service(config_file: Option<&Path>) -> Service {
 /// The configuration, whose probes and pools can be read too.
 fn checked(config: &Config, file: Option<&Path>) -> Result<Configuration, String> {
     config.watch().probes().map_err(|failure| failure.to_string())?;
+    config.notify().map_err(|failure| failure.to_string())?;
     let pools = config.pool().create()?;
     let path = file.unwrap_or(Path::new(crate::config::DEFAULT_FILE));
     Ok(Configuration {

@@ -1,0 +1,230 @@
+//! `[[notify]]`: the recorder tells of incidents, and `memwright notify` tries whether messages arrive.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+
+/// Beside builds and other tests everything takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The part of an address that is a secret.
+const SECRET: &str = "T00s3cr3t";
+
+/// A recorder that is killed when it is dropped.
+struct Recorder {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Recorder {
+    fn start(dir: &Path, config: &Path, args: &[&str]) -> Self {
+        let mut child = memwright(config)
+            .args(["watch", "--recording"])
+            .arg(dir.join("recording.db"))
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The lines up to the next that has this in it.
+    #[track_caller]
+    fn lines_to(&self, part: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            seen.push(line);
+            if seen.last().is_some_and(|line| line.contains(part)) {
+                return seen;
+            }
+        }
+        panic!("no line with {part:?}, but {seen:#?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn memwright(config: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    command.arg("--config").arg(config);
+    command
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// A server that accepts every message: its first line, its body, and when it came.
+fn server() -> (u16, Receiver<(String, serde_json::Value, u64)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, messages) = channel();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let Some((first, body)) = read(&client) else { continue };
+            let _ = sender.send((first, serde_json::from_str(&body).unwrap(), unix_ms()));
+            let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    (port, messages)
+}
+
+fn read(client: &TcpStream) -> Option<(String, String)> {
+    let mut lines = BufReader::new(client);
+    let (mut first, mut length) = (String::new(), 0);
+    lines.read_line(&mut first).ok()?;
+    loop {
+        let mut line = String::new();
+        lines.read_line(&mut line).ok()?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).ok()?;
+    Some((first, String::from_utf8(body).ok()?))
+}
+
+/// An address where nothing listens.
+fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_recorder_tells_of_an_incident_beside_a_receiver_that_hangs() {
+    let dir = TempDir::new().unwrap();
+    let (port, messages) = server();
+    // Its kernel accepts connections; nobody reads.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://127.0.0.1:{port}/{SECRET}\n");
+    let url_file = write(dir.path(), "url", &url);
+    let config = format!(
+        "[[notify]]\nurl-file = '{}'\ncause = ['not-memory']\n\
+         [[notify]]\nname = 'hung'\nwebhook = 'http://{}/'\ntimeout = '60s'\n",
+        url_file.display(),
+        hung.local_addr().unwrap(),
+    );
+    let config = write(dir.path(), "memwright.toml", &config);
+    let address = nobody();
+    let probe = format!("db=tcp://{address}");
+    let args = ["--probe", &probe, "--no-canary", "--interval", "200ms"];
+    let mut recorder = Recorder::start(dir.path(), &config, &args);
+    recorder.lines_to("recording to ");
+
+    // An invalid file is said in a line, and the recorder goes on with what it has.
+    let valid = std::fs::read_to_string(&config).unwrap();
+    let wrong = "[[notify]]\nwebhook = 'https://me:pa55@hooks.example/'\n";
+    std::fs::write(&config, wrong).unwrap();
+    recorder.signal(Signal::HUP);
+    let said = recorder.lines_to("configuration not reloaded").join("\n");
+    assert!(said.contains("name that with token-file") && !said.contains("pa55"), "{said}");
+    std::fs::write(&config, valid).unwrap();
+
+    // Somebody answers: the outage is over.
+    let service = TcpListener::bind(&address).unwrap();
+    std::thread::spawn(move || service.incoming().for_each(drop));
+    let mut seen = recorder.lines_to("see: memwright report");
+    let (first, _, _) = messages.recv_timeout(PATIENCE).unwrap();
+    assert!(first.starts_with(&format!("POST /{SECRET} ")), "{first}");
+
+    recorder.signal(Signal::TERM);
+    let ended = mw_test::exit_within(&mut recorder.child, PATIENCE).unwrap();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    seen.extend(recorder.lines.iter());
+    assert!(seen.iter().any(|line| line.contains("notify hung: ")), "{seen:#?}");
+    assert!(!seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
+}
+
+#[test]
+fn a_message_arrives_within_two_seconds_of_its_incident() {
+    let dir = TempDir::new().unwrap();
+    let (port, messages) = server();
+    let config = format!("[[notify]]\nwebhook = 'http://127.0.0.1:{port}/hook'\n");
+    let config = write(dir.path(), "memwright.toml", &config);
+    let address = nobody();
+    let probe = format!("db=tcp://{address}");
+    let args = ["--probe", &probe, "--no-canary", "--interval", "200ms"];
+    let recorder = Recorder::start(dir.path(), &config, &args);
+    recorder.lines_to("collecting evidence");
+    // Somebody answers: the outage is over.
+    let service = TcpListener::bind(&address).unwrap();
+    std::thread::spawn(move || service.incoming().for_each(drop));
+    recorder.lines_to("see: memwright report");
+    let known = unix_ms();
+    let (first, body, came) = messages.recv_timeout(PATIENCE).unwrap();
+    assert!(came < known + 2000, "{} ms", came - known);
+    assert!(first.starts_with("POST /hook "), "{first}");
+    assert_eq!((&body["probe"], &body["state"]), (&"db".into(), &"closed".into()), "{body}");
+    assert_eq!(body["cause"], "not-memory");
+    assert_eq!(body["report"], format!("memwright report {}", body["incident"]));
+}
+
+#[test]
+fn a_test_message_says_for_each_receiver_what_came_of_it() {
+    let dir = TempDir::new().unwrap();
+    let (port, messages) = server();
+    let url_file = write(dir.path(), "url", &format!("http://127.0.0.1:{port}/{SECRET}"));
+    let config = format!(
+        "[[notify]]\nformat = 'slack'\nurl-file = '{}'\n\
+         [[notify]]\nname = 'oncall'\nwebhook = 'http://{}/'\n",
+        url_file.display(),
+        nobody(),
+    );
+    let config = write(dir.path(), "memwright.toml", &config);
+    let run = |args: &[&str]| -> Output { memwright(&config).args(args).output().unwrap() };
+
+    let both = run(&["notify", "--test"]);
+    let page = text(&both.stdout);
+    assert_eq!(both.status.code(), Some(1), "{page}");
+    assert!(page.starts_with("the test message was delivered to 1 of 2 receivers\n"), "{page}");
+    assert!(page.contains("  slack: ") && page.contains(": delivered in "), "{page}");
+    assert!(page.contains("  oncall: ") && page.contains("connection refused"), "{page}");
+    assert!(!page.contains(SECRET), "{page}");
+    let (first, body, _) = messages.recv_timeout(PATIENCE).unwrap();
+    assert!(first.starts_with(&format!("POST /{SECRET} ")), "{first}");
+    assert!(body["text"].as_str().unwrap().contains("nothing has happened"), "{body}");
+
+    assert_eq!(run(&["notify", "--test", "slack"]).status.code(), Some(0));
+    let unknown = run(&["notify", "--test", "pager"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("there are: slack, oncall"));
+    assert!(text(&run(&["notify"]).stdout).starts_with("2 receivers; try them with: "));
+    let empty = write(dir.path(), "empty.toml", "");
+    let none = memwright(&empty).args(["notify", "--test"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("has no [[notify]]"));
+}
