@@ -36,11 +36,11 @@ struct Recorder {
 impl Recorder {
     fn start(dir: &Path, port: u16) -> Self {
         let (script, slow) = (dir.join("probe"), dir.join("slow"));
-        let text = format!("#!/bin/sh\n[ ! -e {} ] || sleep 1\n", slow.display());
+        let text = format!("#!/bin/sh\n[ ! -e {} ] || sleep 3\n", slow.display());
         std::fs::write(&script, text).unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_memwright"))
-            .args(["watch", "--no-profile", "--canary-limit", "30s", "--listen"])
+            .args(["watch", "--no-profile", "--canary-limit", "30s", "--limit", "2s", "--listen"])
             .arg(format!("127.0.0.1:{port}"))
             .arg(format!("--probe=web=exec:{}", script.display()))
             .arg("--recording")
@@ -208,6 +208,7 @@ impl Prometheus {
             ],
         );
         until("Prometheus", || TcpStream::connect(("127.0.0.1", port)).ok());
+        until("Prometheus", || get(port, "/-/ready", "").contains(" 200 OK").then_some(()));
         Some(Self { _prometheus: prometheus, _alertmanager: alertmanager, port })
     }
 
@@ -225,8 +226,9 @@ impl Prometheus {
         answer["data"]["result"].as_array().unwrap().clone()
     }
 
+    /// Alerts; not those of the pressure of this machine, which other tests may stall.
     fn firing(&self) -> Vec<String> {
-        let firing = self.query("ALERTS{alertstate=\"firing\"}");
+        let firing = self.query("ALERTS{alertstate=\"firing\",probe=~\"web|\"}");
         let name = |alert: &Value| alert["metric"]["alertname"].as_str().unwrap().to_owned();
         firing.iter().map(name).collect()
     }
@@ -298,11 +300,11 @@ fn a_stall_reaches_every_panel_and_the_receiver_of_alerts() {
     std::fs::write(&recorder.slow, "").unwrap();
     recorder.wait_for("stall: web");
     std::fs::remove_file(&recorder.slow).unwrap();
-    recorder.wait_for("see: memwright report 1");
+    while !recorder.wait_for("; see: memwright report").contains(": web ") {}
     until("an alert", || prometheus.firing().contains(&"MemwrightStall".to_owned()).then_some(()));
-    let delivered = until("a delivery", || posts.try_recv().ok());
+    let of_web = |post: &String| post.contains("\"probe\":\"web\"");
+    let delivered = until("a delivery", || posts.try_iter().find(of_web));
     assert!(delivered.contains("\"alertname\":\"MemwrightStall\""), "{delivered}");
-    assert!(delivered.contains("\"probe\":\"web\""), "{delivered}");
     assert!(delivered.contains("runbook_url"), "{delivered}");
     assert_eq!(prometheus.firing(), ["MemwrightStall"]);
 
@@ -313,5 +315,5 @@ fn a_stall_reaches_every_panel_and_the_receiver_of_alerts() {
     }
     let exemplars =
         "/api/v1/query_exemplars?query=memwright_stall_seconds_bucket&start=0&end=9999999999";
-    assert!(prometheus.api(exemplars).to_string().contains("\"incident_id\":\"1\""));
+    assert!(prometheus.api(exemplars).to_string().contains("\"incident_id\":\""));
 }
