@@ -29,7 +29,7 @@ INSTALL = install
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 BUILT = $(CARGO_TARGET_DIR)/release
 
-UNITS = memwright.service memwright-pool.service
+UNITS = memwright.service memwright.socket memwright-pool.service
 # That of lab belongs to a program that has the command.
 MAN1 = $(filter-out $(if $(filter full lab,$(FEATURES)),,%/memwright-lab.1),$(wildcard docs/man/*.1))
 MAN5 = $(wildcard docs/man/*.5)

@@ -17,6 +17,7 @@ const FILES: &[&str] = &[
     "lib/pkgconfig/memwright.pc",
     "lib/systemd/system/memwright-pool.service",
     "lib/systemd/system/memwright.service",
+    "lib/systemd/system/memwright.socket",
     "lib/sysusers.d/memwright-pool.conf",
     "lib/tmpfiles.d/memwright-pool.conf",
     "share/bash-completion/completions/memwright",

@@ -20,7 +20,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         let copy = work.path().join(name);
         std::fs::write(&copy, text.replace(INSTALLED, STAND_IN))?;
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some("service") => verify(&copy)?,
+            Some("service" | "socket") => verify(&copy)?,
             Some("sysusers") => apply("systemd-sysusers", &[], &copy)?,
             Some("tmpfiles") => apply("systemd-tmpfiles", &["--create"], &copy)?,
             _ => anyhow::bail!("{}: there is no check for it", path.display()),

@@ -11,7 +11,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 512 << 10;
 /// The lowest priority: the machine is not there for its metrics.
 const NICE: i32 = 19;
 
-/// A pause after an accept(2) that failed, as without a free descriptor.
+/// A pause after an accept(2) that failed, as without a free descriptor, and the longest wait for a thread.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers requests; what it says goes to one who has to know it.
@@ -66,6 +66,7 @@ impl Server {
             service,
             authentication: Authentication::default(),
             open: Mutex::default(),
+            ended: Condvar::new(),
             trouble: Mutex::default(),
         });
         let accept = move || accept(&listener, &woken, &shared);
@@ -88,6 +89,8 @@ struct Shared {
     service: Arc<dyn Service>,
     authentication: Authentication,
     open: Mutex<Open>,
+    /// A thread has ended.
+    ended: Condvar,
     /// What was told last of the configuration.
     trouble: Mutex<Option<String>>,
 }
@@ -130,6 +133,9 @@ fn begin(socket: TcpStream, shared: &Arc<Shared>) {
         let (_, oldest) = open.sockets.remove(0);
         let _ = oldest.shutdown(Shutdown::Both);
     }
+    // Threads of closed connections end soon; clients wait in the kernel's queue meanwhile.
+    let waited = shared.ended.wait_timeout_while(open, PAUSE, |open| open.threads >= MAX_THREADS);
+    (open, _) = waited.unwrap_or_else(PoisonError::into_inner);
     if open.threads >= MAX_THREADS {
         return;
     }
@@ -143,6 +149,7 @@ fn begin(socket: TcpStream, shared: &Arc<Shared>) {
         let mut open = theirs.open();
         open.threads -= 1;
         open.sockets.retain(|(other, _)| *other != id);
+        theirs.ended.notify_one();
     };
     let thread = Builder::new().name("mw-scrape".to_owned()).stack_size(STACK_BYTES).spawn(serve);
     if thread.is_ok() {
