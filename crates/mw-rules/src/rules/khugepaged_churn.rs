@@ -66,7 +66,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let headline = if too_fast {
         format!(
             "khugepaged is set to scan {pages_per_s} pages a second, {} times the default",
-            pages_per_s / default_per_s
+            pages_per_s.checked_div(default_per_s).unwrap_or(0)
         )
     } else {
         format!("khugepaged retries {alloc_sleep_ms} ms after a huge page allocation failed")
