@@ -393,7 +393,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__check)
-            opts="-v -h -V --for --pool --root --recording --at --fail-on --format --json --verbose --config --help --version"
+            opts="-o -v -h -V --for --pool --root --recording --at --fail-on --format --json --output --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -424,7 +424,15 @@ _memwright() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text json nagios" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json nagios npd prometheus" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --config)
@@ -1847,7 +1855,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__watch)
-            opts="-h -V --now --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --config --help --version"
+            opts="-h -V --now --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --listen --web.config.file --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1894,6 +1902,14 @@ _memwright() {
                     return 0
                     ;;
                 --max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --web.config.file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
