@@ -315,6 +315,6 @@ fn pools(socket: &std::path::Path, page: &mut Page) {
             ("kept", bytes.kept),
             ("missing", bytes.missing),
         ];
-        mw_metrics::with_pool(page, &pool.spec.name.to_string(), &states);
+        mw_metrics::with_pool(page, pool.spec.name.as_ref(), &states);
     }
 }
