@@ -5,7 +5,7 @@ use mw_model::{Host, Incident, Trigger};
 use mw_notify::{Filter, Format, Notice, Table, Target, Webhook, deliver};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -39,7 +39,13 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn start(program: PathBuf) -> Server {
+/// Somebody else may take a port that was free: Alertmanager ends then, and the next one is tried.
+fn start(program: &Path) -> Server {
+    let mut servers = (0..5).filter_map(|_| try_start(program));
+    servers.next().unwrap_or_else(|| panic!("{} does not start", program.display()))
+}
+
+fn try_start(program: &Path) -> Option<Server> {
     let data = TempDir::new().unwrap();
     let config = data.path().join("alertmanager.yml");
     std::fs::write(&config, "route: {receiver: none}\nreceivers: [{name: none}]\n").unwrap();
@@ -52,10 +58,13 @@ fn start(program: PathBuf) -> Server {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let server = Server { process, port, _data: data };
-    let is_up = || get(port, "/-/ready").is_some_and(|answer| answer.contains(" 200 "));
-    mw_test::wait_until("Alertmanager", PATIENCE, is_up);
-    server
+    let mut server = Server { process, port, _data: data };
+    let mut has_ended = false;
+    mw_test::wait_until("Alertmanager", PATIENCE, || {
+        has_ended = server.process.try_wait().unwrap().is_some();
+        has_ended || get(port, "/-/ready").is_some_and(|answer| answer.contains(" 200 "))
+    });
+    (!has_ended).then_some(server)
 }
 
 fn get(port: u16, path: &str) -> Option<String> {
@@ -78,7 +87,7 @@ fn an_incident_that_is_over_is_an_active_alert() {
     let Some(program) = program() else {
         return mw_test::skip("no Alertmanager; apt-get install prometheus-alertmanager");
     };
-    let server = start(program);
+    let server = start(&program);
     assert!(alerts(server.port).is_empty());
     let url = format!("http://127.0.0.1:{}/api/v2/alerts", server.port);
     let webhook = Webhook::new(Format::Alertmanager, Some(&url), None, None, None).unwrap();
