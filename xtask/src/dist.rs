@@ -91,11 +91,13 @@ impl Release {
         Ok(Self { sources: sources.canonicalize()?, target: target.canonicalize()?, epoch })
     }
 
-    /// What git knows, and nothing that happens to lie beside it.
+    /// What git knows, and nothing that happens to lie beside it. The copies are new: cargo takes a source for
+    /// compiled that was changed before an earlier build ended.
     fn copy_sources(&self) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&self.sources)?;
         std::fs::create_dir(&self.sources)?;
-        let script = "git ls-files -z | xargs -0 cp --parents --no-dereference --preserve=mode,timestamps -t \"$0\"";
+        let script =
+            "git ls-files -z | xargs -0 cp --parents --no-dereference --preserve=mode -t \"$0\"";
         run_command(self.command("sh").args(["-c", script]).arg(&self.sources).current_dir(root()))
     }
 
