@@ -11,6 +11,8 @@ LIBDIR = $(PREFIX)/lib
 DATADIR = $(PREFIX)/share
 MANDIR = $(DATADIR)/man
 DOCDIR = $(DATADIR)/doc/memwright
+# Alerts and dashboards.
+MONITORINGDIR = $(DATADIR)/memwright
 UNITDIR = $(PREFIX)/lib/systemd/system
 SYSUSERSDIR = $(PREFIX)/lib/sysusers.d
 TMPFILESDIR = $(PREFIX)/lib/tmpfiles.d
@@ -33,6 +35,7 @@ UNITS = memwright.service memwright.socket memwright-pool.service
 # That of lab belongs to a program that has the command.
 MAN1 = $(filter-out $(if $(filter full lab,$(FEATURES)),,%/memwright-lab.1),$(wildcard docs/man/*.1))
 MAN5 = $(wildcard docs/man/*.5)
+MONITORING = packaging/prometheus/memwright.rules.yml $(wildcard packaging/grafana/*.json)
 DOCS = LICENSE-APACHE LICENSE-MIT CHANGELOG.md packaging/memwright.toml
 
 # Its libraries have Makefiles of their own, which install no more than they build.
@@ -46,12 +49,13 @@ all:
 # Builds nothing, so that root needs no toolchain.
 install:
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(DOCDIR) $(UNITDIR) \
-	    $(SYSUSERSDIR) $(TMPFILESDIR) $(BASHDIR) $(FISHDIR) $(ZSHDIR))
+	    $(MONITORINGDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(BASHDIR) $(FISHDIR) $(ZSHDIR))
 	$(INSTALL) -m 755 $(BUILT)/memwright $(DESTDIR)$(BINDIR)/
 	for library in $(LIBRARIES); do $(WITH) $$library install || exit; done
 	$(INSTALL) -m 644 $(MAN1) $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 $(MAN5) $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 $(DOCS) $(DESTDIR)$(DOCDIR)/
+	$(INSTALL) -m 644 $(MONITORING) $(DESTDIR)$(MONITORINGDIR)/
 	$(INSTALL) -m 644 docs/completions/memwright.bash $(DESTDIR)$(BASHDIR)/memwright
 	$(INSTALL) -m 644 docs/completions/memwright.fish $(DESTDIR)$(FISHDIR)/
 	$(INSTALL) -m 644 docs/completions/_memwright $(DESTDIR)$(ZSHDIR)/
@@ -68,7 +72,7 @@ uninstall:
 	$(RM) $(DESTDIR)$(BINDIR)/memwright $(addprefix $(DESTDIR)$(DOCDIR)/,$(notdir $(DOCS))) \
 	    $(DESTDIR)$(BASHDIR)/memwright $(DESTDIR)$(FISHDIR)/memwright.fish $(DESTDIR)$(ZSHDIR)/_memwright \
 	    $(DESTDIR)$(SYSUSERSDIR)/memwright-pool.conf $(DESTDIR)$(TMPFILESDIR)/memwright-pool.conf \
-	    $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS))
-	-rmdir $(DESTDIR)$(DOCDIR)
+	    $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(MONITORINGDIR)/,$(notdir $(MONITORING)))
+	-rmdir $(DESTDIR)$(DOCDIR) $(DESTDIR)$(MONITORINGDIR)
 
 .PHONY: all install uninstall

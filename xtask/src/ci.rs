@@ -60,6 +60,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("blind trials", trials::full),
     ("preflight campaign", preflight::full),
     ("check in other environments", || environments::run(&[], None, false)),
+    ("licences and sources of dependencies", tools::dependencies),
     ("packages: built twice and installed", dist::check),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
@@ -135,7 +136,6 @@ fn side_by_side(
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
-                simple("licences and sources of dependencies", tools::dependencies),
                 simple("systemd units", units::run),
                 simple("lab: field reports and decoys", lab::quick),
                 simple("blind trials: two plays", trials::quick),

@@ -27,6 +27,9 @@ const FILES: &[&str] = &[
     "share/doc/memwright/memwright.toml",
     "share/fish/vendor_completions.d/memwright.fish",
     "share/man/man5/memwright.toml.5",
+    "share/memwright/memwright-fleet.json",
+    "share/memwright/memwright-host.json",
+    "share/memwright/memwright.rules.yml",
     "share/zsh/site-functions/_memwright",
 ];
 

@@ -1,29 +1,8 @@
 //! One try to deliver a message.
 
+use crate::failed::Failed;
 use crate::table::{Table, Target};
 use crate::{Notice, journal, mail, program, webhook};
-use std::time::Duration;
-
-/// Why a message was not delivered; without a secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Failed {
-    pub text: String,
-    /// Whether another try may succeed.
-    pub again: bool,
-    /// How long the receiver asks to wait.
-    pub after: Option<Duration>,
-}
-
-impl Failed {
-    pub(crate) fn for_now(text: impl Into<String>) -> Self {
-        Self { text: text.into(), again: true, after: None }
-    }
-
-    pub(crate) fn for_good(text: impl Into<String>) -> Self {
-        Self { text: text.into(), again: false, after: None }
-    }
-}
 
 /// Delivers one message, within the time-out of the table.
 ///

@@ -1,7 +1,7 @@
 //! A message to journald by its native protocol (systemd, JOURNAL_NATIVE_PROTOCOL).
 
 use crate::Notice;
-use crate::deliver::Failed;
+use crate::failed::Failed;
 use mw_model::Severity;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;

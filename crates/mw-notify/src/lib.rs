@@ -4,6 +4,7 @@
 //! nothing: whatever a receiver does, the recorder goes on.
 
 mod deliver;
+mod failed;
 mod filter;
 mod grouping;
 mod journal;
@@ -16,7 +17,8 @@ mod table;
 mod templates;
 mod webhook;
 
-pub use deliver::{Failed, deliver};
+pub use deliver::deliver;
+pub use failed::Failed;
 pub use filter::Filter;
 pub use journal::MESSAGE_ID;
 pub use notice::{NOTICE_SCHEMA, Notice, UNKNOWN};

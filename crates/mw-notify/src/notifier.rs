@@ -1,7 +1,8 @@
 //! The threads that deliver, one for each table.
 
 use crate::Notice;
-use crate::deliver::{Failed, deliver};
+use crate::deliver::deliver;
+use crate::failed::Failed;
 use crate::grouping::Grouping;
 use crate::table::Table;
 use mw_model::Incident;

@@ -3,7 +3,7 @@
 //! It has a process group of its own, which is killed when its time is over, and when it has ended: what it left running
 //! would be one process more with every message.
 
-use crate::deliver::Failed;
+use crate::failed::Failed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io::{Read, Write};

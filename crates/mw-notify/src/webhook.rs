@@ -1,6 +1,6 @@
 //! Posts a message to a URL. No redirect is followed, the certificate is verified, and little of an answer is read.
 
-use crate::deliver::Failed;
+use crate::failed::Failed;
 use crate::table::{Address, Format, Webhook, checked};
 use crate::{Notice, templates};
 use std::io::Read;
