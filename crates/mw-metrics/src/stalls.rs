@@ -2,7 +2,7 @@
 
 use crate::family;
 use crate::page::{Exemplar, Page};
-use mw_model::Incident;
+use mw_model::{Incident, Trigger, TriggerKind};
 use std::collections::BTreeMap;
 
 /// Upper bounds of the buckets, in seconds.
@@ -37,15 +37,15 @@ impl Stalls {
     }
 
     /// A stall has begun.
-    pub fn begin(&mut self, probe: &str) {
-        if let Some(probe) = self.probe(probe) {
+    pub fn begin(&mut self, trigger: &Trigger) {
+        if let Some(probe) = self.of(trigger) {
             probe.open += 1;
         }
     }
 
     /// A stall is over and explained.
     pub fn end(&mut self, incident: &Incident) {
-        let Some(probe) = self.probe(&incident.trigger.name) else { return };
+        let Some(probe) = self.of(&incident.trigger) else { return };
         probe.open = probe.open.saturating_sub(1);
         let cause = incident.causes.first().map_or("unknown", |cause| &cause.finding.rule);
         if probe.causes.len() < MAX_CAUSES || probe.causes.contains_key(cause) {
@@ -75,6 +75,11 @@ impl Stalls {
             }
             probe.histogram(name, page);
         }
+    }
+
+    /// Evidence that somebody requested is no stall.
+    fn of(&mut self, trigger: &Trigger) -> Option<&mut Probe> {
+        if trigger.kind == TriggerKind::Requested { None } else { self.probe(&trigger.name) }
     }
 
     fn probe(&mut self, name: &str) -> Option<&mut Probe> {
@@ -112,9 +117,9 @@ mod tests {
     fn a_stall_counts_in_its_bucket_and_in_those_above() {
         let mut stalls = Stalls::default();
         stalls.watch("db");
-        stalls.begin("db");
         let mut incident = Incident { id: 7, ended_unix_ms: 1_700, ..Incident::default() };
         "db".clone_into(&mut incident.trigger.name);
+        stalls.begin(&incident.trigger);
         stalls.end(&incident);
         let mut page = Page::default();
         stalls.write(&mut page);
@@ -130,5 +135,16 @@ mod tests {
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn evidence_that_was_requested_is_no_stall() {
+        let mut stalls = Stalls::default();
+        let trigger = Trigger { kind: TriggerKind::Requested, ..Trigger::default() };
+        stalls.begin(&trigger);
+        stalls.end(&Incident { trigger, ..Incident::default() });
+        let mut page = Page::default();
+        stalls.write(&mut page);
+        assert!(!page.write(Exposition::Text).contains("probe="));
     }
 }

@@ -159,7 +159,7 @@ impl Service {
         match self.watch.event(TURN) {
             Some(Event::Begun(trigger)) => {
                 self.log.warning(&begun(&trigger));
-                metrics.inspect(|metrics| metrics.begin(&trigger.name));
+                metrics.inspect(|metrics| metrics.begin(&trigger));
             }
             Some(Event::Provisional(incident)) => {
                 self.notifier.tell(&incident);
@@ -288,7 +288,7 @@ fn metrics_options(
         ("canary", options.canary.is_some()),
         ("heartbeat", options.token_timeout.is_some()),
         ("pressure", true),
-        ("oom-kill", true),
+        ("oom_kill", true),
     ];
     let own = own.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| (*name).to_owned());
     Ok(Some(metrics::Options {

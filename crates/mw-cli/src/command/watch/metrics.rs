@@ -10,7 +10,7 @@ use crate::{Exit, Failure};
 use listenfd::ListenFd;
 use mw_collect::Source;
 use mw_metrics::{Exposition, Page, Stalls};
-use mw_model::{Calibration, PageSize, Request as Wanted, Window};
+use mw_model::{Calibration, PageSize, Request as Wanted, Trigger, Window};
 use mw_sys::HelperThread;
 use mw_web::{Request, Response, Server, Service, WebConfig};
 use std::net::{SocketAddr, TcpListener};
@@ -91,8 +91,8 @@ impl Metrics {
     }
 
     /// A stall has begun.
-    pub(crate) fn begin(&self, probe: &str) {
-        self.shared.state().stalls.begin(probe);
+    pub(crate) fn begin(&self, trigger: &Trigger) {
+        self.shared.state().stalls.begin(trigger);
         self.wake();
     }
 
