@@ -21,7 +21,7 @@ pub const MAX_CONNECTIONS: usize = 16;
 /// Threads at a time: those of closed connections are on their way out.
 const MAX_THREADS: usize = 2 * MAX_CONNECTIONS;
 
-const STACK_BYTES: usize = 512 << 10;
+const STACK_BYTES: usize = 256 << 10;
 
 /// The lowest priority: the machine is not there for its metrics.
 const NICE: i32 = 19;
