@@ -3,7 +3,7 @@
 use crate::allocatable::{allocatable, as_unlimited, page_sizes};
 use crate::family;
 use crate::page::Page;
-use mw_model::{Preflight, Report, Snapshot, Window, derived, fragmentation};
+use mw_model::{Preflight, Report, Snapshot, Window, caller, derived, fragmentation};
 use std::collections::BTreeMap;
 
 /// Orders of which fragmentation is exported: the largest that the kernel serves at almost any price
@@ -40,13 +40,15 @@ pub fn machine(window: &Window, report: &Report) -> Page {
     let mut page = Page::default();
     outcome(report, &mut page);
     let snapshot = &window.now;
-    let available = mw_rules::check(&as_unlimited(window), None).ready_bytes;
-    for (family, bytes) in [(family::MEMORY, report.memory_bytes), (family::READY, available)] {
+    let unlimited = as_unlimited(window);
+    let ready = derived::ready_bytes(&unlimited.now).ok();
+    let ready = ready.map(|bytes| caller::available(&unlimited.now, bytes).bytes);
+    for (family, bytes) in [(family::MEMORY, report.memory_bytes), (family::READY, ready)] {
         if let Some(bytes) = bytes {
             page.add(family, [], bytes as f64);
         }
     }
-    requests(window, &mut page);
+    requests(&unlimited, &mut page);
     fragmented(snapshot, &mut page);
     held(snapshot, &mut page);
     huge_pages(snapshot, &mut page);
@@ -91,12 +93,11 @@ fn outcome(report: &Report, page: &mut Page) {
     }
 }
 
-fn requests(window: &Window, page: &mut Page) {
-    let unlimited = as_unlimited(window);
-    let nodes = window.now.nodes.value().map_or(&[][..], Vec::as_slice);
+fn requests(unlimited: &Window, page: &mut Page) {
+    let nodes = unlimited.now.nodes.value().map_or(&[][..], Vec::as_slice);
     for node in nodes {
-        for size in page_sizes(&window.now) {
-            if let Some(bytes) = allocatable(&unlimited, node.id, size) {
+        for size in page_sizes(&unlimited.now) {
+            if let Some(bytes) = allocatable(unlimited, node.id, size) {
                 let labels = [&*node.id.to_string(), &*size.name()];
                 page.add(family::ALLOCATABLE, labels, bytes as f64);
             }

@@ -91,11 +91,6 @@ impl Page {
         self.samples.push(Sample { family: family.name, suffix, labels, value, exemplar });
     }
 
-    /// Adds the samples of another page.
-    pub fn extend(&mut self, other: &Self) {
-        self.samples.extend(other.samples.iter().cloned());
-    }
-
     #[must_use]
     pub fn series(&self) -> usize {
         self.samples.len()
