@@ -1,6 +1,6 @@
 //! What the campaigns share: the blind trials and that of preflight.
 
-use anyhow::Context;
+use crate::workspace::run;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -37,11 +37,4 @@ pub(crate) fn append(path: &Path, line: &impl Serialize) -> anyhow::Result<()> {
 pub(crate) fn compile(source: &Path, bin: &Path) -> anyhow::Result<()> {
     let program = bin.join(source.file_stem().unwrap_or_default());
     run(Command::new("gcc").args(["-O2", "-pthread", "-static", "-o"]).arg(program).arg(source))
-}
-
-/// Runs a command, and fails when it fails.
-pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    anyhow::ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }

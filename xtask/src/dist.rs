@@ -7,7 +7,7 @@
 mod check;
 
 use crate::tools;
-use crate::workspace::{root, target_dir};
+use crate::workspace::{self, output, root, target_dir};
 use anyhow::Context;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,9 @@ impl Release {
         std::fs::create_dir(&self.sources)?;
         let script =
             "git ls-files -z | xargs -0 cp --parents --no-dereference --preserve=mode -t \"$0\"";
-        run_command(self.command("sh").args(["-c", script]).arg(&self.sources).current_dir(root()))
+        workspace::run(
+            self.command("sh").args(["-c", script]).arg(&self.sources).current_dir(root()),
+        )
     }
 
     fn compile(&self, args: &[&str], flags: &[&str]) -> anyhow::Result<()> {
@@ -110,7 +112,7 @@ impl Release {
         cargo.args(["auditable", "build", "--locked", "--profile", "dist"]).args(args);
         cargo.env("PATH", tools::path_with(tools::AUDITABLE)?).current_dir(&self.sources);
         cargo.env("CARGO_TARGET_DIR", &self.target).env("CFLAGS", c_flags);
-        run_command(cargo.env("CARGO_ENCODED_RUSTFLAGS", all.join("\x1f")))
+        workspace::run(cargo.env("CARGO_ENCODED_RUSTFLAGS", all.join("\x1f")))
     }
 
     /// The later ones take precedence.
@@ -127,7 +129,7 @@ impl Release {
     /// debian/rules in a directory of its own, with a changelog of one entry.
     fn debian(&self, dir: &Path, packages: &Path) -> anyhow::Result<()> {
         std::fs::create_dir(dir)?;
-        run_command(
+        workspace::run(
             self.command("cp").arg("-r").arg(self.sources.join("packaging/debian")).arg(dir),
         )?;
         let date =
@@ -144,7 +146,7 @@ impl Release {
             .env("SOURCE", &self.sources)
             .env("BUILT", self.built());
         rules.env("DEB_RULES_REQUIRES_ROOT", "no").env("DEB_BUILD_OPTIONS", "noautodbgsym");
-        run_command(&mut rules)?;
+        workspace::run(&mut rules)?;
         move_into(dir.parent().context("no parent")?, "deb", packages)
     }
 
@@ -167,7 +169,7 @@ impl Release {
         ] {
             rpmbuild.arg("--define").arg(format!("{name} {value}"));
         }
-        run_command(rpmbuild.arg(self.sources.join("packaging/rpm/memwright.spec")))?;
+        workspace::run(rpmbuild.arg(self.sources.join("packaging/rpm/memwright.spec")))?;
         move_into(dir, "rpm", packages)
     }
 
@@ -182,12 +184,12 @@ impl Release {
         std::fs::create_dir(&dir)?;
         let mut files = vec![self.target.join(TARGET).join("dist/memwright")];
         files.extend(DOCUMENTS.iter().map(|document| self.sources.join(document)));
-        run_command(self.command("cp").args(&files).arg(&dir))?;
+        workspace::run(self.command("cp").args(&files).arg(&dir))?;
         let mut tar = self.command("tar");
         tar.args(["--sort=name", "--format=ustar", "--owner=0", "--group=0", "--numeric-owner"]);
         tar.args(["--mode=u=rwX,go=rX", "--use-compress-program=gzip -9n"]);
         tar.arg(format!("--mtime=@{}", self.epoch)).arg("-C").arg(work);
-        run_command(tar.arg("-cf").arg(packages.join(format!("{name}.tar.gz"))).arg(&name))
+        workspace::run(tar.arg("-cf").arg(packages.join(format!("{name}.tar.gz"))).arg(&name))
     }
 
     /// In CycloneDX's format, of the program with the features that are packaged.
@@ -204,9 +206,8 @@ impl Release {
             TARGET,
         ]);
         cargo.env("PATH", tools::path_with(tools::CYCLONEDX)?).current_dir(&self.sources);
-        run_command(cargo.args(["--override-filename", "bill-of-materials"]))?;
-        let text =
-            crate::workspace::read(&self.sources.join("crates/mw-cli/bill-of-materials.json"))?;
+        workspace::run(cargo.args(["--override-filename", "bill-of-materials"]))?;
+        let text = workspace::read(&self.sources.join("crates/mw-cli/bill-of-materials.json"))?;
         let text = text.replace(&self.sources.display().to_string(), SOURCES);
         Ok(std::fs::write(packages.join(format!("memwright-{VERSION}.cdx.json")), text)?)
     }
@@ -253,18 +254,4 @@ fn files(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     files.retain(|path| path.is_file());
     files.sort();
     Ok(files)
-}
-
-/// Standard output of a command that succeeds.
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "{command:?} failed: {said}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn run_command(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    anyhow::ensure!(status.success(), "{command:?} failed");
-    Ok(())
 }

@@ -29,6 +29,21 @@ pub(crate) fn cargo_with(args: &[&str], change: impl FnOnce(&mut Command)) -> an
     Ok(())
 }
 
+/// Runs a command, and fails when it fails.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("{command:?}"))?;
+    anyhow::ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}
+
+/// Standard output of a command that succeeds.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?} failed: {said}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Reads a text file of the repository.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| path.display().to_string())

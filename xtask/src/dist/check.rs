@@ -1,7 +1,7 @@
 //! What is packaged works where nothing but a distribution is, leaves nothing behind, and can be built again.
 
-use super::{VERSION, build, output, run_command};
-use crate::workspace::target_dir;
+use super::{VERSION, build};
+use crate::workspace::{self, output, target_dir};
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -44,7 +44,7 @@ fn lint(packages: &[PathBuf]) -> anyhow::Result<()> {
     lintian.args(["--allow-root", "--fail-on", "error,warning"]);
     // Of a first upload to Debian itself.
     lintian.args(["--suppress-tags", "initial-upload-closes-no-bugs"]).args(of(packages, "deb"));
-    run_command(&mut lintian)
+    workspace::run(&mut lintian)
 }
 
 fn of<'a>(packages: &'a [PathBuf], ending: &'a str) -> impl Iterator<Item = &'a PathBuf> {
@@ -57,7 +57,7 @@ fn debian(packages: &[PathBuf]) -> anyhow::Result<()> {
     let before = root.entries()?;
     let debs = root.dir.path().join("packages");
     std::fs::create_dir(&debs)?;
-    run_command(Command::new("cp").args(of(packages, "deb")).arg(&debs))?;
+    workspace::run(Command::new("cp").args(of(packages, "deb")).arg(&debs))?;
     root.run("dpkg -i /packages/*.deb")?;
     verify_program(&root, "memwright")?;
     root.run("memwright run --lock -- true")?;
@@ -91,11 +91,11 @@ fn rpm(packages: &[PathBuf]) -> anyhow::Result<()> {
         rpm
     };
     let options = ["--install", "--nodeps", "--noscripts"];
-    run_command(rpm(&options).args(of(packages, "rpm")))?;
+    workspace::run(rpm(&options).args(of(packages, "rpm")))?;
     let version = output(Command::new(root.path().join("usr/bin/memwright")).arg("--version"))?;
     anyhow::ensure!(version.contains(VERSION), "{version}");
     for name in ["memwright", "libmemwright", "libmemwright-devel"] {
-        run_command(&mut rpm(&[
+        workspace::run(&mut rpm(&[
             "--verify",
             "--nodeps",
             "--noscripts",
@@ -108,7 +108,7 @@ fn rpm(packages: &[PathBuf]) -> anyhow::Result<()> {
     let scripts =
         output(rpm(&["-q", "--queryformat", "%{POSTIN}\n%{PREUN}\n%{POSTUN}\n"]).arg("memwright"))?;
     anyhow::ensure!(scripts.contains("systemctl"), "no scriptlets: {scripts}");
-    run_command(Command::new("sh").args(["-n", "-c", &scripts]))
+    workspace::run(Command::new("sh").args(["-n", "-c", &scripts]))
 }
 
 /// The static program runs in a root that has nothing else.
@@ -117,7 +117,7 @@ fn alone(out: &Path) -> anyhow::Result<()> {
     let name = format!("memwright-{VERSION}-x86_64-static");
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(out.join(format!("{name}.tar.gz"))).arg("-C").arg(root.dir.path());
-    run_command(&mut tar)?;
+    workspace::run(&mut tar)?;
     verify_program(&root, &format!("/{name}/memwright"))
 }
 
@@ -157,7 +157,7 @@ impl Root {
             "--include=systemd,libgcc-s1",
             release.trim(),
         ]);
-        run_command(mmdebstrap.arg(dir.path()).arg("http://deb.debian.org/debian"))?;
+        workspace::run(mmdebstrap.arg(dir.path()).arg("http://deb.debian.org/debian"))?;
         Ok(Self { dir })
     }
 

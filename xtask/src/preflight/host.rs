@@ -1,7 +1,8 @@
 //! A condition on this machine: limits of a cgroup, of a process or of a pool of huge pages, all of them small.
 
 use super::condition::Condition;
-use crate::campaign::{compile, run};
+use crate::campaign::compile;
+use crate::workspace::run;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::group::Group;
 use crate::packages;
-use crate::workspace::{cargo, target_dir};
+use crate::workspace::{self, cargo, target_dir};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -77,11 +77,7 @@ impl Programs {
 
     /// Runs a program of the unpacked packages to its end.
     pub(super) fn run(&self, mut command: Command) -> anyhow::Result<()> {
-        let output = command.env("LD_LIBRARY_PATH", &self.libraries).output();
-        let output = output.with_context(|| format!("{command:?}"))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        anyhow::ensure!(output.status.success(), "{command:?} failed: {said}");
-        Ok(())
+        workspace::output(command.env("LD_LIBRARY_PATH", &self.libraries)).map(drop)
     }
 }
 

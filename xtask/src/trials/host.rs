@@ -3,7 +3,8 @@
 use super::boot::Boot;
 use super::play::Play;
 use super::stage::Stage;
-use crate::campaign::{compile, run};
+use crate::campaign::compile;
+use crate::workspace::run;
 use anyhow::Context;
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! They are made once and kept in target/trials.
 
 use crate::packages;
-use crate::workspace::target_dir;
+use crate::workspace::{output, target_dir};
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,10 +73,12 @@ fn make(image: &Path, mib: u64, fill: impl Fn(&Path) -> anyhow::Result<()>) -> a
     let half = image.with_extension("half");
     let _ = fs::remove_file(&half);
     fs::File::create(&half)?.set_len(mib << 20)?;
-    run(Command::new("/sbin/mke2fs")
-        .args(["-q", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
-        .arg(tree.path())
-        .arg(&half))?;
+    output(
+        Command::new("/sbin/mke2fs")
+            .args(["-q", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
+            .arg(tree.path())
+            .arg(&half),
+    )?;
     Ok(fs::rename(half, image)?)
 }
 
@@ -114,7 +116,7 @@ fn system_tree(tree: &Path, memwright: &Path) -> anyhow::Result<()> {
         std::os::unix::fs::symlink(at, tree.join("usr/bin").join(name))?;
     }
     let source = crate::workspace::root().join("lab/trials/Server.java");
-    run(Command::new("javac").arg("-d").arg(tree.join("java")).arg(source))
+    output(Command::new("javac").arg("-d").arg(tree.join("java")).arg(source)).map(drop)
 }
 
 /// Debian keeps a JVM's settings in /etc.
@@ -136,7 +138,7 @@ fn copy(path: &Path, tree: &Path) -> anyhow::Result<()> {
     let inside = tree.join(path.strip_prefix("/")?);
     let folder = inside.parent().unwrap_or(tree);
     fs::create_dir_all(folder)?;
-    run(Command::new("cp").arg("-aH").arg(path).arg(folder))
+    output(Command::new("cp").arg("-aH").arg(path).arg(folder)).map(drop)
 }
 
 fn libraries(programs: &[PathBuf]) -> anyhow::Result<BTreeSet<PathBuf>> {
@@ -197,7 +199,7 @@ fn as_user(uid: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Command {
 fn fill_postgres(dir: &Path, uid: Option<u32>) -> anyhow::Result<()> {
     let bin = postgres_dir()?.join("bin");
     let options = ["-A", "trust", "--locale=C", "-E", "UTF8", "-U", "postgres", "-D"];
-    run(as_user(uid, bin.join("initdb")).args(options).arg(dir).stdout(Stdio::null()))?;
+    output(as_user(uid, bin.join("initdb")).args(options).arg(dir).stdout(Stdio::null()))?;
     let sql = format!(
         "CREATE TABLE hits (id int PRIMARY KEY, n bigint) WITH (fillfactor = 10);
          INSERT INTO hits VALUES (1, 0);
@@ -218,15 +220,17 @@ fn fill_postgres(dir: &Path, uid: Option<u32>) -> anyhow::Result<()> {
 fn fill_mysql(dir: &Path, uid: Option<u32>) -> anyhow::Result<()> {
     let data = format!("--datadir={}", dir.display());
     let small = ["--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M"];
-    run(as_user(uid, "mariadb-install-db")
-        .args([
-            "--no-defaults",
-            &data,
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-        ])
-        .args(small)
-        .stdout(Stdio::null()))?;
+    output(
+        as_user(uid, "mariadb-install-db")
+            .args([
+                "--no-defaults",
+                &data,
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ])
+            .args(small)
+            .stdout(Stdio::null()),
+    )?;
     // Privileges are not loaded when mariadbd bootstraps.
     let sql = format!(
         "FLUSH PRIVILEGES;\nCREATE DATABASE trial;\nUSE trial;\n\
@@ -244,12 +248,5 @@ fn fill_mysql(dir: &Path, uid: Option<u32>) -> anyhow::Result<()> {
 fn feed(command: &mut Command, text: &str) -> anyhow::Result<()> {
     let input = tempfile::NamedTempFile::new()?;
     fs::write(input.path(), text)?;
-    run(command.stdin(fs::File::open(input.path())?).stdout(Stdio::null()))
-}
-
-fn run(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.stderr(Stdio::piped()).output().with_context(|| format!("{command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    anyhow::ensure!(output.status.success(), "{command:?}: {said}");
-    Ok(())
+    output(command.stdin(fs::File::open(input.path())?).stdout(Stdio::null())).map(drop)
 }
