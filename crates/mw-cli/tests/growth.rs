@@ -1,8 +1,9 @@
 //! The recorder does not grow with the incidents that it records.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+use mw_test::Killed;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -13,15 +14,6 @@ const VARIABLE: &str = "MEMWRIGHT_TEST_INCIDENTS";
 /// What a recorder may have between two incidents beside its program's own pages: what it has after
 /// the first, with room for tables that fill over hours.
 const MOST_KIB: u64 = 14 << 10;
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Resident memory that is no file's, at its lowest within some seconds: an incident that is being put
 /// together has more.

@@ -2,17 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use mw_record::Recording;
-use mw_test::{HUNG_FILE, HungMount, own_mounts};
+use mw_test::{HUNG_FILE, HungMount, Killed, Spoken, own_mounts};
 use rustix::mount::{MountFlags, mount};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Beside builds and other tests everything takes longer; far less than the file system hangs.
@@ -21,21 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(55);
 /// The longest that a recorder may take to end, beside builds.
 const END: Duration = Duration::from_secs(8);
 
-/// A child that is killed when it is dropped.
-struct Killed(Child);
-
-impl Killed {
-    /// Waits for its end; whether it came in time.
-    fn ends_within(&mut self, at_most: Duration) -> bool {
-        mw_test::exit_within(&mut self.0, at_most).unwrap().is_some()
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Waits for the end of a child; whether it came in time.
+fn ends_within(child: &mut Killed, at_most: Duration) -> bool {
+    mw_test::exit_within(&mut child.0, at_most).unwrap().is_some()
 }
 
 fn memwright(args: &[&str]) -> Command {
@@ -96,7 +83,7 @@ fn check_and_capture_do_not_wait_for_a_hung_file_system() {
     let hanging = Hanging::new(machine);
     for (child, args) in &mut waiting {
         child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        assert!(child.ends_within(PATIENCE), "{args:?}");
+        assert!(ends_within(child, PATIENCE), "{args:?}");
     }
     let machine = &hanging.machine;
     let tree = machine.path("tree");
@@ -126,7 +113,7 @@ fn a_kernel_file_that_does_not_respond_could_not_be_checked() {
         child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     }
     for (child, script) in children.iter_mut().zip(commands) {
-        assert!(child.ends_within(PATIENCE), "{script}");
+        assert!(ends_within(child, PATIENCE), "{script}");
         assert_eq!(child.0.wait().unwrap().code(), Some(3), "{script}");
         let mut said = String::new();
         child.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
@@ -145,29 +132,6 @@ fn waiting(args: &[&str]) -> Killed {
     let mut shell = Command::new("sh");
     shell.args(["-c", "read go; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_memwright")]).args(args);
     Killed(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
-}
-
-/// What a recorder says, line by line.
-fn lines(child: &mut Child) -> Receiver<String> {
-    let stderr = BufReader::new(child.stderr.take().unwrap());
-    let (sender, lines) = channel();
-    std::thread::spawn(move || {
-        stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
-    });
-    lines
-}
-
-#[track_caller]
-fn await_line(lines: &Receiver<String>, part: &str) -> String {
-    let until = Instant::now() + PATIENCE;
-    let mut seen = Vec::new();
-    while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        if line.contains(part) {
-            return line;
-        }
-        seen.push(line);
-    }
-    panic!("no line with {part:?}, but {seen:#?}");
 }
 
 /// Writes to a file, so that the recorder wants to know which.
@@ -221,21 +185,19 @@ fn a_recorder_continues_beside_a_hung_file_system() {
     let (recording, slow) = (machine.path("recording.db"), machine.path("slow"));
     let probe = format!("s=exec:sh -c '[ ! -e {} ] || sleep 4'", slow.display());
     let args = ["watch", "--no-canary", "--limit", "2s", "--probe", &probe, "--recording"];
-    let mut recorder =
-        Killed(memwright(&args).arg(&recording).stderr(Stdio::piped()).spawn().unwrap());
-    let lines = lines(&mut recorder.0);
-    await_line(&lines, "recording to ");
+    let mut recorder = Spoken::spawn(memwright(&args).arg(&recording));
+    recorder.line("recording to ", PATIENCE);
     let mut hanging = Hanging::new(machine);
     let flood = Flood::start(hanging.machine.path("flood"));
     std::thread::sleep(Duration::from_secs(3));
     File::create(&slow).unwrap();
-    await_line(&lines, "stall: ");
+    recorder.line("stall: ", PATIENCE);
     std::fs::remove_file(&slow).unwrap();
     let begun = now_ms();
-    let line = await_line(&lines, "incident 1: ");
+    let line = recorder.line("incident 1: ", PATIENCE);
     drop(flood);
-    kill_process(Pid::from_child(&recorder.0), Signal::TERM).unwrap();
-    assert!(recorder.ends_within(END), "after {line:?}");
+    recorder.child.signal(Signal::TERM);
+    assert!(ends_within(&mut recorder.child, END), "after {line:?}");
     assert!(hanging.stuck.0.try_wait().unwrap().is_none());
     let recorded = Recording::open(&recording).unwrap();
     let incident = recorded.incident(1).unwrap().unwrap();

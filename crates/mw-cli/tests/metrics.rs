@@ -2,33 +2,24 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+use mw_test::{Killed, Spoken};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Beside builds and other tests everything takes longer.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A recorder with a probe that is slow while a file is there.
 struct Recorder {
-    child: Killed,
-    lines: Receiver<String>,
+    spoken: Spoken,
     port: u16,
     slow: PathBuf,
 }
@@ -39,32 +30,19 @@ impl Recorder {
         let text = format!("#!/bin/sh\n[ ! -e {} ] || sleep 3\n", slow.display());
         std::fs::write(&script, text).unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_memwright"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        command
             .args(["watch", "--no-profile", "--canary-limit", "30s", "--limit", "2s", "--listen"])
             .arg(format!("127.0.0.1:{port}"))
             .arg(format!("--probe=web=exec:{}", script.display()))
             .arg("--recording")
-            .arg(dir.join("recording.db"))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child: Killed(child), lines, port, slow }
+            .arg(dir.join("recording.db"));
+        Self { spoken: Spoken::spawn(&mut command), port, slow }
     }
 
+    #[track_caller]
     fn wait_for(&self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no '{words}'"));
-            if line.contains(words) {
-                return line;
-            }
-        }
+        self.spoken.line(words, PATIENCE)
     }
 
     fn scrape(&self, accept: &str) -> String {
@@ -91,15 +69,9 @@ fn get(port: u16, path: &str, accept: &str) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+#[track_caller]
+fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    mw_test::wait_for(what, PATIENCE, Duration::from_millis(200), look)
 }
 
 fn resident_kib(pid: u32) -> u64 {
@@ -125,7 +97,7 @@ fn scrapes_get_the_format_they_ask_for_and_cost_no_memory() {
     assert!(get(recorder.port, "/other", "").starts_with("HTTP/1.1 404 "));
 
     // The recorder has just started, and its threads come and go: growth has to end, at 256 bytes a scrape.
-    let pid = recorder.child.0.id();
+    let pid = recorder.spoken.child.0.id();
     let grown = |_| {
         let before = resident_kib(pid);
         (0..2000).for_each(|_| drop(recorder.scrape("")));

@@ -1,13 +1,14 @@
 //! `[[notify]]`: the recorder tells of incidents, and `memwright notify` tries whether messages arrive.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use mw_test::Spoken;
+use rustix::process::Signal;
+use std::io::Write;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Beside builds and other tests everything takes longer.
@@ -15,53 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The part of an address that is a secret.
 const SECRET: &str = "T00s3cr3t";
 
-/// A recorder that is killed when it is dropped.
-struct Recorder {
-    child: Child,
-    lines: Receiver<String>,
-}
+/// A recorder, and what it says line by line.
+struct Recorder(Spoken);
 
 impl Recorder {
     fn start(dir: &Path, config: &Path, args: &[&str]) -> Self {
-        let mut child = memwright(config)
-            .args(["watch", "--recording"])
-            .arg(dir.join("recording.db"))
-            .args(args)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        Self { child, lines }
+        let mut command = memwright(config);
+        command.args(["watch", "--recording"]).arg(dir.join("recording.db")).args(args);
+        Self(Spoken::spawn(&mut command))
     }
 
-    /// The lines up to the next that has this in it.
     #[track_caller]
     fn lines_to(&self, part: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            seen.push(line);
-            if seen.last().is_some_and(|line| line.contains(part)) {
-                return seen;
-            }
-        }
-        panic!("no line with {part:?}, but {seen:#?}");
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.lines_to(part, PATIENCE)
     }
 }
 
@@ -77,42 +44,19 @@ fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
-}
-
-/// A server that accepts every message: its first line, its body, and when it came.
+/// A server that accepts every message: its head, its body, and when it came.
 fn server() -> (u16, Receiver<(String, serde_json::Value, u64)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, messages) = channel();
     std::thread::spawn(move || {
         for mut client in listener.incoming().map_while(Result::ok) {
-            let Some((first, body)) = read(&client) else { continue };
-            let _ = sender.send((first, serde_json::from_str(&body).unwrap(), unix_ms()));
+            let Some((head, body)) = mw_test::read_request(&client) else { continue };
+            let _ = sender.send((head, serde_json::from_str(&body).unwrap(), mw_sys::unix_ms()));
             let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         }
     });
     (port, messages)
-}
-
-fn read(client: &TcpStream) -> Option<(String, String)> {
-    let mut lines = BufReader::new(client);
-    let (mut first, mut length) = (String::new(), 0);
-    lines.read_line(&mut first).ok()?;
-    loop {
-        let mut line = String::new();
-        lines.read_line(&mut line).ok()?;
-        if line.trim().is_empty() {
-            break;
-        }
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    lines.read_exact(&mut body).ok()?;
-    Some((first, String::from_utf8(body).ok()?))
 }
 
 /// An address where nothing listens.
@@ -149,7 +93,7 @@ fn the_recorder_tells_of_an_incident_beside_a_receiver_that_hangs() {
     let valid = std::fs::read_to_string(&config).unwrap();
     let wrong = "[[notify]]\nwebhook = 'https://me:pa55@hooks.example/'\n";
     std::fs::write(&config, wrong).unwrap();
-    recorder.signal(Signal::HUP);
+    recorder.0.child.signal(Signal::HUP);
     let said = recorder.lines_to("configuration not reloaded").join("\n");
     assert!(said.contains("name that with token-file") && !said.contains("pa55"), "{said}");
     std::fs::write(&config, valid).unwrap();
@@ -161,10 +105,10 @@ fn the_recorder_tells_of_an_incident_beside_a_receiver_that_hangs() {
     let (first, _, _) = messages.recv_timeout(PATIENCE).unwrap();
     assert!(first.starts_with(&format!("POST /{SECRET} ")), "{first}");
 
-    recorder.signal(Signal::TERM);
-    let ended = mw_test::exit_within(&mut recorder.child, PATIENCE).unwrap();
+    recorder.0.child.signal(Signal::TERM);
+    let ended = mw_test::exit_within(&mut recorder.0.child.0, PATIENCE).unwrap();
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
-    seen.extend(recorder.lines.iter());
+    seen.extend(recorder.0.lines.iter());
     assert!(seen.iter().any(|line| line.contains("notify hung: ")), "{seen:#?}");
     assert!(!seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
 }
@@ -184,7 +128,7 @@ fn a_message_arrives_within_two_seconds_of_its_incident() {
     let service = TcpListener::bind(&address).unwrap();
     std::thread::spawn(move || service.incoming().for_each(drop));
     recorder.lines_to("see: memwright report");
-    let known = unix_ms();
+    let known = mw_sys::unix_ms();
     let (first, body, came) = messages.recv_timeout(PATIENCE).unwrap();
     assert!(came < known + 2000, "{} ms", came - known);
     assert!(first.starts_with("POST /hook "), "{first}");

@@ -1,41 +1,23 @@
 //! `memwright watch` with a real service, and what shows its recordings.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader};
+use mw_test::{Killed, Spoken};
+use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Beside builds and other tests everything takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A child that is killed when it is dropped.
-struct Killed(Child);
-
-impl Killed {
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A recorder, and what it says line by line.
 struct Watch {
-    child: Killed,
-    lines: Receiver<String>,
+    spoken: Spoken,
     recording: PathBuf,
 }
 
@@ -46,22 +28,10 @@ impl Watch {
 
     fn start_with(dir: &Path, args: &[&str], environment: &[(&str, &Path)]) -> Self {
         let recording = dir.join("recording.db");
-        let mut child = memwright()
-            .args(["watch", "--recording"])
-            .arg(&recording)
-            .args(args)
-            .envs(environment.iter().copied())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        let watch = Self { child: Killed(child), lines, recording };
+        let mut command = memwright();
+        command.args(["watch", "--recording"]).arg(&recording).args(args);
+        command.envs(environment.iter().copied());
+        let watch = Self { spoken: Spoken::spawn(&mut command), recording };
         watch.line("recording to ");
         watch
     }
@@ -69,22 +39,13 @@ impl Watch {
     /// The next line that has this in it.
     #[track_caller]
     fn line(&self, part: &str) -> String {
-        let until = Instant::now() + PATIENCE;
-        let mut seen = Vec::new();
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
-            let Ok(line) = self.lines.recv_timeout(left) else { break };
-            if line.contains(part) {
-                return line;
-            }
-            seen.push(line);
-        }
-        panic!("no line with {part:?}, but {seen:#?}");
+        self.spoken.line(part, PATIENCE)
     }
 
     /// Ends it as a service manager does; its exit code.
     fn end(mut self) -> Option<i32> {
-        self.child.signal(Signal::TERM);
-        self.child.0.wait().unwrap().code()
+        self.spoken.child.signal(Signal::TERM);
+        self.spoken.child.0.wait().unwrap().code()
     }
 }
 
@@ -185,8 +146,8 @@ fn killed_it_loses_at_most_two_seconds() {
     let mut watch = Watch::start(dir.path(), &[]);
     seconds(6);
     let killed_unix_ms = jiff::Timestamp::now().as_millisecond() as u64;
-    watch.child.0.kill().unwrap();
-    watch.child.0.wait().unwrap();
+    watch.spoken.child.0.kill().unwrap();
+    watch.spoken.child.0.wait().unwrap();
     let recording = mw_record::Recording::open(&watch.recording).unwrap();
     let (first, last) = recording.range().unwrap().unwrap();
     assert!(last + 2000 >= killed_unix_ms, "{} ms lost", killed_unix_ms - last);
@@ -201,7 +162,10 @@ fn killed_it_loses_at_most_two_seconds() {
     assert!(recording.range().unwrap().unwrap().1 > last);
     let second = memwright().args(["watch", "--recording"]).arg(&watch.recording).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(!second.status.success() && said.contains(&watch.child.0.id().to_string()), "{said}");
+    assert!(
+        !second.status.success() && said.contains(&watch.spoken.child.0.id().to_string()),
+        "{said}"
+    );
     assert_eq!(watch.end(), Some(0));
 }
 
@@ -234,15 +198,15 @@ fn the_service_manager_is_told() {
     told("READY=1");
     told("WATCHDOG=1");
     write("second");
-    watch.child.signal(Signal::HUP);
+    watch.spoken.child.signal(Signal::HUP);
     told("RELOADING=1");
     watch.line("watching second");
     told("READY=1");
     std::fs::write(&config, "[watch]\nlimit = 'soon'\n").unwrap();
-    watch.child.signal(Signal::HUP);
+    watch.spoken.child.signal(Signal::HUP);
     let said = watch.line("configuration not reloaded");
     assert!(said.contains("line 2") && said.contains("invalid duration 'soon'"), "{said}");
-    watch.child.signal(Signal::TERM);
+    watch.spoken.child.signal(Signal::TERM);
     told("STOPPING=1");
 }
 

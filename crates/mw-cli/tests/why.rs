@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 
+use mw_test::Killed;
 use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -141,24 +142,13 @@ fn the_path_is_written_for_a_trace_viewer() {
     assert!(end(parts.last().unwrap()) >= 200_000.0, "the whole command");
 }
 
-/// A process that is killed at the end.
-struct Killed(Child);
-
-impl Killed {
-    fn new(command: &mut Command) -> Self {
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
+/// A process that says nothing, and is killed at the end.
+fn silent(command: &mut Command) -> Killed {
+    Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn pid(process: &Killed) -> String {
+    process.0.id().to_string()
 }
 
 /// The report of a running process.
@@ -192,7 +182,7 @@ fn the_slowest_request_of_a_server_is_explained_and_its_idle_time_is_not() {
     }
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("socket");
-    let server = Killed::new(
+    let server = silent(
         Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "server"])
             .env(SOCKET, &socket),
@@ -208,7 +198,7 @@ fn the_slowest_request_of_a_server_is_explained_and_its_idle_time_is_not() {
                 std::thread::sleep(Duration::from_millis(400));
             }
         });
-        let report = of_pid(&server.pid(), "3s");
+        let report = of_pid(&pid(&server), "3s");
         is_over.store(true, Ordering::Relaxed);
         report
     });
@@ -234,9 +224,9 @@ fn a_program_that_only_waits_is_idle() {
     if !can_trace() {
         return;
     }
-    let sleep = Killed::new(Command::new("sleep").arg("100"));
-    let report = of_pid(&sleep.pid(), "500ms");
-    let expected = format!("sleep ({}) was idle for ", sleep.pid());
+    let sleep = silent(Command::new("sleep").arg("100"));
+    let report = of_pid(&pid(&sleep), "500ms");
+    let expected = format!("sleep ({}) was idle for ", pid(&sleep));
     assert!(report.starts_with(&expected), "{report}");
 }
 
@@ -245,8 +235,8 @@ fn a_program_that_ends_ends_the_trace() {
     if !can_trace() {
         return;
     }
-    let mut shell = Killed::new(Command::new("sh").args(["-c", "sleep 1; exit 0"]));
-    let pid = shell.pid();
+    let mut shell = silent(Command::new("sh").args(["-c", "sleep 1; exit 0"]));
+    let pid = pid(&shell);
     let waiting = std::thread::spawn(move || shell.0.wait().unwrap());
     let report = of_pid(&pid, "60s");
     waiting.join().unwrap();
@@ -258,10 +248,10 @@ fn an_interrupt_ends_the_trace_early_with_a_report() {
     if !can_trace() {
         return;
     }
-    let sleep = Killed::new(Command::new("sleep").arg("100"));
+    let sleep = silent(Command::new("sleep").arg("100"));
     let memwright = assert_cmd::cargo::cargo_bin!("memwright");
     let tracing = Command::new(memwright)
-        .args(["why", "--pid", &sleep.pid(), "--for", "90s"])
+        .args(["why", "--pid", &pid(&sleep), "--for", "90s"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

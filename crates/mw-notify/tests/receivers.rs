@@ -6,7 +6,7 @@ use mw_notify::{
     FINISH_LIMIT, Filter, Format, MAX_QUEUED, MESSAGE_ID, Notice, Notifier, SecretFile, Table,
     Target, Webhook, deliver,
 };
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -40,31 +40,12 @@ fn serve(mut answer: impl FnMut(usize, TcpStream) + Send + 'static) -> (u16, Rec
     let (sender, requests) = channel();
     std::thread::spawn(move || {
         for (place, client) in listener.incoming().map_while(Result::ok).enumerate() {
-            let Some(request) = read(&client) else { continue };
-            let _ = sender.send(request);
+            let Some((head, body)) = mw_test::read_request(&client) else { continue };
+            let _ = sender.send(Request { head, body });
             answer(place, client);
         }
     });
     (port, requests)
-}
-
-fn read(client: &TcpStream) -> Option<Request> {
-    let mut reader = BufReader::new(client);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        if line.trim().is_empty() {
-            break;
-        }
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        head += &line;
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(Request { head, body: String::from_utf8(body).ok()? })
 }
 
 fn webhook(url: &str) -> Target {

@@ -169,17 +169,8 @@ fn stack(dir: &str, text: &mut Text) -> Vec<String> {
 mod tests {
     use super::*;
     use mw_critical_path::{Basis, Kind, Request, Wait, critical_path};
-    use std::process::{Child, Command};
-
-    struct Killed(Child);
-
-    impl Drop for Killed {
-        fn drop(&mut self) {
-            // It may have ended already.
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
+    use mw_test::Killed;
+    use std::process::Command;
 
     #[test]
     fn clocks_are_read() {

@@ -11,20 +11,24 @@
 
 mod built;
 mod cgroup;
+mod http;
 mod huge_pages;
 mod hung;
 pub mod measure;
 mod rounds;
 mod skip;
+mod spoken;
 mod wait;
 
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
+pub use http::read_request;
 pub use huge_pages::HugePages;
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
 pub use rounds::{FULL, full, is_full_run, rounds};
 pub use skip::{SKIPPED_FILE, is_root, skip};
-pub use wait::{exit_within, wait_until};
+pub use spoken::{Killed, Spoken};
+pub use wait::{exit_within, wait_for, wait_until};
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

@@ -16,10 +16,27 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// If it does not hold within `limit`.
 #[track_caller]
 pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
+    wait_for(what, limit, POLL_INTERVAL, || condition().then_some(()));
+}
+
+/// Looks at an interval until something is there.
+///
+/// # Panics
+/// If it is not there within `limit`.
+#[track_caller]
+pub fn wait_for<T>(
+    what: &str,
+    limit: Duration,
+    interval: Duration,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
     let start = Instant::now();
-    while !condition() {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
-        thread::sleep(POLL_INTERVAL);
+        thread::sleep(interval);
     }
 }
 
