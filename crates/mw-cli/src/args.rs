@@ -142,7 +142,7 @@ pub enum Command {
     /// is full
     #[cfg(feature = "watch")]
     Trends(TrendsArgs),
-    /// List who is told of incidents, and try whether messages arrive
+    /// List the receivers of notifications, and test whether messages arrive
     #[cfg(feature = "watch")]
     Notify(NotifyArgs),
     /// Show memory in the terminal: this machine live, or any moment of a recording

@@ -130,7 +130,7 @@ impl Config {
         &self.watch
     }
 
-    /// Who is told of incidents.
+    /// Who is notified of incidents.
     #[cfg(feature = "watch")]
     pub(crate) fn notify(&self) -> Result<Vec<mw_notify::Table>, Failure> {
         notify::tables(&self.notify)

@@ -1,6 +1,6 @@
 //! One message for incidents of one cause and probe within a time, and a limit for all. Pure: it is told the time.
 //!
-//! The first incident is told of at once. Those that follow within [`Limits::group`] are held back; when that time is over,
+//! The first incident is notified at once. Those that follow within [`Limits::group`] are held back; when that time is over,
 //! one message has the last of them and their number.
 
 use crate::Notice;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Causes and probes that are told apart; with more, none is held back.
 const MAX_GROUPS: usize = 256;
 
-/// Stalls that are remembered as told of while they lasted.
+/// Stalls that are remembered as notified while they lasted.
 const MAX_OPENED: usize = 256;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -28,7 +28,7 @@ pub(crate) struct Grouping {
     groups: BTreeMap<(String, String, bool), Group>,
     /// When the messages of the last hour were sent.
     sent: VecDeque<Duration>,
-    /// Stalls that were told of while they lasted, with their cause then.
+    /// Stalls that were notified while they lasted, with their cause then.
     opened: VecDeque<(String, String)>,
     /// Messages beyond the limit.
     pub(crate) refused: u64,
@@ -53,7 +53,7 @@ impl Grouping {
         let key = notice.key();
         if let Some(place) = self.opened.iter().position(|(opened, _)| *opened == key) {
             notice.opened_as = self.opened.remove(place).map(|(_, cause)| cause);
-            // Who was told of the beginning is told of the end.
+            // A receiver that was notified of the beginning is notified of the end.
             return self.permit(now, notice);
         }
         let group = (notice.cause.clone(), notice.probe.clone(), is_open);

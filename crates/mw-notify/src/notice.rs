@@ -1,4 +1,4 @@
-//! What is told of an incident: small and bounded, unlike its evidence.
+//! What a notification says of an incident: small and bounded, unlike its evidence.
 
 use mw_model::{Cause, Incident, IncidentState, Severity, TriggerKind, visible};
 use serde::Serialize;
@@ -9,7 +9,7 @@ pub const NOTICE_SCHEMA: u32 = 1;
 /// Stands for the cause of an incident that has none.
 pub const UNKNOWN: &str = "unknown";
 
-/// Causes that are told of one incident.
+/// The most causes in one notification.
 const MAX_CAUSES: usize = 4;
 
 #[derive(Debug, Clone, Serialize)]
@@ -38,7 +38,7 @@ pub struct Notice {
     pub others: u64,
     /// The command that shows it.
     pub report: String,
-    /// The cause under which the open incident was told of, where it was.
+    /// The cause in the notification of the open incident, if there was one.
     #[serde(skip)]
     pub(crate) opened_as: Option<String>,
 }

@@ -95,7 +95,7 @@ impl<'a> Streams<'a> {
         match pipe.write(self.input) {
             Ok(written) => self.input = self.input.get(written..).unwrap_or_default(),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            // It reads no more, which is its own affair.
+            // A program may close its input early.
             Err(_) => self.input = &[],
         }
         if self.input.is_empty() {

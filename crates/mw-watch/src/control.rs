@@ -77,7 +77,7 @@ impl Control {
                 return;
             }
             if let Ok((client, _)) = self.listener.accept() {
-                // A client that has gone, or says something else, is no concern of the recorder.
+                // Errors of a client do not affect the recorder.
                 let _ = serve(client, requests, trigger);
             }
         }

@@ -249,7 +249,7 @@ impl Watch {
         })
     }
 
-    /// Serves whoever asks for evidence; a recorder records without that too.
+    /// Serves requests for evidence; without it the recorder still records.
     fn listen(&mut self, recording: &Path) -> Result<(), WatchError> {
         let control = match Control::open(recording) {
             Ok(control) => Arc::new(control),

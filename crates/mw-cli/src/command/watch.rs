@@ -94,8 +94,8 @@ fn now(recording: &Path) -> Result<Exit, Failure> {
 }
 
 /// Notes signals. After one that ends the recorder the process does end: whatever does not respond,
-/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`], and what is
-/// told of incidents for [`FINISH_LIMIT`].
+/// a terminal that nobody reads or a disk, holds it up for [`MAX_END`], and
+/// notifications for [`FINISH_LIMIT`].
 fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()> {
     flag::register(SIGHUP, Arc::clone(reload))?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -208,7 +208,7 @@ impl Service {
 }
 
 impl Service {
-    /// Ends it; what is told of incidents has a moment more.
+    /// Ends it; notifications of incidents get a moment more.
     fn end(self) {
         let Self { watch, notifier, log, .. } = self;
         drop(watch);

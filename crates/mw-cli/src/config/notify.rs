@@ -1,4 +1,4 @@
-//! The part of the configuration that says who is told of incidents.
+//! The part of the configuration that says who is notified of incidents.
 
 use crate::args::{duration, is_name};
 use crate::{Exit, Failure};
