@@ -25,6 +25,8 @@ const ALONE: &[&str] = &[
     "mw-probe pressure",
     "mw-cli fix",
     "mw-cli masked",
+    "mw-cli metrics",
+    "mw-cli notify",
     "mw-cli watch",
     "mw-cli why",
     "mw-pool crowd",
