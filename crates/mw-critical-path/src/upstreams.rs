@@ -3,19 +3,26 @@
 use crate::request::Request;
 use crate::timeline::Timelines;
 use crate::trace::{Nanos, Tid, Trace};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Threads of the upstreams of one process that are looked at.
 const MAX_THREADS: usize = 4096;
-/// A wait for less than this part of the request is not looked into, which bounds how often the threads are looked at.
-const LEAST_PART: Nanos = 16;
+/// Parts of a request: the threads are looked at once for all waits in a part that are shorter than it, which bounds
+/// how often they are.
+const PARTS: Nanos = 16;
+/// Parts, of all processes and hops, over which the threads are looked at.
+const MAX_LOOKS: usize = 256;
 
 /// The processes to which a process has opened connections, with their threads.
 #[derive(Debug, Default)]
 pub(crate) struct Upstreams {
     of_process: BTreeMap<Tid, Upstream>,
-    /// The shortest wait that is looked into.
-    least: Nanos,
+    /// When the request began, and the length of a part of it.
+    from: Nanos,
+    part: Nanos,
+    /// Who was stuck over parts of the request, beside whom and when: hop, process, beginning of the part.
+    stuck: RefCell<BTreeMap<(usize, Tid, Nanos), Option<Tid>>>,
 }
 
 #[derive(Debug, Default)]
@@ -35,16 +42,41 @@ impl Upstreams {
                 |tid: &Tid| processes.contains(tid) || processes.contains(&trace.process(*tid));
             threads.extend(timelines.tasks().filter(is_theirs).take(MAX_THREADS));
         }
-        Self { of_process, least: request.to.saturating_sub(request.from) / LEAST_PART }
+        let part = request.to.saturating_sub(request.from) / PARTS;
+        Self { of_process, from: request.from, part, stuck: RefCell::default() }
     }
 
-    /// Threads of those that a process asks, and of those that they ask: for each distance, nearest first. None for a
-    /// short wait.
-    pub(crate) fn levels(&self, process: Tid, (from, to): (Nanos, Nanos)) -> [Vec<Tid>; 2] {
-        let first = self.of_process.get(&process);
-        let Some(first) = first.filter(|_| to.saturating_sub(from) >= self.least) else {
-            return Default::default();
-        };
+    /// The part of the request in which a wait ends that is shorter than a part.
+    pub(crate) fn part(&self, (from, to): (Nanos, Nanos)) -> Option<(Nanos, Nanos)> {
+        if to.saturating_sub(from) >= self.part {
+            return None;
+        }
+        let index = to.saturating_sub(self.from + 1) / self.part;
+        let begins = self.from + index * self.part;
+        Some((begins, begins + self.part))
+    }
+
+    /// What `find` finds for a hop, a process and the beginning of a part; it is called once for each of them, and for
+    /// [`MAX_LOOKS`] at most.
+    pub(crate) fn once(
+        &self,
+        key: (usize, Tid, Nanos),
+        find: impl FnOnce() -> Option<Tid>,
+    ) -> Option<Tid> {
+        if let Some(known) = self.stuck.borrow().get(&key) {
+            return *known;
+        }
+        if self.stuck.borrow().len() >= MAX_LOOKS {
+            return None;
+        }
+        let found = find();
+        self.stuck.borrow_mut().insert(key, found);
+        found
+    }
+
+    /// Threads of those that a process asks, and of those that they ask: for each distance, nearest first.
+    pub(crate) fn levels(&self, process: Tid) -> [Vec<Tid>; 2] {
+        let Some(first) = self.of_process.get(&process) else { return Default::default() };
         let behind = first.processes.iter().filter_map(|process| self.of_process.get(process));
         [first.threads.clone(), behind.flat_map(|upstream| &upstream.threads).copied().collect()]
     }

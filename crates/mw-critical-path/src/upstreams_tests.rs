@@ -88,6 +88,30 @@ fn a_client_of_a_proxy_is_not_what_it_waited_for() {
     assert_eq!((kind, chain.last()), (Kind::Waiting(Wait::Writeback), Some(&(WORKER, true))));
 }
 
+/// Other clients wake the proxy a hundred times, so that each of its waits is short.
+#[test]
+fn the_upstream_of_a_busy_proxy_is_followed_where_it_is_stuck() {
+    let held = |upstreams: &[(Tid, Tid)]| {
+        let mut traced = proxied();
+        traced.found(WORKER, TaskState::Waiting, "io_schedule < folio_wait_writeback");
+        traced.found(OTHER, TaskState::Waiting, "schedule < do_sys_poll");
+        for at in (210..1100).step_by(10) {
+            sends(&mut traced, at, OTHER, SERVER);
+            traced.runs(at + 1, 1, SERVER).blocks(
+                at + 3,
+                1,
+                SERVER,
+                "schedule < do_epoll_wait < ep_poll",
+            );
+        }
+        sends(&mut traced, 1100, SERVER, CLIENT);
+        largest(&traced, upstreams)
+    };
+    let (kind, chain) = held(&[(SERVER, UPSTREAM)]);
+    assert_eq!((kind, chain.last()), (Kind::Waiting(Wait::Writeback), Some(&(WORKER, true))));
+    assert_ne!(held(&[]).0, Kind::Waiting(Wait::Writeback));
+}
+
 /// A script starts a client, after it has slept for most of the time.
 #[test]
 fn a_client_that_did_not_exist_yet_is_not_what_a_server_waited_for() {

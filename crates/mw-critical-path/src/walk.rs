@@ -355,10 +355,17 @@ impl Walk<'_> {
         upstream.or_else(|| self.stuck_beside(hop, woken(), span))
     }
 
-    /// The thread that was stuck meanwhile, of the processes that a process has opened connections to.
+    /// The thread that was stuck meanwhile, of the processes that a process has opened connections to. Other clients
+    /// wake a busy proxy often: over a short wait, the one that was stuck in that part of the request.
     fn upstream(&self, hop: usize, process: Tid, span: (Nanos, Nanos)) -> Option<Tid> {
-        let mut levels = self.upstreams.levels(process, span).into_iter();
-        levels.find_map(|threads| self.stuck_beside(hop, threads, span))
+        let find = |span| {
+            let mut levels = self.upstreams.levels(process).into_iter();
+            levels.find_map(|threads| self.stuck_beside(hop, threads, span))
+        };
+        match self.upstreams.part(span) {
+            None => find(span),
+            Some(part) => self.upstreams.once((hop, process, part.0), || find(part)),
+        }
     }
 
     /// Of these threads the most stuck one that does not wait for the task of `hop` itself.

@@ -55,9 +55,9 @@ pub struct SchedTracer {
 pub struct TraceSwitch {
     /// [`EVENTS_OF_CPU`] for each CPU, of which the first owns the ring.
     events: Vec<PerfEvent>,
-    /// When they were enabled (`CLOCK_MONOTONIC`); 0 while they are disabled.
-    since_ns: AtomicU64,
-    /// When they were last disabled; 0 where they never were.
+    /// When they were last enabled and last disabled (`CLOCK_MONOTONIC`); 0 where they never were. They are enabled
+    /// while the former is the later one, so that one store tells both that they are disabled and since when.
+    began_ns: AtomicU64,
     ended_ns: AtomicU64,
 }
 
@@ -71,13 +71,12 @@ struct Cpu {
 impl TraceSwitch {
     /// Begins to trace, unless it is under way.
     pub fn on(&self) {
-        let was_off = self.since_ns.compare_exchange(
-            0,
-            monotonic_ns().max(1),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
-        if was_off.is_ok() {
+        let began = self.began_ns.load(Ordering::Acquire);
+        let Some(ended) = self.off_since() else { return };
+        let now = monotonic_ns().max(ended + 1);
+        let is_first =
+            self.began_ns.compare_exchange(began, now, Ordering::AcqRel, Ordering::Relaxed);
+        if is_first.is_ok() {
             for event in &self.events {
                 // An event that is open can be enabled.
                 let _ = event.enable();
@@ -87,13 +86,20 @@ impl TraceSwitch {
 
     /// Ends the trace; what was recorded stays to be read.
     pub fn off(&self) {
-        if self.since_ns.swap(0, Ordering::AcqRel) != 0 {
+        if self.off_since().is_none() {
             for event in &self.events {
                 // An event that is open can be disabled.
                 let _ = event.disable();
             }
             self.ended_ns.store(monotonic_ns(), Ordering::Release);
         }
+    }
+
+    /// Since when nothing is traced: 0 where nothing ever was, none while the trace goes on.
+    fn off_since(&self) -> Option<u64> {
+        let began = self.began_ns.load(Ordering::Acquire);
+        let ended = self.ended_ns.load(Ordering::Acquire);
+        (ended >= began).then_some(ended)
     }
 
     /// Waits until a ring is half full, `limit` at most.
@@ -156,7 +162,7 @@ impl SchedTracer {
             cpus,
             switch: Arc::new(TraceSwitch {
                 events,
-                since_ns: AtomicU64::new(0),
+                began_ns: AtomicU64::new(0),
                 ended_ns: AtomicU64::new(0),
             }),
             origins,
@@ -176,6 +182,11 @@ impl SchedTracer {
     /// blocked or stopped.
     pub fn start(&mut self, processes: &[Tid]) {
         self.resume();
+        self.find_states(processes);
+    }
+
+    /// Reads the states and stacks of all threads of `processes`, and of tasks that are blocked or stopped.
+    pub fn find_states(&mut self, processes: &[Tid]) {
         self.recorded.find_states(&mut self.states, processes);
     }
 
@@ -183,13 +194,13 @@ impl SchedTracer {
     pub fn resume(&mut self) {
         let ended = self.switch.ended_ns.load(Ordering::Acquire);
         self.switch.on();
-        self.recorded.begin(self.switch.since_ns.load(Ordering::Acquire), ended);
+        self.recorded.begin(self.switch.began_ns.load(Ordering::Acquire), ended);
     }
 
     /// Forgets what was recorded. Memory beyond [`TraceOptions::resident_events`] is given back.
     pub fn clear(&mut self) {
         // What is in the rings already belongs to the next trace where one was begun.
-        if self.switch.since_ns.load(Ordering::Acquire) == 0 {
+        if self.switch.off_since().is_some() {
             self.drain();
         }
         self.recorded.clear();
@@ -225,8 +236,8 @@ impl SchedTracer {
         if self.recorded.copy(copy) {
             return true;
         }
-        if self.switch.since_ns.load(Ordering::Acquire) == 0 {
-            copy.gaps.push((self.switch.ended_ns.load(Ordering::Acquire), copy.to));
+        if let Some(ended) = self.switch.off_since() {
+            copy.gaps.push((ended, copy.to));
         }
         false
     }
@@ -275,4 +286,35 @@ fn format(name: &str) -> Result<Format, Missing> {
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Missing::failed(what.clone(), error.to_string()))?;
     Format::parse(&text).ok_or_else(|| Missing::failed(what, "has no line `ID:`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader that took the end of an earlier trace for that of this one would find a gap over all of it.
+    #[test]
+    fn the_end_of_an_earlier_trace_is_never_that_of_a_later_one() {
+        let switch = TraceSwitch {
+            events: Vec::new(),
+            began_ns: AtomicU64::new(0),
+            ended_ns: AtomicU64::new(0),
+        };
+        assert_eq!(switch.off_since(), Some(0));
+        let begun = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let traces = scope.spawn(|| {
+                for _ in 0..200_000 {
+                    switch.on();
+                    assert_eq!(switch.off_since(), None);
+                    begun.store(switch.began_ns.load(Ordering::Acquire), Ordering::Release);
+                    switch.off();
+                }
+            });
+            while !traces.is_finished() {
+                let begun = begun.load(Ordering::Acquire);
+                assert!(switch.off_since().is_none_or(|ended| ended >= begun));
+            }
+        });
+    }
 }

@@ -322,9 +322,10 @@ impl Tracing {
 
     fn begin(&self) {
         let processes = locked(&self.services).processes.clone();
+        self.resume();
         if let Some(tracer) = locked(&self.tracer).as_mut() {
             let all: Vec<u32> = processes.into_iter().chain([std::process::id()]).collect();
-            tracer.start(&all);
+            tracer.find_states(&all);
         }
     }
 
