@@ -14,6 +14,9 @@ use ureq::{Agent, Body, Error};
 const MAX_ANSWER_BYTES: u64 = 256;
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
+/// In what rustls says of a certificate that no trusted one has signed.
+const UNKNOWN_ISSUER: &str = "UnknownIssuer";
+
 /// The longest wait that a receiver may ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
@@ -117,7 +120,10 @@ fn failure(error: &Error, limit: Duration) -> Failed {
     match error {
         Error::Timeout(_) => Failed::for_now(format!("no answer within {limit:?}")),
         Error::HostNotFound => Failed::for_now("the name of the host could not be resolved"),
-        Error::Io(error) => Failed::for_now(match error.get_ref() {
+        Error::Io(error) => Failed::for_now(match error.get_ref().map(ToString::to_string) {
+            Some(inner) if inner.contains(UNKNOWN_ISSUER) => {
+                "TLS: the issuer of the server's certificate is not trusted; set ca-file".to_owned()
+            }
             Some(inner) => format!("TLS or connection: {inner}"),
             None => error.kind().to_string(),
         }),
