@@ -178,6 +178,13 @@ impl<'a> CauseScore<'a> {
         self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
     }
 
+    /// What the kernel did is no cause unless a task waited for it.
+    #[must_use]
+    pub(crate) fn needing_a_wait(mut self) -> Self {
+        self.nobody_waited = true;
+        self
+    }
+
     /// The increase of the CPU share of these functions.
     #[must_use]
     pub(crate) fn profile(mut self, functions: &[&str]) -> Self {

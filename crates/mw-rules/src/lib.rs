@@ -18,6 +18,7 @@ mod explain;
 mod failure;
 mod forced_work;
 mod kernel;
+mod oom_tie;
 mod oom_words;
 mod outside_memory;
 pub mod preflight;

@@ -134,8 +134,13 @@ impl<'a> Request<'a> {
 
     /// How much of the request was spent on these, in percent.
     pub(crate) fn percent(&self, on: &[Spent]) -> f64 {
-        let total: u64 = self.on(on).map(|part| part.total_ns).sum();
-        percent(total, self.judged_ns)
+        self.percent_where(|spent, _| on.contains(&spent))
+    }
+
+    /// How much of the request was spent on parts that fulfil a condition, in percent.
+    pub(crate) fn percent_where(&self, is_one: impl Fn(Spent, &PathPart) -> bool) -> f64 {
+        let parts = self.parts.iter().filter(|(spent, part)| is_one(*spent, part));
+        percent(parts.map(|(_, part)| part.total_ns).sum(), self.judged_ns)
     }
 
     /// How much of the request a cause explains that explains these, in percent: with the largest form of a shortage

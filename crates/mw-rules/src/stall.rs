@@ -302,6 +302,16 @@ impl<'a> Stall<'a> {
         of_samples.chain(of_rows).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
+    /// The cgroup that the service is in, as far as is known. Those above it are also others', and the root says
+    /// nothing.
+    pub(crate) fn own_group(&self) -> Option<&'a str> {
+        let incident = self.incident;
+        let service = incident.service.as_ref().and_then(|service| service.cgroup.as_deref());
+        let groups = incident.groups.iter().filter(|group| group.of_service);
+        let deepest = groups.map(|group| group.path.as_str()).max_by_key(|path| path.len());
+        service.or(deepest).filter(|path| *path != "/")
+    }
+
     /// Whether the failed answer said one of these.
     pub(crate) fn failure_says(&self, words: &[&str]) -> bool {
         let said = self.incident.trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();

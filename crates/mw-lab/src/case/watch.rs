@@ -12,7 +12,11 @@ pub struct WatchSpec {
     #[serde(default = "default_limit")]
     pub limit: String,
     /// One of these rules must be the first cause of the longest stall.
+    #[serde(default)]
     pub cause: Vec<String>,
+    /// Instead: the recorder sees no stall, or none that it puts down to memory.
+    #[serde(default)]
+    pub quiet: bool,
     /// One of these kernel functions must be among the three that grew most during that stall.
     #[serde(default)]
     pub functions: Vec<String>,
@@ -24,7 +28,10 @@ pub(crate) fn default_limit() -> String {
 
 impl WatchSpec {
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.cause.is_empty() {
+        if self.quiet && (!self.cause.is_empty() || !self.functions.is_empty()) {
+            return Err("[watch]: `quiet` has no `cause` and no `functions`".to_owned());
+        }
+        if !self.quiet && self.cause.is_empty() {
             return Err("[watch]: `cause` is empty".to_owned());
         }
         let words = self.probes.iter().chain([&self.limit]);

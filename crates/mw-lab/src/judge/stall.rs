@@ -91,6 +91,9 @@ fn verdict_of(
     stalls: &[Stall],
     longest: Option<&Stall>,
 ) -> Outcome {
+    if watched.quiet {
+        return quiet(stalls);
+    }
     let Some(longest) = longest else {
         return Outcome::Failed("the recorder saw no stall".to_owned());
     };
@@ -110,6 +113,16 @@ fn verdict_of(
         return Outcome::Failed(format!("the functions that grew most were: {first}"));
     }
     Outcome::Passed
+}
+
+/// Nothing stalled, or not because of memory.
+fn quiet(stalls: &[Stall]) -> Outcome {
+    const NOT_MEMORY: &str = "not-memory";
+    let of_memory = |stall: &&Stall| stall.cause.as_ref().is_some_and(|cause| cause != NOT_MEMORY);
+    match stalls.iter().find(of_memory) {
+        Some(wrong) => Outcome::Failed(format!("the recorder's verdict was: {}", wrong.verdict)),
+        None => Outcome::Passed,
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +149,7 @@ mod tests {
             probes: vec![],
             limit: crate::case::watch::default_limit(),
             cause: owned(&["a"]),
+            quiet: false,
             functions: owned(functions),
         }
     }
@@ -155,6 +169,16 @@ mod tests {
         let none = Outcome::Failed("the recorder's verdict was: it was None".to_owned());
         check(CaseKind::FieldReport, &[stall(9, None)], none);
         check(CaseKind::FieldReport, &[], Outcome::Failed("the recorder saw no stall".to_owned()));
+    }
+
+    #[test]
+    fn a_quiet_twin_is_not_put_down_to_memory() {
+        let quiet = WatchSpec { cause: Vec::new(), quiet: true, ..watched(&[]) };
+        let of = |stalls: &[Stall]| verdict_of(&quiet, CaseKind::Rule, stalls, stalls.first());
+        assert_eq!(of(&[]), Outcome::Passed);
+        assert_eq!(of(&[stall(2, None), stall(1, Some("not-memory"))]), Outcome::Passed);
+        let wrong = Outcome::Failed("the recorder's verdict was: it was Some(\"a\")".to_owned());
+        assert_eq!(of(&[stall(9, None), stall(1, Some("a"))]), wrong);
     }
 
     #[test]
@@ -179,5 +203,7 @@ mod tests {
         assert!(watched.check().unwrap_err().contains("quote or line end"));
         let watched: WatchSpec = toml::from_str("cause = []").unwrap();
         assert!(watched.check().unwrap_err().contains("`cause` is empty"));
+        let watched: WatchSpec = toml::from_str("cause = ['a']\nquiet = true").unwrap();
+        assert!(watched.check().unwrap_err().contains("has no `cause`"));
     }
 }

@@ -261,7 +261,8 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
         >= dropped.saturating_mul(BACK_PERCENT)
 }
 
-/// Whether about as much was read from disks before the first drop, where that was recorded.
+/// Whether about as much was read from disks before the first drop, or nothing was read after it, where that was
+/// recorded.
 fn reads_as_before(drops: &[Drop], incident: &Incident) -> bool {
     let table = &incident.table;
     let Some(rates) = table.rates_per_s(&Metric::Vmstat(Counter::Pgpgin)) else { return false };
@@ -274,14 +275,17 @@ fn reads_as_before(drops: &[Drop], incident: &Incident) -> bool {
             .collect();
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
     };
+    let until = incident.ended_unix_ms.max(first.at_unix_ms.saturating_add(1));
+    let during = mean(first.at_unix_ms, until);
+    if during == Some(0.0) {
+        return true;
+    }
     let calm_until = first.at_unix_ms.saturating_sub(DROPPING_MS);
     let Some(start) = table.at_unix_ms.first() else { return false };
     if calm_until < start.saturating_add(LEAST_CALM_MS) {
         return false;
     }
     let calm = mean(calm_until.saturating_sub(MOST_CALM_MS), calm_until);
-    let during =
-        mean(first.at_unix_ms, incident.ended_unix_ms.max(first.at_unix_ms.saturating_add(1)));
     calm.zip(during).is_some_and(|(calm, during)| calm * 2.0 > during)
 }
 

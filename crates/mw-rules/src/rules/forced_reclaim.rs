@@ -49,7 +49,9 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let has_met_limit = |group: &GroupUse| {
         [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0)
     };
-    let scanned = own().max_by_key(|group| group.pgscan);
+    // Pages of a group count in those above it, too: theirs may be another service's.
+    let is_own = |group: &&GroupUse| Some(group.path.as_str()) == stall.own_group();
+    let scanned = own().find(is_own).or_else(|| own().max_by_key(|group| group.path.len()));
     let pages = scanned.and_then(|group| group.pgscan).unwrap_or(0);
     let is_of_cpu = request.percent(&[Spent::ForcedReclaim]) >= request.percent(AGAIN) / 2.0;
     if !is_of_cpu && (pages == 0 || own().any(has_met_limit)) {

@@ -10,8 +10,10 @@
 //! whose limit, who held most memory then, and what became of the probed services that lost a process. Kills
 //! that follow one another belong to one incident.
 //!
-//! As the cause of a stall: the OOM killer killed a process during it. A rule that explains why memory
-//! ran out ranks before this one. A kill at the limit of a cgroup that the service is not in is no cause.
+//! As the cause of a stall: the OOM killer killed a process of the service, by its number, name or cgroup, or met the
+//! limit of a cgroup that the service is in; or memory was short beyond a single cgroup, and the service was slow
+//! because tasks waited for memory. Any other kill that falls into the stall is no cause. A rule that explains why
+//! memory ran out ranks before this one.
 //!
 //! ## Why it hurts
 //! The killed process is gone, and needs the same memory again when it is restarted. Before each kill
@@ -34,7 +36,7 @@
 use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall::Stall;
-use crate::{oom_words, roles};
+use crate::{oom_tie, oom_words, roles};
 use mw_model::{
     Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomShortage, OomVictim, Quantity, Remedy,
     Role, ServiceProcess, Severity, Step, Subject, TriggerKind, WaitKind, Window, derived,
@@ -90,7 +92,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let score = CauseScore::new(stall).waits(&[WaitKind::Oom]);
     let counted = (rate * stall.window.span_ms().unwrap_or(0.0) / 1000.0).round() as u64;
     let kills = counted.max(traced);
-    if kills == 0 || is_elsewhere(stall, kills) {
+    if kills == 0 || !oom_tie::concern(stall) {
         return score.no_cause();
     }
     let failed = stall.incident.trigger.failure.is_some();
@@ -174,20 +176,6 @@ fn with_holders(mut finding: Finding, stall: &Stall<'_>) -> Finding {
 
 fn held_bytes(holder: &MemoryHolder) -> u64 {
     holder.resident_bytes.saturating_add(holder.swapped_bytes)
-}
-
-/// Whether these kills were at the limit of a cgroup that the service is not in, so that it took nothing from it: each
-/// that is known was, and at least half of them are known. The kernel's log limits its rate, and the counter is read
-/// later.
-fn is_elsewhere(stall: &Stall<'_>, kills: u64) -> bool {
-    let Some(oom) = &stall.incident.oom else { return false };
-    let service = stall.incident.service.iter().filter_map(|service| service.cgroup.as_deref());
-    let groups = stall.incident.groups.iter().filter(|group| group.of_service);
-    let mut own =
-        service.chain(groups.map(|group| group.path.as_str())).filter(|path| *path != "/");
-    let Some(first) = own.next() else { return false };
-    let concerns = oom.concerns(first) || own.any(|path| oom.concerns(path));
-    oom.count.saturating_mul(2) >= kills && oom.are_of_cgroups() && !concerns
 }
 
 fn remedy() -> Remedy {

@@ -29,9 +29,10 @@
 use crate::cause_score::CauseScore;
 use crate::forced_work::{Forced, ForcedWork, is_kernel_proactive, most, named};
 use crate::kernel::COMPACTION;
-use crate::request::Spent;
+use crate::request::{Request, Spent};
 use crate::roles;
 use crate::stall::Stall;
+use mw_critical_path::{Kind, RunMode, Wait};
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
 
@@ -71,13 +72,26 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_impact("Whoever touched a page that was being moved waited until that was done.")
         .with_remedy(remedy);
     match stall.request {
-        Some(_) => Ok(Some(Cause::new(finding, CONFIRMED))),
+        Some(request) => {
+            Ok(Some(Cause::new(finding, CONFIRMED).explaining(moved_percent(request))))
+        }
         None => CauseScore::new(stall)
             .profile(COMPACTION)
+            .needing_a_wait()
             .blocked_in(&["migration_entry_wait", "migration_entry_wait_on_locked"])
-            .pressure()
             .cause(finding),
     }
+}
+
+/// Without the compaction that tasks of the request did for their own allocations.
+fn moved_percent(request: &Request<'_>) -> f64 {
+    let is_own = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::Waiting(Wait::Compaction) | Kind::Running(RunMode::In(Wait::Compaction))
+        )
+    };
+    request.percent_where(|spent, part| MOVED.contains(&spent) && !is_own(part.kind))
 }
 
 /// Who compacted.

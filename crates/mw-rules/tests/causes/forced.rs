@@ -5,8 +5,9 @@ use crate::paths::{GROUP, explained, group, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{CpuHolder, Kind, Wait};
 use mw_model::{
-    CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, Service, ServiceFate,
-    ServiceProcess, Subject, TriggerKind, WriterProcess,
+    CacheDrop, EndKind, FailureKind, GroupUse, Incident, MemoryHolder, OomKills, OomShortage,
+    OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Subject, TriggerKind,
+    WriterProcess,
 };
 use mw_proc::vmstat::Counter;
 
@@ -171,6 +172,113 @@ fn a_kill_in_another_group_is_no_cause() {
     }
 }
 
+/// Nothing has ever listened at the probe's address, and the OOM killer killed `batch` for lack of memory anywhere.
+fn never_there() -> Made {
+    let mut made = Made::on(HEALTHY)
+        .trigger(TriggerKind::Probe, "http-8080", 3.0)
+        .failed("connection refused")
+        .counts(Counter::OomKill, 300.0);
+    made.incident.trigger.failure_kind = Some(FailureKind::Refused);
+    made.incident.outage = Some(Outage {
+        address: "127.0.0.1:8080".to_owned(),
+        text: "nothing listens on 127.0.0.1:8080".to_owned(),
+        ..Outage::default()
+    });
+    let mut oom = kills("/batch");
+    oom.victims[0].shortage = OomShortage::Machine;
+    made.incident.oom = Some(oom);
+    made
+}
+
+#[test]
+fn a_service_that_was_never_there_was_not_killed() {
+    let explanation = explained(&never_there());
+    assert_eq!(explanation.causes[0].finding.rule, "not-memory", "{}", explanation.verdict);
+    assert!(!explanation.causes.iter().any(|cause| cause.finding.rule == "oom-kill"));
+    let mut unlogged = never_there();
+    unlogged.incident.oom = None;
+    assert_eq!(first(&unlogged).as_deref(), Some("not-memory"), "nobody says who was killed");
+}
+
+/// What ties a kill to a service that fails at once: its number, its name, its cgroup, its end.
+#[test]
+fn a_kill_of_the_service_is_the_cause_of_its_failure() {
+    let process = |pid, name: &str| ServiceProcess { pid, name: name.to_owned() };
+    let is_cause = |change: &dyn Fn(&mut Incident)| {
+        let mut made = never_there();
+        change(&mut made.incident);
+        first(&made).as_deref() == Some("oom-kill")
+    };
+    let with =
+        |service: Service| move |incident: &mut Incident| incident.service = Some(service.clone());
+    let of =
+        |pid, name: &str| Service { processes: vec![process(pid, name)], ..Service::default() };
+    assert!(is_cause(&with(of(901, "worker"))), "its number");
+    assert!(is_cause(&with(of(5, "batch"))), "its name, started again since");
+    assert!(!is_cause(&with(of(5, "worker"))));
+    let in_group = |path: &str| Service { cgroup: Some(path.to_owned()), ..of(5, "worker") };
+    assert!(is_cause(&with(in_group("/batch"))), "its cgroup");
+    assert!(!is_cause(&with(in_group("/web"))));
+    let former = |name: &'static str| {
+        move |incident: &mut Incident| {
+            incident.outage.as_mut().unwrap().former = Some(process(7, name));
+        }
+    };
+    assert!(is_cause(&former("batch")) && !is_cause(&former("worker")));
+    let ended = |how, logged: bool| {
+        move |incident: &mut Incident| {
+            let end = ProcessEnd { process: process(7, "worker"), how, ..ProcessEnd::default() };
+            incident.outage.as_mut().unwrap().ended = Some(end);
+            incident.oom = incident.oom.take().filter(|_| logged);
+        }
+    };
+    assert!(is_cause(&ended(EndKind::Unknown, false)), "it ended, and nobody says who was killed");
+    assert!(!is_cause(&ended(EndKind::Unknown, true)), "another was killed");
+    assert!(!is_cause(&ended(EndKind::Exited, false)));
+    assert!(
+        is_cause(&|incident| {
+            let said = "ended by signal: 9 (SIGKILL)".to_owned();
+            incident.trigger.failure = Some(said);
+            incident.trigger.failure_kind = Some(FailureKind::ExitCode);
+        }),
+        "the command of the probe"
+    );
+}
+
+/// A cgroup above that of the service also has other services.
+#[test]
+fn a_kill_in_a_sibling_of_the_services_group_is_no_cause() {
+    let mut made = never_there();
+    made.incident.oom = Some(kills("/system.slice/batch.service"));
+    let slice = GroupUse { path: "/system.slice".to_owned(), oom_kills: Some(3), ..group() };
+    let own = GroupUse { path: "/system.slice/web.service".to_owned(), ..slice.clone() };
+    made.incident.groups =
+        vec![GroupUse { of_service: true, ..slice }, GroupUse { oom_kills: Some(0), ..own }];
+    assert_eq!(first(&made).as_deref(), Some("not-memory"));
+}
+
+/// The service waits for its disk, or reclaims, while the machine's memory is short and somebody is killed.
+#[test]
+fn a_kill_is_a_cause_where_memory_was_waited_for() {
+    let slow = |kind| {
+        let mut made = made(&[(kind, 90)]).counts(Counter::OomKill, 0.37);
+        made.incident.oom = never_there().incident.oom;
+        explained(&made).causes.iter().any(|cause| cause.finding.rule == "oom-kill")
+    };
+    assert!(slow(Kind::Waiting(Wait::DirectReclaim)));
+    assert!(!slow(Kind::Waiting(Wait::FileRead)));
+    let untraced = |memory, io| {
+        let mut made = Made::on(HEALTHY)
+            .counts(Counter::OomKill, 0.37)
+            .pressed(memory, io, 0)
+            .disk("sda", 100);
+        made.incident.oom = never_there().incident.oom;
+        first(&made)
+    };
+    assert_eq!(untraced(60, 60).as_deref(), Some("oom-kill"));
+    assert_eq!(untraced(0, 90).as_deref(), Some("not-memory"));
+}
+
 #[test]
 fn an_incident_of_kills_says_who_and_what_became_of_the_service() {
     let mut made = Made::on(HEALTHY).trigger(TriggerKind::OomKill, "oom_kill", 0.0);
@@ -202,4 +310,41 @@ fn an_incident_of_kills_says_who_and_what_became_of_the_service() {
     let unknown = OomKills { count: 1, unseen: Some("EPERM".to_owned()), ..OomKills::default() };
     made.incident.oom = Some(unknown);
     assert!(said(&made).starts_with("out of memory: the OOM killer killed 1 process (oom-kill"));
+}
+
+/// Pages of another service's cgroup count in those above it, which both are in.
+#[test]
+fn reclaim_of_a_sibling_group_is_no_cause() {
+    let mut made = reclaimed();
+    let own = made.incident.groups[0].clone();
+    made.incident.groups[0].pgscan = Some(0);
+    made.incident.groups.push(GroupUse { path: "/system.slice".to_owned(), ..own });
+    assert_ne!(first(&made).as_deref(), Some("forced-reclaim"));
+}
+
+/// A shell compacts memory all the time, while tasks wait for something else.
+#[test]
+fn compaction_by_hand_is_no_cause_of_what_did_not_wait_for_it() {
+    let own = made(&[(Kind::Waiting(Wait::Compaction), 90)]).stack(SHELL, 6000, COMPACTS);
+    let explanation = explained(&own);
+    assert!(!explanation.causes.iter().any(|cause| cause.finding.rule == "proactive-compaction"));
+    let untraced = Made::on(HEALTHY)
+        .pressed(0, 90, 0)
+        .disk("sda", 100)
+        .stack(SHELL, 9000, COMPACTS)
+        .shifts("compact_zone", 0.0, 30.0);
+    assert_eq!(first(&untraced).as_deref(), Some("not-memory"));
+    let moved = untraced.blocked((812, "postgres"), 'D', 9, &["migration_entry_wait_on_locked"]);
+    assert_eq!(first(&moved).as_deref(), Some("proactive-compaction"));
+}
+
+/// The cache is dropped, nothing is read again, and the disk is slow for those who write.
+#[test]
+fn a_dropped_cache_that_nobody_reads_again_is_no_cause() {
+    let untraced = |reads_after| {
+        let made = Made::on(HEALTHY).pressed(0, 90, 0).disk("sda", 100);
+        first(&cache(made, 0, reads_after))
+    };
+    assert_eq!(untraced(20).as_deref(), Some("drop-caches"));
+    assert_eq!(untraced(0).as_deref(), Some("not-memory"));
 }
