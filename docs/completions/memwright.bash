@@ -49,9 +49,6 @@ _memwright() {
             memwright,iotune)
                 cmd="memwright__subcmd__iotune"
                 ;;
-            memwright,lab)
-                cmd="memwright__subcmd__lab"
-                ;;
             memwright,notify)
                 cmd="memwright__subcmd__notify"
                 ;;
@@ -111,9 +108,6 @@ _memwright() {
                 ;;
             memwright__subcmd__help,iotune)
                 cmd="memwright__subcmd__help__subcmd__iotune"
-                ;;
-            memwright__subcmd__help,lab)
-                cmd="memwright__subcmd__help__subcmd__lab"
                 ;;
             memwright__subcmd__help,notify)
                 cmd="memwright__subcmd__help__subcmd__notify"
@@ -269,7 +263,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export lab why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -559,7 +553,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export lab why help"
+            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -771,20 +765,6 @@ _memwright() {
         memwright__subcmd__help__subcmd__iotune__subcmd__unset)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        memwright__subcmd__help__subcmd__lab)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1239,60 +1219,6 @@ _memwright() {
                 return 0
             fi
             case "${prev}" in
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        memwright__subcmd__lab)
-            opts="-h -V --kernel --all-kernels --kind --cases --accel --watch --rounds --jobs --retries --list --strict --keep-logs --format --json --config --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --kernel)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --kind)
-                    COMPREPLY=($(compgen -W "tale rule decoy evaluation" -- "${cur}"))
-                    return 0
-                    ;;
-                --cases)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --accel)
-                    COMPREPLY=($(compgen -W "auto tcg kvm" -- "${cur}"))
-                    return 0
-                    ;;
-                --rounds)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --jobs)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --retries)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --keep-logs)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --format)
-                    COMPREPLY=($(compgen -W "text json markdown" -- "${cur}"))
-                    return 0
-                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

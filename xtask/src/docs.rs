@@ -93,14 +93,32 @@ fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     clap_mangen::generate_to(mw_cli::args::command(), dir.path())?;
+    // The list of commands again, for the default program.
+    clap_mangen::generate_to(default_command(), dir.path())?;
     fs::write(dir.path().join(manual::PAGE), manual::configuration()?)?;
     add_folder(dir.path(), "docs/man", files)
+}
+
+/// The command line of the default program: what is installed offers no command that it lacks. clap removes no command
+/// from a command line, therefore all others are copied to a new one.
+fn default_command() -> clap::Command {
+    let full = mw_cli::args::command();
+    let about = full.get_about().cloned().unwrap_or_default();
+    let after_help = full.get_after_help().cloned().unwrap_or_default();
+    clap::Command::new("memwright")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .subcommand_required(true)
+        .about(about)
+        .after_help(after_help)
+        .args(full.get_arguments().cloned())
+        .subcommands(full.get_subcommands().filter(|command| command.get_name() != "lab").cloned())
 }
 
 fn completions(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut mw_cli::args::command(), "memwright", dir.path())?;
+        clap_complete::generate_to(shell, &mut default_command(), "memwright", dir.path())?;
     }
     add_folder(dir.path(), "docs/completions", files)
 }

@@ -96,7 +96,8 @@ fn an_installation_works_where_it_is_and_can_be_removed() {
 
     let program = prefix.join("bin/memwright");
     let version = said(Command::new(&program).arg("--version"));
-    assert_eq!(version, concat!("memwright ", env!("CARGO_PKG_VERSION"), "\n"));
+    let first = concat!("memwright ", env!("CARGO_PKG_VERSION"), "\n");
+    assert!(version.starts_with(first), "{version}");
     // It finds the library that was installed with it.
     let explained = said(Command::new(&program).args(["run", "--explain", "--", "/bin/true"]));
     let library = prefix.join("lib/memwright/libmemwright_preload.so").canonicalize().unwrap();
@@ -107,6 +108,19 @@ fn an_installation_works_where_it_is_and_can_be_removed() {
         man.arg("-M").arg(prefix.join("share/man")).arg("-w").arg(page.rsplit_once('.').unwrap().0);
         assert!(said(&mut man).trim_end().ends_with(&format!("{section}/{page}")));
     }
+    let read = |path: &str| std::fs::read_to_string(prefix.join(path)).unwrap();
+    // Pages and completions offer what is installed.
+    let index = read("share/man/man1/memwright.1").replace("\\-", "-");
+    let listed: BTreeSet<&str> =
+        index.lines().filter(|line| line.starts_with("memwright-")).collect();
+    let completions = read("share/bash-completion/completions/memwright");
+    for command in mw_cli::args::command().get_subcommands() {
+        let name = command.get_name();
+        let page = format!("memwright-{name}(1)");
+        assert_eq!(listed.contains(&*page), name != "lab", "{page}");
+        assert_eq!(completions.contains(&format!("memwright,{name})")), name != "lab", "{name}");
+    }
+    assert!(listed.len() > 10, "{listed:?}");
     for unit in ["memwright.service", "memwright-pool.service"] {
         let unit = prefix.join("lib/systemd/system").join(unit);
         let mut verify = Command::new("systemd-analyze");

@@ -4,6 +4,7 @@
 mod doctor;
 #[cfg(feature = "watch")]
 mod export;
+mod features;
 mod format;
 #[cfg(feature = "run")]
 mod iotune;
@@ -81,7 +82,8 @@ pub use why::WhyArgs;
 
 /// Big memory on Linux, allocated fast, and never a stall.
 #[derive(Debug, Parser)]
-#[command(name = "memwright", version, propagate_version = true, after_help = EXIT_CODES)]
+#[command(name = "memwright", version, long_version = features::version(), propagate_version = true)]
+#[command(after_help = EXIT_CODES)]
 #[command(max_term_width = 100)]
 pub struct Args {
     /// Configuration file [default: /etc/memwright/memwright.toml if it exists]
@@ -431,7 +433,7 @@ struct RunLine {
     run: RunArgs,
 }
 
-/// The whole command line, for man pages and completions.
+/// The whole command line, for man pages and completions, which do not depend on a build's features.
 pub fn command() -> clap::Command {
-    Args::command()
+    Args::command().long_version(None::<&str>)
 }

@@ -43,8 +43,10 @@ use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Limits;
+use mw_proc::meminfo::Meminfo;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
+use mw_proc::vmstat::{Counter, Vmstat};
 use std::time::Duration;
 
 /// The shortest time between the two samples of a window of the running machine: long enough for the
@@ -123,9 +125,6 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
         });
 }
 
-/// Page size of x86 and of most arm64, for trees that do not say.
-const USUAL_PAGE_BYTES: u64 = 4096;
-
 /// Sizes of a base page that kernels have.
 const PAGE_BYTES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
 
@@ -134,7 +133,8 @@ fn origin(source: &Source) -> Origin {
     let own = source.parse("/proc/self/status", Status::parse).unwrap_or_default();
     let page_bytes = || {
         let said = source.number(capture::PAGE_SIZE).ok();
-        said.filter(|bytes| PAGE_BYTES.contains(bytes)).unwrap_or(USUAL_PAGE_BYTES)
+        let said = said.filter(|bytes| PAGE_BYTES.contains(bytes));
+        said.or_else(|| counted_page_bytes(source)).unwrap_or(derived::USUAL_PAGE_BYTES)
     };
     Origin {
         kind: source.kind(),
@@ -167,6 +167,16 @@ fn origin(source: &Source) -> Origin {
         own_bytes: own.rss_anon_bytes.zip(own.vm_pte_bytes).map(|(anon, tables)| anon + tables),
         uptime_s: source.parse("/proc/uptime", mw_proc::uptime::parse).ok(),
     }
+}
+
+/// The size of a base page of a tree that does not say it, such as a sosreport. The kernel reports mapped page cache in
+/// KiB (meminfo) and in pages (vmstat). The files were read one after the other; sizes differ by a factor of four.
+fn counted_page_bytes(source: &Source) -> Option<u64> {
+    let bytes = source.parse("/proc/meminfo", Meminfo::parse).ok()?.mapped_bytes?;
+    let mut vmstat = Vmstat::default();
+    vmstat.parse_into(&source.read("/proc/vmstat").ok()?).ok()?;
+    let each = bytes.checked_div(vmstat.get(Counter::NrMapped)?)?;
+    PAGE_BYTES.into_iter().find(|page| (page / 2..page * 2).contains(&each))
 }
 
 /// Whether this process is in the user namespace that the machine started with, where that can be

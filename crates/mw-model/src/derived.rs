@@ -6,6 +6,9 @@ pub use mw_memory::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes}
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::Counter;
 
+/// The size of a base page on x86 and on most arm64, for captures and recordings that do not say.
+pub const USUAL_PAGE_BYTES: u64 = 4 << 10;
+
 /// The size of a huge page on x86 and on arm64 with 4 KiB pages, for kernels that do not say.
 pub const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
 

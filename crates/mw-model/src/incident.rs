@@ -1,5 +1,6 @@
 //! A stall with its evidence, as it is kept, shown and explained.
 
+use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
     CacheDrop, Finding, GroupUse, Missing, OomKills, Outage, Profile, Service, ServiceView, Shift,
     Subject, Table, WriterProcess,
@@ -155,8 +156,19 @@ pub struct Host {
     pub cpus: u32,
     /// Memory that the kernel manages.
     pub memory_bytes: u64,
-    /// Size of a base page.
+    /// Size of a base page; 0 in recordings that do not say.
     pub page_bytes: u64,
+}
+
+impl Host {
+    /// Size of a base page, and the usual one where the recording does not say.
+    #[must_use]
+    pub fn page_bytes_or_usual(&self) -> u64 {
+        match self.page_bytes {
+            0 => USUAL_PAGE_BYTES,
+            bytes => bytes,
+        }
+    }
 }
 
 /// What showed a stall.

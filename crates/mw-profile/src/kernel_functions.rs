@@ -15,7 +15,6 @@ const MAX_BLOCK_BYTES: usize = 1 << 18;
 const MAX_FUNCTIONS: usize = 1 << 20;
 const MAX_FILE_BYTES: u64 = 256 << 20;
 const COMPRESSION_LEVEL: i32 = 3;
-const PAGE: u64 = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelFunctions {
@@ -86,6 +85,7 @@ impl KernelFunctions {
     }
 
     fn pack(entries: &[Entry], names: &str) -> Self {
+        let page = mw_sys::page_bytes() as u64;
         let base = entries.first().map_or(0, |first| first.begin);
         let of_modules = entries.iter().filter(|entry| entry.module != 0);
         let modules_from = of_modules.map(|entry| entry.begin).min().unwrap_or(u64::MAX);
@@ -99,7 +99,7 @@ impl KernelFunctions {
             packed.add(entry.begin, text(entry));
             if next.is_none_or(|next| next.module != entry.module) {
                 // What lies behind a module's last function is another's, or was made since.
-                let end = (entry.begin / PAGE + 1) * PAGE;
+                let end = (entry.begin / page + 1) * page;
                 if next.is_none_or(|next| end < next.begin) {
                     packed.add(end, "");
                 }

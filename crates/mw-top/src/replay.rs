@@ -133,7 +133,7 @@ impl Replay {
         let origin = &mut snapshot.origin;
         origin.kind = OriginKind::Tree;
         origin.root = self.recording.path().display().to_string();
-        origin.page_bytes = if host.page_bytes == 0 { 4096 } else { host.page_bytes };
+        origin.page_bytes = host.page_bytes_or_usual();
         origin.cpus = Some(host.cpus).filter(|cpus| *cpus > 0);
         let missing = |what: &str| Missing::absent(what, "not recorded");
         snapshot.processes = Reading::Missing(missing("/proc/PID/status"));

@@ -17,6 +17,9 @@ const MODE: u32 = 0o640;
 /// How long a reader may hold a lock before the writer gives up.
 const BUSY: Duration = Duration::from_secs(2);
 
+/// SQLite's default for a new database, whatever the machine's page.
+const DATABASE_PAGE_BYTES: u32 = 4096;
+
 /// Pages of the log after which it is copied into the file: 2 MiB.
 const CHECKPOINT_PAGES: u32 = 512;
 
@@ -101,7 +104,7 @@ fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // After a burst the log is cut back to its usual size.
-    connection.pragma_update(None, "journal_size_limit", i64::from(CHECKPOINT_PAGES) * 4096 * 2)
+    connection.pragma_update(None, "journal_size_limit", CHECKPOINT_PAGES * DATABASE_PAGE_BYTES * 2)
 }
 
 fn is_new(connection: &Connection) -> rusqlite::Result<bool> {

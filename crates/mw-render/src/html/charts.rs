@@ -16,8 +16,6 @@ const MOST_LINES: usize = 6;
 const MOST_NAMED: usize = 256;
 /// Percent of a time that there can be; a row that came early makes it look like more.
 const WHOLE: f64 = 100.0;
-/// Bytes of a page where the recording does not say.
-const USUAL_PAGE_BYTES: u64 = 4096;
 
 /// Everything that is drawn over time.
 #[derive(Debug, Serialize)]
@@ -148,10 +146,7 @@ impl Timeline {
 }
 
 fn plans(incident: &Incident) -> Vec<Plan> {
-    let page = match incident.host.page_bytes {
-        0 => USUAL_PAGE_BYTES as f64,
-        bytes => bytes as f64,
-    };
+    let page = incident.host.page_bytes_or_usual() as f64;
     let mut plans = latencies(incident);
     plans.extend(pressures());
     plans.extend(reclaim());

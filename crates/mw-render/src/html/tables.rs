@@ -15,7 +15,6 @@ const MOST_ROWS: usize = 15;
 const MOST_FUNCTIONS: usize = 10;
 /// Frames of a blocked task that are shown.
 const MOST_FRAMES: usize = 24;
-const USUAL_PAGE_BYTES: u64 = 4096;
 
 /// By the number of the process or thread.
 type Cgroups = BTreeMap<u32, String>;
@@ -75,10 +74,7 @@ impl TableView {
 
 /// The tables about tasks, in the order in which they are read.
 pub(super) fn of_tasks(incident: &Incident) -> Vec<TableView> {
-    let page_bytes = match incident.host.page_bytes {
-        0 => USUAL_PAGE_BYTES,
-        bytes => bytes,
-    };
+    let page_bytes = incident.host.page_bytes_or_usual();
     let cgroups = &incident.cgroups;
     vec![
         roles("Victims", "No victims found.", &incident.suffering, cgroups),
