@@ -16,6 +16,7 @@ mod machine;
 pub mod map_count;
 mod metric;
 mod oom;
+mod page_blocks;
 mod preflight;
 mod profile;
 mod reading;
@@ -58,9 +59,10 @@ pub use mw_memory::PageSize;
 pub use oom::{
     CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, ServiceFate, WriterProcess,
 };
+pub use page_blocks::PageBlocks;
 pub use preflight::{
-    Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolRoom,
-    Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
+    Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolGrowth,
+    PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};
