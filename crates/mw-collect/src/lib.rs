@@ -29,6 +29,7 @@ mod spread;
 pub use cpu_use::CpuSample;
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
 pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
+pub use held_files::{SequentialFile, clean_bytes_before, sequential_files};
 pub use holders::holders;
 pub use kernel_log::{KernelLog, LoggedDrop, LoggedEvents, LoggedKill};
 pub use own::OwnMemory;
@@ -73,6 +74,13 @@ pub fn window(source: &Source) -> Window {
         OriginKind::Tree => capture::earlier_sample(source, &snapshot.sample),
     };
     Window { earlier: earlier.into_iter().collect(), now: snapshot }
+}
+
+/// Takes what changes while memory is moved and reclaimed into a snapshot: the fast counters and the pools.
+pub fn refresh(source: &Source, sampler: &mut Sampler, snapshot: &mut Snapshot) {
+    sampler.sample(&mut snapshot.sample);
+    snapshot.nodes = node::collect(source).into();
+    snapshot.hugepages = hugepages::collect(source).into();
 }
 
 /// The NUMA nodes; none if the kernel does not report them.

@@ -3,7 +3,8 @@
 //! A block becomes a huge page if compaction can move each page in it that is not free. The flags tell most
 //! pages that it cannot: kernel objects, page tables, pages of ramfs, and pages that no process maps and that
 //! are nevertheless held (in pipes, by direct I/O). They do not tell pages that are mapped and held as well;
-//! vmstat counts those (`nr_foll_pin_acquired`), but not where they are.
+//! vmstat counts those (`nr_foll_pin_acquired`), but not where they are. Neither do they tell free pages on the
+//! lists of CPUs from kernel memory without a type of its own: zoneinfo counts them (`pagesets`).
 
 use crate::source::Source;
 use crate::spread::spread;
@@ -30,6 +31,7 @@ const MMAP: u64 = 1 << 11;
 const ANON: u64 = 1 << 12;
 const SWAPCACHE: u64 = 1 << 13;
 const SWAPBACKED: u64 = 1 << 14;
+const COMPOUND_HEAD: u64 = 1 << 15;
 const COMPOUND_TAIL: u64 = 1 << 16;
 const HUGE: u64 = 1 << 17;
 const UNEVICTABLE: u64 = 1 << 18;
@@ -41,7 +43,7 @@ const PGTABLE: u64 = 1 << 26;
 const RESERVED: u64 = 1 << 32;
 const MLOCKED: u64 = 1 << 33;
 
-const NEVER_MOVED: u64 = SLAB | HUGE | HWPOISON | NOPAGE | OFFLINE | ZERO_PAGE | PGTABLE | RESERVED;
+const NEVER_MOVED: u64 = HUGE | HWPOISON | NOPAGE | OFFLINE | ZERO_PAGE | PGTABLE | RESERVED;
 
 /// A page, as compaction sees it; the worst of a block's pages counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +52,10 @@ enum PageKind {
     Movable,
     /// Being put on a list, or taken off one.
     Uncertain,
+    /// Kernel memory, or free and on the list of a CPU.
+    Unflagged,
+    /// Kernel objects, which the kernel may free.
+    Slab,
     Fixed,
 }
 
@@ -109,6 +115,8 @@ impl Sample {
             match kind {
                 PageKind::Free | PageKind::Movable => found.movable += 1,
                 PageKind::Uncertain => found.uncertain += 1,
+                PageKind::Unflagged => found.unflagged += 1,
+                PageKind::Slab => found.slab += 1,
                 PageKind::Fixed => {}
             }
             if kind > PageKind::Movable {
@@ -147,14 +155,18 @@ impl Sample {
         let stays = is(UNEVICTABLE) && (!self.moves_unevictable || !is(MLOCKED | SWAPBACKED));
         if is(BUDDY) {
             PageKind::Free
+        } else if is(SLAB) {
+            PageKind::Slab
         } else if is(NEVER_MOVED) || stays || held_by_nobody_visible {
             PageKind::Fixed
         } else if is(LRU) {
             PageKind::Movable
         } else if is(MMAP | ANON | SWAPBACKED | UPTODATE) {
             PageKind::Uncertain
-        } else {
+        } else if is(COMPOUND_HEAD) {
             PageKind::Fixed
+        } else {
+            PageKind::Unflagged
         }
     }
 }
@@ -185,6 +197,10 @@ mod tests {
         });
         assert_eq!(found.sampled, flags.len() as u64);
         assert_eq!((found.movable, found.uncertain), (movable, uncertain), "{flags:x?}");
+        let count =
+            |wanted: &dyn Fn(u64) -> bool| flags.iter().filter(|f| wanted(**f)).count() as u64;
+        assert_eq!(found.unflagged, count(&|flags| flags == 0));
+        assert_eq!(found.slab, count(&|flags| flags & SLAB != 0));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod preflight;
 mod profile;
 mod reading;
 mod report;
+mod room;
 mod service;
 mod service_view;
 mod sizes;
@@ -67,6 +68,7 @@ pub use preflight::{
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
+pub use room::{ROOM_SCHEMA, RoomCost, RoomReport, RoomStep, RoomStepKind};
 pub use service::{
     Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, Service,
     ServiceProcess,

@@ -13,20 +13,40 @@ pub struct PageBlocks {
     pub sampled: u64,
     /// All pages are free or can be moved.
     pub movable: u64,
-    /// No page is certainly immovable, but some may be: on their way to a list, or held by nobody visible.
+    /// As movable, except for pages on their way to a list.
     pub uncertain: u64,
+    /// Held by pages without a flag alone: kernel memory, or free pages on the lists of CPUs.
+    pub unflagged: u64,
+    /// Held by kernel objects, which the kernel may free, and pages without a flag.
+    pub slab: u64,
     /// Free pages in the other blocks, those with a page that cannot be moved.
     pub stuck_free_pages: u64,
 }
 
 impl PageBlocks {
-    /// Memory in movable blocks: the least and the most that the sample allows, in bytes. The most includes
-    /// uncertain blocks.
+    /// Memory in movable blocks at least, in bytes.
     #[must_use]
-    pub fn movable_bytes(&self) -> (u64, u64) {
-        let certain = self.bounds(self.movable).0;
-        let possible = self.bounds(self.movable.saturating_add(self.uncertain)).1;
-        (certain.saturating_mul(self.block_bytes), possible.saturating_mul(self.block_bytes))
+    pub fn least_bytes(&self) -> u64 {
+        self.bounds(self.movable).0.saturating_mul(self.block_bytes)
+    }
+
+    /// Memory in movable and uncertain blocks at most, in bytes.
+    #[must_use]
+    pub fn most_bytes(&self) -> u64 {
+        self.most(self.movable.saturating_add(self.uncertain))
+    }
+
+    /// Memory in blocks that so many free pages on lists of CPUs, and so many reclaimable pages of kernel objects
+    /// may hold, in bytes.
+    #[must_use]
+    pub fn released_bytes(&self, cpu_list_pages: u64, slab_pages: u64) -> u64 {
+        let by =
+            |count: u64, pages: u64| self.most(count).min(pages.saturating_mul(self.block_bytes));
+        by(self.unflagged, cpu_list_pages).saturating_add(by(self.slab, slab_pages))
+    }
+
+    fn most(&self, count: u64) -> u64 {
+        self.bounds(count).1.saturating_mul(self.block_bytes)
     }
 
     /// Free memory in blocks that cannot become whole, in bytes.
@@ -71,15 +91,18 @@ mod tests {
             sampled: 400,
             movable: 300,
             uncertain: 10,
+            unflagged: 20,
+            slab: 30,
             stuck_free_pages: 50,
             ..PageBlocks::default()
         };
-        assert_eq!(all.movable_bytes(), (600 << 20, 620 << 20));
+        assert_eq!((all.least_bytes(), all.most_bytes()), (600 << 20, 620 << 20));
+        assert_eq!(all.released_bytes(7, 1000), (7 + 30) * (2 << 20));
         assert_eq!(all.stuck_free_bytes(4096), 50 * 4096);
         let some = PageBlocks { blocks: 4000, ..all };
-        let (least, most) = some.movable_bytes();
+        let (least, most) = (some.least_bytes(), some.most_bytes());
         assert!(least < 6000 << 20 && 5600 << 20 < least, "{}", least >> 20);
         assert!(6200 << 20 < most && most < 6600 << 20, "{}", most >> 20);
-        assert_eq!(PageBlocks::default().movable_bytes(), (0, 0));
+        assert_eq!(PageBlocks::default().most_bytes(), 0);
     }
 }

@@ -64,8 +64,12 @@ fn movable(snapshot: &Snapshot, page_bytes: u64, node: &NodeMemory) -> Option<(u
     if of_node().all(|zone| zone.sampled == 0) {
         return None;
     }
-    let least = derived::total(of_node().map(|zone| zone.movable_bytes().0));
-    let most = derived::total(of_node().map(|zone| zone.movable_bytes().1));
+    let least = derived::total(of_node().map(PageBlocks::least_bytes));
+    let cpu_lists = cpu_list_pages(snapshot, node.node);
+    let slab = reclaimable_slab_pages(snapshot, node.node);
+    let most =
+        |zone: &PageBlocks| zone.most_bytes().saturating_add(zone.released_bytes(cpu_lists, slab));
+    let most = derived::total(of_node().map(most));
     // Free pages beside one that cannot be moved become no huge page. They keep the watermark.
     let stuck = |zone: &PageBlocks| zone.stuck_free_bytes(snapshot.origin.page_bytes);
     let stuck = derived::total(of_node().map(stuck));
@@ -82,4 +86,19 @@ fn pinned_pages(snapshot: &Snapshot) -> u64 {
     let counter = |counter| snapshot.sample.vmstat.value().and_then(|v| v.get(counter));
     let acquired = counter(Counter::NrFollPinAcquired).unwrap_or(0);
     acquired.saturating_sub(counter(Counter::NrFollPinReleased).unwrap_or(0))
+}
+
+/// Free pages on the lists of CPUs.
+fn cpu_list_pages(snapshot: &Snapshot, node: u32) -> u64 {
+    let zones = snapshot.sample.zoneinfo.value().map_or(&[][..], |info| info.zones.as_slice());
+    let of_node = zones.iter().filter(|zone| zone.node == node);
+    derived::total(of_node.filter_map(|zone| zone.pcp_pages))
+}
+
+/// Pages of kernel objects that are counted as reclaimable.
+fn reclaimable_slab_pages(snapshot: &Snapshot, node: u32) -> u64 {
+    let meminfos = zones::node_meminfos(snapshot);
+    let own = meminfos.iter().find(|(id, _)| *id == node);
+    let bytes = own.and_then(|(_, meminfo)| meminfo.sreclaimable_bytes).unwrap_or(0);
+    bytes.checked_div(snapshot.origin.page_bytes).unwrap_or(0)
 }

@@ -175,7 +175,7 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
 }
 
 /// The file that holds the number of pages of a pool, of the machine or of a node.
-pub(crate) fn pool_file(page_bytes: u64, node: Option<u32>) -> String {
+pub fn pool_file(page_bytes: u64, node: Option<u32>) -> String {
     let pool = format!("hugepages/hugepages-{}kB/nr_hugepages", page_bytes >> 10);
     match node {
         Some(node) => format!("/sys/devices/system/node/node{node}/{pool}"),

@@ -24,6 +24,8 @@ fn blocks(movable: u64, uncertain: u64, stuck_free_pages: u64) -> PageBlocks {
         sampled: 8192,
         movable,
         uncertain,
+        unflagged: 0,
+        slab: 0,
         stuck_free_pages,
     }
 }

@@ -1,0 +1,164 @@
+//! What a node has of the requested kind of memory, and what can become of the rest.
+
+use crate::preflight::growth;
+use crate::preflight::node_memory::{self, NodeMemory};
+use crate::preflight::notes::Notes;
+use mw_model::{Missing, PageSize, Request, Share, Snapshot, derived};
+
+/// One node as a step finds it. All sizes in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ground {
+    pub node: u32,
+    /// Size of a page of the request.
+    pub page_bytes: u64,
+    /// Whether the pages come from a hugetlb pool.
+    pub is_pool: bool,
+    /// Whether memory has to be contiguous.
+    pub is_huge: bool,
+    /// Of the requested kind, there now: free pages of the pool; otherwise free memory in blocks of that size.
+    pub available: u64,
+    /// Free above the high watermarks in blocks of a page of the request.
+    pub whole: u64,
+    /// Free above the high watermarks.
+    pub free: u64,
+    /// Clean page cache, less what the kernel keeps.
+    pub clean: u64,
+    /// Page cache behind sequential readers and writers.
+    pub left_behind: u64,
+    /// Anonymous memory that fits into swap.
+    pub swappable: u64,
+    /// The least and the most that may be whole after reclaim and compaction.
+    pub reach: Option<(u64, u64)>,
+    /// What cannot be reclaimed, by holder.
+    pub unreclaimable: Vec<Share>,
+}
+
+/// What this kernel offers, and what was allowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Means {
+    /// Whether it can reclaim a node or a cgroup.
+    pub reclaim: bool,
+    /// Whether it can compact a node.
+    pub compact: bool,
+    /// Whether swapping out is allowed.
+    pub may_swap: bool,
+    /// Whether there is swap space.
+    pub has_swap: bool,
+}
+
+/// How much of the request a node is to provide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    pub node: u32,
+    pub bytes: u64,
+}
+
+/// The nodes from which the request may take memory. `left_behind` counts for the machine, and only where it
+/// is certain on which node it is.
+///
+/// # Errors
+/// meminfo was not read, or the node cannot be used.
+pub fn grounds(
+    snapshot: &Snapshot,
+    request: &Request,
+    left_behind: u64,
+) -> Result<Vec<Ground>, Missing> {
+    let nodes = node_memory::read(snapshot, request, &mut Notes::default())?;
+    if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
+        return Err(Missing::absent(obstacle.what, obstacle.lift));
+    }
+    let is_only = nodes.len() == 1;
+    let mut unpromised = pool_available(snapshot, request);
+    let of_node = |node: &NodeMemory| {
+        let mut ground = ground(snapshot, request, node);
+        if ground.is_pool {
+            let free = if is_only { unpromised } else { node_pool(snapshot, request, node.node) };
+            ground.available = free.min(unpromised);
+            unpromised = unpromised.saturating_sub(ground.available);
+        }
+        ground.left_behind = if is_only { left_behind.min(node.all_clean) } else { 0 };
+        ground
+    };
+    Ok(nodes.iter().filter(|node| node.eligible).map(of_node).collect())
+}
+
+fn ground(snapshot: &Snapshot, request: &Request, node: &NodeMemory) -> Ground {
+    let page_bytes = page_bytes(snapshot, request);
+    let is_huge = request.page != PageSize::Base;
+    let growth = growth::of_node(snapshot, page_bytes, node);
+    let whole = if is_huge { growth.now_bytes } else { node.free };
+    let sum = || {
+        let least = node.free.saturating_add(node.clean).saturating_sub(node.doubtful);
+        (least.max(whole), node.possible().max(whole))
+    };
+    Ground {
+        node: node.node,
+        page_bytes,
+        is_pool: matches!(request.page, PageSize::Hugetlb(_)),
+        is_huge,
+        available: whole,
+        whole,
+        free: node.free,
+        clean: node.clean,
+        left_behind: 0,
+        swappable: node.swappable,
+        reach: if is_huge { growth.least_bytes.zip(growth.most_bytes) } else { Some(sum()) },
+        unreclaimable: node.unreclaimable.clone(),
+    }
+}
+
+/// Size of the blocks that the request needs.
+fn page_bytes(snapshot: &Snapshot, request: &Request) -> u64 {
+    match request.page {
+        PageSize::Base => snapshot.origin.page_bytes.max(1),
+        PageSize::Thp => derived::huge_page_bytes(snapshot),
+        PageSize::Hugetlb(bytes) => bytes,
+    }
+}
+
+/// Pages of the machine's pool that nobody has reserved, in bytes.
+fn pool_available(snapshot: &Snapshot, request: &Request) -> u64 {
+    let page_bytes = page_bytes(snapshot, request);
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
+    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
+    pool.map_or(0, |pool| pool.available_pages().saturating_mul(page_bytes))
+}
+
+fn node_pool(snapshot: &Snapshot, request: &Request, node: u32) -> u64 {
+    let page_bytes = page_bytes(snapshot, request);
+    let nodes = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
+    let node = nodes.iter().find(|known| known.id == node);
+    let pool = node.and_then(|node| node.hugepages.iter().find(|p| p.page_bytes == page_bytes));
+    pool.map_or(0, |pool| pool.free_pages.saturating_mul(page_bytes))
+}
+
+/// How much each node is to provide: first what is there, then what is whole, then what can certainly become
+/// whole, then what may. What no node can provide is the last one's.
+pub fn split(grounds: &[Ground], request: &Request) -> Vec<Part> {
+    let page = grounds.first().map_or(1, |ground| ground.page_bytes.max(1));
+    let wanted = request.size_bytes.div_ceil(page).saturating_mul(page);
+    let mut parts: Vec<Part> =
+        grounds.iter().map(|ground| Part { node: ground.node, bytes: 0 }).collect();
+    let mut left = wanted;
+    let ready = |ground: &Ground| if ground.is_pool { ground.available } else { 0 };
+    let bounds: [&dyn Fn(&Ground) -> u64; 4] = [
+        &ready,
+        &|ground| ready(ground).saturating_add(ground.whole),
+        &|ground| ready(ground).saturating_add(ground.reach.map_or(0, |reach| reach.0)),
+        &|ground| ready(ground).saturating_add(ground.reach.map_or(0, |reach| reach.1)),
+    ];
+    for bound in bounds {
+        for (part, ground) in parts.iter_mut().zip(grounds) {
+            let most = bound(ground);
+            let most = most.saturating_sub(most.checked_rem(page).unwrap_or(0));
+            let more = most.saturating_sub(part.bytes).min(left);
+            part.bytes = part.bytes.saturating_add(more);
+            left = left.saturating_sub(more);
+        }
+    }
+    if let Some(last) = parts.last_mut() {
+        last.bytes = last.bytes.saturating_add(left);
+    }
+    parts.retain(|part| part.bytes > 0);
+    parts
+}

@@ -1,0 +1,125 @@
+//! What to do next on a node.
+
+use super::ground::{Ground, Means};
+use mw_model::{RoomStep, RoomStepKind};
+
+/// The most that is reclaimed, swapped out or added to the pool before the next measurement.
+pub(super) const CHUNK_BYTES: u64 = 256 << 20;
+/// The most that is added to the pool from free blocks, which only takes them off a list.
+const GROW_BYTES: u64 = 1 << 30;
+/// Compaction needs free pages to move others to: this share of what is missing, and at least so much.
+const TARGETS_SHARE: u64 = 8;
+const TARGETS_BYTES: u64 = 32 << 20;
+/// Compactions in a row that provide nothing: the first skips pages that are locked or under I/O at that moment.
+const MOST_COMPACTIONS: u32 = 2;
+/// How often reclaim may provide nothing before it counts as exhausted.
+const MOST_FRUITLESS: u32 = 2;
+
+/// What was tried on a node, and in vain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tried {
+    /// Cache behind sequential readers was dropped.
+    drop_read: bool,
+    fruitless_reclaims: u32,
+    fruitless_swaps: u32,
+    fruitless_compactions: u32,
+    /// Free blocks were not given for the pool, although they should have been.
+    fruitless_growths: u32,
+    /// Reclaimed beyond the sum, to give compaction more choice.
+    extra_bytes: u64,
+    forced: bool,
+}
+
+impl Tried {
+    /// Takes note of a step that was done. `gained` is what became free, whole or part of the pool.
+    pub fn note(&mut self, step: &RoomStep, gained: u64) {
+        let fruitless = gained < step.bytes / 8;
+        let count = |counter: &mut u32| {
+            *counter = if fruitless { counter.saturating_add(1) } else { 0 };
+        };
+        match step.kind {
+            RoomStepKind::GrowPool => count(&mut self.fruitless_growths),
+            RoomStepKind::DropRead => self.drop_read = true,
+            RoomStepKind::Reclaim => count(&mut self.fruitless_reclaims),
+            RoomStepKind::Swap => count(&mut self.fruitless_swaps),
+            RoomStepKind::Compact => {
+                // A little is worth another one.
+                let counter = &mut self.fruitless_compactions;
+                *counter = if gained == 0 { counter.saturating_add(1) } else { 0 };
+            }
+            RoomStepKind::ForcePool => self.forced = gained == 0,
+        }
+        if gained > 0 && step.kind != RoomStepKind::GrowPool {
+            self.fruitless_growths = 0;
+        }
+    }
+}
+
+/// The next step towards `goal` bytes of the requested kind on this node; `None` if they are there, or no
+/// step remains.
+pub fn next(ground: &Ground, goal: u64, means: Means, tried: &mut Tried) -> Option<RoomStep> {
+    let lacking = goal.checked_sub(ground.available).filter(|lacking| *lacking > 0)?;
+    let (kind, bytes) = choose(ground, goal, lacking, means, tried)?;
+    Some(RoomStep { kind, node: ground.node, bytes, gained_bytes: None, took_ms: None })
+}
+
+fn choose(
+    ground: &Ground,
+    goal: u64,
+    lacking: u64,
+    means: Means,
+    tried: &mut Tried,
+) -> Option<(RoomStepKind, u64)> {
+    let page = ground.page_bytes;
+    if ground.is_pool && ground.whole >= page && tried.fruitless_growths == 0 {
+        let most = ground.whole.min(GROW_BYTES.max(page));
+        return Some((RoomStepKind::GrowPool, lacking.min(most)));
+    }
+    // The sum first; the pool's own pages are no longer free.
+    let sum = if ground.is_pool { lacking } else { goal };
+    let targets = if ground.is_huge { (lacking / TARGETS_SHARE).max(TARGETS_BYTES) } else { 0 };
+    let short = sum.saturating_add(targets).saturating_sub(ground.free);
+    if let Some(freeing) = free_more(ground, short, means, tried) {
+        return Some(freeing);
+    }
+    if !ground.is_huge {
+        return None;
+    }
+    if means.compact && ground.free >= page && tried.fruitless_compactions < MOST_COMPACTIONS {
+        return Some((RoomStepKind::Compact, lacking));
+    }
+    // With more free memory compaction finds more targets, and blocks are freed by chance.
+    let may_free_extra = tried.extra_bytes < lacking.saturating_mul(2);
+    if let Some(freeing) = free_more(ground, lacking, means, tried).filter(|_| may_free_extra) {
+        tried.extra_bytes = tried.extra_bytes.saturating_add(freeing.1);
+        tried.fruitless_compactions = 0;
+        return Some(freeing);
+    }
+    // The kernel's own effort may swap.
+    let may_force = ground.is_pool && !tried.forced && (means.may_swap || !means.has_swap);
+    may_force.then(|| (RoomStepKind::ForcePool, lacking.min(CHUNK_BYTES.max(page))))
+}
+
+/// The cheapest way to so much more free memory.
+fn free_more(
+    ground: &Ground,
+    short: u64,
+    means: Means,
+    tried: &Tried,
+) -> Option<(RoomStepKind, u64)> {
+    if short == 0 {
+        return None;
+    }
+    if ground.left_behind > 0 && !tried.drop_read {
+        return Some((RoomStepKind::DropRead, ground.left_behind.min(short)));
+    }
+    let chunk = short.min(CHUNK_BYTES);
+    if means.reclaim && ground.clean > 0 && tried.fruitless_reclaims < MOST_FRUITLESS {
+        return Some((RoomStepKind::Reclaim, chunk.min(ground.clean)));
+    }
+    let swaps = means.may_swap && means.has_swap && means.reclaim && ground.swappable > 0;
+    if swaps && tried.fruitless_swaps < MOST_FRUITLESS {
+        return Some((RoomStepKind::Swap, chunk.min(ground.swappable)));
+    }
+    None
+}

@@ -1,0 +1,161 @@
+use super::{Ground, Means, Part, Tried, next, plan, split};
+use mw_model::{Answer, Request, RoomStep, RoomStepKind};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const ALL: Means = Means { reclaim: true, compact: true, may_swap: false, has_swap: false };
+
+/// An empty pool of 2 MiB pages on a node with so much free, of which so much is whole, and so much clean cache.
+fn pool(free: u64, whole: u64, clean: u64, reach: (u64, u64)) -> Ground {
+    Ground {
+        page_bytes: 2 * MIB,
+        is_pool: true,
+        is_huge: true,
+        whole,
+        free,
+        clean,
+        reach: Some(reach),
+        ..Ground::default()
+    }
+}
+
+fn base(free: u64, clean: u64) -> Ground {
+    Ground {
+        page_bytes: 4096,
+        available: free,
+        whole: free,
+        free,
+        clean,
+        reach: Some((free + clean, free + clean)),
+        ..Ground::default()
+    }
+}
+
+/// The steps with their sizes in MiB, and the answer.
+#[track_caller]
+fn check(
+    ground: &Ground,
+    goal: u64,
+    means: Means,
+    answer: Answer,
+    expected: &[(RoomStepKind, u64)],
+) {
+    let plan = plan(&[ground.clone()], &[Part { node: 0, bytes: goal }], means);
+    let steps: Vec<(RoomStepKind, u64)> =
+        plan.steps.iter().map(|step| (step.kind, step.bytes / MIB)).collect();
+    assert_eq!(steps, expected);
+    assert_eq!(plan.answer(), answer, "{plan:?}");
+}
+
+#[test]
+fn what_is_there_needs_no_step() {
+    check(&base(4 * GIB, 0), 2 * GIB, ALL, Answer::Yes, &[]);
+    let ready = Ground { available: GIB, ..pool(0, 0, 0, (0, 0)) };
+    check(&ready, GIB, ALL, Answer::Yes, &[]);
+}
+
+#[test]
+fn the_pool_grows_from_free_blocks_before_anything_is_reclaimed() {
+    let ground = pool(4 * GIB, 3 * GIB, 8 * GIB, (10 * GIB, 11 * GIB));
+    check(&ground, 2 * GIB, ALL, Answer::Yes, &[(RoomStepKind::GrowPool, 2048)]);
+}
+
+#[test]
+fn compaction_comes_when_the_sum_is_there() {
+    use RoomStepKind::{Compact, GrowPool, Reclaim};
+    let ground = pool(4 * GIB, GIB, 8 * GIB, (10 * GIB, 11 * GIB));
+    let enough = [(GrowPool, 1024), (Compact, 1024), (GrowPool, 1024)];
+    check(&ground, 2 * GIB, ALL, Answer::Yes, &enough);
+    // Of 6 GiB, 2 come from what is free and not whole; pages that are moved need targets.
+    let ground = pool(4 * GIB, GIB, 8 * GIB, (10 * GIB, 11 * GIB));
+    let reclaimed = [(GrowPool, 1024), (Reclaim, 2688), (Compact, 5120), (GrowPool, 5120)];
+    check(&ground, 6 * GIB, ALL, Answer::Yes, &reclaimed);
+}
+
+#[test]
+fn cache_that_sequential_readers_left_behind_goes_first() {
+    use RoomStepKind::{DropRead, Reclaim};
+    let ground = Ground { left_behind: GIB, ..base(GIB, 4 * GIB) };
+    check(&ground, 3 * GIB, ALL, Answer::Yes, &[(DropRead, 1024), (Reclaim, 1024)]);
+    check(&ground, GIB + 512 * MIB, ALL, Answer::Yes, &[(DropRead, 512)]);
+}
+
+#[test]
+fn what_is_out_of_reach_is_a_no_and_what_may_be_is_unknown() {
+    let plan_of = |goal| {
+        let ground = pool(4 * GIB, GIB, 8 * GIB, (6 * GIB, 7 * GIB));
+        plan(&[ground], &[Part { node: 0, bytes: goal }], ALL).answer()
+    };
+    assert_eq!(plan_of(6 * GIB), Answer::Yes);
+    assert_eq!(plan_of(7 * GIB), Answer::Unknown);
+    assert_eq!(plan_of(7 * GIB + 2 * MIB), Answer::No);
+}
+
+#[test]
+fn nothing_is_swapped_without_consent() {
+    use RoomStepKind::{Reclaim, Swap};
+    let ground = Ground { swappable: 4 * GIB, ..base(GIB, GIB) };
+    let has_swap = Means { has_swap: true, ..ALL };
+    let steps = plan(&[ground.clone()], &[Part { node: 0, bytes: 3 * GIB }], has_swap).steps;
+    assert!(steps.iter().all(|step| step.kind == Reclaim), "{steps:?}");
+    let may_swap = Means { may_swap: true, ..has_swap };
+    let steps = plan(&[ground], &[Part { node: 0, bytes: 3 * GIB }], may_swap).steps;
+    assert_eq!(steps.last().map(|step| step.kind), Some(Swap));
+    // The kernel may swap by itself for a page of the pool.
+    let ground = pool(0, 0, 0, (0, GIB));
+    let mut tried = Tried::default();
+    assert_eq!(next(&ground, GIB, has_swap, &mut tried), None);
+    let forced = next(&ground, GIB, may_swap, &mut tried).map(|step| step.kind);
+    assert_eq!(forced, Some(RoomStepKind::ForcePool));
+}
+
+#[test]
+fn steps_in_vain_end() {
+    for means in [ALL, Means::default(), Means { may_swap: true, has_swap: true, ..ALL }] {
+        for ground in [
+            pool(4 * GIB, GIB, 8 * GIB, (0, GIB)),
+            pool(0, 0, 0, (0, 0)),
+            base(GIB, 64 * GIB),
+            Ground { left_behind: GIB, swappable: GIB, ..pool(64 * MIB, 0, GIB, (0, GIB)) },
+        ] {
+            let mut tried = Tried::default();
+            let mut steps = 0;
+            while let Some(step) = next(&ground, 128 * GIB, means, &mut tried) {
+                tried.note(&step, 0);
+                steps += 1;
+                assert!(steps < 32, "{ground:?}: {step:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_is_repeated_only_while_it_helps() {
+    let ground = pool(4 * GIB, 0, 0, (2 * GIB, 3 * GIB));
+    let mut tried = Tried::default();
+    let mut kinds = |gained| {
+        let step: RoomStep = next(&ground, 2 * GIB, ALL, &mut tried).unwrap();
+        tried.note(&step, gained);
+        step.kind
+    };
+    let seen = [kinds(GIB), kinds(0), kinds(0), kinds(0)];
+    use RoomStepKind::{Compact, ForcePool};
+    assert_eq!(seen, [Compact, Compact, Compact, ForcePool]);
+}
+
+#[test]
+fn a_request_is_split_by_what_is_there_then_by_what_is_sure() {
+    let parts = |request: &str, grounds: &[Ground]| {
+        let request: Request = request.parse().unwrap();
+        let parts = split(grounds, &request);
+        parts.iter().map(|part| (part.node, part.bytes / MIB)).collect::<Vec<_>>()
+    };
+    let zero = pool(4 * GIB, GIB, 8 * GIB, (6 * GIB, 7 * GIB));
+    let one = Ground { node: 1, ..pool(8 * GIB, 4 * GIB, 0, (6 * GIB, 7 * GIB)) };
+    let both = [zero, one];
+    assert_eq!(parts("1G,huge=2M", &both), [(0, 1024)]);
+    assert_eq!(parts("3G,huge=2M", &both), [(0, 1024), (1, 2048)]);
+    assert_eq!(parts("8G,huge=2M", &both), [(0, 4096), (1, 4096)]);
+    assert_eq!(parts("3M,huge=2M", &both), [(0, 4)]);
+    assert_eq!(parts("20G,huge=2M", &both), [(0, 7168), (1, 13312)]);
+}
