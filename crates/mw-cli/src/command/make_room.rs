@@ -30,7 +30,7 @@ use std::path::Path;
 use work::{Stop, Work};
 
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
-    let measure = Measure::start(&args.request)?;
+    let measure = Measure::start(&args.request, args.allow_swap)?;
     let facilities = Facilities::find(&measure, args);
     let grounds = measure.grounds()?;
     let parts = room::split(&grounds, &args.request);

@@ -9,7 +9,7 @@ use mw_proc::zoneinfo::Zone;
 /// How far the pool can be grown on the eligible nodes, in addition to the pages that it has.
 pub(super) fn of_nodes(snapshot: &Snapshot, page_bytes: u64, nodes: &[NodeMemory]) -> PoolGrowth {
     let eligible = || nodes.iter().filter(|node| node.eligible);
-    let grown = eligible().map(|node| of_node(snapshot, page_bytes, node));
+    let grown = eligible().map(|node| of_node(snapshot, page_bytes, node, false));
     grown.reduce(add).unwrap_or_default()
 }
 
@@ -22,11 +22,16 @@ fn add(one: PoolGrowth, other: PoolGrowth) -> PoolGrowth {
     }
 }
 
-/// The same of one node; whole pages.
-pub(crate) fn of_node(snapshot: &Snapshot, page_bytes: u64, node: &NodeMemory) -> PoolGrowth {
+/// The same of one node; whole pages. With `may_swap` the most includes what can be swapped out.
+pub(crate) fn of_node(
+    snapshot: &Snapshot,
+    page_bytes: u64,
+    node: &NodeMemory,
+    may_swap: bool,
+) -> PoolGrowth {
     let whole = |bytes: u64| bytes.saturating_sub(bytes.checked_rem(page_bytes).unwrap_or(0));
     let now = whole(free_blocks(snapshot, page_bytes, node.node));
-    let Some((least, most)) = movable(snapshot, page_bytes, node) else {
+    let Some((least, most)) = movable(snapshot, page_bytes, node, may_swap) else {
         return PoolGrowth { now_bytes: now, least_bytes: None, most_bytes: None };
     };
     PoolGrowth {
@@ -57,7 +62,12 @@ fn free_blocks(snapshot: &Snapshot, page_bytes: u64, node: u32) -> u64 {
 
 /// What reclaim and compaction can turn into huge pages: as many blocks as can be emptied, and as much memory as
 /// can be free.
-fn movable(snapshot: &Snapshot, page_bytes: u64, node: &NodeMemory) -> Option<(u64, u64)> {
+fn movable(
+    snapshot: &Snapshot,
+    page_bytes: u64,
+    node: &NodeMemory,
+    may_swap: bool,
+) -> Option<(u64, u64)> {
     let sample = snapshot.page_blocks.value()?;
     let of_node =
         || sample.iter().filter(|zone| zone.node == node.node && zone.block_bytes == page_bytes);
@@ -76,7 +86,8 @@ fn movable(snapshot: &Snapshot, page_bytes: u64, node: &NodeMemory) -> Option<(u
     let free = node.free.saturating_add(node.watermark);
     let certain = free.saturating_add(node.clean).saturating_sub(node.doubtful);
     let certain = certain.saturating_sub(node.watermark.max(stuck));
-    let possible = node.possible().saturating_add(node.swappable);
+    let swapped = if may_swap { node.swappable } else { 0 };
+    let possible = node.possible().saturating_add(swapped);
     let pinned = pinned_pages(snapshot).saturating_mul(page_bytes);
     Some((least.saturating_sub(pinned).min(certain), most.min(possible)))
 }

@@ -25,7 +25,7 @@ pub struct Ground {
     pub clean: u64,
     /// Page cache behind sequential readers and writers.
     pub left_behind: u64,
-    /// Anonymous memory that fits into swap.
+    /// Anonymous memory that may be swapped out.
     pub swappable: u64,
     /// The least and the most that may be whole after reclaim and compaction.
     pub reach: Option<(u64, u64)>,
@@ -54,7 +54,7 @@ pub struct Part {
 }
 
 /// The nodes from which the request may take memory. `left_behind` counts for the machine, and only where it
-/// is certain on which node it is.
+/// is certain on which node it is. Memory that can be swapped out counts only if it may be.
 ///
 /// # Errors
 /// meminfo was not read, or the node cannot be used.
@@ -62,6 +62,7 @@ pub fn grounds(
     snapshot: &Snapshot,
     request: &Request,
     left_behind: u64,
+    may_swap: bool,
 ) -> Result<Vec<Ground>, Missing> {
     let nodes = node_memory::read(snapshot, request, &mut Notes::default())?;
     if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
@@ -70,7 +71,7 @@ pub fn grounds(
     let is_only = nodes.len() == 1;
     let mut unpromised = pool_available(snapshot, request);
     let of_node = |node: &NodeMemory| {
-        let mut ground = ground(snapshot, request, node);
+        let mut ground = ground(snapshot, request, node, may_swap);
         if ground.is_pool {
             let free = if is_only { unpromised } else { node_pool(snapshot, request, node.node) };
             ground.available = free.min(unpromised);
@@ -82,14 +83,15 @@ pub fn grounds(
     Ok(nodes.iter().filter(|node| node.eligible).map(of_node).collect())
 }
 
-fn ground(snapshot: &Snapshot, request: &Request, node: &NodeMemory) -> Ground {
+fn ground(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bool) -> Ground {
     let page_bytes = page_bytes(snapshot, request);
     let is_huge = request.page != PageSize::Base;
-    let growth = growth::of_node(snapshot, page_bytes, node);
+    let growth = growth::of_node(snapshot, page_bytes, node, may_swap);
+    let swappable = if may_swap { node.swappable } else { 0 };
     let whole = if is_huge { growth.now_bytes } else { node.free };
     let sum = || {
         let least = node.free.saturating_add(node.clean).saturating_sub(node.doubtful);
-        (least.max(whole), node.possible().max(whole))
+        (least.max(whole), node.possible().saturating_add(swappable).max(whole))
     };
     Ground {
         node: node.node,
@@ -101,10 +103,22 @@ fn ground(snapshot: &Snapshot, request: &Request, node: &NodeMemory) -> Ground {
         free: node.free,
         clean: node.clean,
         left_behind: 0,
-        swappable: node.swappable,
+        swappable,
         reach: if is_huge { growth.least_bytes.zip(growth.most_bytes) } else { Some(sum()) },
-        unreclaimable: node.unreclaimable.clone(),
+        unreclaimable: unreclaimable(node, may_swap),
     }
+}
+
+/// Without consent, what could be swapped out stays as well.
+fn unreclaimable(node: &NodeMemory, may_swap: bool) -> Vec<Share> {
+    let unswapped = (!may_swap && node.swappable > 0).then(|| Share {
+        holder: "anonymous memory of processes (swapping out is not allowed)".to_owned(),
+        bytes: node.swappable,
+    });
+    let mut shares: Vec<Share> =
+        unswapped.into_iter().chain(node.unreclaimable.iter().cloned()).collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
+    shares
 }
 
 /// Size of the blocks that the request needs.

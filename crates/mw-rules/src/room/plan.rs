@@ -112,6 +112,8 @@ fn expect(ground: &mut Ground, step: &RoomStep) -> u64 {
         RoomStepKind::Compact => {
             let reach = ground.reach.map_or(0, |(_, most)| most);
             let whole = reach.min(ground.free);
+            let part = whole.checked_rem(ground.page_bytes).unwrap_or(0);
+            let whole = whole.saturating_sub(part);
             let gained = whole.saturating_sub(ground.whole);
             ground.whole = whole.max(ground.whole);
             if !ground.is_pool {

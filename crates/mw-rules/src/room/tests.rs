@@ -94,11 +94,11 @@ fn what_is_out_of_reach_is_a_no_and_what_may_be_is_unknown() {
 #[test]
 fn nothing_is_swapped_without_consent() {
     use RoomStepKind::{Reclaim, Swap};
-    let ground = Ground { swappable: 4 * GIB, ..base(GIB, GIB) };
     let has_swap = Means { has_swap: true, ..ALL };
-    let steps = plan(&[ground.clone()], &[Part { node: 0, bytes: 3 * GIB }], has_swap).steps;
+    let steps = plan(&[base(GIB, GIB)], &[Part { node: 0, bytes: 3 * GIB }], has_swap).steps;
     assert!(steps.iter().all(|step| step.kind == Reclaim), "{steps:?}");
     let may_swap = Means { may_swap: true, ..has_swap };
+    let ground = Ground { swappable: 4 * GIB, ..base(GIB, GIB) };
     let steps = plan(&[ground], &[Part { node: 0, bytes: 3 * GIB }], may_swap).steps;
     assert_eq!(steps.last().map(|step| step.kind), Some(Swap));
     // The kernel may swap by itself for a page of the pool.

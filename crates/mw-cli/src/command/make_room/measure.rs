@@ -16,6 +16,7 @@ pub(super) struct Measure {
     sampler: Sampler,
     pub(super) snapshot: Snapshot,
     request: Request,
+    may_swap: bool,
     /// Files with cache behind a sequential reader or writer, those with the most first; taken when dropped.
     pub(super) files: Vec<SequentialFile>,
     /// What could not be read.
@@ -23,7 +24,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    pub(super) fn start(request: &Request) -> Result<Self, Failure> {
+    pub(super) fn start(request: &Request, may_swap: bool) -> Result<Self, Failure> {
         let source = live::source()?;
         let mut snapshot = snapshot(&source);
         let mut unseen = Vec::new();
@@ -51,7 +52,7 @@ impl Measure {
         };
         let nodes = mw_collect::nodes(&source);
         let sampler = Sampler::open(&source, &nodes);
-        Ok(Self { source, sampler, snapshot, request: request.clone(), files, unseen })
+        Ok(Self { source, sampler, snapshot, request: request.clone(), may_swap, files, unseen })
     }
 
     pub(super) fn refresh(&mut self) {
@@ -68,7 +69,7 @@ impl Measure {
     /// The kernel's counters were not read, or the requested pages or node do not exist.
     pub(super) fn grounds(&self) -> Result<Vec<Ground>, Failure> {
         let behind = derived::total(self.files.iter().map(|file| file.clean_bytes));
-        room::grounds(&self.snapshot, &self.request, behind).map_err(|missing| {
+        room::grounds(&self.snapshot, &self.request, behind, self.may_swap).map_err(|missing| {
             let exit = match missing.absence {
                 Absence::Absent => Exit::Findings,
                 _ => Exit::CouldNotCheck,
