@@ -52,6 +52,9 @@ _memwright() {
             memwright,lab)
                 cmd="memwright__subcmd__lab"
                 ;;
+            memwright,make-room)
+                cmd="memwright__subcmd__make__subcmd__room"
+                ;;
             memwright,notify)
                 cmd="memwright__subcmd__notify"
                 ;;
@@ -114,6 +117,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,lab)
                 cmd="memwright__subcmd__help__subcmd__lab"
+                ;;
+            memwright__subcmd__help,make-room)
+                cmd="memwright__subcmd__help__subcmd__make__subcmd__room"
                 ;;
             memwright__subcmd__help,notify)
                 cmd="memwright__subcmd__help__subcmd__notify"
@@ -269,7 +275,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export lab why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room bench run iotune pool watch incidents report trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -559,7 +565,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export lab why help"
+            opts="check doctor capture explain fix undo changes make-room bench run iotune pool watch incidents report trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -783,6 +789,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__lab)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__make__subcmd__room)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1291,6 +1311,40 @@ _memwright() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__make__subcmd__room)
+            opts="-h -V --hold --dry-run --max-cost --allow-swap --format --json --state-dir --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --hold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-cost)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --config)
