@@ -32,9 +32,9 @@ use work::{Stop, Work};
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
     let measure = Measure::start(&args.request, args.allow_swap)?;
     let facilities = Facilities::find(&measure, args);
-    let grounds = measure.grounds()?;
-    let parts = room::split(&grounds, &args.request);
-    let plan = room::plan(&grounds, &parts, facilities.means);
+    let states = measure.states()?;
+    let parts = room::split(&states, &args.request);
+    let plan = room::plan(&states, &parts, facilities.capabilities);
     // Nobody's cache is dropped for what cannot be reached.
     if args.dry_run || plan.answer() == Answer::No {
         return dry_run(args, plan, unseen(&measure, &facilities));

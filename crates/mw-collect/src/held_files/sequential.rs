@@ -209,26 +209,27 @@ fn duplicate(pid: u32, number: i32, id: FileId) -> Option<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_test::Killed;
     use std::fs::File;
     use std::io::{Read, Write};
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
 
     /// A program that has read this file from its start, and goes on when its input ends.
-    fn reader(path: &std::path::Path, mode: &str) -> Child {
+    fn reader(path: &std::path::Path, mode: &str) -> Killed {
         let script =
             format!("exec 3{mode}{}; head -c 16777216 <&3 >/dev/null; echo; cat", path.display());
         let mut child = Command::new("sh");
         child.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = child.spawn().unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        child
+        Killed(child)
     }
 
     fn found(path: &std::path::Path) -> Option<u64> {
         let (files, complete) = match sequential_files(&Source::live().unwrap()) {
             Ok(found) => found,
             Err(missing) => {
-                mw_test::skip(&missing.to_string());
+                mw_test::skip(missing);
                 return None;
             }
         };
@@ -253,14 +254,10 @@ mod tests {
         file.write_all(&vec![1; 32 << 20]).unwrap();
         file.sync_all().unwrap();
         drop(file);
-        let mut copy = reader(&path, "<");
+        let _copy = reader(&path, "<");
         let Some(behind) = found(&path) else { return };
         assert!((8 << 20..=17 << 20).contains(&behind), "{behind}");
-        let mut database = reader(&path, "<>");
+        let _database = reader(&path, "<>");
         assert_eq!(found(&path), Some(0));
-        for child in [&mut copy, &mut database] {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
     }
 }

@@ -8,7 +8,7 @@ use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
 
 /// The largest order of the buddy allocator in every kernel so far: larger pages are allocated only
 /// when the pool is resized, never for a request.
-const LARGEST_ORDER: usize = 10;
+pub(crate) const LARGEST_ORDER: usize = 10;
 
 /// A request for pages of the pool: free unreserved ones, then surplus pages, where overcommit allows
 /// them and memory has free blocks of that size.

@@ -1,6 +1,6 @@
 //! What to do next on a node.
 
-use super::ground::{Ground, Means};
+use super::node_state::{Capabilities, NodeState};
 use mw_model::{RoomStep, RoomStepKind};
 
 /// The most that is reclaimed, swapped out or added to the pool before the next measurement.
@@ -57,69 +57,84 @@ impl Tried {
 
 /// The next step towards `goal` bytes of the requested kind on this node; `None` if they are there, or no
 /// step remains.
-pub fn next(ground: &Ground, goal: u64, means: Means, tried: &mut Tried) -> Option<RoomStep> {
-    let lacking = goal.checked_sub(ground.available).filter(|lacking| *lacking > 0)?;
-    let (kind, bytes) = choose(ground, goal, lacking, means, tried)?;
-    Some(RoomStep { kind, node: ground.node, bytes, gained_bytes: None, took_ms: None })
+pub fn next(
+    state: &NodeState,
+    goal: u64,
+    capabilities: Capabilities,
+    tried: &mut Tried,
+) -> Option<RoomStep> {
+    let lacking = goal.checked_sub(state.available).filter(|lacking| *lacking > 0)?;
+    let (kind, bytes) = choose(state, goal, lacking, capabilities, tried)?;
+    Some(RoomStep { kind, node: state.node, bytes, gained_bytes: None, took_ms: None })
 }
 
 fn choose(
-    ground: &Ground,
+    state: &NodeState,
     goal: u64,
     lacking: u64,
-    means: Means,
+    capabilities: Capabilities,
     tried: &mut Tried,
 ) -> Option<(RoomStepKind, u64)> {
-    let page = ground.page_bytes;
-    if ground.is_pool && ground.whole >= page && tried.fruitless_growths == 0 {
-        let most = ground.whole.min(GROW_BYTES.max(page));
+    let page = state.page_bytes;
+    if state.is_pool && state.whole >= page && tried.fruitless_growths == 0 {
+        let most = state.whole.min(GROW_BYTES.max(page));
         return Some((RoomStepKind::GrowPool, lacking.min(most)));
     }
     // The sum first; the pool's own pages are no longer free.
-    let sum = if ground.is_pool { lacking } else { goal };
-    let targets = if ground.is_huge { (lacking / TARGETS_SHARE).max(TARGETS_BYTES) } else { 0 };
-    let short = sum.saturating_add(targets).saturating_sub(ground.free);
-    if let Some(freeing) = free_more(ground, short, means, tried) {
+    let sum = if state.is_pool { lacking } else { goal };
+    let targets = if state.is_huge { (lacking / TARGETS_SHARE).max(TARGETS_BYTES) } else { 0 };
+    let short = sum.saturating_add(targets).saturating_sub(state.free);
+    if let Some(freeing) = free_more(state, short, capabilities, tried) {
         return Some(freeing);
     }
-    if !ground.is_huge {
+    if !state.is_huge {
         return None;
     }
-    if means.compact && ground.free >= page && tried.fruitless_compactions < MOST_COMPACTIONS {
+    if state.is_gigantic {
+        let can_force = state.is_pool && !tried.forced;
+        return can_force.then(|| (RoomStepKind::ForcePool, page.min(lacking)));
+    }
+    if capabilities.compact && state.free >= page && tried.fruitless_compactions < MOST_COMPACTIONS
+    {
         return Some((RoomStepKind::Compact, lacking));
     }
     // With more free memory compaction finds more targets, and blocks are freed by chance.
     let may_free_extra = tried.extra_bytes < lacking.saturating_mul(2);
-    if let Some(freeing) = free_more(ground, lacking, means, tried).filter(|_| may_free_extra) {
+    if let Some(freeing) = free_more(state, lacking, capabilities, tried).filter(|_| may_free_extra)
+    {
         tried.extra_bytes = tried.extra_bytes.saturating_add(freeing.1);
         tried.fruitless_compactions = 0;
         return Some(freeing);
     }
     // The kernel's own effort may swap.
-    let may_force = ground.is_pool && !tried.forced && (means.may_swap || !means.has_swap);
+    let may_force =
+        state.is_pool && !tried.forced && (capabilities.may_swap || !capabilities.has_swap);
     may_force.then(|| (RoomStepKind::ForcePool, lacking.min(CHUNK_BYTES.max(page))))
 }
 
 /// The cheapest way to so much more free memory.
 fn free_more(
-    ground: &Ground,
+    state: &NodeState,
     short: u64,
-    means: Means,
+    capabilities: Capabilities,
     tried: &Tried,
 ) -> Option<(RoomStepKind, u64)> {
     if short == 0 {
         return None;
     }
-    if ground.left_behind > 0 && !tried.drop_read {
-        return Some((RoomStepKind::DropRead, ground.left_behind.min(short)));
+    if state.left_behind > 0 && !tried.drop_read {
+        return Some((RoomStepKind::DropRead, state.left_behind.min(short)));
     }
     let chunk = short.min(CHUNK_BYTES);
-    if means.reclaim && ground.clean > 0 && tried.fruitless_reclaims < MOST_FRUITLESS {
-        return Some((RoomStepKind::Reclaim, chunk.min(ground.clean)));
+    if capabilities.reclaim && state.clean > 0 && tried.fruitless_reclaims < MOST_FRUITLESS {
+        return Some((RoomStepKind::Reclaim, chunk.min(state.clean)));
     }
-    let swaps = means.may_swap && means.has_swap && means.reclaim && ground.swappable > 0;
+    let swaps = capabilities.may_swap
+        && capabilities.has_swap
+        && capabilities.reclaim
+        && state.swappable > 0;
     if swaps && tried.fruitless_swaps < MOST_FRUITLESS {
-        return Some((RoomStepKind::Swap, chunk.min(ground.swappable)));
+        return Some((RoomStepKind::Swap, chunk.min(state.swappable)));
     }
     None
 }

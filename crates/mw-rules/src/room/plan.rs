@@ -1,7 +1,7 @@
 //! The steps that are to be expected.
 
-use super::ground::{Ground, Means, Part};
 use super::next::{Tried, next};
+use super::node_state::{Capabilities, NodeState, Part};
 use mw_model::{Answer, RoomStep, RoomStepKind, Share};
 
 /// Steps of a plan before they are joined: far more than any memory needs.
@@ -34,42 +34,42 @@ impl Plan {
 }
 
 /// The steps for these parts of the request, each with what it is expected to provide.
-pub fn plan(grounds: &[Ground], parts: &[Part], means: Means) -> Plan {
+pub fn plan(states: &[NodeState], parts: &[Part], capabilities: Capabilities) -> Plan {
     let mut plan = Plan::default();
     for part in parts {
-        let Some(ground) = grounds.iter().find(|ground| ground.node == part.node) else { continue };
+        let Some(state) = states.iter().find(|state| state.node == part.node) else {
+            continue;
+        };
         plan.wanted_bytes = plan.wanted_bytes.saturating_add(part.bytes);
-        let (least, most) = bounds(ground, means);
+        let (least, most) = bounds(state, capabilities);
         plan.certain_bytes = plan.certain_bytes.saturating_add(least.min(part.bytes));
         plan.possible_bytes = plan.possible_bytes.saturating_add(most.min(part.bytes));
-        plan.unreclaimable.extend(ground.unreclaimable.iter().cloned());
-        steps(&mut plan.steps, ground.clone(), part.bytes, means);
+        plan.unreclaimable.extend(state.unreclaimable.iter().cloned());
+        steps(&mut plan.steps, state.clone(), part.bytes, capabilities);
     }
     plan
 }
 
 /// How much a node can have of the requested kind in the end.
-fn bounds(ground: &Ground, means: Means) -> (u64, u64) {
-    let (least, most) = ground.reach.unwrap_or((ground.whole, u64::MAX));
-    let least = if means.reclaim && means.compact || !ground.is_huge && means.reclaim {
-        least
-    } else {
-        ground.whole
-    };
-    let ready = if ground.is_pool { ground.available } else { 0 };
+fn bounds(state: &NodeState, capabilities: Capabilities) -> (u64, u64) {
+    let (least, most) = state.reach.unwrap_or((state.whole, u64::MAX));
+    // What is not whole takes reclaim, and for huge pages compaction as well.
+    let can_be_reached = capabilities.reclaim && (capabilities.compact || !state.is_huge);
+    let least = if can_be_reached { least } else { state.whole };
+    let ready = if state.is_pool { state.available } else { 0 };
     (ready.saturating_add(least), ready.saturating_add(most))
 }
 
-fn steps(all: &mut Vec<RoomStep>, mut ground: Ground, goal: u64, means: Means) {
+fn steps(all: &mut Vec<RoomStep>, mut state: NodeState, goal: u64, capabilities: Capabilities) {
     let mut tried = Tried::default();
     let (mut mine, mut leading) = (Vec::new(), 0);
     for _ in 0..MOST_STEPS {
-        let Some(step) = next(&ground, goal, means, &mut tried) else { break };
-        let before = ground.available;
-        let gained = expect(&mut ground, &step);
+        let Some(step) = next(&state, goal, capabilities, &mut tried) else { break };
+        let before = state.available;
+        let gained = expect(&mut state, &step);
         tried.note(&step, gained);
         join(&mut mine, step);
-        if ground.available > before {
+        if state.available > before {
             leading = mine.len();
         }
     }
@@ -78,46 +78,46 @@ fn steps(all: &mut Vec<RoomStep>, mut ground: Ground, goal: u64, means: Means) {
 }
 
 /// Changes the node as the step is expected to, and returns what it provides.
-fn expect(ground: &mut Ground, step: &RoomStep) -> u64 {
-    let bytes = match (step.kind, ground.reach) {
+fn expect(state: &mut NodeState, step: &RoomStep) -> u64 {
+    let bytes = match (step.kind, state.reach) {
         (RoomStepKind::ForcePool, Some((_, most))) => step.bytes.min(most),
         _ => step.bytes,
     };
     match step.kind {
         RoomStepKind::GrowPool | RoomStepKind::ForcePool => {
-            ground.available = ground.available.saturating_add(bytes);
-            ground.whole = ground.whole.saturating_sub(bytes);
-            ground.free = ground.free.saturating_sub(bytes);
+            state.available = state.available.saturating_add(bytes);
+            state.whole = state.whole.saturating_sub(bytes);
+            state.free = state.free.saturating_sub(bytes);
             let less = |of: u64| of.saturating_sub(bytes);
-            ground.reach = ground.reach.map(|(least, most)| (less(least), less(most)));
+            state.reach = state.reach.map(|(least, most)| (less(least), less(most)));
             bytes
         }
         RoomStepKind::DropRead | RoomStepKind::Reclaim => {
-            ground.free = ground.free.saturating_add(bytes);
-            ground.clean = ground.clean.saturating_sub(bytes);
-            ground.left_behind = 0;
-            if !ground.is_huge {
-                (ground.whole, ground.available) = (ground.free, ground.free);
+            state.free = state.free.saturating_add(bytes);
+            state.clean = state.clean.saturating_sub(bytes);
+            state.left_behind = 0;
+            if !state.is_huge {
+                (state.whole, state.available) = (state.free, state.free);
             }
             bytes
         }
         RoomStepKind::Swap => {
-            ground.free = ground.free.saturating_add(bytes);
-            ground.swappable = ground.swappable.saturating_sub(bytes);
-            if !ground.is_huge {
-                (ground.whole, ground.available) = (ground.free, ground.free);
+            state.free = state.free.saturating_add(bytes);
+            state.swappable = state.swappable.saturating_sub(bytes);
+            if !state.is_huge {
+                (state.whole, state.available) = (state.free, state.free);
             }
             bytes
         }
         RoomStepKind::Compact => {
-            let reach = ground.reach.map_or(0, |(_, most)| most);
-            let whole = reach.min(ground.free);
-            let part = whole.checked_rem(ground.page_bytes).unwrap_or(0);
+            let reach = state.reach.map_or(0, |(_, most)| most);
+            let whole = reach.min(state.free);
+            let part = whole.checked_rem(state.page_bytes).unwrap_or(0);
             let whole = whole.saturating_sub(part);
-            let gained = whole.saturating_sub(ground.whole);
-            ground.whole = whole.max(ground.whole);
-            if !ground.is_pool {
-                ground.available = ground.whole;
+            let gained = whole.saturating_sub(state.whole);
+            state.whole = whole.max(state.whole);
+            if !state.is_pool {
+                state.available = state.whole;
             }
             gained
         }

@@ -7,7 +7,7 @@ use crate::{Exit, Failure};
 use mw_collect::SequentialFile;
 use mw_model::{CgroupVersion, Missing, RoomStep, RoomStepKind};
 use mw_remedy::{Kernel, KernelError};
-use mw_rules::room::Means;
+use mw_rules::room::Capabilities;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 use std::num::NonZeroU64;
@@ -30,7 +30,7 @@ enum ReclaimBy {
 
 pub(super) struct Facilities {
     pub(super) kernel: Kernel,
-    pub(super) means: Means,
+    pub(super) capabilities: Capabilities,
     reclaim: Option<ReclaimBy>,
     takes_swappiness: bool,
     /// What cannot be used, and why.
@@ -55,9 +55,13 @@ impl Facilities {
             unseen
                 .push(Missing::absent(compact_file(0), "this kernel does not compact on request"));
         }
-        let means =
-            Means { reclaim: reclaim.is_some(), compact, may_swap: args.allow_swap, has_swap };
-        Self { kernel: Kernel::live(), means, reclaim, takes_swappiness, unseen }
+        let capabilities = Capabilities {
+            reclaim: reclaim.is_some(),
+            compact,
+            may_swap: args.allow_swap,
+            has_swap,
+        };
+        Self { kernel: Kernel::live(), capabilities, reclaim, takes_swappiness, unseen }
     }
 
     fn reclaim_by(

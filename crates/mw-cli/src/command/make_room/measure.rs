@@ -5,7 +5,7 @@ use mw_collect::{
     Sampler, SequentialFile, Source, page_blocks, refresh, sequential_files, snapshot,
 };
 use mw_model::{Absence, Missing, PageSize, Request, Sample, Snapshot, derived};
-use mw_rules::room::{self, Ground};
+use mw_rules::room::{self, NodeState};
 use std::time::Duration;
 
 /// How long page blocks are sampled.
@@ -67,9 +67,9 @@ impl Measure {
     ///
     /// # Errors
     /// The kernel's counters were not read, or the requested pages or node do not exist.
-    pub(super) fn grounds(&self) -> Result<Vec<Ground>, Failure> {
+    pub(super) fn states(&self) -> Result<Vec<NodeState>, Failure> {
         let behind = derived::total(self.files.iter().map(|file| file.clean_bytes));
-        room::grounds(&self.snapshot, &self.request, behind, self.may_swap).map_err(|missing| {
+        room::node_states(&self.snapshot, &self.request, behind, self.may_swap).map_err(|missing| {
             let exit = match missing.absence {
                 Absence::Absent => Exit::Findings,
                 _ => Exit::CouldNotCheck,

@@ -33,7 +33,7 @@ fn grow_node(
             format!("this kernel has no pool of pages of {}", mw_model::format_bytes(page_bytes));
         return Err(Stop::Failed(Failure::new(Exit::Findings, line)));
     };
-    let available = work.ground(part.node).map_err(Stop::Failed)?.available;
+    let available = work.state(part.node).map_err(Stop::Failed)?.available;
     let missing = part.bytes.saturating_sub(available).div_ceil(page_bytes.max(1));
     let present = pages(&work.facilities.kernel, &path)
         .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;

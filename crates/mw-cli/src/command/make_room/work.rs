@@ -8,7 +8,7 @@ use crate::progress::Spinner;
 use crate::{Exit, Failure};
 use mw_model::{RoomStep, RoomStepKind, Share, format_bytes};
 use mw_remedy::KernelError;
-use mw_rules::room::{Ground, Part, Tried, join, next};
+use mw_rules::room::{NodeState, Part, Tried, join, next};
 use mw_sys::is_termination_requested;
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Work {
     /// Takes steps until the node has its part.
     pub(super) fn reach(&mut self, part: &Part, grow: Grow<'_>) -> Result<(), Stop> {
         let reached = self.steps_for(part, grow);
-        let available = self.ground(part.node).map_or(0, |ground| ground.available);
+        let available = self.state(part.node).map_or(0, |state| state.available);
         self.provided_bytes += available.min(part.bytes);
         reached
     }
@@ -71,23 +71,23 @@ impl Work {
     fn steps_for(&mut self, part: &Part, grow: Grow<'_>) -> Result<(), Stop> {
         let mut tried = Tried::default();
         self.measure.refresh();
-        let mut ground = self.ground(part.node).map_err(Stop::Failed)?;
+        let mut state = self.state(part.node).map_err(Stop::Failed)?;
         loop {
             if is_termination_requested() {
                 return Err(Stop::Interrupted);
             }
-            let Some(mut step) = next(&ground, part.bytes, self.facilities.means, &mut tried)
+            let Some(mut step) = next(&state, part.bytes, self.facilities.capabilities, &mut tried)
             else {
-                let is_there = ground.available >= part.bytes;
+                let is_there = state.available >= part.bytes;
                 return if is_there { Ok(()) } else { Err(Stop::NoStepRemains) };
             };
             self.limit(&mut step)?;
             let (after, took) = self.step(&step, grow)?;
-            let gained = gauge(&after, step.kind).saturating_sub(gauge(&ground, step.kind));
+            let gained = gauge(&after, step.kind).saturating_sub(gauge(&state, step.kind));
             tried.note(&step, gained);
             step.gained_bytes = Some(gained);
             step.took_ms = Some(took.as_secs_f64() * 1000.0);
-            ground = after;
+            state = after;
             join(&mut self.steps, step);
         }
     }
@@ -110,7 +110,7 @@ impl Work {
     }
 
     /// Takes one step; the node after it, and how long it took.
-    fn step(&mut self, step: &RoomStep, grow: Grow<'_>) -> Result<(Ground, Duration), Stop> {
+    fn step(&mut self, step: &RoomStep, grow: Grow<'_>) -> Result<(NodeState, Duration), Stop> {
         self.spinner.update(&format!(
             "{} on node {}: {}",
             step.kind,
@@ -132,27 +132,27 @@ impl Work {
         let took = self.meter.end(&begun, dropped);
         self.measure.refresh();
         self.meter.count(self.measure.sample());
-        Ok((self.ground(step.node).map_err(Stop::Failed)?, took))
+        Ok((self.state(step.node).map_err(Stop::Failed)?, took))
     }
 
-    pub(super) fn ground(&self, node: u32) -> Result<Ground, Failure> {
-        let grounds = self.measure.grounds()?;
-        let found = grounds.into_iter().find(|ground| ground.node == node);
+    pub(super) fn state(&self, node: u32) -> Result<NodeState, Failure> {
+        let states = self.measure.states()?;
+        let found = states.into_iter().find(|state| state.node == node);
         found.ok_or_else(|| Failure::new(Exit::CouldNotCheck, format!("node {node} is gone")))
     }
 
     /// What cannot be reclaimed, by holder.
     pub(super) fn unreclaimable(&self) -> Vec<Share> {
-        let grounds = self.measure.grounds().unwrap_or_default();
-        grounds.into_iter().flat_map(|ground| ground.unreclaimable).collect()
+        let states = self.measure.states().unwrap_or_default();
+        states.into_iter().flat_map(|state| state.unreclaimable).collect()
     }
 }
 
 /// What a step of this kind is to raise.
-fn gauge(ground: &Ground, kind: RoomStepKind) -> u64 {
+fn gauge(state: &NodeState, kind: RoomStepKind) -> u64 {
     match kind {
-        RoomStepKind::GrowPool | RoomStepKind::ForcePool => ground.available,
-        RoomStepKind::DropRead | RoomStepKind::Reclaim | RoomStepKind::Swap => ground.free,
-        RoomStepKind::Compact => ground.whole,
+        RoomStepKind::GrowPool | RoomStepKind::ForcePool => state.available,
+        RoomStepKind::DropRead | RoomStepKind::Reclaim | RoomStepKind::Swap => state.free,
+        RoomStepKind::Compact => state.whole,
     }
 }

@@ -1,13 +1,14 @@
 //! What a node has of the requested kind of memory, and what can become of the rest.
 
 use crate::preflight::growth;
+use crate::preflight::hugetlb::LARGEST_ORDER;
 use crate::preflight::node_memory::{self, NodeMemory};
 use crate::preflight::notes::Notes;
 use mw_model::{Missing, PageSize, Request, Share, Snapshot, derived};
 
 /// One node as a step finds it. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ground {
+pub struct NodeState {
     pub node: u32,
     /// Size of a page of the request.
     pub page_bytes: u64,
@@ -15,6 +16,9 @@ pub struct Ground {
     pub is_pool: bool,
     /// Whether memory has to be contiguous.
     pub is_huge: bool,
+    /// Whether a page is larger than the largest block of the buddy allocator: the kernel then moves what is in the way
+    /// while it adds the page to the pool.
+    pub is_gigantic: bool,
     /// Of the requested kind, there now: free pages of the pool; otherwise free memory in blocks of that size.
     pub available: u64,
     /// Free above the high watermarks in blocks of a page of the request.
@@ -35,7 +39,7 @@ pub struct Ground {
 
 /// What this kernel offers, and what was allowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Means {
+pub struct Capabilities {
     /// Whether it can reclaim a node or a cgroup.
     pub reclaim: bool,
     /// Whether it can compact a node.
@@ -58,12 +62,12 @@ pub struct Part {
 ///
 /// # Errors
 /// meminfo was not read, or the node cannot be used.
-pub fn grounds(
+pub fn node_states(
     snapshot: &Snapshot,
     request: &Request,
     left_behind: u64,
     may_swap: bool,
-) -> Result<Vec<Ground>, Missing> {
+) -> Result<Vec<NodeState>, Missing> {
     let nodes = node_memory::read(snapshot, request, &mut Notes::default())?;
     if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
         return Err(Missing::absent(obstacle.what, obstacle.lift));
@@ -71,19 +75,19 @@ pub fn grounds(
     let is_only = nodes.len() == 1;
     let mut unpromised = pool_available(snapshot, request);
     let of_node = |node: &NodeMemory| {
-        let mut ground = ground(snapshot, request, node, may_swap);
-        if ground.is_pool {
+        let mut state = state(snapshot, request, node, may_swap);
+        if state.is_pool {
             let free = if is_only { unpromised } else { node_pool(snapshot, request, node.node) };
-            ground.available = free.min(unpromised);
-            unpromised = unpromised.saturating_sub(ground.available);
+            state.available = free.min(unpromised);
+            unpromised = unpromised.saturating_sub(state.available);
         }
-        ground.left_behind = if is_only { left_behind.min(node.all_clean) } else { 0 };
-        ground
+        state.left_behind = if is_only { left_behind.min(node.all_clean) } else { 0 };
+        state
     };
     Ok(nodes.iter().filter(|node| node.eligible).map(of_node).collect())
 }
 
-fn ground(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bool) -> Ground {
+fn state(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bool) -> NodeState {
     let page_bytes = page_bytes(snapshot, request);
     let is_huge = request.page != PageSize::Base;
     let growth = growth::of_node(snapshot, page_bytes, node, may_swap);
@@ -93,11 +97,12 @@ fn ground(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: b
         let least = node.free.saturating_add(node.clean).saturating_sub(node.doubtful);
         (least.max(whole), node.possible().saturating_add(swappable).max(whole))
     };
-    Ground {
+    NodeState {
         node: node.node,
         page_bytes,
         is_pool: matches!(request.page, PageSize::Hugetlb(_)),
         is_huge,
+        is_gigantic: derived::order_of(page_bytes, snapshot.origin.page_bytes) > LARGEST_ORDER,
         available: whole,
         whole,
         free: node.free,
@@ -148,22 +153,22 @@ fn node_pool(snapshot: &Snapshot, request: &Request, node: u32) -> u64 {
 
 /// How much each node is to provide: first what is there, then what is whole, then what can certainly become
 /// whole, then what may. What no node can provide is the last one's.
-pub fn split(grounds: &[Ground], request: &Request) -> Vec<Part> {
-    let page = grounds.first().map_or(1, |ground| ground.page_bytes.max(1));
+pub fn split(states: &[NodeState], request: &Request) -> Vec<Part> {
+    let page = states.first().map_or(1, |state| state.page_bytes.max(1));
     let wanted = request.size_bytes.div_ceil(page).saturating_mul(page);
     let mut parts: Vec<Part> =
-        grounds.iter().map(|ground| Part { node: ground.node, bytes: 0 }).collect();
+        states.iter().map(|state| Part { node: state.node, bytes: 0 }).collect();
     let mut left = wanted;
-    let ready = |ground: &Ground| if ground.is_pool { ground.available } else { 0 };
-    let bounds: [&dyn Fn(&Ground) -> u64; 4] = [
+    let ready = |state: &NodeState| if state.is_pool { state.available } else { 0 };
+    let bounds: [&dyn Fn(&NodeState) -> u64; 4] = [
         &ready,
-        &|ground| ready(ground).saturating_add(ground.whole),
-        &|ground| ready(ground).saturating_add(ground.reach.map_or(0, |reach| reach.0)),
-        &|ground| ready(ground).saturating_add(ground.reach.map_or(0, |reach| reach.1)),
+        &|state| ready(state).saturating_add(state.whole),
+        &|state| ready(state).saturating_add(state.reach.map_or(0, |reach| reach.0)),
+        &|state| ready(state).saturating_add(state.reach.map_or(0, |reach| reach.1)),
     ];
     for bound in bounds {
-        for (part, ground) in parts.iter_mut().zip(grounds) {
-            let most = bound(ground);
+        for (part, state) in parts.iter_mut().zip(states) {
+            let most = bound(state);
             let most = most.saturating_sub(most.checked_rem(page).unwrap_or(0));
             let more = most.saturating_sub(part.bytes).min(left);
             part.bytes = part.bytes.saturating_add(more);
