@@ -5,7 +5,7 @@ use super::node_state::{Capabilities, NodeState, Part};
 use mw_model::{Answer, RoomStep, RoomStepKind, Share};
 
 /// Steps of a plan before they are joined: far more than any memory needs.
-const MOST_STEPS: usize = 100_000;
+const MOST_STEPS: usize = 10_000;
 
 /// What would be done, and whether it reaches the request.
 #[derive(Debug, Clone, Default, PartialEq)]

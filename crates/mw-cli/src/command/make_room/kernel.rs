@@ -5,7 +5,7 @@ use super::work::Stop;
 use crate::args::MakeRoomArgs;
 use crate::{Exit, Failure};
 use mw_collect::SequentialFile;
-use mw_model::{CgroupVersion, Missing, RoomStep, RoomStepKind};
+use mw_model::{CgroupVersion, Missing, RoomStep, RoomStepKind, Snapshot};
 use mw_remedy::{Kernel, KernelError};
 use mw_rules::room::Capabilities;
 use rustix::fs::{Advice, fadvise};
@@ -50,10 +50,11 @@ impl Facilities {
             unseen.push(Missing::skipped("memory.reclaim", why));
             reclaim = None;
         }
-        let compact = Path::new(&compact_file(0)).exists();
+        let node = first_node(snapshot);
+        let compact = compact_file(node).is_some();
         if !compact {
-            unseen
-                .push(Missing::absent(compact_file(0), "this kernel does not compact on request"));
+            let why = "this kernel does not compact on request";
+            unseen.push(Missing::absent("/sys/devices/system/node/nodeN/compact", why));
         }
         let capabilities = Capabilities {
             reclaim: reclaim.is_some(),
@@ -70,8 +71,8 @@ impl Facilities {
         unseen: &mut Vec<Missing>,
     ) -> Option<ReclaimBy> {
         let snapshot = &measure.snapshot;
-        let node = args.request.node.or_else(|| Some(snapshot.nodes.value()?.first()?.id));
-        if node.is_some_and(|node| Path::new(&reclaim_file(node)).exists()) {
+        let node = args.request.node.unwrap_or_else(|| first_node(snapshot));
+        if Path::new(&reclaim_file(node)).exists() {
             return Some(ReclaimBy::Node);
         }
         let groups = snapshot.cgroups.value().filter(|groups| groups.version == CgroupVersion::V2);
@@ -95,7 +96,10 @@ impl Facilities {
         let swappiness = match step.kind {
             RoomStepKind::Reclaim => CACHE_ONLY,
             RoomStepKind::Swap => MOSTLY_ANONYMOUS,
-            RoomStepKind::Compact => return write(&self.kernel, &compact_file(step.node), "1"),
+            RoomStepKind::Compact => {
+                let file = compact_file(step.node);
+                return file.map_or(Ok(()), |file| write(&self.kernel, &file, "1"));
+            }
             RoomStepKind::DropRead | RoomStepKind::GrowPool | RoomStepKind::ForcePool => {
                 return Ok(());
             }
@@ -118,8 +122,15 @@ fn reclaim_file(node: u32) -> String {
     format!("/sys/devices/system/node/node{node}/reclaim")
 }
 
-fn compact_file(node: u32) -> String {
-    format!("/sys/devices/system/node/node{node}/compact")
+/// A kernel without NUMA compacts all memory.
+fn compact_file(node: u32) -> Option<String> {
+    let of_node = format!("/sys/devices/system/node/node{node}/compact");
+    let of_all = "/proc/sys/vm/compact_memory".to_owned();
+    [of_node, of_all].into_iter().find(|file| Path::new(file).exists())
+}
+
+fn first_node(snapshot: &Snapshot) -> u32 {
+    snapshot.nodes.value().and_then(|nodes| nodes.first()).map_or(0, |node| node.id)
 }
 
 /// Writes an action, which leaves no setting. That less was reclaimed than requested is no failure.
