@@ -101,16 +101,22 @@ around() {
 # growth NAME: what `check --for` says of the pool that is too small, in bytes.
 growth() { awk -v name="\"$1\":" '$1 == name { gsub(/[^0-9]/, "", $2); print $2; exit }' $run/answer; }
 
-# forced BYTES: whether the kernel provides the pages in the end, whatever it costs.
+# forced BYTES: whether the kernel provides the pages in the end, and keeps what the watermarks are for: it gives
+# more, and calls the OOM killer then. Nothing is started meanwhile.
 forced() {
+	wanted=$(($1 / 2097152))
+	kept_kb=$(awk '$1 == "high" { pages += $2 } END { print pages * 4 }' /proc/zoneinfo)
+	forced=1
 	for try in 1 2 3; do
 		echo 1 >/proc/sys/vm/compact_memory
-		huge_pages $(($1 / 2097152))
-		[ "$(cat /proc/sys/vm/nr_hugepages)" -ge $(($1 / 2097152)) ] && break
+		echo $wanted >/proc/sys/vm/nr_hugepages
+		read -r pool </proc/sys/vm/nr_hugepages
+		while read -r name kb rest; do [ $name = MemFree: ] && free_kb=$kb; done </proc/meminfo
+		[ $pool -ge $wanted ] && [ $free_kb -ge $kept_kb ] && forced=0
+		echo 0 >/proc/sys/vm/nr_hugepages
+		[ $forced = 1 ] || break
 	done
-	reached=$(($(cat /proc/sys/vm/nr_hugepages) * 2097152))
-	huge_pages 0
-	[ $reached -ge "$1" ]
+	return $forced
 }
 
 # room KB WHERE: asks how far an empty pool can be grown, and makes room for it, which a command then takes. What

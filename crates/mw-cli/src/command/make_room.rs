@@ -30,6 +30,10 @@ use std::path::Path;
 use work::{Stop, Work};
 
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
+    // When it is interrupted, it gives back what it has taken, and then ends by the signal. No thread of it may take
+    // a signal before.
+    let signals =
+        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let measure = Measure::start(&args.request, args.allow_swap)?;
     let facilities = Facilities::find(&measure, args);
     let states = measure.states()?;
@@ -43,9 +47,6 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
         let why = crate::advice::with_sudo(&"make-room needs root", true);
         return Err(Failure::new(Exit::PermissionDenied, why));
     }
-    // When it is interrupted, it gives back what it has taken, and then ends by the signal.
-    let signals =
-        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let state_dir = config.state_dir(args.state_dir.as_deref());
     let (mut report, kept) = make(args, &state_dir, Work::new(args, measure, facilities), &parts)?;
     let Some(kept) = kept else {

@@ -87,7 +87,10 @@ fn movable(
     let certain = free.saturating_add(node.clean).saturating_sub(node.doubtful);
     let certain = certain.saturating_sub(node.watermark.max(stuck));
     let swapped = if may_swap { node.swappable } else { 0 };
-    let possible = node.possible().saturating_add(swapped);
+    // The kernel would give what the watermarks keep as well, and then call the OOM killer for the next allocation.
+    let lists = cpu_lists.saturating_mul(snapshot.origin.page_bytes);
+    let possible =
+        derived::total([node.free, lists, node.all_clean.max(node.clean), node.dirty, swapped]);
     let pinned = pinned_pages(snapshot).saturating_mul(page_bytes);
     Some((least.saturating_sub(pinned).min(certain), most.min(possible)))
 }

@@ -12,6 +12,8 @@ const TARGETS_SHARE: u64 = 8;
 const TARGETS_BYTES: u64 = 32 << 20;
 /// Compactions in a row that provide nothing: the first skips pages that are locked or under I/O at that moment.
 const MOST_COMPACTIONS: u32 = 2;
+/// How often the kernel's own effort may provide nothing: compaction between two of them gives it another chance.
+const MOST_FORCED: u32 = 3;
 /// How often reclaim may provide nothing before it counts as exhausted.
 const MOST_FRUITLESS: u32 = 2;
 
@@ -27,7 +29,7 @@ pub struct Tried {
     fruitless_growths: u32,
     /// Reclaimed beyond the sum, to give compaction more choice.
     extra_bytes: u64,
-    forced: bool,
+    fruitless_forced: u32,
 }
 
 impl Tried {
@@ -47,7 +49,11 @@ impl Tried {
                 let counter = &mut self.fruitless_compactions;
                 *counter = if gained == 0 { counter.saturating_add(1) } else { 0 };
             }
-            RoomStepKind::ForcePool => self.forced = gained == 0,
+            RoomStepKind::ForcePool if gained == 0 => {
+                self.fruitless_forced = self.fruitless_forced.saturating_add(1);
+                self.fruitless_compactions = MOST_COMPACTIONS.saturating_sub(1);
+            }
+            RoomStepKind::ForcePool => self.fruitless_forced = 0,
         }
         if gained > 0 && step.kind != RoomStepKind::GrowPool {
             self.fruitless_growths = 0;
@@ -91,8 +97,8 @@ fn choose(
         return None;
     }
     if state.is_gigantic {
-        let can_force = state.is_pool && !tried.forced;
-        return can_force.then(|| (RoomStepKind::ForcePool, page.min(lacking)));
+        let one = lacking.min(page);
+        return if state.is_pool { force(state, one, tried) } else { None };
     }
     if capabilities.compact && state.free >= page && tried.fruitless_compactions < MOST_COMPACTIONS
     {
@@ -107,9 +113,18 @@ fn choose(
         return Some(freeing);
     }
     // The kernel's own effort may swap.
-    let may_force =
-        state.is_pool && !tried.forced && (capabilities.may_swap || !capabilities.has_swap);
-    may_force.then(|| (RoomStepKind::ForcePool, lacking.min(CHUNK_BYTES.max(page))))
+    let may_force = state.is_pool && (capabilities.may_swap || !capabilities.has_swap);
+    if may_force { force(state, lacking, tried) } else { None }
+}
+
+/// The kernel's own effort for pages of the pool. It would go below the watermarks as well, and the OOM killer
+/// would follow.
+fn force(state: &NodeState, lacking: u64, tried: &Tried) -> Option<(RoomStepKind, u64)> {
+    let page = state.page_bytes;
+    let above = state.free.saturating_add(state.clean).saturating_add(state.swappable);
+    let bytes = lacking.min(CHUNK_BYTES.max(page)).min(above);
+    let is_possible = tried.fruitless_forced < MOST_FORCED && bytes >= page;
+    is_possible.then_some((RoomStepKind::ForcePool, bytes))
 }
 
 /// The cheapest way to so much more free memory.

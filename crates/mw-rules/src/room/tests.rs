@@ -103,11 +103,13 @@ fn nothing_is_swapped_without_consent() {
     let steps = plan(&[state], &[Part { node: 0, bytes: 3 * GIB }], may_swap).steps;
     assert_eq!(steps.last().map(|step| step.kind), Some(Swap));
     // The kernel may swap by itself for a page of the pool.
-    let state = pool(0, 0, 0, (0, GIB));
-    let mut tried = Tried::default();
-    assert_eq!(next(&state, GIB, has_swap, &mut tried), None);
-    let forced = next(&state, GIB, may_swap, &mut tried).map(|step| step.kind);
-    assert_eq!(forced, Some(RoomStepKind::ForcePool));
+    let state = pool(0, 0, GIB, (0, GIB));
+    let by_itself = |capabilities| {
+        let alone = Capabilities { reclaim: false, compact: false, ..capabilities };
+        next(&state, GIB, alone, &mut Tried::default()).map(|step| step.kind)
+    };
+    assert_eq!(by_itself(has_swap), None);
+    assert_eq!(by_itself(may_swap), Some(RoomStepKind::ForcePool));
 }
 
 #[test]
@@ -155,6 +157,16 @@ fn for_gigantic_pages_the_kernel_moves_what_is_in_the_way() {
     let has_swap = Capabilities { has_swap: true, ..ALL };
     let steps = [(Reclaim, 1280), (ForcePool, 2048)];
     check(&gigantic, 2 * GIB, has_swap, Answer::Unknown, &steps);
+}
+
+#[test]
+fn what_the_watermarks_keep_is_not_taken() {
+    let state = pool(6 * MIB, 0, 0, (0, GIB));
+    let exhausted = Capabilities { reclaim: false, compact: false, ..ALL };
+    let step = next(&state, GIB, exhausted, &mut Tried::default());
+    assert_eq!(step.map(|step| (step.kind, step.bytes)), Some((RoomStepKind::ForcePool, 6 * MIB)));
+    let state = pool(MIB, 0, 0, (0, GIB));
+    assert_eq!(next(&state, GIB, exhausted, &mut Tried::default()), None);
 }
 
 #[test]
