@@ -1,6 +1,7 @@
 # Asks `memwright check --for` and takes what was asked for: xtask/src/preflight. It is sourced by guest/play.sh.
 #
-# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing) and SEED. What is not the one
+# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing, and
+# `room` for make-room) and SEED. What is not the one
 # that takes is protected from the OOM killer.
 run=${dir:-/run}
 . ./conditions
@@ -97,8 +98,70 @@ around() {
 	drawn 105 180 && request $((no * drawn / 100)) "$1" beyond-no
 }
 
+# growth NAME: what `check --for` says of the pool that is too small, in bytes.
+growth() { awk -v name="\"$1\":" '$1 == name { gsub(/[^0-9]/, "", $2); print $2; exit }' $run/answer; }
+
+# forced BYTES: whether the kernel provides the pages in the end, and keeps what the watermarks are for: it gives
+# more, and calls the OOM killer then. Nothing is started meanwhile.
+forced() {
+	wanted=$(($1 / 2097152))
+	kept_kb=$(awk '$1 == "high" { pages += $2 } END { print pages * 4 }' /proc/zoneinfo)
+	forced=1
+	for try in 1 2 3; do
+		echo 1 >/proc/sys/vm/compact_memory
+		echo $wanted >/proc/sys/vm/nr_hugepages
+		read -r pool </proc/sys/vm/nr_hugepages
+		while read -r name kb rest; do [ $name = MemFree: ] && free_kb=$kb; done </proc/meminfo
+		[ $pool -ge $wanted ] && [ $free_kb -ge $kept_kb ] && forced=0
+		echo 0 >/proc/sys/vm/nr_hugepages
+		[ $forced = 1 ] || break
+	done
+	return $forced
+}
+
+# room KB WHERE: asks how far an empty pool can be grown, and makes room for it, which a command then takes. What
+# is impossible make-room does not try: then the kernel is asked for it again and again.
+room() {
+	number=$((number + 1))
+	bytes=$(($1 / 2048 * 2097152))
+	[ $bytes -gt 0 ] || return 0
+	mark "at room/$number"
+	memwright check --for $bytes,huge=2M --json >$run/answer 2>$run/said
+	least=$(growth least_bytes) most=$(growth most_bytes)
+	answer=unknown
+	[ $bytes -gt "$least" ] || answer=yes
+	[ $bytes -le "$most" ] || answer=no
+	memwright make-room $bytes,huge=2M -- take $bytes,huge=2M >$run/taken 2>>$run/said
+	code=$?
+	[ -s $run/taken ] || echo "refused make-room $code" >$run/taken
+	[ $answer != no ] || ! forced $bytes || echo "taken 0" >$run/taken
+	{
+		echo "request $bytes,huge=2M $2"
+		echo "exit $code 0"
+		cat $run/taken
+		head -c 3000 $run/said | sed 's/^/said /'
+		echo answer
+		echo "\"preflight\": { \"answer\": \"$answer\", \"summary\": \"$answer: $((least >> 20)) to $((most >> 20)) MiB\" } }"
+	} | frame "keep/$number"
+	rm -f $run/answer
+	restore
+}
+
+# rooms: sizes around what the answer says can be provided at least and at most.
+rooms() {
+	memwright check --for $(($(meminfo_kb MemTotal) * 2048)),huge=2M --json >$run/answer
+	yes=$(($(growth least_bytes) / 1024)) no=$(($(growth most_bytes) / 1024))
+	drawn 5 80 && room $((yes * drawn / 100)) inside-yes
+	drawn 970 1000 && room $((yes * drawn / 1000)) below-yes
+	drawn 1005 1030 && room $((yes * drawn / 1000)) above-yes
+	drawn 10 90 && room $((yes + (no - yes) * drawn / 100)) between
+	drawn 970 1000 && room $((no * drawn / 1000)) below-no
+	drawn 1020 1060 && room $((no * drawn / 1000)) above-no
+	drawn 105 180 && room $((no * drawn / 100)) beyond-no
+}
+
 mark "at make"
-"make_$(echo "$CONDITION" | tr - _)"
+"make_$(echo "${CONDITION#room-}" | tr - _)"
 case $? in
 0) ;;
 77) finish "skipped: $(cat $run/why)" ;;
@@ -109,5 +172,8 @@ memwright explain --all-memory --json >$run/answer
 frame keep/account <$run/answer
 rm -f $run/answer
 for kind in $KINDS; do
-	around "$kind"
+	case $kind in
+	room) rooms ;;
+	*) around "$kind" ;;
+	esac
 done

@@ -66,6 +66,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         ("bench", mw_cli::bench_schema()),
         ("doctor", mw_cli::doctor_schema()),
         ("iotune", mw_cli::iotune_schema()),
+        ("make-room", mw_cli::room_schema()),
         ("pool", mw_cli::pool_schema()),
         ("trends", (TRENDS_SCHEMA, schemars::schema_for!(Trends))),
     ];

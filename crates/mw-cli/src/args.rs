@@ -2,6 +2,7 @@
 
 #[cfg(feature = "doctor")]
 mod doctor;
+mod duration;
 #[cfg(feature = "watch")]
 mod export;
 mod features;
@@ -10,6 +11,7 @@ mod format;
 mod iotune;
 #[cfg(feature = "lab")]
 mod lab;
+mod make_room;
 pub(crate) mod missing;
 #[cfg(any(feature = "top", feature = "watch"))]
 mod moment;
@@ -40,6 +42,7 @@ use std::str::FromStr;
 
 #[cfg(feature = "doctor")]
 pub use doctor::DoctorArgs;
+pub(crate) use duration::duration;
 #[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
 pub use format::{FormatArgs, Formats, TextOrJson};
@@ -47,10 +50,9 @@ pub use format::{FormatArgs, Formats, TextOrJson};
 pub use iotune::{IotuneAction, IotuneArgs};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
+pub use make_room::{MakeRoomArgs, MaxCost};
 #[cfg(any(feature = "top", feature = "watch"))]
 pub use moment::Moment;
-#[cfg(any(feature = "top", feature = "watch"))]
-pub(crate) use moment::duration;
 #[cfg(feature = "watch")]
 pub use notify::NotifyArgs;
 #[cfg(feature = "pool")]
@@ -120,6 +122,8 @@ pub enum Command {
     Undo(UndoArgs),
     /// List the changes that fix made, and their state
     Changes(ChangesArgs),
+    /// Provide large memory now, step by step, at a bounded cost to others; keep it for a time or a command
+    MakeRoom(MakeRoomArgs),
     /// Measure creating, locking and destroying large memory, with and without memwright
     Bench(BenchArgs),
     /// Run a command so that its large memory is populated, locked and freed in parallel

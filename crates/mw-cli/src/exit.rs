@@ -1,7 +1,8 @@
 //! Exit codes: scripts depend on them.
 
 use std::fmt;
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
 /// What an exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Exit {
     CommandNotExecutable,
     /// `run`: there is no such command, as of env(1).
     CommandNotFound,
-    /// `why`: the command's own exit code, or 128 and the number of the signal that ended it.
+    /// `why`, `make-room`: the command's own exit code, or 128 and the number of the signal that ended it.
     Command(u8),
     /// The state of a Nagios plugin, which has codes of its own.
     Plugin(mw_render::nagios::PluginState),
@@ -44,8 +45,16 @@ impl Exit {
         }
     }
 
+    /// The end of a command, as the shell has it.
+    pub(crate) fn from_status(status: ExitStatus) -> Self {
+        let signal = status.signal().and_then(|signal| u8::try_from(signal).ok());
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        Self::Command(
+            signal.map(|signal| 128_u8.saturating_add(signal)).or(code).unwrap_or(u8::MAX),
+        )
+    }
+
     /// What execve(2) has refused.
-    #[cfg(any(feature = "run", feature = "why"))]
     pub(crate) fn from_exec_error(error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::NotFound => Self::CommandNotFound,

@@ -43,6 +43,13 @@ pub fn iotune_schema() -> (u32, schemars::Schema) {
     command::iotune::schema()
 }
 
+/// What `make-room --json` prints: the version of the format, and its JSON schema.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn room_schema() -> (u32, schemars::Schema) {
+    (mw_model::ROOM_SCHEMA, schemars::schema_for!(mw_model::RoomReport))
+}
+
 /// What `pool list --json` and `pool stats --json` print: the version of the format, and its JSON
 /// schema.
 #[cfg(all(feature = "pool", feature = "schema"))]
@@ -92,6 +99,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Fix(args) => command::fix::run(&args, &config),
         Command::Undo(args) => command::undo::run(&args, &config),
         Command::Changes(args) => command::changes::run(&args, &config),
+        Command::MakeRoom(args) => command::make_room::run(&args, &config),
         Command::Bench(args) => command::bench::run(&args, &config),
         #[cfg(feature = "run")]
         Command::Run(args) => command::run::run(&args, &config),

@@ -20,7 +20,6 @@ impl Spinner {
     }
 
     /// Replaces the text.
-    #[cfg(any(feature = "lab", feature = "pool"))]
     pub(crate) fn update(&self, what: &str) {
         if self.0.message() != what {
             self.0.set_message(what.to_owned());

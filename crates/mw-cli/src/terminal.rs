@@ -68,7 +68,6 @@ pub(crate) fn tell(line: impl Display) {
 }
 
 /// Writes a page of mw-render's to standard error. When that fails there is nobody left to tell.
-#[cfg(feature = "why")]
 pub(crate) fn tell_page(page: &str) {
     let _ = io::stderr().lock().write_all(page.as_bytes());
 }

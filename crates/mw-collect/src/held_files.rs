@@ -11,12 +11,14 @@ mod descriptors;
 mod mapped;
 mod mount_table;
 mod search;
+mod sequential;
 
 use crate::collector::processes::kernel_threads;
 use crate::source::Source;
 use mw_model::{HeldFiles, Missing, Process, Snapshot};
 use mw_sys::HelperThread;
 use search::{Holder, Search};
+pub use sequential::{SequentialFile, clean_bytes_before, sequential_files};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

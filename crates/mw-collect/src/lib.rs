@@ -18,18 +18,22 @@ mod holders;
 mod kernel_log;
 mod masked;
 mod own;
+mod page_blocks;
 mod redact;
 mod sampler;
 pub mod service;
 mod sizes;
 mod source;
+mod spread;
 
 pub use cpu_use::CpuSample;
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
 pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
+pub use held_files::{SequentialFile, clean_bytes_before, sequential_files};
 pub use holders::holders;
 pub use kernel_log::{KernelLog, LoggedDrop, LoggedEvents, LoggedKill};
 pub use own::OwnMemory;
+pub use page_blocks::page_blocks;
 pub use sampler::Sampler;
 pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
@@ -72,6 +76,13 @@ pub fn window(source: &Source) -> Window {
         OriginKind::Tree => capture::earlier_sample(source, &snapshot.sample),
     };
     Window { earlier: earlier.into_iter().collect(), now: snapshot }
+}
+
+/// Takes what changes while memory is moved and reclaimed into a snapshot: the fast counters and the pools.
+pub fn refresh(source: &Source, sampler: &mut Sampler, snapshot: &mut Snapshot) {
+    sampler.sample(&mut snapshot.sample);
+    snapshot.nodes = node::collect(source).into();
+    snapshot.hugepages = hugepages::collect(source).into();
 }
 
 /// The NUMA nodes; none if the kernel does not report them.

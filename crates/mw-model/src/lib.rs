@@ -16,10 +16,12 @@ mod machine;
 pub mod map_count;
 mod metric;
 mod oom;
+mod page_blocks;
 mod preflight;
 mod profile;
 mod reading;
 mod report;
+mod room;
 mod service;
 mod service_view;
 mod sizes;
@@ -58,13 +60,15 @@ pub use mw_memory::PageSize;
 pub use oom::{
     CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, ServiceFate, WriterProcess,
 };
+pub use page_blocks::PageBlocks;
 pub use preflight::{
-    Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolRoom,
-    Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
+    Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolGrowth,
+    PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
+pub use room::{ROOM_SCHEMA, RoomCost, RoomReport, RoomStep, RoomStepKind};
 pub use service::{
     Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, Service,
     ServiceProcess,

@@ -73,6 +73,34 @@ impl FromStr for Request {
     }
 }
 
+impl Request {
+    /// The request as `check --for` and `make-room` take it.
+    #[must_use]
+    pub fn argument(&self) -> String {
+        let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+        let whole = |bytes: u64| {
+            let of = |unit: u64| {
+                bytes.checked_div(unit).filter(|count| count.checked_mul(unit) == Some(bytes))
+            };
+            let unit = units.iter().find_map(|(unit, name)| Some(format!("{}{name}", of(*unit)?)));
+            unit.unwrap_or_else(|| bytes.to_string())
+        };
+        let mut text = whole(self.size_bytes);
+        if self.lock {
+            text.push_str(",lock");
+        }
+        match self.page {
+            PageSize::Base => {}
+            PageSize::Thp => text.push_str(",huge=thp"),
+            PageSize::Hugetlb(bytes) => text.push_str(&format!(",huge={}", whole(bytes))),
+        }
+        if let Some(node) = self.node {
+            text.push_str(&format!(",node={node}"));
+        }
+        text
+    }
+}
+
 fn parse_page(text: &str) -> Result<PageSize, RequestError> {
     if text == "thp" {
         return Ok(PageSize::Thp);
@@ -130,8 +158,23 @@ pub struct Preflight {
     pub time: Option<TimeEstimate>,
     /// What refuses the request or slows it down, the worst first.
     pub obstacles: Vec<Obstacle>,
+    /// How far the hugetlb pool can be grown, where it is too small for the request.
+    pub pool_growth: Option<PoolGrowth>,
     /// What could not be read, and so is not part of the answer.
     pub unseen: Vec<Missing>,
+}
+
+/// How far a hugetlb pool can be grown. All sizes in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoolGrowth {
+    /// By free blocks above the high watermarks, without reclaim or compaction.
+    pub now_bytes: u64,
+    /// The least after clean page cache is reclaimed and memory compacted; absent if the flags of pages could
+    /// not be read.
+    pub least_bytes: Option<u64>,
+    /// The most after that.
+    pub most_bytes: Option<u64>,
 }
 
 /// Yes, slowly, no or unknown.
@@ -330,6 +373,9 @@ mod tests {
         );
         assert_eq!(request.to_string(), "32 GiB locked on 2 MiB huge pages from node 1");
         assert_eq!("1G,huge=thp".parse::<Request>().unwrap().page, PageSize::Thp);
+        for text in ["32G,lock,huge=2M,node=1", "1500M,huge=thp", "4097", "8G,huge=1G"] {
+            assert_eq!(text.parse::<Request>().unwrap().argument(), text);
+        }
     }
 
     #[test]

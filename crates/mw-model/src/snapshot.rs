@@ -2,7 +2,7 @@
 
 use crate::{
     Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryFilesystem, Missing, Node,
-    Processes, Reading, Sysctl, Thp, Zram,
+    PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -55,6 +55,8 @@ pub struct Snapshot {
     pub disks: Reading<Vec<Disk>>,
     /// The zram devices that are used as swap.
     pub zrams: Reading<Vec<Zram>>,
+    /// The blocks of the requested huge page's size; collected only for a request that needs them.
+    pub page_blocks: Reading<Vec<PageBlocks>>,
     /// The kernel's own unusable free space index, where debugfs is mounted.
     pub extfrag_unusable: Reading<Extfrag>,
 }

@@ -69,18 +69,45 @@ pub fn apply(
     persist: bool,
     observer: Observer<'_>,
 ) -> Result<Applied, ApplyError> {
+    apply_by(kernel, journal, plan, persist, observer, &mut write)
+}
+
+/// How a change is written: see [`apply_by`].
+pub type Writer<'a> = &'a mut dyn FnMut(&Kernel, &PlannedChange) -> Result<(), KernelError>;
+
+/// As [`apply`], with another way to write: `writer` may reach the planned value of a pool of huge pages in
+/// several writes. Until it returns, the journal says that the change was begun, so that [`crate::undo`] finds
+/// any value in between. If it fails, what it has written is reverted.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_by(
+    kernel: &Kernel,
+    journal: &mut Journal,
+    plan: &Plan,
+    persist: bool,
+    observer: Observer<'_>,
+    writer: Writer<'_>,
+) -> Result<Applied, ApplyError> {
     let mut run = Run { kernel, journal, observer, made: Vec::new() };
     run.prepare(plan, persist)
         .map_err(|cause| ApplyError::NothingChanged { cause: Box::new(cause) })?;
     let mut applied = Applied::default();
     for planned in &plan.changes {
-        match run.change(planned, persist) {
+        match run.change(planned, persist, writer) {
             Ok(Some(change)) => applied.changes.push(change),
             Ok(None) => applied.already.push(planned.path.clone()),
             Err(cause) => return Err(run.roll_back(cause)),
         }
     }
     Ok(applied)
+}
+
+fn write(kernel: &Kernel, planned: &PlannedChange) -> Result<(), KernelError> {
+    match planned.once {
+        true => kernel.write(&planned.path, &planned.value),
+        false => kernel.write_checked(&planned.path, &planned.value),
+    }
 }
 
 /// Keeps changes over a reboot that are in force and were made without that: for a caller that
@@ -152,6 +179,7 @@ impl Run<'_> {
         &mut self,
         planned: &PlannedChange,
         persist: bool,
+        writer: Writer<'_>,
     ) -> Result<Option<AppliedChange>, Cause> {
         let id = self.next_id();
         self.tell(id, Moment::Begun);
@@ -161,11 +189,7 @@ impl Run<'_> {
         self.journal.append(id, Event::Planned(intent))?;
         self.made.push(id);
         self.tell(id, Moment::Planned);
-        if once {
-            self.kernel.write(&path, &value)?;
-        } else {
-            self.kernel.write_checked(&path, &value)?;
-        }
+        writer(self.kernel, planned)?;
         self.tell(id, Moment::Written);
         let after = sides
             .iter()

@@ -29,7 +29,9 @@ mod shadow;
 mod status;
 mod undo;
 
-pub use apply::{Applied, AppliedChange, DONE_ONCE, PersistedChange, apply, keep};
+pub use apply::{
+    Applied, AppliedChange, DONE_ONCE, PersistedChange, Writer, apply, apply_by, keep,
+};
 pub use coupling::{PARTNERS, affected_by, partner_of};
 pub use device::DeviceId;
 pub use failure::{ApplyError, Cause, Stuck};

@@ -65,6 +65,7 @@ fn report(name: &str) -> Report {
                 available_bytes: None,
                 lift: name.to_owned(),
             }],
+            pool_growth: None,
             unseen: vec![missing],
         }),
         ..empty

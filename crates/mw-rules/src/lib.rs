@@ -3,7 +3,7 @@
 //! Nothing here reads a file, a clock or the environment: what a rule knows is in the window, so a
 //! finding from a live machine, a captured tree and a recording is the same. [`RULES`] lists the
 //! rules, [`check`] looks for their hazards, [`explain`] for their causes of an incident, [`preflight`]
-//! answers what a request of a given size would meet, [`account`] says where all memory is, [`trends`] what grows
+//! answers what a request of a given size would meet, [`room`] how to provide it, [`account`] says where all memory is, [`trends`] what grows
 //! in a recording ([`trend`] has the estimator).
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
@@ -25,6 +25,7 @@ pub mod preflight;
 mod registry;
 mod request;
 mod roles;
+pub mod room;
 mod rules;
 mod share;
 mod shared_memory;
@@ -40,5 +41,6 @@ pub use check::check;
 pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};
 pub use forced_work::forcing_processes;
+pub use preflight::hugetlb::pool_file;
 pub use registry::{RULES, Rule, find};
 pub use trends::trends;

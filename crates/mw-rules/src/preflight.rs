@@ -11,7 +11,8 @@
 //! - `node_memory`: each node's free, reclaimable and unreclaimable memory.
 //! - `protected`: what cgroups keep of the reclaimable memory.
 //! - `unreclaimable`: what the unreclaimable memory consists of.
-//! - `hugetlb`: pages of a hugetlb pool; `thp`: blocks for transparent huge pages.
+//! - `hugetlb`: pages of a hugetlb pool; `growth`: how far it can be grown; `thp`: blocks for transparent huge
+//!   pages.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
 //! - `memwright_pool`: memory of a pool of `memwright pool`.
 //! - `notes`: obstacles, and what could not be read.
@@ -23,11 +24,12 @@
 mod backing;
 mod ceiling;
 mod disk;
-mod hugetlb;
+pub(crate) mod growth;
+pub(crate) mod hugetlb;
 mod limits;
 mod memwright_pool;
-mod node_memory;
-mod notes;
+pub(crate) mod node_memory;
+pub(crate) mod notes;
 mod plan;
 mod protected;
 mod span;
@@ -83,8 +85,7 @@ pub fn answer(
         }
     };
     notes.sort();
-    let mut summary =
-        summary::for_answer(request, machine, &nodes, time.as_ref(), &notes.obstacles);
+    let mut summary = summary::for_answer(request, machine, &nodes, time.as_ref(), &notes);
     if let Some(why) = notes.undecided.as_ref().filter(|_| answer == Answer::Unknown) {
         summary = summary::for_unknown(why, &summary);
     }
@@ -95,20 +96,22 @@ pub fn answer(
         nodes,
         time,
         obstacles: notes.obstacles,
+        pool_growth: notes.pool_growth,
         unseen: notes.unseen,
     })
 }
 
 /// The answer where one obstacle rules the request out by itself.
-fn refused(request: &Request, obstacle: Obstacle, notes: Notes) -> Preflight {
-    let obstacles = vec![obstacle];
+fn refused(request: &Request, obstacle: Obstacle, mut notes: Notes) -> Preflight {
+    notes.obstacles = vec![obstacle];
     Preflight {
         request: request.clone(),
         answer: Answer::No,
-        summary: summary::for_answer(request, Answer::No, &[], None, &obstacles),
+        summary: summary::for_answer(request, Answer::No, &[], None, &notes),
         nodes: Vec::new(),
         time: None,
-        obstacles,
+        obstacles: notes.obstacles,
+        pool_growth: None,
         unseen: notes.unseen,
     }
 }

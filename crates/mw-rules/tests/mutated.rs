@@ -5,6 +5,7 @@
 
 use mw_collect::Source;
 use mw_model::Request;
+use mw_rules::room;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+const ALL: room::Capabilities =
+    room::Capabilities { reclaim: true, compact: true, may_swap: true, has_swap: true };
+
 fn look(tree: &Path, requests: &[Request]) {
     let source = Source::tree(tree).unwrap();
     let window = mw_collect::window(&source);
@@ -66,6 +70,11 @@ fn look(tree: &Path, requests: &[Request]) {
     for request in requests {
         // Whether it can be answered depends on the file; that it returns is the test.
         let _ = mw_rules::preflight::answer(&window, request, None);
+        if let Ok(states) = room::node_states(&window.now, request, 1 << 30, true) {
+            let parts = room::split(&states, request);
+            room::plan(&states, &parts, room::Capabilities::default());
+            room::plan(&states, &parts, ALL);
+        }
     }
 }
 

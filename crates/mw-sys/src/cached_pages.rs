@@ -43,7 +43,15 @@ pub struct CachedPages {
 /// `ENOSYS` before Linux 6.5, `EBADF` for what is no file of pages, `EOPNOTSUPP` for hugetlbfs, `EPERM` for a
 /// file that neither is this user's nor may be written.
 pub fn cached_pages(file: BorrowedFd<'_>) -> io::Result<CachedPages> {
-    let range = CachestatRange { offset: 0, bytes: 0 };
+    cached_pages_before(file, 0)
+}
+
+/// Counts those before an offset; 0 is the end of the file.
+///
+/// # Errors
+/// As [`cached_pages`].
+pub fn cached_pages_before(file: BorrowedFd<'_>, end: u64) -> io::Result<CachedPages> {
+    let range = CachestatRange { offset: 0, bytes: end };
     let mut stat = Cachestat::default();
     // SAFETY: the kernel reads `range` and writes `stat`, which have its types and live over the call
     // (cachestat(2)); both consist of integers alone.
@@ -69,7 +77,11 @@ mod tests {
         file.set_len(1 << 20).unwrap();
         file.write_all(&vec![1; 3 * rustix::param::page_size()]).unwrap();
         match cached_pages(file.as_fd()) {
-            Ok(pages) => assert_eq!((pages.cached, pages.writeback), (3, 0)),
+            Ok(pages) => {
+                assert_eq!((pages.cached, pages.writeback), (3, 0));
+                let page = rustix::param::page_size() as u64;
+                assert_eq!(cached_pages_before(file.as_fd(), 2 * page).unwrap().cached, 2);
+            }
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
                 mw_test::skip("needs cachestat(2) (6.5)");
             }

@@ -46,7 +46,7 @@ mod touch;
 mod zero;
 
 pub use bare_threads::run_bare_threads;
-pub use cached_pages::{CachedPages, cached_pages};
+pub use cached_pages::{CachedPages, cached_pages, cached_pages_before};
 pub use clock::{monotonic_ns, unix_ms};
 pub use direct::system_call;
 pub use direct_file::{DirectFile, read_file, subdirectories};

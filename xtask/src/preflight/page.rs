@@ -3,14 +3,18 @@
 use super::account::Account;
 use super::condition::{self, Condition};
 use super::figures::{Counts, median_width, percent};
-use super::request::{Record, Verdict};
+use super::request::{Record, Taken, Verdict};
 use super::results::Line;
 use anyhow::Context;
+use std::collections::BTreeSet;
 use std::fs;
 
 /// The results that the page is made from.
 const REPORT: &str = "docs/preflight/report.jsonl";
 const PAGE: &str = "docs/preflight.md";
+
+/// Conditions in which make-room is asked.
+const ROOM: &str = "room-";
 
 pub(super) fn write() -> anyhow::Result<()> {
     let root = crate::workspace::root();
@@ -24,7 +28,14 @@ pub(super) fn write() -> anyhow::Result<()> {
         }
     }
     let conditions = condition::all()?;
-    let page = format!("{}{}", page(&records, &conditions), account_table(&accounts, &conditions));
+    let (rooms, records): (Vec<Record>, Vec<Record>) =
+        records.into_iter().partition(|record| record.condition.starts_with(ROOM));
+    let page = format!(
+        "{}{}{}",
+        page(&records, &conditions),
+        room(&rooms, &conditions),
+        account_table(&accounts, &conditions)
+    );
     Ok(fs::write(root.join(PAGE), page)?)
 }
 
@@ -74,6 +85,56 @@ fn page(records: &[Record], conditions: &[Condition]) -> String {
     out
 }
 
+/// What `check --for` says of an empty pool, and what make-room provides.
+fn room(records: &[Record], conditions: &[Condition]) -> String {
+    let counts = Counts::of(records);
+    let decided = counts.right + counts.wrong();
+    let mut out = format!(
+        "\n## Room for huge pages\n\n\
+         `check --for SIZE,huge=2M` says of an empty pool how far it can be grown, at least and at most. Then `memwright\n\
+         make-room SIZE,huge=2M -- COMMAND` was to provide the pages, and the command took them. Sizes up to the least are a\n\
+         yes; beyond the most is a no, for which the kernel was asked three times, each time after compaction. Of {} requests\n\
+         that were answered yes or no, {} were answered rightly ({}); yes, but not provided: {}; no, but provided: {}; between\n\
+         both: {}.\n\n\
+         | condition | kernels | requests | right | yes, no: wrong | between | of those provided |\n|---|---|---|---|---|---|---|\n",
+        decided,
+        counts.right,
+        percent(counts.right, decided),
+        counts.wrong_yes,
+        counts.wrong_no,
+        counts.unknown
+    );
+    for condition in conditions {
+        let its = || records.iter().filter(|record| record.condition == condition.name);
+        if its().next().is_none() {
+            continue;
+        }
+        let counts = Counts::of(its());
+        let provided = its().filter(|record| {
+            record.verdict() == Verdict::Unknown && matches!(record.taken, Taken::AfterMs(_))
+        });
+        out.push_str(&format!(
+            "| {} | {} | {} | {} | {}, {} | {} | {} |\n",
+            condition.name.trim_start_matches(ROOM),
+            kernels(its()),
+            counts.requests,
+            counts.right,
+            counts.wrong_yes,
+            counts.wrong_no,
+            counts.unknown,
+            provided.count()
+        ));
+    }
+    out
+}
+
+/// The series of the kernels.
+fn kernels<'a>(records: impl Iterator<Item = &'a Record>) -> String {
+    let series = |release: &str| release.split(['-', '+']).next().unwrap_or_default().to_owned();
+    let releases: BTreeSet<String> = records.map(|record| series(&record.release)).collect();
+    releases.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 fn by_condition(records: &[Record], conditions: &[Condition]) -> String {
     let mut out = String::from(
         "\n## By condition\n\n| condition | kernels | requests | right | yes, slowly, no: wrong | unknown | time inside |\n\
@@ -85,17 +146,11 @@ fn by_condition(records: &[Record], conditions: &[Condition]) -> String {
         if its().next().is_none() {
             continue;
         }
-        let mut releases: Vec<&str> = its().map(|record| record.release.as_str()).collect();
-        releases.sort_unstable();
-        releases.dedup();
-        let series =
-            |release: &&str| release.split(['-', '+']).next().unwrap_or_default().to_owned();
-        let releases: Vec<String> = releases.iter().map(series).collect();
         out.push_str(&format!(
             "| {} ({}) | {} | {} | {} | {}, {}, {} | {} | {} of {} |\n",
             condition.name,
             condition.how.trim_end_matches('.'),
-            releases.join(", "),
+            kernels(its()),
             counts.requests,
             counts.right,
             counts.wrong_yes,

@@ -1,10 +1,9 @@
-//! Times on the command line: moments and durations.
+//! Moments on the command line.
 
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 use std::str::FromStr;
-use std::time::Duration;
 
 /// Numbers from here on are milliseconds since 1970; below, seconds.
 const LEAST_MS: u64 = 100_000_000_000;
@@ -90,15 +89,6 @@ fn last_before(time: Time, last_ms: u64, zone: TimeZone) -> Option<u64> {
     u64::try_from(before.timestamp().as_millisecond()).ok()
 }
 
-/// Reads a duration such as `500ms`, `1s`, `60d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("invalid duration '{text}' (use for example 500ms, 1s, 5min, 2h, 60d)");
-    let span: Span = text.parse().map_err(|_| wrong())?;
-    let days = jiff::SpanRelativeTo::days_are_24_hours();
-    let duration = span.to_duration(days).map_err(|_| wrong())?;
-    Duration::try_from(duration).ok().filter(|duration| !duration.is_zero()).ok_or_else(wrong)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,17 +124,6 @@ mod tests {
             let Moment::At(unix_ms) = moment else { panic!("{text}: {moment:?}") };
             // A day may have an hour more or less, where clocks are changed.
             assert!((now - span_ms).abs_diff(unix_ms) <= 3_660_000, "{text}");
-        }
-    }
-
-    #[test]
-    fn durations_are_read() {
-        for (text, ms) in [("500ms", 500), ("1s", 1000), ("1.5s", 1500), ("2h", 7_200_000)] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        assert_eq!(duration("60d"), Ok(Duration::from_secs(60 * 86_400)));
-        for text in ["", "0s", "-1s", "1 parsec", "5"] {
-            assert!(duration(text).is_err(), "{text}");
         }
     }
 

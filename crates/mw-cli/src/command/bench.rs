@@ -13,13 +13,13 @@ mod variant;
 mod zeroing_bandwidth;
 
 use crate::args::BenchArgs;
+use crate::command::reserved::Reserved;
 use crate::config::Config;
 use crate::{Exit, Failure, live};
 use indicatif::{ProgressBar, ProgressStyle};
 use mw_model::{Answer, Request, Window, caller, derived, format_bytes};
 use mw_segment::{Cancel, Kind, Options, PageSize};
 use mw_sys::SignalsBlocked;
-use pool::Pool;
 use report::{Report, Row};
 use variant::{Method, Variant};
 
@@ -127,14 +127,14 @@ fn reserve(
     config: &Config,
     pages: &[PageSize],
     bytes: u64,
-) -> Result<Vec<Pool>, Failure> {
+) -> Result<Vec<Reserved>, Failure> {
     if !args.reserve {
         return Ok(Vec::new());
     }
     let sizes = pages.iter().filter_map(|page| page.hugetlb_bytes());
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    let pools: Result<Vec<Vec<Pool>>, Failure> =
-        sizes.map(|size| Pool::reserve_for(&args.place, size as u64, bytes, &state_dir)).collect();
+    let pools: Result<Vec<Vec<Reserved>>, Failure> =
+        sizes.map(|size| pool::reserve_for(&args.place, size as u64, bytes, &state_dir)).collect();
     pools.map(|pools| pools.into_iter().flatten().collect())
 }
 

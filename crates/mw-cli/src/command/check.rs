@@ -5,11 +5,13 @@ use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, live, terminal};
 use mw_collect::calibrate::calibrate;
+use mw_collect::page_blocks;
 use mw_metrics::Exposition;
-use mw_model::{Answer, Calibration, OriginKind, Preflight, Report, Request, Window};
+use mw_model::{Answer, Calibration, OriginKind, PageSize, Preflight, Report, Request, Window};
 use mw_render::{json, nagios, npd, text};
 use mw_rules::preflight;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     match check(args, config) {
@@ -30,8 +32,11 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
 
 fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     let checked = collect(args, config)?;
-    let window = checked.window;
+    let mut window = checked.window;
     let request = args.request.as_ref();
+    if let Some(request) = request {
+        with_page_blocks(&mut window, request)?;
+    }
     let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
     let mut report = mw_rules::check(&window, preflight);
     if let Some(root) = checked.root {
@@ -120,6 +125,24 @@ fn answer(
         };
     }
     machine_preflight(window, request)
+}
+
+/// How long page blocks are sampled.
+const BLOCKS_TIME: Duration = Duration::from_millis(25);
+
+/// A request for huge pages of a pool that may be too small needs to know how far it can be grown.
+fn with_page_blocks(window: &mut Window, request: &Request) -> Result<(), Failure> {
+    let snapshot = &mut window.now;
+    let PageSize::Hugetlb(page_bytes) = request.page else { return Ok(()) };
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
+    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
+    let available = pool.map_or(0, |pool| pool.available_pages().saturating_mul(page_bytes));
+    let is_live = snapshot.origin.kind == OriginKind::Live;
+    if is_live && (available < request.size_bytes || request.node.is_some()) {
+        let blocks = page_blocks(&live::source()?, snapshot, page_bytes, BLOCKS_TIME);
+        snapshot.page_blocks = blocks.into();
+    }
+    Ok(())
 }
 
 /// Answers the request. How long it takes is measured for a moment, unless it is refused or the

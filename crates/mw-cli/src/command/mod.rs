@@ -18,6 +18,7 @@ pub(crate) mod incidents;
 pub(crate) mod iotune;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+pub(crate) mod make_room;
 #[cfg(feature = "watch")]
 pub(crate) mod notify;
 #[cfg(feature = "pool")]
@@ -26,6 +27,7 @@ pub(crate) mod pool;
 mod replay;
 #[cfg(feature = "watch")]
 pub(crate) mod report;
+mod reserved;
 #[cfg(feature = "run")]
 pub(crate) mod run;
 #[cfg(feature = "top")]

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
         Err(missing) => untraced(&usage, wall, &missing),
     }
     end_likewise(usage.status);
-    Ok(Exit::Command(code(usage.status)))
+    Ok(Exit::from_status(usage.status))
 }
 
 /// Signals that end a command. Those that a terminal sends reach it without us; others are passed on.
@@ -188,11 +188,4 @@ fn end_likewise(status: ExitStatus) {
         // Where it fails, the exit code says the same.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
-}
-
-/// As the shell has it.
-fn code(status: ExitStatus) -> u8 {
-    let signal = status.signal().and_then(|signal| u8::try_from(signal).ok());
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    signal.map(|signal| 128_u8.saturating_add(signal)).or(code).unwrap_or(u8::MAX)
 }

@@ -6,6 +6,7 @@
 //! /proc/kpageflags shows: a free block that is up to date was reported. Reported blocks go to the
 //! tail of their free list, and allocations take the head.
 
+use crate::spread::spread;
 use mw_model::{Backing, FreeLayer, Snapshot, derived, fragmentation};
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::zoneinfo::Zone;
@@ -21,10 +22,6 @@ const KPF_BUDDY: u64 = 1 << 10;
 const MOST_PLACES: u64 = 6144;
 /// Places between two looks at the clock.
 const PLACES_TOGETHER: u64 = 64;
-/// The step from place to place is this share of all places, the golden ratio: wherever the sample
-/// ends, it is spread evenly.
-const STEP: f64 = 0.618_033_988_749_895;
-
 /// What a sample of one zone found at places of two huge pages each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Found {
@@ -122,12 +119,11 @@ fn sample_zone(
     let first = frames.start.div_ceil(2 * block);
     let places = (frames.end / (2 * block)).saturating_sub(first);
     let mut found = Found { places, ..Found::default() };
-    let step = coprime_step(places);
-    for index in 0..places.min(most) {
+    for (place, index) in spread(places).zip(0..most) {
         if index % PLACES_TOGETHER == PLACES_TOGETHER - 1 && Instant::now() > until {
             break;
         }
-        let frame = (first + index.wrapping_mul(step) % places) * 2 * block;
+        let frame = (first + place) * 2 * block;
         let (Some(head), Some(tail)) = (flag(frame), flag(frame + block)) else { break };
         found.sampled += 1;
         let is_free = |flags: u64| flags & KPF_BUDDY != 0;
@@ -140,17 +136,6 @@ fn sample_zone(
         }
     }
     found
-}
-
-fn coprime_step(places: u64) -> u64 {
-    let gcd = |mut a: u64, mut b: u64| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let start = ((places as f64 * STEP) as u64).max(1);
-    (start..start.saturating_add(places)).find(|step| gcd(*step, places) == 1).unwrap_or(1)
 }
 
 /// The layers of a zone as allocations reach them: small blocks first, then by the size of blocks;

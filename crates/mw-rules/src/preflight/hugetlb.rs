@@ -1,5 +1,6 @@
 //! Pages of a hugetlb pool.
 
+use super::growth;
 use super::node_memory::NodeMemory;
 use super::notes::Notes;
 use super::plan::Plan;
@@ -7,7 +8,7 @@ use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
 
 /// The largest order of the buddy allocator in every kernel so far: larger pages are allocated only
 /// when the pool is resized, never for a request.
-const LARGEST_ORDER: usize = 10;
+pub(crate) const LARGEST_ORDER: usize = 10;
 
 /// A request for pages of the pool: free unreserved ones, then surplus pages, where overcommit allows
 /// them and memory has free blocks of that size.
@@ -41,6 +42,8 @@ pub(super) fn plan(
     let made = requested.saturating_sub(free_unreserved).min(beyond);
     let available = free_unreserved.saturating_add(made).saturating_mul(page_bytes);
     if free_unreserved.saturating_add(beyond) < requested {
+        let growth = growth::of_nodes(snapshot, page_bytes, nodes);
+        notes.pool_growth = Some(growth);
         short(request, &pool, requested, available, notes);
     } else if made > 0 {
         let bytes = made.saturating_mul(page_bytes);
@@ -149,16 +152,17 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
     let place = request.node.map_or(String::new(), |node| format!(" on node {node}"));
     let missing = requested.saturating_sub(pages(available, pool.page_bytes));
     let total = pool.total_pages.saturating_add(missing);
-    let kib = pool.page_bytes >> 10;
-    let file = match request.node {
-        Some(node) => {
-            format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages")
-        }
-        None => format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages"),
-    };
-    let lift = match request.node {
+    let file = pool_file(pool.page_bytes, request.node);
+    let by_hand = match request.node {
         Some(_) => format!("raise {file} by {missing} pages"),
         None => format!("write {total} to {file}, preferably at boot"),
+    };
+    let growth = notes.pool_growth.unwrap_or_default();
+    let most = growth.most_bytes.unwrap_or(growth.now_bytes);
+    let lift = if missing.saturating_mul(pool.page_bytes) <= most {
+        format!("run memwright make-room {}, or {by_hand}", request.argument())
+    } else {
+        by_hand
     };
     let what = format!("hugetlb pool of {page} pages{place}");
     notes.obstacle(
@@ -168,4 +172,13 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
         Some(available),
         lift,
     );
+}
+
+/// The file that holds the number of pages of a pool, of the machine or of a node.
+pub fn pool_file(page_bytes: u64, node: Option<u32>) -> String {
+    let pool = format!("hugepages/hugepages-{}kB/nr_hugepages", page_bytes >> 10);
+    match node {
+        Some(node) => format!("/sys/devices/system/node/node{node}/{pool}"),
+        None => format!("/sys/kernel/mm/{pool}"),
+    }
 }

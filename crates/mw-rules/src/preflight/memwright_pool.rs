@@ -39,6 +39,7 @@ pub fn from_pool(request: &Request, pool: &PoolRoom) -> Result<Preflight, Obstac
         nodes: Vec::new(),
         time: None,
         obstacles: Vec::new(),
+        pool_growth: None,
         unseen: Vec::new(),
     })
 }

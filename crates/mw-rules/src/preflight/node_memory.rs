@@ -18,43 +18,43 @@ const HIGHATOMIC_SHARE: u64 = 100;
 
 /// The memory of one node. All sizes in bytes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NodeMemory {
-    pub(super) node: u32,
+pub(crate) struct NodeMemory {
+    pub(crate) node: u32,
     /// Whether the request may take memory from here.
-    pub(super) eligible: bool,
-    pub(super) total: u64,
+    pub(crate) eligible: bool,
+    pub(crate) total: u64,
     /// Free above the high watermark and the reserves for lower zones.
-    pub(super) free: u64,
+    pub(crate) free: u64,
     /// Free above the min watermark, with the pages on per-CPU lists and those that this process gives back when it
     /// ends.
-    pub(super) free_above_min: u64,
+    pub(crate) free_above_min: u64,
     /// What of all this the kernel may not give: the reserve for atomic allocations, pages on per-CPU lists, and kernel
     /// objects that may be in use or not.
-    pub(super) doubtful: u64,
+    pub(crate) doubtful: u64,
     /// The part of `free` that was never touched: the kernel initializes or accepts it when it is
     /// allocated.
-    pub(super) untouched: u64,
+    pub(crate) untouched: u64,
     /// Kept free by the watermarks.
-    pub(super) watermark: u64,
+    pub(crate) watermark: u64,
     /// Clean page cache and slab, less the reserve of the kernel's own MemAvailable.
-    pub(super) clean: u64,
+    pub(crate) clean: u64,
     /// All reclaimable page cache and slab, without dirty pages and pinned objects.
-    pub(super) all_clean: u64,
+    pub(crate) all_clean: u64,
     /// Kernel objects that are counted as reclaimable but certainly in use.
-    pub(super) pinned: u64,
+    pub(crate) pinned: u64,
     /// Page cache that cgroups certainly keep.
-    pub(super) protected: u64,
-    pub(super) dirty: u64,
+    pub(crate) protected: u64,
+    pub(crate) dirty: u64,
     /// Anonymous and shared memory that fits into free swap.
-    pub(super) swappable: u64,
+    pub(crate) swappable: u64,
     /// The same with unlimited swap.
-    pub(super) anonymous: u64,
-    pub(super) unreclaimable: Vec<Share>,
+    pub(crate) anonymous: u64,
+    pub(crate) unreclaimable: Vec<Share>,
 }
 
 impl NodeMemory {
     /// All that the kernel may give, without swap.
-    pub(super) fn possible(&self) -> u64 {
+    pub(crate) fn possible(&self) -> u64 {
         let free = self.free_above_min.max(self.free);
         derived::total([free, self.all_clean.max(self.clean), self.dirty])
     }
@@ -74,7 +74,7 @@ impl NodeMemory {
 }
 
 /// The memory of all nodes, or of the whole machine if the kernel does not report nodes.
-pub(super) fn read(
+pub(crate) fn read(
     snapshot: &Snapshot,
     request: &Request,
     notes: &mut Notes,
@@ -125,7 +125,7 @@ pub(super) fn read(
 
 /// Why the requested node can serve nothing, however much is free: it does not exist, or the process
 /// may not allocate from it.
-pub(super) fn unreachable_node(
+pub(crate) fn unreachable_node(
     snapshot: &Snapshot,
     request: &Request,
     nodes: &[NodeMemory],

@@ -1,13 +1,15 @@
 //! What accompanies the answer.
 
-use mw_model::{Answer, Missing, Obstacle, Snapshot, caller};
+use mw_model::{Answer, Missing, Obstacle, PoolGrowth, Snapshot, caller};
 
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     pub(super) obstacles: Vec<Obstacle>,
     pub(super) unseen: Vec<Missing>,
     /// Why the answer is unknown, if it is: a limit could not be determined, or depends on the program.
     pub(super) undecided: Option<String>,
+    /// How far a pool that is too small can be grown.
+    pub(super) pool_growth: Option<PoolGrowth>,
     /// Whether a limit slows the process down without refusing the request.
     pub(super) slowed: bool,
 }

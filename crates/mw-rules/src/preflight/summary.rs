@@ -1,7 +1,8 @@
 //! The answer in one line.
 
+use super::notes::Notes;
 use mw_model::{
-    Answer, NodeAccount, Obstacle, PageSize, Request, TimeEstimate, format_bytes,
+    Answer, NodeAccount, Obstacle, PoolGrowth, Request, TimeEstimate, format_bytes,
     format_duration_ms,
 };
 
@@ -13,10 +14,12 @@ pub(super) fn for_answer(
     answer: Answer,
     nodes: &[NodeAccount],
     time: Option<&TimeEstimate>,
-    obstacles: &[Obstacle],
+    notes: &Notes,
 ) -> String {
+    let obstacles = &notes.obstacles;
     if answer == Answer::No {
-        return format!("no: {request}: {}", refusal(request, obstacles));
+        let growth = notes.pool_growth.as_ref();
+        return format!("no: {request}: {}", refusal(request, obstacles, growth));
     }
     let mut line = format!("{answer}: {request}");
     if let Some(time) = time {
@@ -35,15 +38,22 @@ pub(super) fn for_unknown(why: &str, summary: &str) -> String {
 }
 
 fn duration(time: &TimeEstimate) -> String {
-    let (low, high) = (format_duration_ms(time.low_ms), format_duration_ms(time.high_ms));
-    // "1.1 to 2.3 s" where both ends have the same unit.
+    let range = range(format_duration_ms(time.low_ms), format_duration_ms(time.high_ms));
+    format!(" in {range} (one thread)")
+}
+
+/// "1.1 to 2.3 s" where both ends have the same unit.
+pub(crate) fn range(low: String, high: String) -> String {
+    if low == high {
+        return low;
+    }
     let low = match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same && !unit.contains(' ') => {
             number.to_owned()
         }
         _ => low,
     };
-    format!(" in {low} to {high} (one thread)")
+    format!("{low} to {high}")
 }
 
 fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
@@ -68,17 +78,27 @@ fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
     }
 }
 
-fn refusal(request: &Request, obstacles: &[Obstacle]) -> String {
+fn refusal(request: &Request, obstacles: &[Obstacle], growth: Option<&PoolGrowth>) -> String {
     let Some(obstacle) = obstacles.iter().find(|obstacle| obstacle.blocks) else {
         return "the kernel refuses it".to_owned();
     };
     let needed = obstacle.needed_bytes.unwrap_or(request.size_bytes);
     let Some(available) = obstacle.available_bytes else { return obstacle.what.clone() };
     let missing = format_bytes(needed.saturating_sub(available));
-    // The request already names the size of the pages.
-    let what = match request.page {
-        PageSize::Hugetlb(_) if obstacle.what.starts_with("hugetlb pool") => "the pool",
-        _ => obstacle.what.as_str(),
-    };
-    format!("{what} has {}, {missing} missing", format_bytes(available))
+    if obstacle.what.starts_with("hugetlb pool") {
+        // The request already names the size of the pages.
+        let pool = match available {
+            0 => "no pages are reserved".to_owned(),
+            some => format!("the pool has {}, {missing} missing", format_bytes(some)),
+        };
+        return pool + &growth.map_or_else(String::new, grown);
+    }
+    format!("{} has {}, {missing} missing", obstacle.what, format_bytes(available))
+}
+
+fn grown(growth: &PoolGrowth) -> String {
+    let now = format!("; {} can be reserved now", format_bytes(growth.now_bytes));
+    let (Some(least), Some(most)) = (growth.least_bytes, growth.most_bytes) else { return now };
+    let range = range(format_bytes(least), format_bytes(most));
+    format!("{now}, {range} after reclaim and compaction")
 }

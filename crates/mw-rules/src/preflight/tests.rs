@@ -1,4 +1,5 @@
 mod edges;
+mod growth;
 mod machine;
 mod time;
 
@@ -104,9 +105,14 @@ fn a_pool_that_is_short_says_by_how_much() {
     check(
         &preflight,
         Answer::No,
-        "no: 20 GiB on 2 MiB huge pages: the pool has 12 GiB, 8 GiB missing",
+        "no: 20 GiB on 2 MiB huge pages: the pool has 12 GiB, 8 GiB missing; 27.8 GiB can be reserved \
+         now",
     );
-    assert!(preflight.obstacles[0].lift.starts_with("write 11264 to /sys/kernel/mm/hugepages/"));
+    assert_eq!(
+        preflight.obstacles[0].lift,
+        "run memwright make-room 20G,huge=2M, or write 11264 to \
+         /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, preferably at boot"
+    );
     let preflight = Machine::new(&[IDLE]).pool(pool).ask("15G,huge=2M");
     assert_eq!(
         preflight.obstacles[0].lift,

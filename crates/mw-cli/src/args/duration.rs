@@ -1,0 +1,29 @@
+//! Durations on the command line.
+
+use jiff::Span;
+use std::time::Duration;
+
+/// Reads a duration such as `500ms`, `1s`, `60d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("invalid duration '{text}' (use for example 500ms, 1s, 5min, 2h, 60d)");
+    let span: Span = text.parse().map_err(|_| wrong())?;
+    let days = jiff::SpanRelativeTo::days_are_24_hours();
+    let duration = span.to_duration(days).map_err(|_| wrong())?;
+    Duration::try_from(duration).ok().filter(|duration| !duration.is_zero()).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, ms) in [("500ms", 500), ("1s", 1000), ("1.5s", 1500), ("2h", 7_200_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert_eq!(duration("60d"), Ok(Duration::from_secs(60 * 86_400)));
+        for text in ["", "0s", "-1s", "1 parsec", "5"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

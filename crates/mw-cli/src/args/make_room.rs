@@ -1,0 +1,110 @@
+//! Arguments of `make-room`.
+
+use super::{FormatArgs, TextOrJson, duration};
+use clap::Args as ClapArgs;
+use mw_model::{Request, parse_size};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct MakeRoomArgs {
+    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    #[arg(value_name = "REQUEST")]
+    pub request: Request,
+    /// Keep the memory for so long, then give it back; Ctrl-C ends it early
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "command")]
+    pub hold: Option<Duration>,
+    /// Show the steps that would be taken, without taking any
+    #[arg(long, conflicts_with_all = ["hold", "command"])]
+    pub dry_run: bool,
+    /// Give up, and give back, before it costs more than this: stall=TIME that others stall for memory, drop=SIZE of
+    /// page cache, time=TIME in all [default: stall=1s,time=60s]
+    #[arg(long, value_name = "LIMITS", default_value = "")]
+    pub max_cost: MaxCost,
+    /// Also swap out memory of other programs
+    #[arg(long)]
+    pub allow_swap: bool,
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
+    /// Directory of the journal [default: /var/lib/memwright]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// A command to start once the memory is there, and its arguments; huge pages of a pool stay reserved until
+    /// it ends, other memory is held until it starts
+    #[arg(value_name = "COMMAND", last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What making room may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxCost {
+    /// Stall of others.
+    pub stall: Duration,
+    /// Page cache that is dropped, in bytes.
+    pub drop_bytes: u64,
+    pub time: Duration,
+}
+
+impl Default for MaxCost {
+    fn default() -> Self {
+        Self { stall: Duration::from_secs(1), drop_bytes: u64::MAX, time: Duration::from_secs(60) }
+    }
+}
+
+impl FromStr for MaxCost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut limits = Self::default();
+        let mut named = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let unknown =
+                || format!("unknown limit '{word}' (use stall=TIME, drop=SIZE or time=TIME)");
+            let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+            if named.contains(&name) {
+                return Err(format!("duplicate limit '{name}'"));
+            }
+            named.push(name);
+            match name {
+                "stall" => limits.stall = duration(value)?,
+                "drop" => {
+                    limits.drop_bytes = parse_size(value).map_err(|error| error.to_string())?
+                }
+                "time" => limits.time = duration(value)?,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        assert_eq!("".parse(), Ok(MaxCost::default()));
+        let limits = MaxCost {
+            drop_bytes: 8 << 30,
+            stall: Duration::from_millis(100),
+            ..MaxCost::default()
+        };
+        assert_eq!("stall=100ms,drop=8G".parse(), Ok(limits));
+        assert_eq!(
+            "time=5s".parse::<MaxCost>().map(|limits| limits.time),
+            Ok(Duration::from_secs(5))
+        );
+        for (text, error) in [
+            ("stall", "unknown limit 'stall' (use stall=TIME, drop=SIZE or time=TIME)"),
+            ("cpu=1", "unknown limit 'cpu=1' (use stall=TIME, drop=SIZE or time=TIME)"),
+            ("time=1s,time=2s", "duplicate limit 'time'"),
+            ("drop=x", "invalid size 'x'"),
+        ] {
+            let got = text.parse::<MaxCost>().unwrap_err();
+            assert!(got.starts_with(error), "{text}: {got}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `memwright make-room`: provides large memory now, the cheapest way first, and keeps it for a while.
+//!
+//! mw_rules::room decides each step from what was measured; here it is done, measured and bounded:
+//! - `measure`: the machine before and after each step
+//! - `kernel`: what this kernel offers, and the writes that do a step
+//! - `meter`: what it has cost, the limits, and pauses while others stall
+//! - `work`: step after step until the memory is there
+//! - `pool`: pages of a pool, journalled and given back
+//! - `hold`: memory held for a time, or for a command
+//! - `report`: the result for people
+
+mod hold;
+mod kernel;
+mod measure;
+mod meter;
+mod pool;
+mod report;
+mod work;
+
+use crate::args::MakeRoomArgs;
+use crate::command::reserved::Reserved;
+use crate::config::Config;
+use crate::{Exit, Failure, terminal};
+use kernel::Facilities;
+use measure::Measure;
+use mw_model::{Answer, Missing, PageSize, ROOM_SCHEMA, RoomReport};
+use mw_rules::room::{self, Part, Plan};
+use mw_sys::SignalsBlocked;
+use std::path::Path;
+use work::{Stop, Work};
+
+pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
+    // When it is interrupted, it gives back what it has taken, and then ends by the signal. No thread of it may take
+    // a signal before.
+    let signals =
+        SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
+    let measure = Measure::start(&args.request, args.allow_swap)?;
+    let facilities = Facilities::find(&measure, args);
+    let states = measure.states()?;
+    let parts = room::split(&states, &args.request);
+    let plan = room::plan(&states, &parts, facilities.capabilities);
+    // Nobody's cache is dropped for what cannot be reached.
+    if args.dry_run || plan.answer() == Answer::No {
+        return dry_run(args, plan, unseen(&measure, &facilities));
+    }
+    if !rustix::process::geteuid().is_root() {
+        let why = crate::advice::with_sudo(&"make-room needs root", true);
+        return Err(Failure::new(Exit::PermissionDenied, why));
+    }
+    let state_dir = config.state_dir(args.state_dir.as_deref());
+    let (mut report, kept) = make(args, &state_dir, Work::new(args, measure, facilities), &parts)?;
+    let Some(kept) = kept else {
+        print(args, &report, &state_dir)?;
+        interrupted(&signals)?;
+        return Ok(Exit::Findings);
+    };
+    if args.hold.is_none() && args.command.is_empty() {
+        report.changes = kept.leave();
+        print(args, &report, &state_dir)?;
+        return Ok(Exit::Fine);
+    }
+    print(args, &report, &state_dir)?;
+    let exit = match args.hold {
+        Some(time) => {
+            hold::keep(time, kept, &signals);
+            Exit::Fine
+        }
+        None => hold::command(&args.command, kept, &signals)?,
+    };
+    interrupted(&signals)?;
+    Ok(exit)
+}
+
+/// Where a signal has come, the program ends by it as soon as signals are no longer blocked.
+fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
+    if signals.is_termination_requested() {
+        return Err(Failure::new(Exit::RolledBack, "interrupted; everything was given back"));
+    }
+    Ok(())
+}
+
+/// The memory that was provided, given back when it is dropped.
+enum Kept {
+    /// It is free, and nobody holds it.
+    Free,
+    Pool(Vec<Reserved>),
+    Segment {
+        _memory: Box<mw_segment::Segment>,
+    },
+}
+
+impl Kept {
+    /// Leaves the pool as it is; the changes stand in the journal.
+    fn leave(self) -> Vec<u64> {
+        match self {
+            Self::Pool(reserved) => reserved.into_iter().filter_map(Reserved::leave).collect(),
+            Self::Free | Self::Segment { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Says what would be done, or that nothing was because it would be in vain.
+fn dry_run(args: &MakeRoomArgs, plan: Plan, unseen: Vec<Missing>) -> Result<Exit, Failure> {
+    let answer = plan.answer();
+    let report = RoomReport {
+        schema: ROOM_SCHEMA,
+        summary: report::forecast(&args.request, &plan),
+        request: args.request.clone(),
+        dry_run: args.dry_run,
+        answer,
+        available_bytes: plan.certain_bytes,
+        unreclaimable: if answer == Answer::Yes { Vec::new() } else { plan.unreclaimable },
+        steps: plan.steps,
+        cost: None,
+        changes: Vec::new(),
+        unseen,
+    };
+    print(args, &report, Path::new(""))?;
+    Ok(match answer {
+        Answer::Yes | Answer::Slowly => Exit::Fine,
+        Answer::No => Exit::Findings,
+        Answer::Unknown => Exit::CouldNotCheck,
+    })
+}
+
+/// Makes room; the report, and the memory if it was reached.
+fn make(
+    args: &MakeRoomArgs,
+    state_dir: &Path,
+    mut work: Work,
+    parts: &[Part],
+) -> Result<(RoomReport, Option<Kept>), Failure> {
+    let result = provide(args, state_dir, &mut work, parts);
+    let cost = work.meter.cost();
+    let (answer, summary, kept) = match result {
+        Ok(kept) => (Answer::Yes, report::ready(&args.request, &cost), Some(kept)),
+        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(stop) => {
+            (Answer::No, report::not_reached(&args.request, work.provided_bytes, &stop), None)
+        }
+    };
+    let report = RoomReport {
+        schema: ROOM_SCHEMA,
+        summary,
+        request: args.request.clone(),
+        dry_run: false,
+        answer,
+        available_bytes: work.provided_bytes,
+        unreclaimable: if answer == Answer::Yes { Vec::new() } else { work.unreclaimable() },
+        steps: work.steps,
+        cost: Some(cost),
+        changes: Vec::new(),
+        unseen: unseen(&work.measure, &work.facilities),
+    };
+    Ok((report, kept))
+}
+
+fn provide(
+    args: &MakeRoomArgs,
+    state_dir: &Path,
+    work: &mut Work,
+    parts: &[Part],
+) -> Result<Kept, Stop> {
+    if let PageSize::Hugetlb(page_bytes) = args.request.page {
+        return pool::grow(work, page_bytes, parts, state_dir).map(Kept::Pool);
+    }
+    for part in parts {
+        work.reach(part, &mut |_, _| Ok(()))?;
+    }
+    if args.hold.is_none() && args.command.is_empty() {
+        return Ok(Kept::Free);
+    }
+    let memory = hold::segment(&args.request, parts)?;
+    Ok(Kept::Segment { _memory: Box::new(memory) })
+}
+
+fn unseen(measure: &Measure, facilities: &Facilities) -> Vec<Missing> {
+    measure.unseen.iter().chain(&facilities.unseen).cloned().collect()
+}
+
+fn print(args: &MakeRoomArgs, report: &RoomReport, state_dir: &Path) -> Result<(), Failure> {
+    if !args.command.is_empty() {
+        // Standard output is the command's.
+        terminal::tell_page(&mw_model::visible::lines(&report::text(report, state_dir)));
+        return Ok(());
+    }
+    if args.format.is_json() {
+        return super::print_json(report);
+    }
+    terminal::print(&report::text(report, state_dir));
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Memory held for a time, or for a command.
+
+use super::Kept;
+use super::work::Stop;
+use crate::{Exit, Failure};
+use mw_model::Request;
+use mw_rules::room::Part;
+use mw_segment::{Cancel, Kind, NumaPolicy, Options, Segment};
+use mw_sys::SignalsBlocked;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How often it looks whether it is told to end.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// Takes the memory that is free now, so that nobody else does.
+pub(super) fn segment(request: &Request, parts: &[Part]) -> Result<Segment, Stop> {
+    let bytes = usize::try_from(request.size_bytes).unwrap_or(usize::MAX);
+    let cancel = Cancel::new();
+    let mut options = Options::new(bytes)
+        .kind(Kind::Anon)
+        .page_size(request.page)
+        .locked(request.lock)
+        .cancel(&cancel);
+    if request.node.is_some() {
+        options = options.placement(NumaPolicy::Bind(parts.iter().map(|part| part.node).collect()));
+    }
+    let created = options.create_with(&mut |_| {
+        if mw_sys::is_termination_requested() {
+            cancel.cancel();
+        }
+    });
+    created.map_err(|error| match error {
+        mw_segment::Error::Cancelled { .. } => Stop::Interrupted,
+        error => {
+            let line = format!("the memory was there and could not be held: {error}");
+            Stop::Failed(Failure::new(Exit::Findings, line))
+        }
+    })
+}
+
+/// Keeps it until the time is over or a signal comes.
+pub(super) fn keep(time: Duration, kept: Kept, signals: &SignalsBlocked) {
+    let until = Instant::now() + time;
+    while !signals.is_termination_requested() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(ROUND));
+    }
+    drop(kept);
+}
+
+/// Starts the command, and waits for its end. A pool stays as it is until then; other memory is free from
+/// its start on.
+pub(super) fn command(
+    words: &[OsString],
+    kept: Kept,
+    signals: &SignalsBlocked,
+) -> Result<Exit, Failure> {
+    let Some((name, rest)) = words.split_first() else { return Ok(Exit::Fine) };
+    let pool = match kept {
+        Kept::Pool(reserved) => reserved,
+        Kept::Free | Kept::Segment { .. } => {
+            drop(kept);
+            Vec::new()
+        }
+    };
+    // The command starts with all signals unblocked.
+    let mut child = Command::new(name).args(rest).spawn().map_err(|error| {
+        let name = name.to_string_lossy();
+        Failure::new(Exit::from_exec_error(&error), format!("{name}: {error}"))
+    })?;
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::CouldNotCheck, format!("waiting for the command: {error}"))
+    };
+    let pid = Pid::from_child(&child);
+    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+    let round = Timespec { tv_sec: 0, tv_nsec: ROUND.subsec_nanos().into() };
+    let mut told = false;
+    while poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&round)) == Ok(0) {
+        if signals.is_termination_requested() && !told {
+            // Until it is waited for, the number is the command's.
+            let _ = kill_process(pid, Signal::TERM);
+            told = true;
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    drop(pool);
+    Ok(Exit::from_status(status))
+}

@@ -1,0 +1,80 @@
+//! The machine, measured again after each step.
+
+use crate::{Exit, Failure, live};
+use mw_collect::{
+    Sampler, SequentialFile, Source, page_blocks, refresh, sequential_files, snapshot,
+};
+use mw_model::{Absence, Missing, PageSize, Request, Sample, Snapshot, derived};
+use mw_rules::room::{self, NodeState};
+use std::time::Duration;
+
+/// How long page blocks are sampled.
+const BLOCKS_TIME: Duration = Duration::from_millis(200);
+
+pub(super) struct Measure {
+    source: Source,
+    sampler: Sampler,
+    pub(super) snapshot: Snapshot,
+    request: Request,
+    may_swap: bool,
+    /// Files with cache behind a sequential reader or writer, those with the most first; taken when dropped.
+    pub(super) files: Vec<SequentialFile>,
+    /// What could not be read.
+    pub(super) unseen: Vec<Missing>,
+}
+
+impl Measure {
+    pub(super) fn start(request: &Request, may_swap: bool) -> Result<Self, Failure> {
+        let source = live::source()?;
+        let mut snapshot = snapshot(&source);
+        let mut unseen = Vec::new();
+        let block_bytes = match request.page {
+            PageSize::Base => None,
+            PageSize::Thp => Some(derived::huge_page_bytes(&snapshot)),
+            PageSize::Hugetlb(bytes) => Some(bytes),
+        };
+        if let Some(bytes) = block_bytes {
+            let blocks = page_blocks(&source, &snapshot, bytes, BLOCKS_TIME);
+            unseen.extend(blocks.as_ref().err().cloned());
+            snapshot.page_blocks = blocks.into();
+        }
+        let files = match sequential_files(&source) {
+            Ok((files, true)) => files,
+            Ok((_, false)) => {
+                let why = "not all processes could be read within the time limit";
+                unseen.push(Missing::skipped("files read sequentially", why));
+                Vec::new()
+            }
+            Err(missing) => {
+                unseen.push(missing);
+                Vec::new()
+            }
+        };
+        let nodes = mw_collect::nodes(&source);
+        let sampler = Sampler::open(&source, &nodes);
+        Ok(Self { source, sampler, snapshot, request: request.clone(), may_swap, files, unseen })
+    }
+
+    pub(super) fn refresh(&mut self) {
+        refresh(&self.source, &mut self.sampler, &mut self.snapshot);
+    }
+
+    pub(super) fn sample(&self) -> &Sample {
+        &self.snapshot.sample
+    }
+
+    /// The nodes that the request may use.
+    ///
+    /// # Errors
+    /// The kernel's counters were not read, or the requested pages or node do not exist.
+    pub(super) fn states(&self) -> Result<Vec<NodeState>, Failure> {
+        let behind = derived::total(self.files.iter().map(|file| file.clean_bytes));
+        room::node_states(&self.snapshot, &self.request, behind, self.may_swap).map_err(|missing| {
+            let exit = match missing.absence {
+                Absence::Absent => Exit::Findings,
+                _ => Exit::CouldNotCheck,
+            };
+            Failure::new(exit, missing)
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! What making room costs: counters before and after each step, and the stall of others.
+//!
+//! PSI counts the time in which at least one task stalls for memory, and the kernel's own work on request
+//! counts as well. So it is read once more after a short rest behind each step: what stalls then is others.
+//! Their stall during the step is estimated by that rate, and is at least what exceeds the step's duration.
+
+use crate::args::MaxCost;
+use mw_model::{RoomCost, Sample};
+use mw_proc::pressure::Pressure;
+use mw_proc::vmstat::Counter;
+use mw_sys::is_termination_requested;
+use std::time::{Duration, Instant};
+
+const PRESSURE: &str = "/proc/pressure/memory";
+/// How long it rests behind each step.
+const REST: Duration = Duration::from_millis(10);
+/// While others stall for more than this share of the time, it pauses until they stall for less than the other.
+const PAUSE_FROM: f64 = 0.2;
+const PAUSE_UNTIL: f64 = 0.05;
+const PAUSE_ROUND: Duration = Duration::from_millis(100);
+/// The longest pause: others may stall for a reason of their own.
+const PAUSE_MOST: Duration = Duration::from_secs(2);
+
+pub(super) struct Meter {
+    limits: MaxCost,
+    page_bytes: u64,
+    began: Instant,
+    cost: RoomCost,
+    /// What the counters were before the step.
+    before: Counts,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    stolen: u64,
+    swapped: u64,
+    migrated: u64,
+    refaulted: u64,
+}
+
+impl Meter {
+    pub(super) fn start(limits: MaxCost, page_bytes: u64) -> Self {
+        let cost = RoomCost { stall_ms: stalled_us().map(|_| 0.0), ..RoomCost::default() };
+        Self { limits, page_bytes, began: Instant::now(), cost, before: Counts::default() }
+    }
+
+    /// Before a step.
+    pub(super) fn begin(&mut self, sample: &Sample) -> Begun {
+        self.before = Counts::of(sample);
+        Begun { at: Instant::now(), stalled_us: stalled_us() }
+    }
+
+    /// After a step; pauses while others stall. How long the step has taken.
+    pub(super) fn end(&mut self, begun: &Begun, dropped_bytes: u64) -> Duration {
+        let took = begun.at.elapsed();
+        self.cost.dropped_bytes += dropped_bytes;
+        let (Some(before), Some(after)) = (begun.stalled_us, stalled_us()) else { return took };
+        let (rest, rate) = rest(REST);
+        let beyond = Duration::from_micros(after.saturating_sub(before)).saturating_sub(took);
+        let others = beyond.max(took.mul_f64(rate)) + rest.mul_f64(rate);
+        if let Some(stall_ms) = &mut self.cost.stall_ms {
+            *stall_ms += others.as_secs_f64() * 1000.0;
+        }
+        if rate > PAUSE_FROM {
+            self.pause();
+        }
+        took
+    }
+
+    /// Counts what the step has cost, by the sample after it.
+    pub(super) fn count(&mut self, sample: &Sample) {
+        let after = Counts::of(sample);
+        let bytes = |after: u64, before: u64| after.saturating_sub(before) * self.page_bytes;
+        self.cost.dropped_bytes += bytes(after.stolen, self.before.stolen);
+        self.cost.swapped_bytes += bytes(after.swapped, self.before.swapped);
+        self.cost.migrated_bytes += bytes(after.migrated, self.before.migrated);
+        self.cost.refaulted_bytes += bytes(after.refaulted, self.before.refaulted);
+    }
+
+    fn pause(&mut self) {
+        let began = Instant::now();
+        while began.elapsed() < PAUSE_MOST && !is_termination_requested() {
+            if rest(PAUSE_ROUND).1 < PAUSE_UNTIL {
+                break;
+            }
+        }
+        self.cost.paused_ms += began.elapsed().as_secs_f64() * 1000.0;
+    }
+
+    /// The limit that has been reached.
+    pub(super) fn exceeded(&self) -> Option<String> {
+        let stall_ms = self.limits.stall.as_secs_f64() * 1000.0;
+        if let Some(stalled) = self.cost.stall_ms.filter(|stalled| *stalled > stall_ms) {
+            return Some(format!(
+                "others stalled for {stalled:.0} ms, more than --max-cost stall={stall_ms:.0}ms"
+            ));
+        }
+        if self.began.elapsed() > self.limits.time {
+            let limit = self.limits.time.as_secs_f64();
+            return Some(format!("it took longer than --max-cost time={limit:.1}s"));
+        }
+        None
+    }
+
+    /// How much more page cache may be dropped.
+    pub(super) fn may_drop_bytes(&self) -> u64 {
+        self.limits.drop_bytes.saturating_sub(self.cost.dropped_bytes)
+    }
+
+    pub(super) fn cost(&self) -> RoomCost {
+        RoomCost { took_ms: self.began.elapsed().as_secs_f64() * 1000.0, ..self.cost.clone() }
+    }
+}
+
+/// The beginning of a step.
+pub(super) struct Begun {
+    at: Instant,
+    stalled_us: Option<u64>,
+}
+
+impl Counts {
+    fn of(sample: &Sample) -> Self {
+        let get = |counter| sample.vmstat.value().and_then(|vmstat| vmstat.get(counter));
+        let by_reclaimer = || {
+            let some = |counter| get(counter).unwrap_or(0);
+            some(Counter::PgstealDirect) + some(Counter::PgstealKswapd)
+        };
+        Self {
+            // 5.8 and later.
+            stolen: get(Counter::PgstealFile).unwrap_or_else(by_reclaimer),
+            swapped: get(Counter::Pswpout).unwrap_or(0),
+            migrated: get(Counter::PgmigrateSuccess).unwrap_or(0),
+            refaulted: get(Counter::WorkingsetRefaultFile).unwrap_or(0),
+        }
+    }
+}
+
+/// Waits, and returns for how long, and in which share of the time tasks stalled for memory.
+fn rest(time: Duration) -> (Duration, f64) {
+    let (began, before) = (Instant::now(), stalled_us().unwrap_or(0));
+    std::thread::sleep(time);
+    let (lasted, stalled) = (began.elapsed(), stalled_us().unwrap_or(0).saturating_sub(before));
+    (lasted, (stalled as f64 / 1e6 / lasted.as_secs_f64().max(1e-6)).min(1.0))
+}
+
+/// Time in which tasks stalled for memory, since boot.
+fn stalled_us() -> Option<u64> {
+    let text = std::fs::read(PRESSURE).ok()?;
+    Some(Pressure::parse(&text).ok()?.some.total_us)
+}

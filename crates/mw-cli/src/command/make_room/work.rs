@@ -1,0 +1,158 @@
+//! Step after step, until a node has its part or no step remains.
+
+use super::kernel::{Facilities, drop_read};
+use super::measure::Measure;
+use super::meter::Meter;
+use crate::args::MakeRoomArgs;
+use crate::progress::Spinner;
+use crate::{Exit, Failure};
+use mw_model::{RoomStep, RoomStepKind, Share, format_bytes};
+use mw_remedy::KernelError;
+use mw_rules::room::{NodeState, Part, Tried, join, next};
+use mw_sys::is_termination_requested;
+use std::fmt;
+use std::time::Duration;
+
+/// Why it ended before the memory was there.
+#[derive(Debug)]
+pub(super) enum Stop {
+    NoStepRemains,
+    /// A limit of --max-cost.
+    Cost(String),
+    Interrupted,
+    Failed(Failure),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStepRemains => f.write_str("no step remains"),
+            Self::Cost(why) => f.write_str(why),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Failed(failure) => failure.fmt(f),
+        }
+    }
+}
+
+/// Adds so many bytes to the pool of the part's node; whether the kernel may reclaim for it.
+pub(super) type Grow<'a> = &'a mut dyn FnMut(u64, RoomStepKind) -> Result<(), KernelError>;
+
+pub(super) struct Work {
+    pub(super) measure: Measure,
+    pub(super) facilities: Facilities,
+    pub(super) meter: Meter,
+    pub(super) steps: Vec<RoomStep>,
+    /// How much of the request was there in the end, before anything was given back.
+    pub(super) provided_bytes: u64,
+    spinner: Spinner,
+}
+
+impl Work {
+    pub(super) fn new(args: &MakeRoomArgs, measure: Measure, facilities: Facilities) -> Self {
+        let page_bytes = measure.snapshot.origin.page_bytes;
+        Self {
+            measure,
+            facilities,
+            meter: Meter::start(args.max_cost, page_bytes),
+            steps: Vec::new(),
+            provided_bytes: 0,
+            spinner: Spinner::start("making room"),
+        }
+    }
+
+    /// Takes steps until the node has its part.
+    pub(super) fn reach(&mut self, part: &Part, grow: Grow<'_>) -> Result<(), Stop> {
+        let reached = self.steps_for(part, grow);
+        let available = self.state(part.node).map_or(0, |state| state.available);
+        self.provided_bytes += available.min(part.bytes);
+        reached
+    }
+
+    fn steps_for(&mut self, part: &Part, grow: Grow<'_>) -> Result<(), Stop> {
+        let mut tried = Tried::default();
+        self.measure.refresh();
+        let mut state = self.state(part.node).map_err(Stop::Failed)?;
+        loop {
+            if is_termination_requested() {
+                return Err(Stop::Interrupted);
+            }
+            let Some(mut step) = next(&state, part.bytes, self.facilities.capabilities, &mut tried)
+            else {
+                let is_there = state.available >= part.bytes;
+                return if is_there { Ok(()) } else { Err(Stop::NoStepRemains) };
+            };
+            self.limit(&mut step)?;
+            let (after, took) = self.step(&step, grow)?;
+            let gained = gauge(&after, step.kind).saturating_sub(gauge(&state, step.kind));
+            tried.note(&step, gained);
+            step.gained_bytes = Some(gained);
+            step.took_ms = Some(took.as_secs_f64() * 1000.0);
+            state = after;
+            join(&mut self.steps, step);
+        }
+    }
+
+    /// Reduces a step to what it may still cost.
+    fn limit(&self, step: &mut RoomStep) -> Result<(), Stop> {
+        if let Some(why) = self.meter.exceeded() {
+            return Err(Stop::Cost(why));
+        }
+        if matches!(step.kind, RoomStepKind::DropRead | RoomStepKind::Reclaim) {
+            let left = self.meter.may_drop_bytes();
+            if left == 0 {
+                return Err(Stop::Cost(
+                    "no more page cache may be dropped (--max-cost drop)".to_owned(),
+                ));
+            }
+            step.bytes = step.bytes.min(left);
+        }
+        Ok(())
+    }
+
+    /// Takes one step; the node after it, and how long it took.
+    fn step(&mut self, step: &RoomStep, grow: Grow<'_>) -> Result<(NodeState, Duration), Stop> {
+        self.spinner.update(&format!(
+            "{} on node {}: {}",
+            step.kind,
+            step.node,
+            format_bytes(step.bytes)
+        ));
+        let begun = self.meter.begin(self.measure.sample());
+        let mut dropped = 0;
+        match step.kind {
+            RoomStepKind::GrowPool | RoomStepKind::ForcePool => {
+                grow(step.bytes, step.kind)
+                    .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;
+            }
+            RoomStepKind::DropRead => dropped = drop_read(&mut self.measure.files, step.bytes),
+            RoomStepKind::Reclaim | RoomStepKind::Swap | RoomStepKind::Compact => {
+                self.facilities.perform(step)?;
+            }
+        }
+        let took = self.meter.end(&begun, dropped);
+        self.measure.refresh();
+        self.meter.count(self.measure.sample());
+        Ok((self.state(step.node).map_err(Stop::Failed)?, took))
+    }
+
+    pub(super) fn state(&self, node: u32) -> Result<NodeState, Failure> {
+        let states = self.measure.states()?;
+        let found = states.into_iter().find(|state| state.node == node);
+        found.ok_or_else(|| Failure::new(Exit::CouldNotCheck, format!("node {node} is gone")))
+    }
+
+    /// What cannot be reclaimed, by holder.
+    pub(super) fn unreclaimable(&self) -> Vec<Share> {
+        let states = self.measure.states().unwrap_or_default();
+        states.into_iter().flat_map(|state| state.unreclaimable).collect()
+    }
+}
+
+/// What a step of this kind is to raise.
+fn gauge(state: &NodeState, kind: RoomStepKind) -> u64 {
+    match kind {
+        RoomStepKind::GrowPool | RoomStepKind::ForcePool => state.available,
+        RoomStepKind::DropRead | RoomStepKind::Reclaim | RoomStepKind::Swap => state.free,
+        RoomStepKind::Compact => state.whole,
+    }
+}

@@ -1,0 +1,17 @@
+//! Room for large memory: how to provide so much of one kind now, the cheapest way first.
+//!
+//! [`next`] decides from what was measured what to do next; [`plan`] runs it against the expected gain of
+//! each step. The order follows what a step costs others: free blocks cost nothing; cache that a sequential
+//! reader has left behind is rarely read again; reclaim takes the least recently used cache; compaction moves
+//! pages that are in use and helps only where the sum is there; swapping out needs consent, and so does the
+//! kernel's own effort for a page of the pool where it may swap.
+
+mod next;
+mod node_state;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use next::{Tried, next};
+pub use node_state::{Capabilities, NodeState, Part, node_states, split};
+pub use plan::{Plan, join, plan};

@@ -1,0 +1,183 @@
+//! What a node has of the requested kind of memory, and what can become of the rest.
+
+use crate::preflight::growth;
+use crate::preflight::hugetlb::LARGEST_ORDER;
+use crate::preflight::node_memory::{self, NodeMemory};
+use crate::preflight::notes::Notes;
+use mw_model::{Missing, PageSize, Request, Share, Snapshot, derived};
+
+/// One node as a step finds it. All sizes in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeState {
+    pub node: u32,
+    /// Size of a page of the request.
+    pub page_bytes: u64,
+    /// Whether the pages come from a hugetlb pool.
+    pub is_pool: bool,
+    /// Whether memory has to be contiguous.
+    pub is_huge: bool,
+    /// Whether a page is larger than the largest block of the buddy allocator: the kernel then moves what is in the way
+    /// while it adds the page to the pool.
+    pub is_gigantic: bool,
+    /// Of the requested kind, there now: free pages of the pool; otherwise free memory in blocks of that size.
+    pub available: u64,
+    /// Free above the high watermarks in blocks of a page of the request.
+    pub whole: u64,
+    /// Free above the high watermarks.
+    pub free: u64,
+    /// Clean page cache, less what the kernel keeps.
+    pub clean: u64,
+    /// Page cache behind sequential readers and writers.
+    pub left_behind: u64,
+    /// Anonymous memory that may be swapped out.
+    pub swappable: u64,
+    /// The least and the most that may be whole after reclaim and compaction.
+    pub reach: Option<(u64, u64)>,
+    /// What cannot be reclaimed, by holder.
+    pub unreclaimable: Vec<Share>,
+}
+
+/// What this kernel offers, and what was allowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether it can reclaim a node or a cgroup.
+    pub reclaim: bool,
+    /// Whether it can compact a node.
+    pub compact: bool,
+    /// Whether swapping out is allowed.
+    pub may_swap: bool,
+    /// Whether there is swap space.
+    pub has_swap: bool,
+}
+
+/// How much of the request a node is to provide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    pub node: u32,
+    pub bytes: u64,
+}
+
+/// The nodes from which the request may take memory. `left_behind` counts for the machine, and only where it
+/// is certain on which node it is. Memory that can be swapped out counts only if it may be.
+///
+/// # Errors
+/// meminfo was not read, or the node cannot be used.
+pub fn node_states(
+    snapshot: &Snapshot,
+    request: &Request,
+    left_behind: u64,
+    may_swap: bool,
+) -> Result<Vec<NodeState>, Missing> {
+    let nodes = node_memory::read(snapshot, request, &mut Notes::default())?;
+    if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
+        return Err(Missing::absent(obstacle.what, obstacle.lift));
+    }
+    let is_only = nodes.len() == 1;
+    let mut unpromised = pool_available(snapshot, request);
+    let of_node = |node: &NodeMemory| {
+        let mut state = state(snapshot, request, node, may_swap);
+        if state.is_pool {
+            let free = if is_only { unpromised } else { node_pool(snapshot, request, node.node) };
+            state.available = free.min(unpromised);
+            unpromised = unpromised.saturating_sub(state.available);
+        }
+        state.left_behind = if is_only { left_behind.min(node.all_clean) } else { 0 };
+        state
+    };
+    Ok(nodes.iter().filter(|node| node.eligible).map(of_node).collect())
+}
+
+fn state(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bool) -> NodeState {
+    let page_bytes = page_bytes(snapshot, request);
+    let is_huge = request.page != PageSize::Base;
+    let growth = growth::of_node(snapshot, page_bytes, node, may_swap);
+    let swappable = if may_swap { node.swappable } else { 0 };
+    let whole = if is_huge { growth.now_bytes } else { node.free };
+    let sum = || {
+        let least = node.free.saturating_add(node.clean).saturating_sub(node.doubtful);
+        (least.max(whole), node.possible().saturating_add(swappable).max(whole))
+    };
+    NodeState {
+        node: node.node,
+        page_bytes,
+        is_pool: matches!(request.page, PageSize::Hugetlb(_)),
+        is_huge,
+        is_gigantic: derived::order_of(page_bytes, snapshot.origin.page_bytes) > LARGEST_ORDER,
+        available: whole,
+        whole,
+        free: node.free,
+        clean: node.clean,
+        left_behind: 0,
+        swappable,
+        reach: if is_huge { growth.least_bytes.zip(growth.most_bytes) } else { Some(sum()) },
+        unreclaimable: unreclaimable(node, may_swap),
+    }
+}
+
+/// Without consent, what could be swapped out stays as well.
+fn unreclaimable(node: &NodeMemory, may_swap: bool) -> Vec<Share> {
+    let unswapped = (!may_swap && node.swappable > 0).then(|| Share {
+        holder: "anonymous memory of processes (swapping out is not allowed)".to_owned(),
+        bytes: node.swappable,
+    });
+    let mut shares: Vec<Share> =
+        unswapped.into_iter().chain(node.unreclaimable.iter().cloned()).collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
+    shares
+}
+
+/// Size of the blocks that the request needs.
+fn page_bytes(snapshot: &Snapshot, request: &Request) -> u64 {
+    match request.page {
+        PageSize::Base => snapshot.origin.page_bytes.max(1),
+        PageSize::Thp => derived::huge_page_bytes(snapshot),
+        PageSize::Hugetlb(bytes) => bytes,
+    }
+}
+
+/// Pages of the machine's pool that nobody has reserved, in bytes.
+fn pool_available(snapshot: &Snapshot, request: &Request) -> u64 {
+    let page_bytes = page_bytes(snapshot, request);
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
+    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
+    pool.map_or(0, |pool| pool.available_pages().saturating_mul(page_bytes))
+}
+
+fn node_pool(snapshot: &Snapshot, request: &Request, node: u32) -> u64 {
+    let page_bytes = page_bytes(snapshot, request);
+    let nodes = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
+    let node = nodes.iter().find(|known| known.id == node);
+    let pool = node.and_then(|node| node.hugepages.iter().find(|p| p.page_bytes == page_bytes));
+    pool.map_or(0, |pool| pool.free_pages.saturating_mul(page_bytes))
+}
+
+/// How much each node is to provide: first what is there, then what is whole, then what can certainly become
+/// whole, then what may. What no node can provide is the last one's.
+pub fn split(states: &[NodeState], request: &Request) -> Vec<Part> {
+    let page = states.first().map_or(1, |state| state.page_bytes.max(1));
+    let wanted = request.size_bytes.div_ceil(page).saturating_mul(page);
+    let mut parts: Vec<Part> =
+        states.iter().map(|state| Part { node: state.node, bytes: 0 }).collect();
+    let mut left = wanted;
+    let ready = |state: &NodeState| if state.is_pool { state.available } else { 0 };
+    let bounds: [&dyn Fn(&NodeState) -> u64; 4] = [
+        &ready,
+        &|state| ready(state).saturating_add(state.whole),
+        &|state| ready(state).saturating_add(state.reach.map_or(0, |reach| reach.0)),
+        &|state| ready(state).saturating_add(state.reach.map_or(0, |reach| reach.1)),
+    ];
+    for bound in bounds {
+        for (part, state) in parts.iter_mut().zip(states) {
+            let most = bound(state);
+            let most = most.saturating_sub(most.checked_rem(page).unwrap_or(0));
+            let more = most.saturating_sub(part.bytes).min(left);
+            part.bytes = part.bytes.saturating_add(more);
+            left = left.saturating_sub(more);
+        }
+    }
+    if let Some(last) = parts.last_mut() {
+        last.bytes = last.bytes.saturating_add(left);
+    }
+    parts.retain(|part| part.bytes > 0);
+    parts
+}
