@@ -5,6 +5,7 @@
 //! files to packages.
 
 mod check;
+mod plain;
 
 use crate::tools;
 use crate::workspace::{self, output, root, target_dir};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) use check::run as check;
+pub(crate) use plain::{debian as plain_debian, run as plain};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -76,6 +78,9 @@ fn build(sources: &Path, target: &Path, out: &Path) -> anyhow::Result<Vec<PathBu
 struct Release {
     sources: PathBuf,
     target: PathBuf,
+    /// The directory of the profile in `target`.
+    built: PathBuf,
+    version: String,
     /// When the last commit was made, in seconds since 1970: the time of every file.
     epoch: String,
 }
@@ -88,7 +93,9 @@ impl Release {
         let mut log = Command::new("git");
         log.args(["log", "-1", "--format=%ct"]).current_dir(root());
         let epoch = output(&mut log)?.trim().to_owned();
-        Ok(Self { sources: sources.canonicalize()?, target: target.canonicalize()?, epoch })
+        let (sources, target) = (sources.canonicalize()?, target.canonicalize()?);
+        let (built, version) = (target.join("dist"), VERSION.to_owned());
+        Ok(Self { sources, target, built, version, epoch })
     }
 
     /// What git knows, and nothing that happens to lie beside it. The copies are new: cargo takes a source for
@@ -135,16 +142,13 @@ impl Release {
         let date =
             output(self.command("date").args(["-u", "-R", "-d", &format!("@{}", self.epoch)]))?;
         let changelog = format!(
-            "memwright ({VERSION}-1) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
-             -- The memwright developers <memwright@users.noreply.github.com>  {date}"
+            "memwright ({}-1) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
+             -- The memwright developers <memwright@users.noreply.github.com>  {date}",
+            self.version
         );
         std::fs::write(dir.join("debian/changelog"), changelog)?;
         let mut rules = self.command("debian/rules");
-        rules
-            .arg("binary")
-            .current_dir(dir)
-            .env("SOURCE", &self.sources)
-            .env("BUILT", self.built());
+        rules.arg("binary").current_dir(dir).env("SOURCE", &self.sources).env("BUILT", &self.built);
         rules.env("DEB_RULES_REQUIRES_ROOT", "no").env("DEB_BUILD_OPTIONS", "noautodbgsym");
         workspace::run(&mut rules)?;
         move_into(dir.parent().context("no parent")?, "deb", packages)
@@ -154,7 +158,7 @@ impl Release {
         let mut rpmbuild = self.command("rpmbuild");
         rpmbuild.args(["-bb", "--quiet"]);
         let (sources, built) =
-            (self.sources.display().to_string(), self.built().display().to_string());
+            (self.sources.display().to_string(), self.built.display().to_string());
         let dir_name = dir.display().to_string();
         for (name, value) in [
             ("_topdir", dir_name.as_str()),
@@ -171,10 +175,6 @@ impl Release {
         }
         workspace::run(rpmbuild.arg(self.sources.join("packaging/rpm/memwright.spec")))?;
         move_into(dir, "rpm", packages)
-    }
-
-    fn built(&self) -> PathBuf {
-        self.target.join("dist")
     }
 
     /// The static program, for machines without a package or with another C library.

@@ -22,6 +22,7 @@ mod preflight;
 mod promises;
 mod recorders;
 mod suites;
+mod system;
 mod tests;
 mod tools;
 mod trials;
@@ -80,6 +81,28 @@ enum Task {
         /// Build it twice, compare the bytes, and install it in new roots
         #[arg(long, conflicts_with = "out")]
         check: bool,
+        /// Build the Debian packages alone, from the working tree with this profile of cargo, as in dev or release
+        #[arg(long, conflicts_with = "check")]
+        profile: Option<String>,
+    },
+    /// Boot a Debian with its systemd, install the package in it and use it as a stranger does: from the first verdict
+    /// over an incident, upgrades, a reboot and full disks to the purge
+    System {
+        /// 6.1 or 6.12 (both, or those named)
+        #[arg(long, value_delimiter = ',')]
+        kernel: Vec<String>,
+        /// The Debian package to install [default: built here with the profile dev]
+        #[arg(long)]
+        package: Option<PathBuf>,
+        /// The package to upgrade from [default: the same program with a lower version]
+        #[arg(long)]
+        previous: Option<PathBuf>,
+        /// Only the steps of lab/system whose names begin with one of these, to develop them
+        #[arg(long, value_delimiter = ',')]
+        steps: Vec<String>,
+        /// Write docs/system.md from it
+        #[arg(long, conflicts_with = "steps")]
+        write: bool,
     },
     /// Write the generated documentation: rule pages, man pages, completions, JSON schema,
     /// C header
@@ -237,7 +260,11 @@ fn main() -> anyhow::Result<()> {
             suites::run(&suites::Choice { names, options, ltp, write })
         }
         Task::Dist { check: true, .. } => dist::check(),
-        Task::Dist { out, check: false } => dist::run(out),
+        Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
+        Task::Dist { out, .. } => dist::run(out),
+        Task::System { kernel, package, previous, steps, write } => {
+            system::run(&system::Choice { kernels: kernel, package, previous, steps, write })
+        }
         Task::Docs { check } => docs::run(check),
         Task::New { part, name } => new::run(part, &name),
         Task::NewRule { name } => new::run(new::Part::Rule, &name),

@@ -38,6 +38,8 @@ pub struct Machine {
     pub disks: Vec<Disk>,
     /// What the host takes of the memory once the guest has loaded `virtio_balloon`.
     pub balloon_bytes: Option<u64>,
+    /// Whether the guest may reboot; otherwise that ends the machine.
+    pub reboots: bool,
     /// Additional kernel parameters.
     pub append: String,
     /// The machine is killed after this time.

@@ -52,7 +52,8 @@ pub(crate) fn qemu_arguments(
         add("-device", "virtio-balloon-pci".to_owned());
         add("-monitor", "stdio".to_owned());
     }
-    args.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(str::to_owned));
+    args.extend(["-nodefaults", "-no-user-config"].map(str::to_owned));
+    args.extend((!machine.reboots).then(|| "-no-reboot".to_owned()));
     args.extend(["-display", "none"].map(str::to_owned));
     args
 }
@@ -102,6 +103,7 @@ mod tests {
             nodes: 1,
             disks: Vec::new(),
             balloon_bytes: None,
+            reboots: false,
             append: "psi=1".to_owned(),
             time_limit: Duration::from_secs(1),
         }
@@ -145,6 +147,12 @@ mod tests {
         let args = arguments(&Machine { nodes: 3, ..machine() });
         assert!(args.contains("nodeid=2,memdev=m2"), "{args}");
         assert!(args.contains("cpu,node-id=1,socket-id=1") && !args.contains("cpu,node-id=2"));
+    }
+
+    #[test]
+    fn a_machine_reboots_only_where_it_may() {
+        assert!(arguments(&machine()).contains("-no-reboot"));
+        assert!(!arguments(&Machine { reboots: true, ..machine() }).contains("-no-reboot"));
     }
 
     #[test]

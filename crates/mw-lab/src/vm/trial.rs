@@ -29,6 +29,7 @@ pub fn best_accel(base: &GuestBase, kernel: &Kernel) -> Result<Accel, LabError> 
         cpus: 2,
         nodes: 1,
         disks: Vec::new(),
+        reboots: false,
         append: String::new(),
         time_limit: TRIAL_LIMIT,
     };

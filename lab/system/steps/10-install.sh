@@ -1,0 +1,26 @@
+# The package installs under the running systemd, and both services start
+. /mnt/lib.sh
+cp /mnt/packages/current/*.deb /root
+mkdir -p /mnt/state
+files() { find / -xdev \( -path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /mnt -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /root -o -path /dev \) -prune -o -print | sort; }
+files >/mnt/state/files-before
+cd /root
+started=$(now_s)
+shown 'apt-get install -qq ./memwright_*.deb'
+ended 0
+says_not '[Ww]arning|[Ff]ailed|error' "the installation complains"
+took=$(since "$started")
+echo "installed in $took s"
+shown 'systemctl is-active memwright memwright-pool'
+ended 0
+started=$(now_s)
+shown 'memwright check'
+verdict=$(since "$started")
+says ' available '
+echo "FIGURE install $took"
+echo "FIGURE verdict $verdict"
+awk "BEGIN { exit !($verdict <= 10) }" || fail "the first verdict took $verdict s"
+quiet 'journalctl -u memwright -u memwright-pool -o cat'
+says_not 'Failed|Permission denied|Operation not permitted|Read-only'
+quiet 'systemctl --failed --no-legend'
+[ -z "$said" ] || fail "a unit failed"

@@ -1,0 +1,136 @@
+//! The Debian package under a real systemd: a guest installs it and uses it as a stranger does. The steps are in
+//! lab/system/steps; each is a shell script whose first line says what holds when it succeeds.
+
+mod image;
+mod page;
+mod step;
+
+use crate::workspace::{root, target_dir};
+use crate::{campaign, dist, packages};
+use anyhow::Context;
+use image::Images;
+use mw_lab::vm::guest::Role;
+use mw_lab::{Case, GuestRun, Kernel, Lab};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use step::Step;
+
+/// What makes packages and guests, with a file that tells whether it is there.
+const PACKAGES: &[(&str, &str)] = &[
+    ("busybox-static", "/bin/busybox"),
+    ("debhelper", "/usr/bin/dh"),
+    ("e2fsprogs", "/sbin/mke2fs"),
+    ("kmod", "/sbin/depmod"),
+    ("mmdebstrap", "/usr/bin/mmdebstrap"),
+    ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
+];
+
+/// All steps of a kernel, under emulation.
+const TIME_LIMIT: Duration = Duration::from_secs(45 * 60);
+
+/// The version of the package that is upgraded, if none is named: lower than this one for dpkg.
+fn previous_version() -> String {
+    format!("{}~previous", dist::VERSION)
+}
+
+#[derive(Default)]
+pub(crate) struct Choice {
+    /// All of the lab's, if there is none.
+    pub(crate) kernels: Vec<String>,
+    pub(crate) package: Option<PathBuf>,
+    pub(crate) previous: Option<PathBuf>,
+    /// The beginnings of names; all, if there is none.
+    pub(crate) steps: Vec<String>,
+    pub(crate) write: bool,
+}
+
+/// Everything, with packages that are built here: for `ci --full`.
+pub(crate) fn full() -> anyhow::Result<()> {
+    run(&Choice::default())
+}
+
+pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
+    packages::install(PACKAGES)?;
+    let work = target_dir().join("system");
+    fs::create_dir_all(&work)?;
+    let current = packages_of(choice.package.as_deref(), dist::VERSION, &work.join("current"))?;
+    let previous =
+        packages_of(choice.previous.as_deref(), &previous_version(), &work.join("previous"))?;
+    let images = Images::new(&work)?;
+    let steps = step::all(&choice.steps)?;
+    let mut failed = Vec::new();
+    let series = mw_lab::kernel::series().map(str::to_owned);
+    let wanted = |name: &String| choice.kernels.is_empty() || choice.kernels.contains(name);
+    let kernels: Vec<String> = series.filter(wanted).collect();
+    anyhow::ensure!(!kernels.is_empty(), "no such kernel; there are 6.1 and 6.12");
+    for name in &kernels {
+        let kernel = Kernel::get(name)?;
+        println!("kernel {}", kernel.release);
+        let parcel = images.parcel(&kernel, &steps, &current, &previous)?;
+        let run = boot(&kernel, &images.root, &parcel)?;
+        fs::remove_file(&parcel)?;
+        let logs = work.join(format!("logs-{name}"));
+        let done = step::judge(&steps, &run, &logs)?;
+        failed.extend(
+            done.iter().filter(|step| step.failed()).map(|s| format!("{name}: {}", s.name)),
+        );
+        if choice.write && *name == kernels[0] {
+            page::write(&kernel.release, &done)?;
+        }
+    }
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+/// The Debian package that is named with those beside it, or those built here, with such a version.
+fn packages_of(named: Option<&Path>, version: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    match named {
+        Some(package) => Ok(vec![package.canonicalize().context(package.display().to_string())?]),
+        None => dist::plain_debian("dev", version, out),
+    }
+}
+
+const CASE: &str = "description = 'a Debian with systemd'
+[machine]
+kernel = '6.1'
+memory = '1G'
+append = 'systemd.journald.forward_to_console=1 systemd.show_status=0'
+[[machine.disks]]
+size = '1G'
+format = 'ext4'
+[[machine.disks]]
+size = '1G'
+format = 'ext4'
+[expect]
+no_finding = true
+[variant.system]
+how = 'installed'
+";
+
+/// Runs the steps; what a guest writes to the disks is discarded when it ends.
+fn boot(kernel: &Kernel, root_image: &Path, parcel: &Path) -> anyhow::Result<GuestRun> {
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("system");
+    fs::create_dir(&folder)?;
+    fs::copy(root().join("lab/system/make.sh"), folder.join("make.sh"))?;
+    fs::write(folder.join("case.toml"), CASE)?;
+    let mut variant = Case::read(&folder)?.variants.pop().context("no variant")?;
+    for (disk, image) in variant.machine.disks.iter_mut().zip([root_image, parcel]) {
+        disk.image = Some(image.to_path_buf());
+    }
+    variant.machine.time_limit = TIME_LIMIT;
+    variant.machine.reboots = true;
+    // The initial file system is left at once, and its memwright not used.
+    let lab = Lab::new(Path::new("/bin/true"))?;
+    let mut told = 0;
+    let mut tell = |step: Option<&mw_lab::vm::port::Step>| {
+        if let Some(step) = step.filter(|step| step.at.as_millis() != told) {
+            told = step.at.as_millis();
+            println!("  {:>5.0} s  {}", step.at.as_secs_f64(), step.name);
+        }
+        true
+    };
+    let (outcome, run) = lab.run(&variant, kernel, &kernel.release, Role::Play, &mut tell);
+    run.with_context(|| outcome.outcome.to_string())
+}

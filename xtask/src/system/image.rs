@@ -1,0 +1,113 @@
+//! The disks of the guest: a small Debian, made once and kept in target/system, and a parcel with the packages, the
+//! steps, and the modules of the kernel.
+
+use super::{Step, campaign};
+use crate::workspace::{output, root};
+use anyhow::Context;
+use mw_lab::Kernel;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Increased where the root changes.
+const VERSION: u32 = 1;
+/// What a small server has. sqlite3 damages recordings, strace lists system calls.
+const INCLUDED: &str =
+    "systemd,systemd-sysv,dbus,udev,kmod,curl,libgcc-s1,procps,sqlite3,strace,ca-certificates";
+const ROOT_MIB: u64 = 1536;
+const PARCEL_MIB: u64 = 512;
+/// Programs of the lab that the steps use.
+const PROGRAMS: &[&str] =
+    &["lab/trials/serve.c", "lab/trials/load.c", "lab/trials/ask.c", "lab/guest/hold.c"];
+
+pub(super) struct Images {
+    work: PathBuf,
+    pub(super) root: PathBuf,
+}
+
+impl Images {
+    pub(super) fn new(work: &Path) -> anyhow::Result<Self> {
+        let image = work.join(format!("root-{VERSION}"));
+        if !image.exists() {
+            println!("making {}", image.display());
+            let tree = tempfile::tempdir_in(work)?;
+            let release = ". /etc/os-release && echo $VERSION_CODENAME";
+            let release = output(Command::new("sh").args(["-c", release]))?;
+            let include = format!("--include={INCLUDED}");
+            let mut mmdebstrap = Command::new("mmdebstrap");
+            mmdebstrap.args(["--quiet", "--variant=minbase", &include, release.trim()]);
+            output(mmdebstrap.arg(tree.path()).arg("http://deb.debian.org/debian"))?;
+            settle(tree.path())?;
+            make(&image, ROOT_MIB, tree.path())?;
+        }
+        Ok(Self { work: work.to_path_buf(), root: image.canonicalize()? })
+    }
+
+    /// The disk with all that a run brings along.
+    pub(super) fn parcel(
+        &self,
+        kernel: &Kernel,
+        steps: &[Step],
+        current: &[PathBuf],
+        previous: &[PathBuf],
+    ) -> anyhow::Result<PathBuf> {
+        let tree = tempfile::tempdir_in(&self.work)?;
+        let at = |name: &str| tree.path().join(name);
+        for folder in ["bin", "modules", "packages/current", "packages/previous", "steps"] {
+            fs::create_dir_all(at(folder))?;
+        }
+        for (packages, folder) in [(current, "packages/current"), (previous, "packages/previous")] {
+            output(Command::new("cp").args(packages).arg(at(folder)))?;
+        }
+        for name in ["agent", "lib.sh", "steps.service"] {
+            fs::copy(root().join("lab/system").join(name), at(name)).context(name)?;
+        }
+        for step in steps {
+            fs::copy(&step.path, at("steps").join(format!("{}.sh", step.name)))?;
+        }
+        for program in PROGRAMS {
+            campaign::compile(&root().join(program), &at("bin"))?;
+        }
+        modules(kernel, &at("modules"))?;
+        let image = self.work.join("parcel");
+        make(&image, PARCEL_MIB, tree.path())?;
+        Ok(image.canonicalize()?)
+    }
+}
+
+/// As an administrator leaves a machine: with a name, and nothing of a first boot to do.
+fn settle(tree: &Path) -> anyhow::Result<()> {
+    fs::write(tree.join("etc/machine-id"), "5f4dcc3b5aa765d61d8327deb882cf99\n")?;
+    fs::write(tree.join("etc/hostname"), "db1\n")?;
+    fs::write(tree.join("etc/hosts"), "127.0.0.1 localhost\n127.0.1.1 db1\n")?;
+    let masked = tree.join("etc/systemd/system");
+    for unit in [
+        "getty@tty1.service",
+        "serial-getty@ttyS0.service",
+        "apt-daily.timer",
+        "apt-daily-upgrade.timer",
+    ] {
+        std::os::unix::fs::symlink("/dev/null", masked.join(unit))?;
+    }
+    Ok(())
+}
+
+/// The kernel's modules with the index that modprobe reads.
+fn modules(kernel: &Kernel, to: &Path) -> anyhow::Result<()> {
+    let tree = tempfile::tempdir()?;
+    let below = tree.path().join("lib/modules");
+    fs::create_dir_all(&below)?;
+    output(Command::new("cp").arg("-r").arg(&kernel.modules).arg(&below))?;
+    output(Command::new("/sbin/depmod").arg("-b").arg(tree.path()).arg(&kernel.release))?;
+    output(Command::new("cp").arg("-r").arg(below.join(&kernel.release)).arg(to)).map(drop)
+}
+
+/// An ext4 image of the tree, under its name when it is complete.
+fn make(image: &Path, mib: u64, tree: &Path) -> anyhow::Result<()> {
+    let half = image.with_extension("half");
+    let _ = fs::remove_file(&half);
+    fs::File::create(&half)?.set_len(mib << 20)?;
+    let options = ["-q", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"];
+    output(Command::new("/sbin/mke2fs").args(options).arg(tree).arg(&half))?;
+    Ok(fs::rename(half, image)?)
+}
