@@ -49,6 +49,9 @@ _memwright() {
             memwright,iotune)
                 cmd="memwright__subcmd__iotune"
                 ;;
+            memwright,make-room)
+                cmd="memwright__subcmd__make__subcmd__room"
+                ;;
             memwright,notify)
                 cmd="memwright__subcmd__notify"
                 ;;
@@ -108,6 +111,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,iotune)
                 cmd="memwright__subcmd__help__subcmd__iotune"
+                ;;
+            memwright__subcmd__help,make-room)
+                cmd="memwright__subcmd__help__subcmd__make__subcmd__room"
                 ;;
             memwright__subcmd__help,notify)
                 cmd="memwright__subcmd__help__subcmd__notify"
@@ -263,7 +269,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -553,7 +559,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes bench run iotune pool watch incidents report trends notify top export why help"
+            opts="check doctor capture explain fix undo changes make-room bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -765,6 +771,20 @@ _memwright() {
         memwright__subcmd__help__subcmd__iotune__subcmd__unset)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__make__subcmd__room)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1219,6 +1239,40 @@ _memwright() {
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__make__subcmd__room)
+            opts="-h -V --hold --dry-run --max-cost --allow-swap --format --json --state-dir --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --hold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-cost)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
