@@ -3,8 +3,8 @@
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::cargo;
 use crate::{
-    arch, circles, dist, docs, environments, lab, packages, preflight, promises, suites, tools,
-    trials, units,
+    arch, circles, dist, docs, environments, lab, packages, preflight, promises, suites, system,
+    tools, trials, units,
 };
 use std::fmt::Write;
 use std::process::Command;
@@ -62,6 +62,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("check in other environments", || environments::run(&[], None, false)),
     ("licences and sources of dependencies", tools::dependencies),
     ("packages: built twice and installed", dist::check),
+    ("the package under a real systemd", system::full),
     ("other people's test suites", || suites::run(&suites::Choice::default())),
 ];
 

@@ -27,7 +27,12 @@ fn the_answer_comes_first() {
         ("100M,node=1", "healthy/numa-2", 0, "yes: 100 MiB from node 1"),
         ("10G", "healthy/numa-2", 1, "no: 10 GiB"),
         ("100M,node=7", "healthy/numa-2", 1, "no: 100 MiB from node 7"),
-        ("64M,huge=2M", "healthy/numa-2", 1, "no: 64 MiB on 2 MiB huge pages: the pool has 0 B"),
+        (
+            "64M,huge=2M",
+            "healthy/numa-2",
+            1,
+            "no: 64 MiB on 2 MiB huge pages: no pages are reserved",
+        ),
         ("300M", "zone-reclaim/firing", 1, "slowly: 300 MiB"),
     ] {
         let (got, said) = check_tree(request, tree);
@@ -43,7 +48,7 @@ fn an_obstacle_is_named_with_its_remedy() {
         said.contains("blocks hugetlb pool of 2 MiB pages: 64 MiB needed, 0 B available"),
         "{said}"
     );
-    assert!(said.contains("to fix: write 32 to /sys/kernel/mm/hugepages"), "{said}");
+    assert!(said.contains("to fix: run memwright make-room 64M,huge=2M, or write 32 to"), "{said}");
     let (_, said) = check_tree("300M", "zone-reclaim/firing");
     assert!(said.contains("slows  vm.zone_reclaim_mode is 7"), "{said}");
     assert!(said.contains("tmpfs /mnt, 200 MiB"), "{said}");

@@ -6,10 +6,12 @@
 //! - `meter`: what it has cost, the limits, and pauses while others stall
 //! - `work`: step after step until the memory is there
 //! - `pool`: pages of a pool, journalled and given back
+//! - `kept`: what was provided
 //! - `hold`: memory held for a time, or for a command
 //! - `report`: the result for people
 
 mod hold;
+mod kept;
 mod kernel;
 mod measure;
 mod meter;
@@ -18,9 +20,9 @@ mod report;
 mod work;
 
 use crate::args::MakeRoomArgs;
-use crate::command::reserved::Reserved;
 use crate::config::Config;
 use crate::{Exit, Failure, terminal};
+use kept::Kept;
 use kernel::Facilities;
 use measure::Measure;
 use mw_model::{Answer, Missing, PageSize, ROOM_SCHEMA, RoomReport};
@@ -77,26 +79,6 @@ fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
         return Err(Failure::new(Exit::RolledBack, "interrupted; everything was given back"));
     }
     Ok(())
-}
-
-/// The memory that was provided, given back when it is dropped.
-enum Kept {
-    /// It is free, and nobody holds it.
-    Free,
-    Pool(Vec<Reserved>),
-    Segment {
-        _memory: Box<mw_segment::Segment>,
-    },
-}
-
-impl Kept {
-    /// Leaves the pool as it is; the changes stand in the journal.
-    fn leave(self) -> Vec<u64> {
-        match self {
-            Self::Pool(reserved) => reserved.into_iter().filter_map(Reserved::leave).collect(),
-            Self::Free | Self::Segment { .. } => Vec::new(),
-        }
-    }
 }
 
 /// Says what would be done, or that nothing was because it would be in vain.

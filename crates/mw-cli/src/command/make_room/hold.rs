@@ -1,6 +1,6 @@
 //! Memory held for a time, or for a command.
 
-use super::Kept;
+use super::kept::Kept;
 use super::work::Stop;
 use crate::{Exit, Failure};
 use mw_model::Request;
