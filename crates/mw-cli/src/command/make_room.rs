@@ -8,6 +8,7 @@
 //! - `pool`: pages of a pool, journalled and given back
 //! - `kept`: what was provided
 //! - `hold`: memory held for a time, or for a command
+//! - `stop`: why it ended early
 //! - `report`: the result for people
 
 mod hold;
@@ -17,6 +18,7 @@ mod measure;
 mod meter;
 mod pool;
 mod report;
+mod stop;
 mod work;
 
 use crate::args::MakeRoomArgs;
@@ -29,7 +31,8 @@ use mw_model::{Answer, Missing, PageSize, ROOM_SCHEMA, RoomReport};
 use mw_rules::room::{self, Part, Plan};
 use mw_sys::SignalsBlocked;
 use std::path::Path;
-use work::{Stop, Work};
+use stop::Stop;
+use work::Work;
 
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
     // When it is interrupted, it gives back what it has taken, and then ends by the signal. No thread of it may take

@@ -1,7 +1,7 @@
 //! Memory held for a time, or for a command.
 
 use super::kept::Kept;
-use super::work::Stop;
+use super::stop::Stop;
 use crate::{Exit, Failure};
 use mw_model::Request;
 use mw_rules::room::Part;

@@ -1,7 +1,7 @@
 //! What this kernel offers for making room, and the writes that do a step.
 
 use super::measure::Measure;
-use super::work::Stop;
+use super::stop::Stop;
 use crate::args::MakeRoomArgs;
 use crate::{Exit, Failure};
 use mw_collect::SequentialFile;

@@ -1,6 +1,7 @@
 //! Pages of a hugetlb pool: each node's part is one change of the journal, which is written in many steps.
 
-use super::work::{Stop, Work};
+use super::stop::Stop;
+use super::work::Work;
 use crate::command::reserved::Reserved;
 use crate::{Exit, Failure};
 use mw_remedy::{Kernel, KernelError, PlannedChange};

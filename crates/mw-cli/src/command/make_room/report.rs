@@ -1,6 +1,6 @@
 //! The result for people: the first line is the answer.
 
-use super::work::Stop;
+use super::stop::Stop;
 use crate::advice;
 use mw_model::{Answer, Request, RoomCost, RoomReport, RoomStep, format_bytes, format_duration_ms};
 use mw_rules::room::Plan;

@@ -3,6 +3,7 @@
 use super::kernel::{Facilities, drop_read};
 use super::measure::Measure;
 use super::meter::Meter;
+use super::stop::Stop;
 use crate::args::MakeRoomArgs;
 use crate::progress::Spinner;
 use crate::{Exit, Failure};
@@ -10,29 +11,7 @@ use mw_model::{RoomStep, RoomStepKind, Share, format_bytes};
 use mw_remedy::KernelError;
 use mw_rules::room::{NodeState, Part, Tried, join, next};
 use mw_sys::is_termination_requested;
-use std::fmt;
 use std::time::Duration;
-
-/// Why it ended before the memory was there.
-#[derive(Debug)]
-pub(super) enum Stop {
-    NoStepRemains,
-    /// A limit of --max-cost.
-    Cost(String),
-    Interrupted,
-    Failed(Failure),
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoStepRemains => f.write_str("no step remains"),
-            Self::Cost(why) => f.write_str(why),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Failed(failure) => failure.fmt(f),
-        }
-    }
-}
 
 /// Adds so many bytes to the pool of the part's node; whether the kernel may reclaim for it.
 pub(super) type Grow<'a> = &'a mut dyn FnMut(u64, RoomStepKind) -> Result<(), KernelError>;
