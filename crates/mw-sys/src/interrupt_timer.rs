@@ -45,7 +45,7 @@ impl InterruptTimer {
         // SAFETY: the call succeeded, so it wrote the timer.
         let timer = unsafe { timer.assume_init() };
         let every = libc::timespec {
-            tv_sec: libc::time_t::try_from(interval.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_sec: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: interval.subsec_nanos().into(),
         };
         let spec = libc::itimerspec { it_interval: every, it_value: every };

@@ -1,9 +1,11 @@
 //! Settings of the C library's allocator.
 
 /// Allocations of this size or more get a mapping of their own, which is unmapped when they are freed.
+#[cfg(target_env = "gnu")]
 const MMAP_BYTES: libc::c_int = 64 << 10;
 
 /// Free memory at the end of the heap above which the heap shrinks.
+#[cfg(target_env = "gnu")]
 const TRIM_BYTES: libc::c_int = 128 << 10;
 
 /// Makes the allocator return freed memory to the kernel, at the cost of time: for a long-running

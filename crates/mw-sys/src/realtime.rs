@@ -9,7 +9,9 @@ use std::io;
 /// sched_setscheduler(2)'s: `EPERM` without CAP_SYS_NICE, or in a cgroup without real-time budget.
 #[allow(unsafe_code, reason = "no safe wrapper of sched_setscheduler(2)")]
 pub fn set_sched_fifo() -> io::Result<()> {
-    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: a struct of integers, of which musl has more than Linux reads.
+    let mut lowest: libc::sched_param = unsafe { std::mem::zeroed() };
+    lowest.sched_priority = 1;
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameter is live and only read; 0 is this thread (sched_setscheduler(2)).
     let failed = unsafe { libc::sched_setscheduler(0, policy, &raw const lowest) };
