@@ -1,0 +1,33 @@
+# A probe and a receiver are configured while the recorder runs; a test message reaches the journal
+. /mnt/lib.sh
+mkdir -p /srv/app
+dd if=/dev/zero of=/srv/app/data bs=1M count=48 status=none
+cat >/etc/systemd/system/app.service <<'END'
+[Service]
+ExecStart=/mnt/bin/serve 8000 /srv/app/data 48 32
+MemoryAccounting=yes
+END
+systemctl daemon-reload
+systemctl start app
+eventually 20 'curl -sf http://127.0.0.1:8000/work/10/10/0/0'
+shown 'cat >/etc/memwright/memwright.toml <<END
+[[watch.probe]]
+name = "app"
+target = "http://127.0.0.1:8000/work/50/2000/0/0"
+limit = "500ms"
+
+[[notify]]
+name = "oncall"
+journal = true
+END'
+pid=$(main_pid memwright)
+log_from
+shown 'systemctl reload memwright'
+ended 0
+eventually 20 'log_since | grep -q "watching app"'
+quiet 'log_since'
+[ "$(main_pid memwright)" = "$pid" ] || fail "the recorder was restarted"
+shown 'memwright notify --test'
+ended 0
+quiet 'journalctl MESSAGE_ID=6f1c5b0e2f0a4d0f9c3e7a51d84b26ce -o json'
+says '"MESSAGE"'

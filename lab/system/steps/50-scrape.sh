@@ -1,0 +1,21 @@
+# systemd listens for the recorder, and a scrape has its metrics
+. /mnt/lib.sh
+shown "sed -i '1i [watch]\nlisten = \"systemd\"\n' /etc/memwright/memwright.toml"
+shown 'systemctl stop memwright && systemctl enable --now memwright.socket && systemctl start memwright'
+ended 0
+eventually 30 'curl -sf http://127.0.0.1:9818/metrics'
+shown 'curl -s http://127.0.0.1:9818/metrics | grep -E "^memwright_(checked|memory_bytes|incidents)"'
+ended 0
+says '^memwright_checked 1'
+quiet 'curl -s http://127.0.0.1:9818/metrics | grep -c ^memwright'
+# A scrape starts the recorder; until it has measured, it answers with 503.
+quiet 'systemctl stop memwright'
+started=$(now_s)
+quiet 'curl -s -w "%{http_code}\n" http://127.0.0.1:9818/metrics | tail -1'
+says '^(200|503)$'
+eventually 30 'curl -sf http://127.0.0.1:9818/metrics'
+quiet 'curl -s http://127.0.0.1:9818/metrics | grep -E "^memwright_checked"'
+says '^memwright_checked 1'
+echo "FIGURE scrape-that-starts-the-recorder $(since "$started")"
+quiet 'systemctl is-active memwright memwright.socket'
+ended 0
