@@ -4,6 +4,7 @@
 mod account;
 mod available;
 mod deferred_init;
+mod huge_pool;
 mod numa_policy;
 mod page_size;
 mod unreclaimable_slab;
@@ -14,6 +15,7 @@ pub use available::{
     kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,
 };
 pub use deferred_init::DeferredInit;
+pub use huge_pool::huge_pool_dir;
 pub use numa_policy::NumaPolicy;
 pub use page_size::{InvalidPageSize, PageSize};
 pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab, is_reclaimable_cache};

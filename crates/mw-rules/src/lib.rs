@@ -41,6 +41,5 @@ pub use check::check;
 pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};
 pub use forced_work::forcing_processes;
-pub use preflight::hugetlb::pool_file;
 pub use registry::{RULES, Rule, find};
 pub use trends::trends;

@@ -5,7 +5,7 @@ use crate::error::{Error, Limit, Shortage};
 use crate::machine;
 use crate::plan::{Lock, Plan};
 use crate::segment_kind::{Kind, Placement};
-use mw_memory::{Commit, NumaPolicy};
+use mw_memory::{Commit, NumaPolicy, huge_pool_dir};
 use mw_sys::Capability;
 use std::io;
 
@@ -107,10 +107,7 @@ fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
 fn grow_pool(plan: &Plan, available: u64) -> String {
     let pages =
         requested_bytes(plan).saturating_sub(available).div_ceil(plan.granule as u64).max(1);
-    format!(
-        "add {pages} to /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
-        plan.granule >> 10
-    )
+    format!("add {pages} to {}/nr_hugepages", huge_pool_dir(plan.granule as u64, None))
 }
 
 /// The kernel reserves huge pages on any node, and kills a process that touches one when the nodes of
@@ -122,7 +119,7 @@ fn node_pools(plan: &Plan) -> Result<(), Shortage> {
             continue;
         };
         let pages = requested.saturating_sub(available).div_ceil(plan.granule as u64);
-        let pool = machine::node_pool(*first, plan.granule);
+        let pool = huge_pool_dir(plan.granule as u64, Some(*first));
         let remedy = format!("add {pages} to {pool}/nr_hugepages");
         check_limit(Limit::HugePages(plan.granule), requested, available, remedy)?;
     }

@@ -1,7 +1,7 @@
 //! Properties of the machine: read when an operation starts and, except for available memory, never
 //! while it runs.
 
-use mw_memory::{DeferredInit, KernelObjects, MachineMemory, UnreclaimableSlab};
+use mw_memory::{DeferredInit, KernelObjects, MachineMemory, UnreclaimableSlab, huge_pool_dir};
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
 use mw_proc::dentry_state::DentryState;
@@ -52,7 +52,7 @@ fn zoneinfo() -> Option<Zoneinfo> {
 
 /// Hugetlb pages of this size that can still be reserved, in bytes; none without such a pool.
 pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
-    let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10);
+    let dir = huge_pool_dir(page_bytes as u64, None);
     let read = |file: &str| number(format!("{dir}/{file}"));
     let free = read("free_hugepages")?.saturating_sub(read("resv_hugepages").unwrap_or(0));
     let surplus = read("nr_overcommit_hugepages")
@@ -91,13 +91,8 @@ pub(crate) fn nodes_bytes(nodes: &[u32]) -> Option<u64> {
 
 /// Free hugetlb pages of this size on a node, in bytes.
 pub(crate) fn node_pool_bytes(node: u32, page_bytes: usize) -> Option<u64> {
-    let free = number(format!("{}/free_hugepages", node_pool(node, page_bytes)))?;
+    let free = number(format!("{}/free_hugepages", huge_pool_dir(page_bytes as u64, Some(node))))?;
     Some(free.saturating_mul(page_bytes as u64))
-}
-
-/// The directory of a node's pool of hugetlb pages of this size.
-pub(crate) fn node_pool(node: u32, page_bytes: usize) -> String {
-    format!("{NODES}/node{node}/hugepages/hugepages-{}kB", page_bytes >> 10)
 }
 
 /// The CPUs of a node; empty for one that does not exist.

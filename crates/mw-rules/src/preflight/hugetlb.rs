@@ -4,6 +4,7 @@ use super::growth;
 use super::node_memory::NodeMemory;
 use super::notes::Notes;
 use super::plan::Plan;
+use mw_memory::huge_pool_dir;
 use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
 
 /// The largest order of the buddy allocator in every kernel so far: larger pages are allocated only
@@ -152,7 +153,7 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
     let place = request.node.map_or(String::new(), |node| format!(" on node {node}"));
     let missing = requested.saturating_sub(pages(available, pool.page_bytes));
     let total = pool.total_pages.saturating_add(missing);
-    let file = pool_file(pool.page_bytes, request.node);
+    let file = format!("{}/nr_hugepages", huge_pool_dir(pool.page_bytes, request.node));
     let by_hand = match request.node {
         Some(_) => format!("raise {file} by {missing} pages"),
         None => format!("write {total} to {file}, preferably at boot"),
@@ -172,13 +173,4 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
         Some(available),
         lift,
     );
-}
-
-/// The file that holds the number of pages of a pool, of the machine or of a node.
-pub fn pool_file(page_bytes: u64, node: Option<u32>) -> String {
-    let pool = format!("hugepages/hugepages-{}kB/nr_hugepages", page_bytes >> 10);
-    match node {
-        Some(node) => format!("/sys/devices/system/node/node{node}/{pool}"),
-        None => format!("/sys/kernel/mm/{pool}"),
-    }
 }

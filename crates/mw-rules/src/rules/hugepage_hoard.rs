@@ -32,6 +32,7 @@
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::share::percent;
 use crate::stall::Stall;
+use mw_memory::huge_pool_dir;
 use mw_model::{
     Cause, Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Subject, Window, derived,
     format_bytes,
@@ -63,7 +64,7 @@ fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
     }
     let severity = if share >= WARNING_PERCENT { Severity::Warning } else { Severity::Note };
     let size = format_bytes(pool.page_bytes);
-    let dir = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", pool.page_bytes / 1024);
+    let dir = huge_pool_dir(pool.page_bytes, None);
     let headline = format!(
         "{} are reserved as {size} huge pages that no program uses ({share:.0}% of memory)",
         format_bytes(idle)

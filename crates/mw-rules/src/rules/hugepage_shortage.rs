@@ -36,6 +36,7 @@
 use crate::cause_score::CauseScore;
 use crate::kernel::HUGE_POOL;
 use crate::stall::Stall;
+use mw_memory::huge_pool_dir;
 use mw_model::{
     Area, Cause, Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step,
     Subject, Window, derived, format_bytes,
@@ -116,8 +117,7 @@ fn finding(
         configured.pages,
         format_bytes(missing.saturating_mul(pool.page_bytes))
     );
-    let file =
-        format!("/sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages", pool.page_bytes / 1024);
+    let file = format!("{}/nr_hugepages", huge_pool_dir(pool.page_bytes, None));
     let mut finding = Finding::new(severity, Subject::HugePool(pool.page_bytes), headline)
         .with_evidence("configured", Quantity::Count(configured.pages), configured.source.clone())
         .with_evidence("nr_hugepages", Quantity::Count(has), file.clone())

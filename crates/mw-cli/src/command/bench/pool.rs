@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::args::Place;
 use crate::command::reserved::Reserved;
+use mw_memory::huge_pool_dir;
 use std::fs;
 use std::path::Path;
 
@@ -14,18 +15,17 @@ pub(super) fn reserve_for(
     bytes: u64,
     state_dir: &Path,
 ) -> Result<Vec<Reserved>, Failure> {
-    let pool = format!("hugepages/hugepages-{}kB", page_bytes >> 10);
-    let reserve = |dir: String, bytes| reserve(&dir, page_bytes, bytes, state_dir);
+    let reserve =
+        |node, bytes| reserve(&huge_pool_dir(page_bytes, node), page_bytes, bytes, state_dir);
     let nodes = match place {
         Place::Uniform(policy) => policy.nodes(),
         Place::Split(nodes) => nodes,
     };
     if nodes.is_empty() {
-        return Ok(vec![reserve(format!("/sys/kernel/mm/{pool}"), bytes)?]);
+        return Ok(vec![reserve(None, bytes)?]);
     }
     let part = bytes.div_ceil(page_bytes).div_ceil(nodes.len() as u64) * page_bytes;
-    let dir = |node: &u32| format!("/sys/devices/system/node/node{node}/{pool}");
-    nodes.iter().map(|node| reserve(dir(node), part)).collect()
+    nodes.iter().map(|node| reserve(Some(*node), part)).collect()
 }
 
 fn reserve(dir: &str, page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<Reserved, Failure> {

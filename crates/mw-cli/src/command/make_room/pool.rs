@@ -4,8 +4,8 @@ use super::stop::Stop;
 use super::work::Work;
 use crate::command::reserved::Reserved;
 use crate::{Exit, Failure};
+use mw_memory::huge_pool_dir;
 use mw_remedy::{Kernel, KernelError, PlannedChange};
-use mw_rules::pool_file;
 use mw_rules::room::Part;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn grow_node(
     state_dir: &Path,
 ) -> Result<Reserved, Stop> {
     let path = [Some(part.node), None]
-        .map(|node| pool_file(page_bytes, node))
+        .map(|node| format!("{}/nr_hugepages", huge_pool_dir(page_bytes, node)))
         .into_iter()
         .find(|path| Path::new(path).exists());
     let Some(path) = path else {
