@@ -1,7 +1,7 @@
 //! Quantities that follow from a snapshot and that more than one consumer needs.
 
 use crate::{Missing, Sample, Snapshot};
-use mw_memory::{KernelObjects, MachineMemory, UnreclaimableSlab};
+use mw_memory::{KernelObjects, MachineMemory, PageSize, UnreclaimableSlab};
 pub use mw_memory::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::Counter;
@@ -25,6 +25,15 @@ pub fn huge_page_bytes(snapshot: &Snapshot) -> u64 {
     let pools = snapshot.hugepages.value();
     let least = pools.and_then(|pools| pools.iter().map(|pool| pool.page_bytes).min());
     thp.or(least).unwrap_or(USUAL_HUGE_PAGE_BYTES)
+}
+
+/// The size of a page of this kind, in bytes; a transparent huge page is of the PMD's size.
+pub fn page_bytes(snapshot: &Snapshot, page: PageSize) -> u64 {
+    match page {
+        PageSize::Base => snapshot.origin.page_bytes.max(1),
+        PageSize::Thp => huge_page_bytes(snapshot),
+        PageSize::Hugetlb(bytes) => bytes,
+    }
 }
 
 /// The order of the buddy allocator whose blocks hold `bytes`.

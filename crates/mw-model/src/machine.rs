@@ -40,6 +40,16 @@ impl HugePool {
     pub fn available_pages(&self) -> u64 {
         self.free_pages.saturating_sub(self.reserved_pages)
     }
+
+    /// The same in bytes.
+    pub fn available_bytes(&self) -> u64 {
+        self.available_pages().saturating_mul(self.page_bytes)
+    }
+
+    /// Of the pools of a machine or of a node, that of pages of this size.
+    pub fn find(pools: &[Self], page_bytes: u64) -> Option<&Self> {
+        pools.iter().find(|pool| pool.page_bytes == page_bytes)
+    }
 }
 
 /// How many huge pages somebody asked for, on the boot line or in a sysctl file.

@@ -7,7 +7,9 @@ use crate::{Exit, Failure, live, terminal};
 use mw_collect::calibrate::calibrate;
 use mw_collect::page_blocks;
 use mw_metrics::Exposition;
-use mw_model::{Answer, Calibration, OriginKind, PageSize, Preflight, Report, Request, Window};
+use mw_model::{
+    Answer, Calibration, HugePool, OriginKind, PageSize, Preflight, Report, Request, Window,
+};
 use mw_render::{json, nagios, npd, text};
 use mw_rules::preflight;
 use std::path::{Path, PathBuf};
@@ -135,8 +137,7 @@ fn with_page_blocks(window: &mut Window, request: &Request) -> Result<(), Failur
     let snapshot = &mut window.now;
     let PageSize::Hugetlb(page_bytes) = request.page else { return Ok(()) };
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
-    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
-    let available = pool.map_or(0, |pool| pool.available_pages().saturating_mul(page_bytes));
+    let available = HugePool::find(pools, page_bytes).map_or(0, HugePool::available_bytes);
     let is_live = snapshot.origin.kind == OriginKind::Live;
     if is_live && (available < request.size_bytes || request.node.is_some()) {
         let blocks = page_blocks(&live::source()?, snapshot, page_bytes, BLOCKS_TIME);

@@ -106,7 +106,7 @@ fn free_huge_bytes(request: &Request, snapshot: &Snapshot, huge_page_bytes: u64)
 
 fn hugetlb_bytes(request: &Request, snapshot: &Snapshot) -> usize {
     let PageSize::Hugetlb(page_bytes) = request.page else { return 0 };
-    let find = |pools: &[HugePool]| pools.iter().find(|p| p.page_bytes == page_bytes).copied();
+    let find = |pools| HugePool::find(pools, page_bytes);
     let all = snapshot.hugepages.value().and_then(|pools| find(pools));
     let mut pages = all.map_or(0, |pool| pool.available_pages());
     if let Some(requested) = request.node {

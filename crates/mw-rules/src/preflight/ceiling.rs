@@ -1,7 +1,7 @@
 //! The most that the machine could provide if it were idle and without limits.
 
 use super::node_memory::NodeMemory;
-use mw_model::{PageSize, Request, Snapshot, derived, format_bytes};
+use mw_model::{HugePool, PageSize, Request, Snapshot, derived, format_bytes};
 
 /// What to do about a request that exceeds it; `None` if it does not.
 pub(super) fn exceeded(
@@ -38,7 +38,7 @@ pub(super) fn exceeded(
 /// Pages of the pool that other programs use or have reserved.
 fn pages_in_use(snapshot: &Snapshot, page_bytes: u64) -> u64 {
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
-    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
+    let pool = HugePool::find(pools, page_bytes);
     let in_use = pool.map_or(0, |pool| pool.total_pages.saturating_sub(pool.available_pages()));
     in_use.saturating_mul(page_bytes)
 }

@@ -21,7 +21,7 @@ pub(super) fn plan(
     notes: &mut Notes,
 ) -> Plan {
     let pool = match snapshot.hugepages.required() {
-        Ok(pools) => find(pools, page_bytes),
+        Ok(pools) => HugePool::find(pools, page_bytes).copied(),
         Err(missing) => {
             notes.unseen(&missing);
             from_meminfo(snapshot, page_bytes)
@@ -85,10 +85,6 @@ fn group_limits(
     }
 }
 
-fn find(pools: &[HugePool], page_bytes: u64) -> Option<HugePool> {
-    pools.iter().find(|pool| pool.page_bytes == page_bytes).copied()
-}
-
 /// The pool of the default size, for kernels or trees without /sys.
 fn from_meminfo(snapshot: &Snapshot, page_bytes: u64) -> Option<HugePool> {
     let meminfo = snapshot.sample.meminfo.value()?;
@@ -113,7 +109,7 @@ fn free_by_node(
     let with_pools = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
     let of = |node: &NodeMemory| {
         let pools = with_pools.iter().find(|known| known.id == node.node)?;
-        Some(find(&pools.hugepages, page_bytes)?.free_pages.saturating_mul(page_bytes))
+        Some(HugePool::find(&pools.hugepages, page_bytes)?.free_pages.saturating_mul(page_bytes))
     };
     if nodes.iter().all(|node| of(node).is_none()) {
         let all = pool.map_or(0, |pool| pool.free_pages.saturating_mul(page_bytes));

@@ -4,7 +4,7 @@ use crate::preflight::growth;
 use crate::preflight::hugetlb::LARGEST_ORDER;
 use crate::preflight::node_memory::{self, NodeMemory};
 use crate::preflight::notes::Notes;
-use mw_model::{Missing, PageSize, Request, Share, Snapshot, derived};
+use mw_model::{HugePool, Missing, PageSize, Request, Share, Snapshot, derived};
 
 /// One node as a step finds it. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,11 +73,13 @@ pub fn node_states(
         return Err(Missing::absent(obstacle.what, obstacle.lift));
     }
     let is_only = nodes.len() == 1;
-    let mut unpromised = pool_available(snapshot, request);
+    let page_bytes = derived::page_bytes(snapshot, request.page);
+    let mut unpromised = pool_available(snapshot, page_bytes);
     let of_node = |node: &NodeMemory| {
         let mut state = state(snapshot, request, node, may_swap);
         if state.is_pool {
-            let free = if is_only { unpromised } else { node_pool(snapshot, request, node.node) };
+            let free =
+                if is_only { unpromised } else { node_pool(snapshot, page_bytes, node.node) };
             state.available = free.min(unpromised);
             unpromised = unpromised.saturating_sub(state.available);
         }
@@ -88,7 +90,7 @@ pub fn node_states(
 }
 
 fn state(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bool) -> NodeState {
-    let page_bytes = page_bytes(snapshot, request);
+    let page_bytes = derived::page_bytes(snapshot, request.page);
     let is_huge = request.page != PageSize::Base;
     let growth = growth::of_node(snapshot, page_bytes, node, may_swap);
     let swappable = if may_swap { node.swappable } else { 0 };
@@ -126,28 +128,16 @@ fn unreclaimable(node: &NodeMemory, may_swap: bool) -> Vec<Share> {
     shares
 }
 
-/// Size of the blocks that the request needs.
-fn page_bytes(snapshot: &Snapshot, request: &Request) -> u64 {
-    match request.page {
-        PageSize::Base => snapshot.origin.page_bytes.max(1),
-        PageSize::Thp => derived::huge_page_bytes(snapshot),
-        PageSize::Hugetlb(bytes) => bytes,
-    }
-}
-
 /// Pages of the machine's pool that nobody has reserved, in bytes.
-fn pool_available(snapshot: &Snapshot, request: &Request) -> u64 {
-    let page_bytes = page_bytes(snapshot, request);
+fn pool_available(snapshot: &Snapshot, page_bytes: u64) -> u64 {
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
-    let pool = pools.iter().find(|pool| pool.page_bytes == page_bytes);
-    pool.map_or(0, |pool| pool.available_pages().saturating_mul(page_bytes))
+    HugePool::find(pools, page_bytes).map_or(0, HugePool::available_bytes)
 }
 
-fn node_pool(snapshot: &Snapshot, request: &Request, node: u32) -> u64 {
-    let page_bytes = page_bytes(snapshot, request);
+fn node_pool(snapshot: &Snapshot, page_bytes: u64, node: u32) -> u64 {
     let nodes = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
     let node = nodes.iter().find(|known| known.id == node);
-    let pool = node.and_then(|node| node.hugepages.iter().find(|p| p.page_bytes == page_bytes));
+    let pool = node.and_then(|node| HugePool::find(&node.hugepages, page_bytes));
     pool.map_or(0, |pool| pool.free_pages.saturating_mul(page_bytes))
 }
 

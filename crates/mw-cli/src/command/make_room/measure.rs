@@ -28,13 +28,9 @@ impl Measure {
         let source = live::source()?;
         let mut snapshot = snapshot(&source);
         let mut unseen = Vec::new();
-        let block_bytes = match request.page {
-            PageSize::Base => None,
-            PageSize::Thp => Some(derived::huge_page_bytes(&snapshot)),
-            PageSize::Hugetlb(bytes) => Some(bytes),
-        };
-        if let Some(bytes) = block_bytes {
-            let blocks = page_blocks(&source, &snapshot, bytes, BLOCKS_TIME);
+        if request.page != PageSize::Base {
+            let block_bytes = derived::page_bytes(&snapshot, request.page);
+            let blocks = page_blocks(&source, &snapshot, block_bytes, BLOCKS_TIME);
             unseen.extend(blocks.as_ref().err().cloned());
             snapshot.page_blocks = blocks.into();
         }
@@ -50,7 +46,8 @@ impl Measure {
                 Vec::new()
             }
         };
-        let nodes = mw_collect::nodes(&source);
+        let nodes = snapshot.nodes.value().into_iter().flatten().map(|node| node.id);
+        let nodes: Vec<u32> = nodes.collect();
         let sampler = Sampler::open(&source, &nodes);
         Ok(Self { source, sampler, snapshot, request: request.clone(), may_swap, files, unseen })
     }
