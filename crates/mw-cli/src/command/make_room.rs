@@ -150,7 +150,7 @@ fn provide(
         return pool::grow(work, page_bytes, parts, state_dir).map(Kept::Pool);
     }
     for part in parts {
-        work.reach(part, &mut |_, _| Ok(()))?;
+        work.reach(part, &mut |_| Ok(()))?;
     }
     if args.hold.is_none() && args.command.is_empty() {
         return Ok(Kept::Free);

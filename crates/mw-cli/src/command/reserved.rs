@@ -15,27 +15,34 @@ pub(crate) struct Reserved {
     change: Option<u64>,
 }
 
+/// For whom pages are reserved.
+pub(crate) struct Reserver {
+    /// As the journal has it.
+    pub(crate) owner: &'static str,
+    /// As the user knows it.
+    pub(crate) name: &'static str,
+}
+
 impl Reserved {
     /// Nothing is reserved.
     pub(crate) fn nothing() -> Self {
         Self { state_dir: PathBuf::new(), change: None }
     }
 
-    /// Has the pool of this file hold so many pages; `why` is for whom, `writer` writes them.
+    /// Has the pool of this file hold so many pages, which `writer` writes.
     pub(crate) fn pages(
         path: &str,
         pages: u64,
-        why: &str,
+        reserver: &Reserver,
         state_dir: &Path,
         writer: Writer<'_>,
     ) -> Result<Self, Failure> {
         let refused = |error: &dyn std::fmt::Display, exit| {
-            Failure::new(exit, format!("cannot reserve huge pages for {why}: {error}"))
+            Failure::new(exit, format!("cannot reserve huge pages for {}: {error}", reserver.name))
         };
         let kernel = Kernel::live();
         let step = Step::Write { path: path.to_owned(), value: pages.to_string() };
-        let owner = if why == "--reserve" { "bench" } else { why };
-        let plan = Plan::from_step(&kernel, owner, &step)
+        let plan = Plan::from_step(&kernel, reserver.owner, &step)
             .map_err(|error| refused(&error, Exit::PermissionDenied))?;
         if !plan.absent.is_empty() {
             let absent = format!("{path} not found: this kernel has no such pages");

@@ -93,21 +93,13 @@ fn expect(state: &mut NodeState, step: &RoomStep) -> u64 {
             bytes
         }
         RoomStepKind::DropRead | RoomStepKind::Reclaim => {
-            state.free = state.free.saturating_add(bytes);
             state.clean = state.clean.saturating_sub(bytes);
             state.left_behind = 0;
-            if !state.is_huge {
-                (state.whole, state.available) = (state.free, state.free);
-            }
-            bytes
+            become_free(state, bytes)
         }
         RoomStepKind::Swap => {
-            state.free = state.free.saturating_add(bytes);
             state.swappable = state.swappable.saturating_sub(bytes);
-            if !state.is_huge {
-                (state.whole, state.available) = (state.free, state.free);
-            }
-            bytes
+            become_free(state, bytes)
         }
         RoomStepKind::Compact => {
             let reach = state.reach.map_or(0, |(_, most)| most);
@@ -122,6 +114,14 @@ fn expect(state: &mut NodeState, step: &RoomStep) -> u64 {
             gained
         }
     }
+}
+
+fn become_free(state: &mut NodeState, bytes: u64) -> u64 {
+    state.free = state.free.saturating_add(bytes);
+    if !state.is_huge {
+        (state.whole, state.available) = (state.free, state.free);
+    }
+    bytes
 }
 
 /// Adds a step; to the one before, if that is of the same kind.

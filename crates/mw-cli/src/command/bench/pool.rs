@@ -2,10 +2,12 @@
 
 use crate::Failure;
 use crate::args::Place;
-use crate::command::reserved::Reserved;
+use crate::command::reserved::{Reserved, Reserver};
 use mw_memory::huge_pool_dir;
 use std::fs;
 use std::path::Path;
+
+const RESERVER: Reserver = Reserver { owner: "bench", name: "--reserve" };
 
 /// Has the pools of this page size hold `bytes` more than they have promised: an equal part on each of the
 /// nodes that the memory is to come from.
@@ -40,7 +42,7 @@ fn reserve(dir: &str, page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<R
     Reserved::pages(
         &format!("{dir}/nr_hugepages"),
         pages,
-        "--reserve",
+        &RESERVER,
         state_dir,
         &mut |kernel, change| kernel.write_checked(&change.path, &change.value),
     )

@@ -2,12 +2,14 @@
 
 use super::stop::Stop;
 use super::work::Work;
-use crate::command::reserved::Reserved;
+use crate::command::reserved::{Reserved, Reserver};
 use crate::{Exit, Failure};
 use mw_memory::huge_pool_dir;
 use mw_remedy::{Kernel, KernelError, PlannedChange};
 use mw_rules::room::Part;
 use std::path::Path;
+
+const RESERVER: Reserver = Reserver { owner: "make-room", name: "make-room" };
 
 /// Has the pools hold the parts; what was added is given back when it is dropped.
 pub(super) fn grow(
@@ -45,7 +47,7 @@ fn grow_node(
     let target = present.saturating_add(missing);
     let mut stop = None;
     let mut write = |kernel: &Kernel, change: &PlannedChange| {
-        let reached = work.reach(part, &mut |bytes, _| {
+        let reached = work.reach(part, &mut |bytes| {
             let more = bytes.div_ceil(page_bytes.max(1));
             let next = pages(kernel, &change.path)?.saturating_add(more).min(target);
             kernel.write(&change.path, &next.to_string())
@@ -64,7 +66,7 @@ fn grow_node(
             }
         }
     };
-    let reserved = Reserved::pages(&path, target, "make-room", state_dir, &mut write);
+    let reserved = Reserved::pages(&path, target, &RESERVER, state_dir, &mut write);
     reserved.map_err(|failure| stop.unwrap_or(Stop::Failed(failure)))
 }
 

@@ -13,8 +13,8 @@ use mw_rules::room::{NodeState, Part, Tried, join, next};
 use mw_sys::is_termination_requested;
 use std::time::Duration;
 
-/// Adds so many bytes to the pool of the part's node; whether the kernel may reclaim for it.
-pub(super) type Grow<'a> = &'a mut dyn FnMut(u64, RoomStepKind) -> Result<(), KernelError>;
+/// Adds so many bytes to the pool of the part's node.
+pub(super) type Grow<'a> = &'a mut dyn FnMut(u64) -> Result<(), KernelError>;
 
 pub(super) struct Work {
     pub(super) measure: Measure,
@@ -100,7 +100,7 @@ impl Work {
         let mut dropped = 0;
         match step.kind {
             RoomStepKind::GrowPool | RoomStepKind::ForcePool => {
-                grow(step.bytes, step.kind)
+                grow(step.bytes)
                     .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;
             }
             RoomStepKind::DropRead => dropped = drop_read(&mut self.measure.files, step.bytes),
