@@ -6,6 +6,7 @@ pub(crate) mod capture;
 mod captured;
 pub(crate) mod changes;
 pub(crate) mod check;
+mod child;
 #[cfg(feature = "doctor")]
 pub(crate) mod doctor;
 pub(crate) mod explain;

@@ -5,6 +5,7 @@ mod processes;
 mod running;
 
 use crate::args::WhyArgs;
+use crate::command::child;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
 use mw_critical_path::{Request, Trace, critical_path};
@@ -12,21 +13,15 @@ use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::ResourceUsage;
 use processes::{Processes, with_cgroups};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, setrlimit,
-};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// How often the rings are read at least.
-const ROUND: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
     if let Some(processes) = Processes::of(args)? {
@@ -44,10 +39,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
         tracer.start(&[]);
     }
     let began = Instant::now();
-    let child = Command::new(name).args(rest).spawn().map_err(|error| {
-        let name = name.to_string_lossy();
-        Failure::new(Exit::from_exec_error(&error), format!("{name}: {error}"))
-    })?;
+    let child = child::spawn(name, rest)?;
     let pid = child.id();
     let usage = wait(child, tracer.as_mut().ok(), &signals)?;
     let wall = began.elapsed();
@@ -107,28 +99,18 @@ fn wait(
     mut tracer: Option<&mut SchedTracer>,
     signals: &Signals,
 ) -> Result<ResourceUsage, Failure> {
-    let failed =
-        |error| Failure::new(Exit::CouldNotCheck, format!("waiting for the command: {error}"));
     let pid = Pid::from_child(&child);
-    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
+    let ended = child::end_of(&child)?;
     loop {
         let is_over = match tracer.as_deref_mut() {
-            Some(tracer) => tracer.wait(Some(ended.as_fd()), ROUND),
-            None => is_readable(ended.as_fd()),
+            Some(tracer) => tracer.wait(Some(ended.as_fd()), child::ROUND),
+            None => child::is_readable(ended.as_fd()),
         };
         if is_over {
-            return mw_sys::wait_with_usage(child).map_err(failed);
+            return mw_sys::wait_with_usage(child).map_err(child::not_waited);
         }
         signals.pass_on(pid);
     }
-}
-
-/// Waits for a descriptor to become readable, for one round at most.
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    let timeout = Timespec { tv_sec: 0, tv_nsec: ROUND.subsec_nanos().into() };
-    // A signal ends it early, which the next round makes up for.
-    poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
 }
 
 /// The path of the command, from its creation to its end, on standard error as time(1) has it.

@@ -2,19 +2,16 @@
 
 use super::kept::Kept;
 use super::stop::Stop;
+use crate::command::child;
 use crate::{Exit, Failure};
 use mw_model::Request;
 use mw_rules::room::Part;
 use mw_segment::{Cancel, Kind, NumaPolicy, Options, Segment};
 use mw_sys::SignalsBlocked;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
-use std::process::Command;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-
-/// How often it looks whether it is told to end.
-const ROUND: Duration = Duration::from_millis(100);
 
 /// Takes the memory that is free now, so that nobody else does.
 pub(super) fn segment(request: &Request, parts: &[Part]) -> Result<Segment, Stop> {
@@ -50,7 +47,7 @@ pub(super) fn keep(time: Duration, kept: Kept, signals: &SignalsBlocked) {
         if left.is_zero() {
             break;
         }
-        std::thread::sleep(left.min(ROUND));
+        std::thread::sleep(left.min(child::ROUND));
     }
     drop(kept);
 }
@@ -71,25 +68,17 @@ pub(super) fn command(
         }
     };
     // The command starts with all signals unblocked.
-    let mut child = Command::new(name).args(rest).spawn().map_err(|error| {
-        let name = name.to_string_lossy();
-        Failure::new(Exit::from_exec_error(&error), format!("{name}: {error}"))
-    })?;
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::CouldNotCheck, format!("waiting for the command: {error}"))
-    };
-    let pid = Pid::from_child(&child);
-    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-    let round = Timespec { tv_sec: 0, tv_nsec: ROUND.subsec_nanos().into() };
+    let mut child = child::spawn(name, rest)?;
+    let ended = child::end_of(&child)?;
     let mut told = false;
-    while poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&round)) == Ok(0) {
+    while !child::is_readable(ended.as_fd()) {
         if signals.is_termination_requested() && !told {
             // Until it is waited for, the number is the command's.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
             told = true;
         }
     }
-    let status = child.wait().map_err(failed)?;
+    let status = child.wait().map_err(child::not_waited)?;
     drop(pool);
     Ok(Exit::from_status(status))
 }
