@@ -7,6 +7,7 @@
 //!
 //! Everything runs on a helper thread that can be abandoned, and what it has found until then is kept.
 
+mod batches;
 mod descriptors;
 mod mapped;
 mod mount_table;
@@ -15,6 +16,7 @@ mod sequential;
 
 use crate::collector::processes::kernel_threads;
 use crate::source::Source;
+use batches::{PATIENCE, read_all};
 use mw_model::{HeldFiles, Missing, Process, Snapshot};
 use mw_sys::HelperThread;
 use search::{Holder, Search};
@@ -26,29 +28,13 @@ use std::time::{Duration, Instant};
 /// How long all processes may take.
 const BUDGET: Duration = Duration::from_millis(80);
 
-/// How long one process may take: a file with 100 GiB in the page cache takes this long.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// Processes between two checks of the time.
-const BATCH: usize = 16;
-
-/// The most processes that are read.
-const MAX_PROCESSES: usize = 4096;
-
 pub(crate) fn collect(source: &Source, snapshot: &Snapshot) -> Result<HeldFiles, Missing> {
     let search = Arc::new(Search::new(Instant::now() + source.budget(BUDGET))?);
     let theirs = Arc::clone(&search);
     let mut helper = HelperThread::new(PATIENCE, move |pid, maps: &bool| read(&theirs, pid, *maps))
         .map_err(|error| Missing::failed("/proc/PID/fd", error.to_string()))?;
     let requests = processes(source, snapshot)?;
-    let mut complete = requests.len() <= MAX_PROCESSES;
-    for batch in requests.get(..MAX_PROCESSES).unwrap_or(&requests).chunks(BATCH) {
-        if search.is_late() {
-            complete = false;
-            break;
-        }
-        complete &= helper.run(batch).into_iter().all(|read| read == Some(true));
-    }
+    let complete = read_all(&mut helper, &requests, || search.is_late());
     let found = std::mem::take(&mut *search.found());
     Ok(HeldFiles { files: found.files, pipe_bytes: found.pipe_bytes, complete })
 }

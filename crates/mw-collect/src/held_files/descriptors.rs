@@ -1,14 +1,13 @@
 //! /proc/PID/fd: open files, memfds and pipes.
 
-use super::mount_table::{MountTable, has_pages};
+use super::mount_table::has_pages;
 use super::search::{FileKind, Holder, Search, file_id};
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 
 /// The most descriptors of one process that are read.
 const MAX_DESCRIPTORS: usize = 65_536;
@@ -16,22 +15,61 @@ const MAX_DESCRIPTORS: usize = 65_536;
 /// Whether all descriptors were read; those on file systems that may not respond never are.
 pub(super) fn read(search: &Search, holder: &Holder) -> bool {
     let Some(process) = Process::open(holder.pid) else { return true };
-    let dir = format!("/proc/{}/fd", holder.pid);
-    let Ok(entries) = fs::read_dir(&dir) else { return false };
+    let each = |number, target: &str| process.descriptor(search, holder, number, target);
+    for_each(holder.pid, &|| search.is_late(), each).unwrap_or(false)
+}
+
+/// Calls `each` with the number and the target of each descriptor of a process, until it is late; whether all of them
+/// were read. None where they cannot be listed.
+pub(super) fn for_each(
+    pid: u32,
+    is_late: &dyn Fn() -> bool,
+    mut each: impl FnMut(i32, &str) -> bool,
+) -> Option<bool> {
     let mut complete = true;
-    for (count, entry) in entries.enumerate() {
-        if count >= MAX_DESCRIPTORS || search.is_late() {
-            return false;
+    for (count, entry) in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.enumerate() {
+        if count >= MAX_DESCRIPTORS || is_late() {
+            return Some(false);
         }
         let Ok(entry) = entry else { continue };
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
         let (Some(number), Ok(target)) = (number, fs::read_link(entry.path())) else { continue };
-        complete &= process.descriptor(search, holder, number, &target.to_string_lossy());
+        complete &= each(number, &target.to_string_lossy());
     }
-    complete
+    Some(complete)
 }
 
-struct Process {
+/// Kind, device and inode of a descriptor's file, without asking another machine for them.
+pub(super) fn stat(pid: u32, number: i32) -> Option<Statx> {
+    let path = format!("/proc/{pid}/fd/{number}");
+    let wanted = StatxFlags::TYPE | StatxFlags::INO;
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()
+}
+
+pub(super) fn is_regular(stat: &Statx) -> bool {
+    FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile
+}
+
+/// What the kernel says of a descriptor.
+pub(super) struct Info(String);
+
+impl Info {
+    pub(super) fn of(pid: u32, number: i32) -> Option<Self> {
+        fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok().map(Self)
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    }
+
+    /// The mount that the file is on.
+    pub(super) fn mount(&self) -> Option<u32> {
+        self.field("mnt_id")?.parse().ok()
+    }
+}
+
+pub(super) struct Process {
     pid: u32,
     pidfd: OwnedFd,
     /// The inode of its mount namespace.
@@ -40,7 +78,7 @@ struct Process {
 
 impl Process {
     /// None for one that has ended.
-    fn open(pid: u32) -> Option<Self> {
+    pub(super) fn open(pid: u32) -> Option<Self> {
         let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let pidfd = pidfd_open(number, PidfdFlags::empty()).ok()?;
         let namespace = fs::metadata(format!("/proc/{pid}/ns/mnt")).map_or(0, |ns| ns.ino());
@@ -64,7 +102,7 @@ impl Process {
         search.found().paths.insert((self.namespace, target.to_owned()))
     }
 
-    fn duplicate(&self, number: i32) -> Option<OwnedFd> {
+    pub(super) fn duplicate(&self, number: i32) -> Option<OwnedFd> {
         pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).ok()
     }
 
@@ -78,15 +116,8 @@ impl Process {
         bytes.is_some()
     }
 
-    /// Device and inode without asking another machine for them.
-    fn stat(&self, number: i32) -> Option<rustix::fs::Statx> {
-        let path = format!("/proc/{}/fd/{number}", self.pid);
-        let wanted = StatxFlags::TYPE | StatxFlags::INO;
-        statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()
-    }
-
     fn memfd(&self, search: &Search, holder: &Holder, number: i32, target: &str) -> bool {
-        let Some(id) = self.stat(number).map(|stat| file_id(&stat)) else { return true };
+        let Some(id) = stat(self.pid, number).map(|stat| file_id(&stat)) else { return true };
         let is_memfd = (id.0, id.1) == search.memfd_device;
         if !is_memfd || !search.is_new(id) {
             return true;
@@ -98,8 +129,10 @@ impl Process {
     }
 
     fn file(&self, search: &Search, holder: &Holder, number: i32, target: &str) -> bool {
-        let Some(mount) = self.mount_id(number) else { return true };
-        let Some(table) = self.table(search) else { return false };
+        let mount = Info::of(self.pid, number).and_then(|info| info.mount());
+        let Some(mount) = mount else { return true };
+        let table = search.tables.of_namespace(self.namespace, self.pid);
+        let Some(table) = table else { return false };
         // A mount that the namespace does not have was detached: it may be of any kind.
         let Some(mount) = table.mount(mount) else { return false };
         if !has_pages(mount) {
@@ -110,37 +143,11 @@ impl Process {
             "tmpfs" => FileKind::Memfd,
             _ => FileKind::OnDisk,
         };
-        let Some(stat) = self.stat(number) else { return true };
-        let is_file = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile;
-        if !is_file || !search.is_new(file_id(&stat)) {
+        let Some(stat) = stat(self.pid, number) else { return true };
+        if !is_regular(&stat) || !search.is_new(file_id(&stat)) {
             return true;
         }
         let counted = |file: OwnedFd| search.count(holder, target.to_owned(), kind, file.as_fd());
         self.duplicate(number).is_some_and(counted)
     }
-
-    fn mount_id(&self, number: i32) -> Option<u32> {
-        let text = fs::read_to_string(format!("/proc/{}/fdinfo/{number}", self.pid)).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
-    }
-
-    /// The mounts of the process's namespace, read once for each.
-    fn table(&self, search: &Search) -> Option<Arc<MountTable>> {
-        table(search, self.pid, self.namespace)
-    }
-}
-
-fn table(search: &Search, pid: u32, namespace: u64) -> Option<Arc<MountTable>> {
-    if let Some(table) = search.found().tables.get(&namespace) {
-        return Some(Arc::clone(table));
-    }
-    let table = Arc::new(MountTable::of(&pid.to_string())?);
-    search.found().tables.insert(namespace, Arc::clone(&table));
-    Some(table)
-}
-
-/// The mounts of a process.
-pub(super) fn mounts_of(search: &Search, pid: u32) -> Option<Arc<MountTable>> {
-    let namespace = fs::metadata(format!("/proc/{pid}/ns/mnt")).ok()?.ino();
-    table(search, pid, namespace)
 }

@@ -1,6 +1,5 @@
 //! /proc/PID/maps and map_files: files that a process has mapped, which it need not have open.
 
-use super::descriptors::mounts_of;
 use super::search::{FileKind, Holder, Search, file_id};
 use mw_proc::maps::{self, Mapping};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
@@ -18,7 +17,7 @@ pub(super) fn read(search: &Search, holder: &Holder) -> bool {
         return false;
     }
     let Ok(mappings) = maps::parse(&text) else { return false };
-    let Some(table) = mounts_of(search, holder.pid) else { return false };
+    let Some(table) = search.tables.of(holder.pid) else { return false };
     let mut complete = true;
     let mut inodes = BTreeSet::new();
     for mapping in mappings.iter().filter(|mapping| mapping.inode > 0) {

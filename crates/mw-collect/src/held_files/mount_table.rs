@@ -2,6 +2,9 @@
 
 use mw_proc::mountinfo::{self, Mount};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Of file systems without a disk, those whose files have pages of their own.
 const WITH_PAGES: [&str; 3] = ["btrfs", "tmpfs", "zfs"];
@@ -13,7 +16,7 @@ pub(super) struct MountTable {
 impl MountTable {
     /// `process` is a number or `self`; none where it has ended or may not be read.
     pub(super) fn of(process: &str) -> Option<Self> {
-        let text = std::fs::read(format!("/proc/{process}/mountinfo")).ok()?;
+        let text = fs::read(format!("/proc/{process}/mountinfo")).ok()?;
         let mounts = mountinfo::parse(&text).ok()?;
         Some(Self { by_id: mounts.into_iter().map(|mount| (mount.id, mount)).collect() })
     }
@@ -31,6 +34,33 @@ impl MountTable {
     pub(super) fn has_local(&self, device: &str) -> bool {
         let mut its = self.by_id.values().filter(|mount| mount.device == device).peekable();
         its.peek().is_some() && its.all(has_pages)
+    }
+}
+
+/// The tables of mount namespaces, each of which is read once.
+#[derive(Default)]
+pub(super) struct MountTables(Mutex<BTreeMap<u64, Arc<MountTable>>>);
+
+impl MountTables {
+    /// The mounts of a process; none where it has ended or may not be read.
+    pub(super) fn of(&self, pid: u32) -> Option<Arc<MountTable>> {
+        let namespace = fs::metadata(format!("/proc/{pid}/ns/mnt")).ok()?.ino();
+        self.of_namespace(namespace, pid)
+    }
+
+    /// The mounts of a namespace that this process is in.
+    pub(super) fn of_namespace(&self, namespace: u64, pid: u32) -> Option<Arc<MountTable>> {
+        if let Some(table) = self.known().get(&namespace) {
+            return Some(Arc::clone(table));
+        }
+        let table = Arc::new(MountTable::of(&pid.to_string())?);
+        self.known().insert(namespace, Arc::clone(&table));
+        Some(table)
+    }
+
+    /// Held for no system call: a thread that waits for ever must not keep it.
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<MountTable>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

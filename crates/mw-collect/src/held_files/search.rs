@@ -1,13 +1,13 @@
 //! What is searched, and what was found so far.
 
-use super::mount_table::MountTable;
+use super::mount_table::{MountTable, MountTables};
 use mw_model::{HeldFile, Missing};
 use mw_sys::{CachedPages, cached_pages};
 use rustix::fs::{MemfdFlags, Statx, fstat, memfd_create};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The most files that are kept.
@@ -22,6 +22,7 @@ pub(super) struct Search {
     /// The kernel's own mount that memfds are on.
     pub(super) memfd_device: (u32, u32),
     page_bytes: u64,
+    pub(super) tables: MountTables,
     found: Mutex<Found>,
 }
 
@@ -33,7 +34,6 @@ pub(super) struct Found {
     inodes: BTreeSet<FileId>,
     /// Paths by mount namespace: most files of many processes are the same few.
     pub(super) paths: BTreeSet<(u64, String)>,
-    pub(super) tables: BTreeMap<u64, Arc<MountTable>>,
     /// The file systems whose files are counted with their mount.
     pub(super) tmpfs_devices: BTreeSet<String>,
 }
@@ -58,6 +58,7 @@ impl Search {
             deadline,
             memfd_device,
             page_bytes: rustix::param::page_size() as u64,
+            tables: MountTables::default(),
             found: Mutex::new(found),
         })
     }

@@ -5,29 +5,24 @@
 //! offsets (pread(2)) or through mappings; a file that anybody has open in such a way is left out, whoever
 //! else copies it.
 
-use super::mount_table::{MountTable, has_pages};
+use super::batches::{PATIENCE, read_all};
+use super::descriptors::{Info, Process, for_each, is_regular, stat};
+use super::mount_table::{MountTable, MountTables, has_pages};
+use super::search::{FileId, file_id};
 use crate::collector::processes::kernel_threads;
 use crate::source::Source;
 use mw_model::Missing;
 use mw_sys::{HelperThread, cached_pages_before};
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, fstat, statx};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::fs::fstat;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const WHAT: &str = "files read sequentially";
 /// How long all processes may take.
 const BUDGET: Duration = Duration::from_millis(200);
-/// How long one process may take.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Processes between two checks of the time.
-const BATCH: usize = 16;
-/// The most processes, and descriptors of one, that are read.
-const MAX_PROCESSES: usize = 4096;
-const MAX_DESCRIPTORS: usize = 65_536;
 /// The most files that are remembered, and the most that are returned.
 const MAX_FILES: usize = 65_536;
 const MAX_RETURNED: usize = 256;
@@ -48,9 +43,12 @@ pub struct SequentialFile {
     pub file: OwnedFd,
 }
 
-/// Device and inode.
-type FileId = (u32, u32, u64);
-type Seen = Arc<Mutex<BTreeMap<FileId, Use>>>;
+/// What was seen of the files so far.
+#[derive(Default)]
+struct Seen {
+    files: Mutex<BTreeMap<FileId, Use>>,
+    tables: MountTables,
+}
 
 /// How a file is used, by all descriptors that were seen.
 #[derive(Debug, Clone)]
@@ -87,7 +85,7 @@ impl Use {
 /// The kernel has no cachestat(2) (6.5), or /proc cannot be read.
 pub fn sequential_files(source: &Source) -> Result<(Vec<SequentialFile>, bool), Missing> {
     let until = Instant::now() + BUDGET;
-    let seen = Seen::default();
+    let seen = Arc::new(Seen::default());
     let theirs = Arc::clone(&seen);
     let call = move |pid, (): &()| read(&theirs, pid, until);
     let mut helper = HelperThread::new(PATIENCE, call)
@@ -96,18 +94,13 @@ pub fn sequential_files(source: &Source) -> Result<(Vec<SequentialFile>, bool), 
     let numbers = source.list("/proc")?.into_iter().filter_map(|name| name.parse().ok());
     let others = numbers.filter(|pid| !kernel.contains(pid) && *pid != std::process::id());
     let requests: Vec<(u32, ())> = others.map(|pid| (pid, ())).collect();
-    let mut complete = requests.len() <= MAX_PROCESSES;
-    for batch in requests.get(..MAX_PROCESSES).unwrap_or(&requests).chunks(BATCH) {
-        complete &=
-            Instant::now() < until && helper.run(batch).into_iter().all(|all| all == Some(true));
-    }
     // A process that was not read may use any of them.
-    if !complete {
+    if !read_all(&mut helper, &requests, || Instant::now() >= until) {
         return Ok((Vec::new(), false));
     }
-    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+    let found = std::mem::take(&mut *seen.files());
     let mut files = Vec::new();
-    for (id, file) in seen {
+    for (id, file) in found {
         files.extend(open(id, file)?);
     }
     files.sort_by_key(|file| std::cmp::Reverse(file.clean_bytes));
@@ -115,57 +108,57 @@ pub fn sequential_files(source: &Source) -> Result<(Vec<SequentialFile>, bool), 
     Ok((files, true))
 }
 
-/// Takes note of the descriptors of a process; whether all were read.
-fn read(seen: &Seen, pid: u32, until: Instant) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
-    let Some(table) = MountTable::of(&pid.to_string()) else { return true };
-    for (count, entry) in entries.enumerate() {
-        if count >= MAX_DESCRIPTORS || Instant::now() >= until {
+impl Seen {
+    /// Held for no system call: a thread that waits for ever must not keep it.
+    fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, Use>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a descriptor's use; whether there was room for it.
+    fn note(&self, id: FileId, used: &Use) -> bool {
+        let mut files = self.files();
+        if files.len() >= MAX_FILES && !files.contains_key(&id) {
             return false;
         }
-        let Ok(entry) = entry else { continue };
-        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let (Some(number), Ok(target)) = (number, fs::read_link(entry.path())) else { continue };
-        let target = target.to_string_lossy();
-        if target.starts_with('/')
-            && let Some((id, used)) = descriptor(&table, pid, number, &target)
-        {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if seen.len() >= MAX_FILES && !seen.contains_key(&id) {
-                return false;
-            }
-            let before = seen.remove(&id);
-            seen.insert(id, before.map_or_else(|| used.clone(), |before| before.with(&used)));
-        }
+        let before = files.remove(&id);
+        files.insert(id, before.map_or_else(|| used.clone(), |before| before.with(used)));
+        true
     }
-    true
+}
+
+/// Takes note of the descriptors of a process; whether all were read.
+fn read(seen: &Seen, pid: u32, until: Instant) -> bool {
+    let Some(table) = seen.tables.of(pid) else { return true };
+    let each = |number, target: &str| match descriptor(&table, pid, number, target) {
+        Some((id, used)) => seen.note(id, &used),
+        None => true,
+    };
+    for_each(pid, &|| Instant::now() >= until, each).unwrap_or(true)
 }
 
 /// What a descriptor of a regular file on a disk says of the file's use.
 fn descriptor(table: &MountTable, pid: u32, number: i32, path: &str) -> Option<(FileId, Use)> {
-    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok()?;
-    let field =
-        |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let mount = table.mount(field("mnt_id")?.trim().parse().ok()?)?;
+    if !path.starts_with('/') {
+        return None;
+    }
+    let info = Info::of(pid, number)?;
+    let mount = table.mount(info.mount()?)?;
     if !has_pages(mount) || mount.fstype == "tmpfs" {
         return None;
     }
-    let file = format!("/proc/{pid}/fd/{number}");
-    let wanted = StatxFlags::TYPE | StatxFlags::INO;
-    let stat = statx(CWD, file, AtFlags::STATX_DONT_SYNC, wanted).ok()?;
-    if FileType::from_raw_mode(u32::from(stat.stx_mode)) != FileType::RegularFile {
+    let stat = stat(pid, number)?;
+    if !is_regular(&stat) {
         return None;
     }
-    let id = (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino);
-    let position: u64 = field("pos")?.trim().parse().ok()?;
-    let flags = u64::from_str_radix(field("flags")?.trim(), 8).ok()?;
+    let position: u64 = info.field("pos")?.parse().ok()?;
+    let flags = u64::from_str_radix(info.field("flags")?, 8).ok()?;
     let is_for_both = flags & 0o3 == 0o2;
     let used = if is_for_both || position < LEAST_BYTES {
         Use::Other
     } else {
         Use::Sequential { pid, number, path: path.to_owned(), position }
     };
-    Some((id, used))
+    Some((file_id(&stat), used))
 }
 
 /// The file with what is cached behind its position, where it is worth dropping.
@@ -199,8 +192,7 @@ pub fn clean_bytes_before(file: &OwnedFd, end: u64) -> std::io::Result<u64> {
 
 /// The descriptor, if it is still of this file.
 fn duplicate(pid: u32, number: i32, id: FileId) -> Option<OwnedFd> {
-    let process = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
-    let file = pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()?;
+    let file = Process::open(pid)?.duplicate(number)?;
     let stat = fstat(&file).ok()?;
     let now = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);
     (now == id).then_some(file)
