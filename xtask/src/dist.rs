@@ -80,7 +80,6 @@ struct Release {
     target: PathBuf,
     /// The directory of the profile in `target`.
     built: PathBuf,
-    version: String,
     /// When the last commit was made, in seconds since 1970: the time of every file.
     epoch: String,
 }
@@ -94,8 +93,8 @@ impl Release {
         log.args(["log", "-1", "--format=%ct"]).current_dir(root());
         let epoch = output(&mut log)?.trim().to_owned();
         let (sources, target) = (sources.canonicalize()?, target.canonicalize()?);
-        let (built, version) = (target.join("dist"), VERSION.to_owned());
-        Ok(Self { sources, target, built, version, epoch })
+        let built = target.join("dist");
+        Ok(Self { sources, target, built, epoch })
     }
 
     /// What git knows, and nothing that happens to lie beside it. The copies are new: cargo takes a source for
@@ -142,9 +141,8 @@ impl Release {
         let date =
             output(self.command("date").args(["-u", "-R", "-d", &format!("@{}", self.epoch)]))?;
         let changelog = format!(
-            "memwright ({}-1) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
-             -- The memwright developers <memwright@users.noreply.github.com>  {date}",
-            self.version
+            "memwright ({VERSION}-1) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
+             -- The memwright developers <memwright@users.noreply.github.com>  {date}"
         );
         std::fs::write(dir.join("debian/changelog"), changelog)?;
         let mut rules = self.command("debian/rules");

@@ -94,8 +94,9 @@ fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     clap_mangen::generate_to(mw_cli::args::command(), dir.path())?;
-    // The list of commands again, for the default program.
-    clap_mangen::generate_to(default_command(), dir.path())?;
+    let mut default = default_command().disable_help_subcommand(true);
+    default.build();
+    clap_mangen::Man::new(default).generate_to(dir.path())?;
     fs::write(dir.path().join(manual::PAGE), manual::configuration()?)?;
     add_folder(dir.path(), "docs/man", files)
 }

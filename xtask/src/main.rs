@@ -86,7 +86,7 @@ enum Task {
         profile: Option<String>,
     },
     /// Boot a Debian with its systemd, install the package in it and use it as a stranger does: from the first verdict
-    /// over an incident, upgrades, a reboot and full disks to the purge
+    /// to an incident, a scrape, a restart and settings that are kept
     System {
         /// 6.1 or 6.12 (both, or those named)
         #[arg(long, value_delimiter = ',')]
@@ -94,9 +94,6 @@ enum Task {
         /// The Debian package to install [default: built here with the profile dev]
         #[arg(long)]
         package: Option<PathBuf>,
-        /// The package to upgrade from [default: the same program with a lower version]
-        #[arg(long)]
-        previous: Option<PathBuf>,
         /// Only the steps of lab/system whose names begin with one of these, to develop them
         #[arg(long, value_delimiter = ',')]
         steps: Vec<String>,
@@ -262,8 +259,8 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { check: true, .. } => dist::check(),
         Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
         Task::Dist { out, .. } => dist::run(out),
-        Task::System { kernel, package, previous, steps, write } => {
-            system::run(&system::Choice { kernels: kernel, package, previous, steps, write })
+        Task::System { kernel, package, steps, write } => {
+            system::run(&system::Choice { kernels: kernel, package, steps, write })
         }
         Task::Docs { check } => docs::run(check),
         Task::New { part, name } => new::run(part, &name),

@@ -29,17 +29,11 @@ const PACKAGES: &[(&str, &str)] = &[
 /// All steps of a kernel, under emulation.
 const TIME_LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// The version of the package that is upgraded, if none is named: lower than this one for dpkg.
-fn previous_version() -> String {
-    format!("{}~previous", dist::VERSION)
-}
-
 #[derive(Default)]
 pub(crate) struct Choice {
     /// All of the lab's, if there is none.
     pub(crate) kernels: Vec<String>,
     pub(crate) package: Option<PathBuf>,
-    pub(crate) previous: Option<PathBuf>,
     /// The beginnings of names; all, if there is none.
     pub(crate) steps: Vec<String>,
     pub(crate) write: bool,
@@ -54,9 +48,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(PACKAGES)?;
     let work = target_dir().join("system");
     fs::create_dir_all(&work)?;
-    let current = packages_of(choice.package.as_deref(), dist::VERSION, &work.join("current"))?;
-    let previous =
-        packages_of(choice.previous.as_deref(), &previous_version(), &work.join("previous"))?;
+    let packages = packages_of(choice.package.as_deref(), &work.join("packages"))?;
     let images = Images::new(&work)?;
     let steps = step::all(&choice.steps)?;
     let mut failed = Vec::new();
@@ -67,7 +59,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     for name in &kernels {
         let kernel = Kernel::get(name)?;
         println!("kernel {}", kernel.release);
-        let parcel = images.parcel(&kernel, &steps, &current, &previous)?;
+        let parcel = images.parcel(&kernel, &steps, &packages)?;
         let run = boot(&kernel, &images.root, &parcel)?;
         fs::remove_file(&parcel)?;
         let logs = work.join(format!("logs-{name}"));
@@ -83,11 +75,11 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Debian package that is named with those beside it, or those built here, with such a version.
-fn packages_of(named: Option<&Path>, version: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The Debian package that is named, or those built here.
+fn packages_of(named: Option<&Path>, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     match named {
         Some(package) => Ok(vec![package.canonicalize().context(package.display().to_string())?]),
-        None => dist::plain_debian("dev", version, out),
+        None => dist::plain_debian("dev", out),
     }
 }
 

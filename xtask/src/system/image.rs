@@ -48,17 +48,14 @@ impl Images {
         &self,
         kernel: &Kernel,
         steps: &[Step],
-        current: &[PathBuf],
-        previous: &[PathBuf],
+        packages: &[PathBuf],
     ) -> anyhow::Result<PathBuf> {
         let tree = tempfile::tempdir_in(&self.work)?;
         let at = |name: &str| tree.path().join(name);
-        for folder in ["bin", "modules", "packages/current", "packages/previous", "steps"] {
+        for folder in ["bin", "modules", "packages", "steps"] {
             fs::create_dir_all(at(folder))?;
         }
-        for (packages, folder) in [(current, "packages/current"), (previous, "packages/previous")] {
-            output(Command::new("cp").args(packages).arg(at(folder)))?;
-        }
+        output(Command::new("cp").args(packages).arg(at("packages")))?;
         for name in ["agent", "lib.sh", "steps.service"] {
             fs::copy(root().join("lab/system").join(name), at(name)).context(name)?;
         }
