@@ -19,6 +19,7 @@ mod kernel_log;
 mod masked;
 mod own;
 mod page_blocks;
+mod page_flags;
 mod redact;
 mod sampler;
 pub mod service;

@@ -6,6 +6,10 @@
 //! vmstat counts those (`nr_foll_pin_acquired`), but not where they are. Neither do they tell free pages on the
 //! lists of CPUs from kernel memory without a type of its own: zoneinfo counts them (`pagesets`).
 
+use crate::page_flags::{
+    ANON, BUDDY, COMPOUND_HEAD, COMPOUND_TAIL, FILE, HUGE, HWPOISON, LRU, MLOCKED, MMAP, NOPAGE,
+    OFFLINE, PGTABLE, RESERVED, SLAB, SWAPBACKED, SWAPCACHE, UNEVICTABLE, UPTODATE, ZERO_PAGE,
+};
 use crate::source::Source;
 use crate::spread::spread;
 use mw_model::{Missing, OriginKind, PageBlocks, Snapshot};
@@ -14,34 +18,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-const FLAGS: &str = "/proc/kpageflags";
 const UNEVICTABLE_MOVED: &str = "/proc/sys/vm/compact_unevictable_allowed";
 const WORD: usize = size_of::<u64>();
 /// Pages whose flags are read at once.
 const PAGES_AT_ONCE: u64 = 512;
 /// The most blocks of a zone that are looked at: their share is then known to two percent.
 const MOST_BLOCKS: u64 = 2048;
-
-// Bits of /proc/kpageflags (include/uapi/linux/kernel-page-flags.h; the last two are internal).
-const UPTODATE: u64 = 1 << 3;
-const LRU: u64 = 1 << 5;
-const SLAB: u64 = 1 << 7;
-const BUDDY: u64 = 1 << 10;
-const MMAP: u64 = 1 << 11;
-const ANON: u64 = 1 << 12;
-const SWAPCACHE: u64 = 1 << 13;
-const SWAPBACKED: u64 = 1 << 14;
-const COMPOUND_HEAD: u64 = 1 << 15;
-const COMPOUND_TAIL: u64 = 1 << 16;
-const HUGE: u64 = 1 << 17;
-const UNEVICTABLE: u64 = 1 << 18;
-const HWPOISON: u64 = 1 << 19;
-const NOPAGE: u64 = 1 << 20;
-const OFFLINE: u64 = 1 << 23;
-const ZERO_PAGE: u64 = 1 << 24;
-const PGTABLE: u64 = 1 << 26;
-const RESERVED: u64 = 1 << 32;
-const MLOCKED: u64 = 1 << 33;
 
 const NEVER_MOVED: u64 = HUGE | HWPOISON | NOPAGE | OFFLINE | ZERO_PAGE | PGTABLE | RESERVED;
 
@@ -59,7 +41,7 @@ enum PageKind {
     Fixed,
 }
 
-/// The zones' blocks of so many bytes, of the running machine.
+/// The zones' blocks of `block_bytes`, of the running machine.
 ///
 /// # Errors
 /// The flags cannot be read: they are root's.
@@ -70,11 +52,11 @@ pub fn page_blocks(
     time: Duration,
 ) -> Result<Vec<PageBlocks>, Missing> {
     if source.kind() == OriginKind::Tree {
-        return Err(Missing::absent(FLAGS, "a captured tree does not have them"));
+        return Err(Missing::absent(FILE, "a captured tree does not have them"));
     }
     let zones = &snapshot.sample.zoneinfo.required()?.zones;
-    let skipped = |error: std::io::Error| Missing::skipped(FLAGS, format!("{error} (needs root)"));
-    let file = File::open(FLAGS).map_err(skipped)?;
+    let skipped = |error: std::io::Error| Missing::skipped(FILE, format!("{error} (needs root)"));
+    let file = File::open(FILE).map_err(skipped)?;
     let moves_unevictable = source.number(UNEVICTABLE_MOVED).is_ok_and(|allowed| allowed == 1);
     let page_bytes = snapshot.origin.page_bytes.max(1);
     let all: u64 = zones.iter().map(|zone| zone.spanned_pages).sum();

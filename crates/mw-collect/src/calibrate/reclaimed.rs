@@ -6,6 +6,7 @@
 //! /proc/kpageflags shows: a free block that is up to date was reported. Reported blocks go to the
 //! tail of their free list, and allocations take the head.
 
+use crate::page_flags::{BUDDY, FILE, UPTODATE};
 use crate::spread::spread;
 use mw_model::{Backing, FreeLayer, Snapshot, derived, fragmentation};
 use mw_proc::buddyinfo::BuddyZone;
@@ -13,10 +14,6 @@ use mw_proc::zoneinfo::Zone;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
-
-/// Bits of /proc/kpageflags (include/uapi/linux/kernel-page-flags.h).
-const KPF_UPTODATE: u64 = 1 << 3;
-const KPF_BUDDY: u64 = 1 << 10;
 
 /// Two flags are read at each place, which takes 1 µs.
 const MOST_PLACES: u64 = 6144;
@@ -36,7 +33,7 @@ struct Found {
 /// The free memory of each zone in the order in which it is allocated; empty where the flags cannot
 /// be read or no host is told of free memory.
 pub(super) fn layers(snapshot: &Snapshot, time: Duration) -> Vec<FreeLayer> {
-    let Ok(flags) = File::open("/proc/kpageflags") else { return Vec::new() };
+    let Ok(flags) = File::open(FILE) else { return Vec::new() };
     let flag = |frame: u64| {
         let mut word = [0; 8];
         flags.read_exact_at(&mut word, frame.checked_mul(8)?).ok()?;
@@ -126,8 +123,8 @@ fn sample_zone(
         let frame = (first + place) * 2 * block;
         let (Some(head), Some(tail)) = (flag(frame), flag(frame + block)) else { break };
         found.sampled += 1;
-        let is_free = |flags: u64| flags & KPF_BUDDY != 0;
-        let is_reported = |flags: u64| is_free(flags) && flags & KPF_UPTODATE != 0;
+        let is_free = |flags: u64| flags & BUDDY != 0;
+        let is_reported = |flags: u64| is_free(flags) && flags & UPTODATE != 0;
         // Two free buddies would have merged: the second is the tail of the first.
         if is_reported(head) && is_free(tail) && !is_reported(tail) {
             found.larger += 1;
@@ -210,11 +207,11 @@ mod tests {
     fn flags(frame: u64) -> Option<u64> {
         let (place, is_head) = (frame / 1024, frame.is_multiple_of(1024));
         Some(match place {
-            0..512 if is_head => KPF_BUDDY | KPF_UPTODATE,
-            512..522 if is_head => KPF_BUDDY | KPF_UPTODATE,
+            0..512 if is_head => BUDDY | UPTODATE,
+            512..522 if is_head => BUDDY | UPTODATE,
             // A page of the page cache that is up to date.
-            512..600 => KPF_UPTODATE,
-            _ => KPF_BUDDY,
+            512..600 => UPTODATE,
+            _ => BUDDY,
         })
     }
 
