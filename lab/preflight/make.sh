@@ -1,8 +1,7 @@
 # Asks `memwright check --for` and takes what was asked for: xtask/src/preflight. It is sourced by guest/play.sh.
 #
-# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing, and
-# `room` for make-room) and SEED. What is not the one
-# that takes is protected from the OOM killer.
+# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing, and `room` for make-room) and
+# SEED. All but the program that takes is protected from the OOM killer.
 run=${dir:-/run}
 . ./conditions
 . ./settings

@@ -36,8 +36,8 @@ impl PageBlocks {
         self.most(self.movable.saturating_add(self.uncertain))
     }
 
-    /// Memory in blocks that so many free pages on lists of CPUs, and so many reclaimable pages of kernel objects
-    /// may hold, in bytes.
+    /// Memory in blocks that free pages on lists of CPUs, and reclaimable pages of kernel objects may hold, in
+    /// bytes.
     #[must_use]
     pub fn released_bytes(&self, cpu_list_pages: u64, slab_pages: u64) -> u64 {
         let by =

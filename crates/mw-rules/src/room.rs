@@ -1,4 +1,4 @@
-//! Room for large memory: how to provide so much of one kind now, the cheapest way first.
+//! Room for large memory: how to provide a size of one kind now, the cheapest way first.
 //!
 //! [`next`] decides from what was measured what to do next; [`plan`] runs it against the expected gain of
 //! each step. The order follows what a step costs others: free blocks cost nothing; cache that a sequential

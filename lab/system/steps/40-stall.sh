@@ -1,4 +1,4 @@
-# A service that stalls is an incident with the right cause, and the person on call is told
+# A service that stalls is an incident with the right cause, and the person on call is notified
 . /mnt/lib.sh
 # What a stall is compared with.
 sleep 12
@@ -9,7 +9,7 @@ systemctl set-property --runtime app MemoryHigh=infinity
 oncall='journalctl MESSAGE_ID=6f1c5b0e2f0a4d0f9c3e7a51d84b26ce PROBE=app'
 eventually 60 'memwright incidents | grep -q cgroup-throttled'
 echo "FIGURE listed-after-the-end $(awk "BEGIN { print $(since "$stalled") - 6 }")"
-# An open incident's cause is provisional; the person on call is told when it is over.
+# An open incident's cause is provisional; the person on call is notified when it is over.
 eventually 90 "$oncall -o json | grep -q CAUSE"
 echo "FIGURE told-after-the-end $(awk "BEGIN { print $(since "$stalled") - 6 }")"
 shown 'memwright incidents'

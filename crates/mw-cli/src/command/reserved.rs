@@ -29,7 +29,7 @@ impl Reserved {
         Self { state_dir: PathBuf::new(), change: None }
     }
 
-    /// Has the pool of this file hold so many pages, which `writer` writes.
+    /// Sets the size of the pool of this file to `pages`; `writer` writes it.
     pub(crate) fn pages(
         path: &str,
         pages: u64,

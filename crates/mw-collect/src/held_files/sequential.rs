@@ -2,8 +2,8 @@
 //!
 //! A descriptor's position moves with read(2) and write(2) only. Pages behind the position of a descriptor that
 //! is either read or written are rarely needed again. Databases open their files for both, or read them at
-//! offsets (pread(2)) or through mappings; a file that anybody has open in such a way is left out, whoever
-//! else copies it.
+//! offsets (pread(2)) or through mappings; a file that anybody has open in such a way is left out, even if
+//! another program copies it.
 
 use super::batches::{PATIENCE, read_all};
 use super::descriptors::{Info, Process, for_each, is_regular, stat};

@@ -156,7 +156,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             && !is_back(drop, incident)
     };
     let Some(last) = drops.iter().rev().find(counts) else { return Ok(None) };
-    if reads_as_before(&drops, incident) {
+    if reads_no_more(&drops, incident) {
         return Ok(None);
     }
     let dropped = last.pages_before.saturating_sub(last.pages_after).saturating_mul(page_bytes);
@@ -261,9 +261,9 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
         >= dropped.saturating_mul(BACK_PERCENT)
 }
 
-/// Whether about as much was read from disks before the first drop, or nothing was read after it, where that was
+/// Whether no more was read from disks after the first drop than before it, or nothing at all, where that was
 /// recorded.
-fn reads_as_before(drops: &[Drop], incident: &Incident) -> bool {
+fn reads_no_more(drops: &[Drop], incident: &Incident) -> bool {
     let table = &incident.table;
     let Some(rates) = table.rates_per_s(&Metric::Vmstat(Counter::Pgpgin)) else { return false };
     let Some(first) = drops.first() else { return false };
@@ -355,7 +355,7 @@ mod tests {
     fn reads_before_the_drop_are_those_of_the_last_seconds() {
         let is_as_before = |per_row: fn(u64) -> u64| {
             let (incident, drops) = incident_that_read(per_row);
-            reads_as_before(&drops, &incident)
+            reads_no_more(&drops, &incident)
         };
         assert!(is_as_before(|_| 400), "all the time");
         assert!(!is_as_before(|row| if row < 12 { 0 } else { 400 }));

@@ -153,8 +153,8 @@ fn write(kernel: &Kernel, file: &str, value: &str) -> Result<(), Stop> {
     }
 }
 
-/// Drops the clean pages behind the position of these files until so many bytes are dropped; those files are
-/// taken. Pages that somebody maps stay.
+/// Drops the clean pages behind the position of these files until `bytes` are dropped, and removes those files from the
+/// list. Pages that a program maps stay.
 pub(super) fn drop_read(files: &mut Vec<SequentialFile>, bytes: u64) -> u64 {
     let mut dropped = 0;
     let mut used = 0;

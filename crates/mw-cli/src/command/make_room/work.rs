@@ -13,7 +13,7 @@ use mw_rules::room::{NodeState, Part, Tried, join, next};
 use mw_sys::is_termination_requested;
 use std::time::Duration;
 
-/// Adds so many bytes to the pool of the part's node.
+/// Adds a number of bytes to the pool of the part's node.
 pub(super) type Grow<'a> = &'a mut dyn FnMut(u64) -> Result<(), KernelError>;
 
 pub(super) struct Work {
