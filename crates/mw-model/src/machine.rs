@@ -261,7 +261,8 @@ pub struct Cgroup {
     /// (`memory.kmem.usage_in_bytes`); in version 2 it is part of `stat`.
     pub kernel_bytes: Option<u64>,
     pub stat: cgroup::MemoryStat,
-    /// Its events; version 1 fills `max` (failcnt) and `oom_kill` alone.
+    /// Its events: of its own limits, and processes killed in it and below. Version 1 fills `max` (failcnt) and
+    /// `oom_kill` alone.
     pub events: cgroup::MemoryEvents,
 }
 

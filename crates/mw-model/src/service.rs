@@ -125,9 +125,10 @@ pub struct GroupUse {
     pub refaults_anon: Option<u64>,
     /// Pages that were scanned by reclaim inside the group (memory.stat `pgscan`).
     pub pgscan: Option<u64>,
-    /// Increases of memory.events; in version 1 `max` is memory.failcnt.
+    /// Increases of memory.events.local: how often it reached its own limits. In version 1 `max` is memory.failcnt.
     pub high_events: Option<u64>,
     pub max_events: Option<u64>,
+    /// Increase of memory.events: processes killed in it and in the groups below.
     pub oom_kills: Option<u64>,
     /// CPU time used, and time throttled by cpu.max (cpu.stat), in microseconds; throttling is added over
     /// the processors and does not include the groups below.

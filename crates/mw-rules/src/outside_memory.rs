@@ -155,8 +155,9 @@ fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 }
 
 fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let group = stall.incident.groups.iter().find(|group| group.frozen);
-    let path = part.task.cgroup.clone().or_else(|| group.map(|group| group.path.clone()));
+    let frozen = || stall.frozen_group().map(|group| group.path.clone());
+    let own = frozen().filter(|path| is_task_within(&part.task, path));
+    let path = own.or_else(|| part.task.cgroup.clone()).or_else(frozen);
     let path = path.unwrap_or_else(|| "its cgroup".to_owned());
     let headline = format!("not memory: {} was frozen with {path}", named(&part.task));
     let finding = Finding::new(Severity::Critical, Area::FrozenCgroup, headline)

@@ -461,7 +461,7 @@ impl Conditions<'_> {
     /// machine as a whole reclaimed nothing.
     fn swap_in(&self, part: &PathPart) -> Spent {
         let is_calm = self.machine_scanned().is_some_and(|pages| pages < LEAST_SCANNED);
-        let is_cause = |group: &GroupUse| has_met_limit(group) || (is_calm && is_limited(group));
+        let is_cause = |group: &GroupUse| limit_events(group) > 0 || (is_calm && is_limited(group));
         if self.groups_of(&part.task).any(is_cause) { Spent::GroupSwapIn } else { Spent::SwapIn }
     }
 
@@ -499,12 +499,13 @@ impl Conditions<'_> {
 }
 
 /// The cgroup has a memory limit, or met one that was lifted since.
-fn is_limited(group: &GroupUse) -> bool {
-    has_met_limit(group) || group.memory_max_bytes.or(group.memory_high_bytes).is_some()
+pub(crate) fn is_limited(group: &GroupUse) -> bool {
+    limit_events(group) > 0 || group.memory_max_bytes.or(group.memory_high_bytes).is_some()
 }
 
-fn has_met_limit(group: &GroupUse) -> bool {
-    [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0)
+/// How often the cgroup reached a limit of its own.
+pub(crate) fn limit_events(group: &GroupUse) -> u64 {
+    group.max_events.unwrap_or(0).saturating_add(group.high_events.unwrap_or(0))
 }
 
 /// Whether a task is in a cgroup, of any hierarchy, or in one below it.

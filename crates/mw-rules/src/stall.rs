@@ -5,10 +5,11 @@ use crate::share::{percent, pressure_percent};
 use crate::stack::is_in;
 use mw_model::derived::total;
 use mw_model::{
-    BlockedTask, CanaryMetric, Incident, KernelWait, Metric, Missing, Resource, TaskUse,
+    BlockedTask, CanaryMetric, GroupUse, Incident, KernelWait, Metric, Missing, Resource, TaskUse,
     TriggerKind, WaitKind, Window, zones,
 };
 use mw_proc::vmstat::Counter;
+use std::cmp::Reverse;
 
 /// What rules explain: an incident, the machine during it and the machine before it.
 #[derive(Clone, Copy)]
@@ -310,6 +311,12 @@ impl<'a> Stall<'a> {
         let groups = incident.groups.iter().filter(|group| group.of_service);
         let deepest = groups.map(|group| group.path.as_str()).max_by_key(|path| path.len());
         service.or(deepest).filter(|path| *path != "/")
+    }
+
+    /// The cgroup that was frozen, the service's first. Those below it are frozen with it.
+    pub(crate) fn frozen_group(&self) -> Option<&'a GroupUse> {
+        let frozen = self.incident.groups.iter().filter(|group| group.frozen);
+        frozen.max_by_key(|group| (group.of_service, Reverse(group.path.len())))
     }
 
     /// Whether the failed answer said one of these.

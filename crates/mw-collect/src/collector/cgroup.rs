@@ -141,6 +141,7 @@ const FILES_V2: &[&str] = &[
     "memory.swap.current",
     "memory.swap.max",
     "memory.events",
+    "memory.events.local",
     "memory.stat",
     "cgroup.controllers",
 ];
@@ -242,9 +243,7 @@ impl Hierarchy {
                 swap_current_bytes: number("memory.swap.current"),
                 kernel_bytes: None,
                 stat,
-                events: source
-                    .parse(&format!("{dir}/memory.events"), MemoryEvents::parse)
-                    .unwrap_or_default(),
+                events: events_v2(source, &dir),
             },
         })
     }
@@ -290,6 +289,12 @@ fn add_undetermined(missing: Missing, unseen: &mut Vec<Missing>) {
         let why = format!("{NOT_DETERMINED}: {}", missing.why);
         unseen.push(Missing { why, ..missing });
     }
+}
+
+fn events_v2(source: &Source, dir: &str) -> MemoryEvents {
+    let read = |name: &str| source.parse(&format!("{dir}/{name}"), MemoryEvents::parse).ok();
+    let events = read("memory.events").unwrap_or_default();
+    read("memory.events.local").map_or(events, |local| events.of_own_limits(local))
 }
 
 /// The search for groups with a limit.

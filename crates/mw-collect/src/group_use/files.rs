@@ -138,7 +138,8 @@ fn memory_v2(files: &mut Files<'_>, into: &mut Memory) {
     if memory_stat(files, into)
         && let Some(events) = files.parse(c"memory.events", MemoryEvents::parse)
     {
-        into.events = events;
+        let local = files.parse(c"memory.events.local", MemoryEvents::parse);
+        into.events = local.map_or(events, |local| events.of_own_limits(local));
     }
 }
 

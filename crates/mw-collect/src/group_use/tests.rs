@@ -71,7 +71,9 @@ fn differences_of_version_2() {
     let mut sampler = sampler(&[&made]);
     let earlier = sampler.sample(PATIENCE, &[]);
     made.write("db/memory.stat", "anon 1\nworkingset_refault_file 17\npgscan 9\n");
-    made.write("db/memory.events", "low 0\nhigh 2\nmax 5\noom 0\noom_kill 1\n");
+    // Limits of the groups below are not its own.
+    made.write("db/memory.events", "low 0\nhigh 2\nmax 9\noom 0\noom_kill 1\n");
+    made.write("db/memory.events.local", "low 0\nhigh 2\nmax 5\noom 0\noom_kill 0\n");
     made.write("db/cpu.stat", "usage_usec 300\nnr_throttled 3\nthrottled_usec 90\n");
     made.write("db/io.stat", &io.replace("rbytes=0", "rbytes=8192"));
     made.write("db/cgroup.events", "populated 1\nfrozen 1\n");

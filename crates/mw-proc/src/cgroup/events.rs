@@ -21,6 +21,12 @@ pub struct MemoryEvents {
 }
 
 impl MemoryEvents {
+    /// These events of `memory.events`, with its limits alone: there the kernel also counts the limits of the groups
+    /// below, since 5.2, and in `memory.events.local` it does not.
+    pub fn of_own_limits(self, local: Self) -> Self {
+        Self { low: local.low, high: local.high, max: local.max, oom: local.oom, ..self }
+    }
+
     /// Reads the file; it allocates nothing.
     ///
     /// # Errors
@@ -109,6 +115,9 @@ mod tests {
         assert_eq!((events.low, events.high, events.max), (Some(1), Some(2), Some(1046)));
         assert_eq!((events.oom, events.oom_kill), (Some(3), Some(4)));
         assert_eq!(events.oom_group_kill, Some(0));
+        let local = MemoryEvents::parse(b"low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n").unwrap();
+        let own = events.of_own_limits(local);
+        assert_eq!((own.high, own.max, own.oom_kill), (Some(0), Some(7), Some(4)));
         let older = MemoryEvents::parse(b"low 0\nhigh 0\nmax 0\noom 0\n").unwrap();
         assert_eq!((older.oom, older.oom_kill), (Some(0), None));
     }

@@ -33,12 +33,12 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::CGROUP_RECLAIM;
-use crate::request::{Spent, is_task_within};
+use crate::request::{Spent, is_task_within, limit_events};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
-    Cause, Cgroup, CgroupVersion, Cgroups, Finding, GroupUse, Missing, Quantity, Remedy, Severity,
-    Step, Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
+    Cause, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step,
+    Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -80,7 +80,11 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let counted = counted.into_iter().chain(most_counted(stall)).max_by_key(|(_, times)| *times);
     if let Some((path, times)) = counted.filter(|(_, times)| *times >= MET_AT_LEAST) {
         let what = format!("times {path} reached its limit during the stall");
-        score = score.event(OF_EVENTS).with_evidence(what, Quantity::Count(times), "memory.events");
+        score = score.event(OF_EVENTS).with_evidence(
+            what,
+            Quantity::Count(times),
+            "memory.events.local",
+        );
     }
     let named = met.map(|(group, _)| group);
     let full = cgroups.and_then(|groups| {
@@ -126,10 +130,7 @@ fn most_counted<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
     let groups = stall.incident.groups.iter();
     let groups = groups.filter(|group| group.path != "/" && (group.of_service || !is_probed));
     let groups = groups.filter(|group| is_of_request(stall, &group.path));
-    let times = |group: &GroupUse| {
-        group.max_events.unwrap_or(0).saturating_add(group.high_events.unwrap_or(0))
-    };
-    let met = groups.map(|group| (group.path.as_str(), times(group)));
+    let met = groups.map(|group| (group.path.as_str(), limit_events(group)));
     met.filter(|(_, times)| *times > 0).max_by_key(|(_, times)| *times)
 }
 

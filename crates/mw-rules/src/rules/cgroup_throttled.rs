@@ -11,7 +11,7 @@
 //! two seconds. Nothing is killed and nothing fails: the service only becomes slow.
 //!
 //! ## What it looks like
-//! `high` in the group's memory.events increases; its tasks are in `mem_cgroup_handle_over_high`. The machine has
+//! `high` in the group's memory.events.local increases; its tasks are in `mem_cgroup_handle_over_high`. The machine has
 //! memory available.
 //!
 //! ## Threshold
@@ -57,7 +57,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         ));
     if let Some(group) = group {
         let times = Quantity::Count(group.high_events.unwrap_or(0));
-        finding = finding.with_evidence("times over memory.high", times, "memory.events");
+        finding = finding.with_evidence("times over memory.high", times, "memory.events.local");
         if let Some(bytes) = group.memory_high_bytes {
             finding = finding.with_evidence("memory.high", Quantity::Bytes(bytes), "memory.high");
         }

@@ -27,7 +27,7 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "memory.reclaim"; cgroup-v1/memory.rst, "force_empty".
 
 use crate::forced_work::{Forced, ForcedWork, most, named};
-use crate::request::Spent;
+use crate::request::{Spent, limit_events};
 use crate::roles;
 use crate::stall::Stall;
 use mw_model::{
@@ -46,9 +46,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         return Ok(None);
     };
     let own = || stall.incident.groups.iter().filter(|group| group.of_service);
-    let has_met_limit = |group: &GroupUse| {
-        [group.max_events, group.high_events].into_iter().flatten().any(|events| events > 0)
-    };
+    let has_met_limit = |group: &GroupUse| limit_events(group) > 0;
     // Pages of a group count in those above it, too: theirs may be another service's.
     let is_own = |group: &&GroupUse| Some(group.path.as_str()) == stall.own_group();
     let scanned = own().find(is_own).or_else(|| own().max_by_key(|group| group.path.len()));

@@ -134,8 +134,7 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
 fn frozen(stall: &Stall<'_>) -> Option<Candidate> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 60.0;
-    let frozen = stall.incident.groups.iter().filter(|group| group.frozen);
-    let group = frozen.max_by_key(|group| group.of_service)?;
+    let group = stall.frozen_group()?;
     let (sure, perhaps) = match group.of_service {
         true => (OF_THE_SERVICE, ""),
         false => (OF_ANOTHER, ", and may be that of the service"),

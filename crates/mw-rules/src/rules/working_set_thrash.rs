@@ -33,7 +33,7 @@
 //! ## References
 //! Linux, mm/workingset.c; Documentation/admin-guide/cgroup-v2.rst, memory.stat.
 
-use crate::request::Spent;
+use crate::request::{Spent, is_limited, limit_events};
 use crate::stall::Stall;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
 use mw_proc::vmstat::Counter;
@@ -85,9 +85,13 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         return Ok(None);
     }
     let groups = stall.incident.groups.iter().filter(|group| group.path != "/");
+    // A refault counts in the groups above, too: the limit that was met tells whose working set did not fit.
     let group = groups
         .filter(|group| of_group >= of_machine && group.refaults_file.unwrap_or(0) > 0)
-        .max_by_key(|group| (group.of_service, group.refaults_file));
+        .max_by_key(|group| {
+            let depth = group.path.matches('/').count();
+            (group.of_service, limit_events(group), is_limited(group), depth, group.refaults_file)
+        });
     let name = request
         .largest(&[Spent::GroupRefault, Spent::Refault])
         .map_or(String::new(), |part| part.task.name.clone());

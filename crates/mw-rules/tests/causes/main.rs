@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod forced;
+mod groups;
 mod made;
 mod mutated;
 mod paths;

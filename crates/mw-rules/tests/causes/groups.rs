@@ -1,0 +1,67 @@
+//! Which cgroup a cause names, of the service's own and those above it.
+
+use crate::made::Made;
+use crate::paths::{GROUP, explained, group, made, with_group};
+use mw_critical_path::{Kind, Wait};
+use mw_model::{GroupIo, GroupUse, Subject};
+
+const SLICE: &str = "/system.slice";
+
+fn slice() -> GroupUse {
+    GroupUse { path: SLICE.to_owned(), memory_max_bytes: None, ..group() }
+}
+
+/// The cgroup that the first cause names, with the cause's rule.
+fn named(made: &Made) -> (String, Option<String>) {
+    let explanation = explained(made);
+    let cause = explanation.causes.first().unwrap();
+    let group = match &cause.finding.subject {
+        Subject::Cgroup(path) => path.clone(),
+        _ => None,
+    };
+    (cause.finding.rule.clone(), group)
+}
+
+fn is(rule: &str, group: &str) -> (String, Option<String>) {
+    (rule.to_owned(), Some(group.to_owned()))
+}
+
+/// A refault counts in every group above that of the page.
+#[test]
+fn a_working_set_that_does_not_fit_is_that_of_the_group_whose_limit_was_met() {
+    let thrash = |own: GroupUse, above: GroupUse| {
+        let io =
+            || vec![GroupIo { device: "sda".to_owned(), read_bytes: 400 << 20, written_bytes: 0 }];
+        let made = made(&[(Kind::Waiting(Wait::FileRead), 95)]);
+        let made = with_group(made, GroupUse { refaults_file: Some(91_000), io: io(), ..above });
+        with_group(made, GroupUse { refaults_file: Some(90_000), io: io(), ..own })
+    };
+    let met = |group: GroupUse| GroupUse { max_events: Some(900), ..group };
+    assert_eq!(named(&thrash(met(group()), slice())), is("working-set-thrash", GROUP));
+    assert_eq!(named(&thrash(group(), met(slice()))), is("working-set-thrash", SLICE));
+    assert_eq!(named(&thrash(group(), slice())), is("working-set-thrash", GROUP), "it has a limit");
+}
+
+#[test]
+fn a_group_is_throttled_by_the_limit_that_it_exceeded() {
+    let over = |group: GroupUse| GroupUse { high_events: Some(300), ..group };
+    let calm = |group: GroupUse| GroupUse { high_events: Some(0), ..group };
+    let waits = || made(&[(Kind::Waiting(Wait::MemoryHigh), 90)]);
+    let of_own = with_group(with_group(waits(), calm(slice())), over(group()));
+    assert_eq!(named(&of_own), is("cgroup-throttled", GROUP));
+    let of_slice = with_group(with_group(waits(), over(slice())), calm(group()));
+    assert_eq!(named(&of_slice), is("cgroup-throttled", SLICE));
+}
+
+/// The groups below a frozen one are frozen, too.
+#[test]
+fn the_group_that_was_frozen_is_named() {
+    let sleeps = || made(&[(Kind::Waiting(Wait::Sleep), 97)]);
+    let frozen = |group: GroupUse| GroupUse { frozen: true, ..group };
+    let both = with_group(with_group(sleeps(), frozen(group())), frozen(slice()));
+    let verdict = explained(&both).verdict;
+    assert!(verdict.contains("frozen with /system.slice ("), "{verdict}");
+    let own = with_group(with_group(sleeps(), frozen(group())), slice());
+    let verdict = explained(&own).verdict;
+    assert!(verdict.contains("frozen with /system.slice/db.service"), "{verdict}");
+}
