@@ -92,6 +92,8 @@ pub enum CpuHolder {
     Task(Tid),
     /// A task that freed memory: kswapd, kcompactd, or another in reclaim.
     Reclaimer(Tid),
+    /// A task that reclaimed inside a cgroup.
+    CgroupReclaimer(Tid),
     /// A process that the waiting task's process forked, and that mostly copies or frees its memory.
     Copy(Tid),
     /// A task that freed the memory of its process, which ended.

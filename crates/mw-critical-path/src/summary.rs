@@ -135,6 +135,7 @@ impl Path {
             Kind::Runnable(
                 CpuHolder::Task(tid)
                 | CpuHolder::Reclaimer(tid)
+                | CpuHolder::CgroupReclaimer(tid)
                 | CpuHolder::Copy(tid)
                 | CpuHolder::Exiting(tid),
             ) if tid != 0 => Some(PathTask::new(trace, tid)),

@@ -2,7 +2,7 @@
 
 use crate::copies::Copies;
 use crate::trace::{Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, WakeContext};
-use crate::wait::{self, Class, Source, Wait};
+use crate::wait::{self, Class, Reclaim, Source, Wait};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Intervals between two waits of a task that are looked through.
@@ -59,7 +59,7 @@ pub(crate) struct Timelines {
     /// Whom a task woke, and when.
     woke: BTreeMap<Tid, Vec<(Nanos, Tid)>>,
     /// Tasks that mostly free memory where they run.
-    reclaimers: BTreeSet<Tid>,
+    reclaimers: BTreeMap<Tid, Reclaim>,
     copies: Copies,
     /// When a task was first and last sampled while it freed the memory of its process.
     exits: BTreeMap<Tid, (Nanos, Nanos)>,
@@ -138,9 +138,9 @@ impl Timelines {
             .copied()
     }
 
-    /// Most of the samples of a task are of freeing memory.
-    pub(crate) fn reclaims(&self, task: Tid) -> bool {
-        self.reclaimers.contains(&task)
+    /// Whose memory a task frees, if most of its samples are of that.
+    pub(crate) fn reclaims(&self, task: Tid) -> Option<Reclaim> {
+        self.reclaimers.get(&task).copied()
     }
 
     /// Processes that were forked and mostly work on their copy of the memory.
@@ -383,20 +383,23 @@ impl Builder<'_> {
     }
 
     /// Tasks whose samples are mostly of freeing memory, and the memory manager's own threads.
-    fn reclaimers(&self) -> BTreeSet<Tid> {
-        let by_samples = self.built.samples.iter().filter(|(_, samples)| {
-            let is_reclaim = |(_, stack): &&(Nanos, StackId)| self.built.class(*stack).is_reclaim();
-            samples.iter().filter(is_reclaim).count() * 2 > samples.len()
+    fn reclaimers(&self) -> BTreeMap<Tid, Reclaim> {
+        let by_samples = self.built.samples.iter().filter_map(|(task, samples)| {
+            let classes = samples.iter().map(|(_, stack)| self.built.class(*stack));
+            let of: Vec<Reclaim> = classes.filter_map(Class::reclaim).collect();
+            let in_cgroup = of.iter().filter(|of| **of == Reclaim::Cgroup).count();
+            let most = if in_cgroup * 2 > of.len() { Reclaim::Cgroup } else { Reclaim::Machine };
+            (of.len() * 2 > samples.len()).then_some((*task, most))
         });
         let by_switch = self.trace.events.iter().filter_map(|event| match event.kind {
             EventKind::SwitchOut { task, stack, .. }
                 if self.built.class(stack).is_reclaim_thread =>
             {
-                Some(task)
+                Some((task, Reclaim::Machine))
             }
             _ => None,
         });
-        by_samples.map(|(task, _)| *task).chain(by_switch).collect()
+        by_samples.chain(by_switch).collect()
     }
 }
 

@@ -75,19 +75,28 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// The stack is of a thread that frees memory, or of any other task while it does.
-    pub(crate) fn is_reclaim(self) -> bool {
-        let frees = |wait| {
-            matches!(
-                wait,
-                Wait::CgroupReclaim
-                    | Wait::Compaction
-                    | Wait::DirectReclaim
-                    | Wait::BackgroundReclaim
-            )
-        };
-        self.is_reclaim_thread || self.wait.is_some_and(frees)
+    /// Whose memory a task with this stack frees, if it is on a CPU.
+    pub(crate) fn reclaim(self) -> Option<Reclaim> {
+        if self.is_reclaim_thread {
+            return Some(Reclaim::Machine);
+        }
+        match self.wait? {
+            Wait::CgroupReclaim | Wait::MemoryHigh => Some(Reclaim::Cgroup),
+            Wait::Compaction | Wait::DirectReclaim | Wait::BackgroundReclaim => {
+                Some(Reclaim::Machine)
+            }
+            _ => None,
+        }
     }
+}
+
+/// Whose memory is freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reclaim {
+    /// That of the machine, or of a node.
+    Machine,
+    /// That of a cgroup, because of its limit or because somebody asked for it.
+    Cgroup,
 }
 
 /// Sources of an interrupt. The innermost function of a stack that is any of these counts: one interrupt comes in

@@ -7,7 +7,7 @@ use crate::timeline::{Activity, Interval, Timelines, Waker, Wakeup};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
 use crate::upstreams::Upstreams;
 use crate::userspace_scheduler::sibling_wait;
-use crate::wait::{self, Wait};
+use crate::wait::{self, Reclaim, Wait};
 
 /// Longest chain of tasks that wait for each other.
 const MAX_HOPS: usize = 12;
@@ -193,7 +193,12 @@ impl Walk<'_> {
                 Some(holder) if self.trace.tracer == Some(self.trace.process(holder)) => {
                     CpuHolder::Tracer
                 }
-                Some(holder) if self.timelines.reclaims(holder) => CpuHolder::Reclaimer(holder),
+                Some(holder) if self.timelines.reclaims(holder) == Some(Reclaim::Machine) => {
+                    CpuHolder::Reclaimer(holder)
+                }
+                Some(holder) if self.timelines.reclaims(holder) == Some(Reclaim::Cgroup) => {
+                    CpuHolder::CgroupReclaimer(holder)
+                }
                 Some(holder) if self.timelines.copies().is_of(self.trace, holder, task) => {
                     CpuHolder::Copy(holder)
                 }

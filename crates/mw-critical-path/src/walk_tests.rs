@@ -333,6 +333,19 @@ fn who_mostly_reclaims_when_sampled_frees_memory() {
 }
 
 #[test]
+fn who_reclaims_inside_a_cgroup_frees_no_memory_of_the_machine() {
+    let mut traced = Traced::new(2000);
+    is_answered(&mut traced);
+    traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
+    let stack = traced.stack("shrink_node < try_to_free_mem_cgroup_pages < memory_high_write");
+    traced.runs(60, 1, OTHER);
+    traced.event(200, 1, EventKind::Sample { task: OTHER, stack });
+    traced.runs(1000, 1, SERVER);
+    let kind = Kind::Runnable(CpuHolder::CgroupReclaimer(OTHER));
+    assert_eq!(traced.shares(100, 1100)[0], (kind, 900));
+}
+
+#[test]
 fn a_signal_of_an_interval_timer_is_no_cause() {
     let mut traced = Traced::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < ep_poll");

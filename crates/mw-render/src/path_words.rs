@@ -151,7 +151,7 @@ pub(crate) fn kind(part: &PathPart) -> String {
         Kind::Runnable(CpuHolder::Task(_)) => {
             format!("waiting for a CPU, most used by {}", holder(part))
         }
-        Kind::Runnable(CpuHolder::Reclaimer(_)) => {
+        Kind::Runnable(CpuHolder::Reclaimer(_) | CpuHolder::CgroupReclaimer(_)) => {
             format!("waiting for a CPU, while {} freed memory on it", holder(part))
         }
         Kind::Runnable(CpuHolder::Copy(_)) => {
@@ -190,7 +190,7 @@ fn did(part: &PathPart, time: &str) -> String {
         Kind::Runnable(CpuHolder::Task(_)) => {
             format!("waited{time} for a CPU, most used by {}", holder(part))
         }
-        Kind::Runnable(CpuHolder::Reclaimer(_)) => {
+        Kind::Runnable(CpuHolder::Reclaimer(_) | CpuHolder::CgroupReclaimer(_)) => {
             format!("waited{time} for a CPU, while {} freed memory on it", holder(part))
         }
         Kind::Runnable(CpuHolder::Copy(_)) => {

@@ -354,11 +354,34 @@ impl Conditions<'_> {
         }
         match holder {
             CpuHolder::Reclaimer(_) => Spent::Reclaim,
+            CpuHolder::CgroupReclaimer(_) => self.reclaimed_for_limit(part),
             CpuHolder::Copy(_) => Spent::Fork,
             CpuHolder::Exiting(_) => Spent::Teardown,
             CpuHolder::Task(_) => Spent::CpuContention,
             CpuHolder::Tracer => Spent::Memwright,
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
+        }
+    }
+
+    /// Whose limit a task reclaims for that has the CPU: that of its own cgroup or, where it is in none that met one, of
+    /// the cgroup of the task that waits, as whoever lowers a limit does.
+    fn reclaimed_for_limit(&self, part: &PathPart) -> Spent {
+        let mut met: Vec<&GroupUse> = self.incident.groups.iter().collect();
+        met.retain(|group| limit_events(group) > 0);
+        let own = |group: &&&GroupUse| self.groups_of(&part.task).any(|own| own == **group);
+        let of_holder = |group: &&&GroupUse| {
+            part.holder.as_ref().is_some_and(|holder| is_task_within(holder, &group.path))
+        };
+        let is_known = part.holder.as_ref().is_some_and(|holder| holder.cgroup.is_some());
+        let limit = match met.iter().find(of_holder) {
+            Some(_) => met.iter().filter(of_holder).find(own),
+            None if is_known || met.iter().all(|group| own(&group)) => met.iter().find(own),
+            None => None,
+        };
+        match limit {
+            Some(group) if group.high_events > group.max_events => Spent::MemoryHigh,
+            Some(_) => Spent::CgroupReclaim,
+            None => Spent::CpuContention,
         }
     }
 
@@ -413,13 +436,10 @@ impl Conditions<'_> {
         let refaults = |group: &GroupUse| group.refaults_file.unwrap_or(0);
         let of_group = self.groups_of(&part.task).find(|group| {
             let read: u64 = group.io.iter().map(|io| io.read_bytes).sum();
-            let matches = match read {
-                0 => true,
-                read => {
-                    let again = refaults(group).saturating_mul(page_bytes);
-                    percent(again, read) >= REFAULT_PERCENT
-                }
-            };
+            let swapped_in = group.refaults_anon.unwrap_or(0).saturating_mul(page_bytes);
+            let of_files = read.saturating_sub(swapped_in).max(page_bytes);
+            let again = refaults(group).saturating_mul(page_bytes);
+            let matches = read == 0 || percent(again, of_files) >= REFAULT_PERCENT;
             is_limited(group) && refaults(group) >= LEAST_REFAULTS && matches
         });
         if of_group.is_some() {
@@ -433,7 +453,7 @@ impl Conditions<'_> {
         let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
         let span_s = self.window.span_ms().unwrap_or(0.0) / 1000.0;
         let again = rate(Counter::WorkingsetRefaultFile);
-        let read_pages = rate(Counter::Pgpgin) * 1024.0 / page_bytes as f64;
+        let read_pages = rate(Counter::Pgpgin) * 1024.0 / page_bytes as f64 - rate(Counter::Pswpin);
         let matches = again * 100.0 >= read_pages * REFAULT_PERCENT;
         if again * span_s >= LEAST_REFAULTS as f64 && matches {
             return Spent::Refault;

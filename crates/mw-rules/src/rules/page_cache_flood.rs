@@ -172,25 +172,26 @@ fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     score.cause(finding)
 }
 
-/// Anonymous memory that was allocated from the first recorded row to the stall's end, swapped out or not, in bytes.
+/// Anonymous memory that was allocated after the first recorded row, swapped out or not, at its peak, in bytes: a
+/// program that is killed gives it back.
 fn anonymous_growth_bytes(stall: &Stall<'_>) -> u64 {
     use Counter::{NrActiveAnon, NrInactiveAnon, Pswpin, Pswpout};
     let table = &stall.incident.table;
-    let ended_ms = stall.incident.ended_unix_ms;
-    let growth = |counter: &Counter| -> i64 {
-        let rows = table
-            .values(&Metric::Vmstat(*counter))
-            .map(|values| table.at_unix_ms.iter().zip(values));
-        let rows = rows.into_iter().flatten().filter(|(at, _)| **at <= ended_ms);
-        let values: Vec<i64> = rows.filter_map(|(_, value)| i64::try_from(value?).ok()).collect();
-        match (values.first(), values.last()) {
-            (Some(first), Some(last)) => last.saturating_sub(*first),
-            _ => 0,
-        }
+    let column = |(counter, sign): (Counter, i64)| -> Option<Vec<Option<i64>>> {
+        let values = table.values(&Metric::Vmstat(counter))?;
+        Some(values.map(|value| i64::try_from(value?).ok()?.checked_mul(sign)).collect())
     };
-    let sum = |counters: &[Counter]| counters.iter().map(growth).fold(0, i64::saturating_add);
-    let pages = sum(&[NrActiveAnon, NrInactiveAnon, Pswpout]).saturating_sub(sum(&[Pswpin]));
-    u64::try_from(pages).unwrap_or(0).saturating_mul(stall.window.now.origin.page_bytes)
+    let counters = [(NrActiveAnon, 1), (NrInactiveAnon, 1), (Pswpout, 1), (Pswpin, -1)];
+    let columns: Vec<Vec<Option<i64>>> = counters.into_iter().filter_map(column).collect();
+    let pages_at = |row: usize| -> Option<i64> {
+        columns.iter().map(|values| *values.get(row)?).sum::<Option<i64>>()
+    };
+    let rows = table.at_unix_ms.iter().enumerate();
+    let until_end = rows.filter(|(_, at)| **at <= stall.incident.ended_unix_ms);
+    let mut pages = until_end.filter_map(|(row, _)| pages_at(row));
+    let Some(first) = pages.next() else { return 0 };
+    let grown = pages.fold(first, i64::max).saturating_sub(first);
+    u64::try_from(grown).unwrap_or(0).saturating_mul(stall.window.now.origin.page_bytes)
 }
 
 /// Whether the request waited for the disk to write rather than for memory: pages that are only read do not hold that

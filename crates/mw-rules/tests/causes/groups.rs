@@ -1,8 +1,8 @@
 //! Which cgroup a cause names, of the service's own and those above it.
 
 use crate::made::Made;
-use crate::paths::{GROUP, explained, group, made, with_group};
-use mw_critical_path::{Kind, Wait};
+use crate::paths::{GROUP, explained, group, made, task, with_group};
+use mw_critical_path::{CpuHolder, Kind, PathTask, Wait};
 use mw_model::{GroupIo, GroupUse, Subject};
 
 const SLICE: &str = "/system.slice";
@@ -64,4 +64,52 @@ fn the_group_that_was_frozen_is_named() {
     let own = with_group(with_group(sleeps(), frozen(group())), slice());
     let verdict = explained(&own).verdict;
     assert!(verdict.contains("frozen with /system.slice/db.service"), "{verdict}");
+}
+
+/// Who lowers a limit reclaims for it, and so do the tasks of a group for its limit; another group's limit only takes
+/// CPU time.
+#[test]
+fn who_reclaims_for_a_limit_on_the_cpu_is_the_limits_work() {
+    let share = |holder_group: &str, groups: &[GroupUse]| {
+        let waits = (Kind::Runnable(CpuHolder::CgroupReclaimer(1)), 40);
+        let mut made = made(&[waits, (Kind::Waiting(Wait::MemoryHigh), 50)]);
+        for part in made.incident.path.iter_mut().flat_map(|path| &mut path.parts) {
+            part.holder = Some(PathTask { cgroup: Some(holder_group.to_owned()), ..task(1, "sh") });
+        }
+        made.incident.groups = groups.to_vec();
+        let explanation = explained(&made);
+        let cause =
+            explanation.causes.iter().find(|cause| cause.finding.rule == "cgroup-throttled");
+        cause.and_then(|cause| cause.explains_percent)
+    };
+    let over = GroupUse { high_events: Some(300), ..group() };
+    let batch = GroupUse { path: "/batch".to_owned(), of_service: false, ..over.clone() };
+    assert_eq!(share("/", &[over.clone()]), Some(90));
+    assert_eq!(share(GROUP, &[over.clone(), batch.clone()]), Some(90));
+    assert_eq!(share("/batch", &[over, batch]), Some(50));
+}
+
+/// What a cgroup swaps in counts as read, too.
+#[test]
+fn reads_of_reclaimed_pages_are_told_from_swap_ins() {
+    let swapped_in: u64 = 3600;
+    let first = |refaults_file: u64, read_pages: u64| {
+        let io = |device: &str, pages: u64| GroupIo {
+            device: device.to_owned(),
+            read_bytes: pages * 4096,
+            written_bytes: 0,
+        };
+        let use_of = GroupUse {
+            high_events: Some(100),
+            refaults_file: Some(refaults_file),
+            refaults_anon: Some(swapped_in),
+            io: vec![io("swap", swapped_in), io("sda", read_pages)],
+            ..group()
+        };
+        let made =
+            made(&[(Kind::Waiting(Wait::FileRead), 60), (Kind::Waiting(Wait::MemoryHigh), 30)]);
+        named(&with_group(made, use_of)).0
+    };
+    assert_eq!(first(590, 600), "cgroup-throttled");
+    assert_eq!(first(70, 600), "not-memory");
 }

@@ -474,6 +474,11 @@ fn who_allocates_more_than_files_bring_is_no_flood() {
     };
     assert_eq!(first(0), "page-cache-flood");
     assert_eq!(first(90_000), "reclaim-storm");
+    // It was killed before the stall was over.
+    let held = |at: i64| if (0..3000).contains(&at) { 95_000 } else { 5000 };
+    let made = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
+    let made = made.floods((4711, "cat"), "/data/file", 60_000).pressed(90, 0, 0);
+    assert_eq!(first_rule(&made.counter("nr_inactive_anon", held)), "reclaim-storm");
 }
 
 /// Half of the request waited for flushes of the disk, and nearly all of it for the disk.
