@@ -8,6 +8,7 @@ mod figures;
 mod former;
 mod guest;
 mod host;
+mod host_cpus;
 mod images;
 mod judge;
 mod page;
@@ -21,11 +22,15 @@ use crate::campaign;
 use anyhow::Context;
 use boot::{Boot, Cgroup, PLAYS_A_BOOT, Place, Service};
 use condition::Condition;
+use host_cpus::HostCpus;
 use play::{Injection, Play};
 use played::Played;
 use results::Record;
 use stage::Stage;
 use std::path::{Path, PathBuf};
+
+/// From which share of its time on in which a guest waits for the host's CPUs it stalls by itself.
+const HOST_BUSY_PERCENT: f64 = 10.0;
 
 /// Where results go that are not asked for elsewhere.
 const RESULTS: &str = "trials/results.jsonl";
@@ -173,17 +178,24 @@ fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyh
 
 fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Record>> {
     let kept = stage.logs(boot, plays.first().context("no plays")?)?;
+    let host_cpus = HostCpus::watch();
     let release = match boot.place {
         Place::Guest => guest::play(stage, boot, plays, &kept),
         Place::Host => host::play(stage, boot, plays, &kept),
     };
     let release = release.with_context(|| kept.display().to_string())?;
+    let host_waited_percent = host_cpus.waited_percent();
     let played = Played::read(&kept, release).with_context(|| kept.display().to_string())?;
     let mut start_ms = played.start.as_ref().and_then(judge::start);
     let mut records = Vec::new();
     for play in plays {
         let times = played.plays.get(&play.index).cloned().unwrap_or_default();
-        let judged = judge::judge(play, &times, &played.incidents);
+        let mut judged = judge::judge(play, &times, &played.incidents);
+        if let Some(percent) = host_waited_percent.filter(|percent| *percent > HOST_BUSY_PERCENT) {
+            judged.make_void(format!(
+                "guests waited for the host's CPUs in {percent:.0}% of their time"
+            ));
+        }
         println!("{}", results::line(play, &judged));
         if let Some((incident, _)) = judge::incident_of(play, &times, &played.incidents) {
             let name = format!("incident.{}.json", play.index);
@@ -195,6 +207,7 @@ fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Reco
             release: played.release.clone(),
             judged,
             start_ms: start_ms.take(),
+            host_waited_percent,
         });
     }
     Ok(records)

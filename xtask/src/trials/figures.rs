@@ -188,6 +188,7 @@ mod tests {
             release: String::new(),
             judged,
             start_ms: None,
+            host_waited_percent: None,
         }
     }
 

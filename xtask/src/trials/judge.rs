@@ -251,6 +251,10 @@ fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
 }
 
 impl Judged {
+    pub(super) fn make_void(&mut self, why: String) {
+        (self.verdict, self.why) = (Verdict::Void, Some(why));
+    }
+
     /// The verdict by what is held to be right today.
     pub(super) fn renew(&mut self, play: &Play) {
         use Verdict::{Partly, Right, Unknown, Wrong};

@@ -1,0 +1,95 @@
+//! How long guests waited for the host's CPUs. An emulated guest cannot see it: it stalls by itself, and the recorder
+//! is judged by what it was not told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const GUEST: &str = "qemu-system";
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Watches the guests that this process has started.
+pub(super) struct HostCpus {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<BTreeMap<String, Schedule>>,
+}
+
+/// Nanoseconds on a CPU, and ready to run without one (`/proc/PID/schedstat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Schedule {
+    ran: f64,
+    waited: f64,
+}
+
+impl HostCpus {
+    pub(super) fn watch() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut threads = BTreeMap::new();
+            while !stopped.load(Ordering::Relaxed) {
+                sample(&mut threads);
+                thread::sleep(INTERVAL);
+            }
+            threads
+        });
+        Self { stop, thread }
+    }
+
+    /// Of the time in which the guests wanted a CPU, how much they waited for it, in percent.
+    pub(super) fn waited_percent(self) -> Option<f64> {
+        self.stop.store(true, Ordering::Relaxed);
+        percent(self.thread.join().ok()?.values())
+    }
+}
+
+fn percent<'a>(threads: impl Iterator<Item = &'a Schedule>) -> Option<f64> {
+    let all = threads.fold(Schedule::default(), |sum, thread| Schedule {
+        ran: sum.ran + thread.ran,
+        waited: sum.waited + thread.waited,
+    });
+    (all.ran > 0.0).then(|| all.waited * 100.0 / (all.ran + all.waited))
+}
+
+/// The latest state of each thread of a guest; of one that has ended the last that was seen.
+fn sample(threads: &mut BTreeMap<String, Schedule>) {
+    let own = std::process::id().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for process in processes.filter(|process| is_guest(&process.path().join("stat"), &own)) {
+        let tasks = fs::read_dir(process.path().join("task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            if let Some(schedule) = parse(&text) {
+                threads.insert(task.path().display().to_string(), schedule);
+            }
+        }
+    }
+}
+
+/// Whether a `/proc/PID/stat` is of a guest with this parent.
+fn is_guest(stat: &std::path::Path, parent: &str) -> bool {
+    let text = fs::read_to_string(stat).unwrap_or_default();
+    let Some((name, rest)) = text.rsplit_once(')') else { return false };
+    name.contains(GUEST) && rest.split_whitespace().nth(1) == Some(parent)
+}
+
+fn parse(text: &str) -> Option<Schedule> {
+    let mut words = text.split_whitespace().map(|word| word.parse().ok());
+    Some(Schedule { ran: words.next()??, waited: words.next()?? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_waits_as_long_as_it_runs_waits_half_of_the_time() {
+        let threads = ["100 50 3\n", "100 150 9\n"].map(|text| parse(text).unwrap());
+        assert_eq!(percent(threads.iter()), Some(50.0));
+        assert_eq!(percent([].iter()), None, "there was no guest");
+        assert_eq!(parse("100"), None);
+    }
+}
