@@ -84,7 +84,7 @@ fn who_reclaims_for_a_limit_on_the_cpu_is_the_limits_work() {
     };
     let over = GroupUse { high_events: Some(300), ..group() };
     let batch = GroupUse { path: "/batch".to_owned(), of_service: false, ..over.clone() };
-    assert_eq!(share("/", &[over.clone()]), Some(90));
+    assert_eq!(share("/", std::slice::from_ref(&over)), Some(90));
     assert_eq!(share(GROUP, &[over.clone(), batch.clone()]), Some(90));
     assert_eq!(share("/batch", &[over, batch]), Some(50));
 }
