@@ -64,6 +64,11 @@ fn debian(packages: &[PathBuf]) -> anyhow::Result<()> {
     for unit in ["memwright", "memwright-pool"] {
         root.run(&format!("test -L /etc/systemd/system/multi-user.target.wants/{unit}.service"))?;
     }
+    root.run(
+        "! find /etc/systemd /var/lib/systemd -name memwright.socket -path '*.wants/*' | grep .",
+    )?;
+    // As those do who want metrics; a purge removes the link.
+    root.run("systemctl enable memwright.socket")?;
     root.run("getent passwd memwright-pool")?;
     for path in KEPT {
         root.run(&format!("mkdir -p $(dirname /{path}) && : > /{path}"))?;
