@@ -393,7 +393,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__check)
-            opts="-o -v -h -V --for --pool --root --recording --at --fail-on --format --json --output --verbose --config --help --version"
+            opts="-o -v -h -V --for --pool --only --root --recording --at --fail-on --format --json --output --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -404,6 +404,10 @@ _memwright() {
                     return 0
                     ;;
                 --pool)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --only)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

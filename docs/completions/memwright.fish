@@ -50,6 +50,7 @@ complete -c memwright -n "__fish_memwright_needs_command" -f -a "why" -d 'Run a 
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l pool -d 'Check whether this pool has it ready; if not, whether the machine has it' -r
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l only -d 'Check these rules alone: their ids, separated by commas' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a sosreport), or a file written by capture (- is standard input)' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l recording -d 'Check a recording of \'memwright watch\' instead of this machine' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l at -d 'Time in the recording: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its end]' -r

@@ -1,8 +1,9 @@
-//! What is generated for Prometheus and Grafana from the rules and the table of metrics: docs/metrics.md, alerts with
-//! their tests, dashboards.
+//! What is generated for Prometheus, Grafana and Kubernetes from the rules and the table of metrics: docs/metrics.md,
+//! alerts with their tests, dashboards, conditions of nodes.
 
 mod alerts;
 mod dashboards;
+mod npd;
 
 use mw_metrics::{FAMILIES, Family};
 use std::collections::BTreeMap;
@@ -17,6 +18,10 @@ pub(crate) fn files(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()
     for (name, dashboard) in [("host", dashboards::host()), ("fleet", dashboards::fleet())] {
         let text = serde_json::to_string_pretty(&dashboard)? + "\n";
         files.insert(format!("packaging/grafana/memwright-{name}.json").into(), text.into());
+    }
+    for (name, config) in [("monitor", npd::plugin()?), ("kernel-log", npd::kernel_log())] {
+        let text = serde_json::to_string_pretty(&config)? + "\n";
+        files.insert(format!("packaging/kubernetes/memwright-{name}.json").into(), text.into());
     }
     Ok(())
 }

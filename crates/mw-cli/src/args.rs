@@ -175,6 +175,9 @@ pub struct CheckArgs {
     #[arg(long, value_name = "NAME", requires = "request", conflicts_with = "root")]
     #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
     pub pool: Option<mw_pool::Name>,
+    /// Check these rules alone: their ids, separated by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub only: Vec<String>,
     /// Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a
     /// sosreport), or a file written by capture (- is standard input)
     #[arg(long, value_name = "DIR|FILE")]

@@ -184,6 +184,20 @@ fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
     let (code, text) = npd("zone-reclaim/firing");
     assert_eq!(code, 1);
     assert!(text.starts_with("zone-reclaim: "), "{text}");
+    // A condition of the node is decided by some rules alone.
+    let one = |rules: &str| {
+        let tree = fixture("zone-reclaim/firing");
+        memwright(&["check", "--format", "npd", "--only", rules, "--root", &tree])
+    };
+    assert_eq!(one("fragmented-node,hugepage-shortage").status.code(), Some(0));
+    assert_eq!(one("fragmented-node,zone-reclaim").status.code(), Some(1));
+    for (rules, why) in
+        [("zone-reclam", "did you mean 'zone-reclaim'"), ("lock-wait", "only explains")]
+    {
+        let ended = one(rules);
+        assert_eq!(ended.status.code(), Some(2), "{rules}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains(why), "{ended:?}");
+    }
     // Anything but 0 and 1 is "unknown" there, as is a machine that could not be checked.
     let empty = TempDir::new().unwrap();
     std::fs::create_dir_all(empty.path().join("proc")).unwrap();

@@ -1,17 +1,29 @@
 //! Runs every rule and sums up.
 
-use crate::RULES;
+use crate::{RULES, Rule};
 use mw_model::{
     Absence, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
     SkippedRule, Window, caller, derived, format_bytes,
 };
+use std::collections::BTreeSet;
 
 /// Looks for every hazard of the catalogue.
 pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
+    check_rules(window, preflight, |_| true)
+}
+
+/// Looks for the hazards of some rules: the report is as if there were no others.
+pub fn check_rules(
+    window: &Window,
+    preflight: Option<Preflight>,
+    is_wanted: impl Fn(&Rule) -> bool,
+) -> Report {
     let mut findings = Vec::new();
     let mut quiet = Vec::new();
     let mut skipped = Vec::new();
-    for rule in RULES.iter().filter(|rule| rule.has_hazard()) {
+    let wanted: Vec<&Rule> =
+        RULES.iter().filter(|rule| rule.has_hazard() && is_wanted(rule)).collect();
+    for rule in &wanted {
         match rule.hazard(window) {
             Ok(found) if found.is_empty() => quiet.push(rule.id.to_owned()),
             Ok(found) => findings.extend(found),
@@ -38,7 +50,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
         taken_unix_ms: origin.taken_unix_ms,
         verdict: String::new(),
         replaced: origin.replaced.clone(),
-        unchecked: unchecked(window, &skipped),
+        unchecked: unchecked(window, &skipped, wanted.len()),
         worst: findings.first().map(|finding| finding.severity),
         memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
         ready_bytes,
@@ -56,7 +68,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
 /// What the running machine hides of itself that a check cannot do without: what another mount
 /// hides from a rule, and the counters that every kernel has. A rule that a kernel has no use for is
 /// none of it, nor is what this user may not read, unless it is most of the rules.
-fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
+fn unchecked(window: &Window, skipped: &[SkippedRule], rules: usize) -> Vec<Missing> {
     let sample = &window.now.sample;
     let for_everybody = [sample.meminfo.missing(), sample.vmstat.missing()];
     if window.now.origin.kind != OriginKind::Live {
@@ -69,7 +81,7 @@ fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
     let counters = for_everybody.into_iter().chain(for_some).flatten();
     let failed = skipped.iter().map(|rule| &rule.missing);
     let failed: Vec<_> = failed.filter(|missing| missing.absence != Absence::Absent).collect();
-    let is_most = failed.len() > rules() / 2;
+    let is_most = failed.len() > rules / 2;
     let hidden = failed.into_iter().filter(|m| is_most || m.absence == Absence::Masked);
     let replaced = &window.now.origin.replaced;
     let replaced = replaced.iter().filter(|m| m.absence == Absence::Masked);
@@ -82,9 +94,10 @@ fn unchecked(window: &Window, skipped: &[SkippedRule]) -> Vec<Missing> {
     unchecked
 }
 
-/// How many rules look for a hazard.
-fn rules() -> usize {
-    RULES.iter().filter(|rule| rule.has_hazard()).count()
+/// How many rules were to look for a hazard.
+fn rules(report: &Report) -> usize {
+    let found: BTreeSet<&str> = report.findings.iter().map(|found| found.rule.as_str()).collect();
+    [found.len(), report.quiet.len(), report.skipped.len()].iter().sum()
 }
 
 /// Why the machine could not be checked, each reason once.
@@ -131,7 +144,7 @@ fn verdict(report: &Report) -> String {
         0 => String::new(),
         1 => "; 1 rule could not be checked".to_owned(),
         count => {
-            format!("; {count} of {} rules could not be checked", rules())
+            format!("; {count} of {} rules could not be checked", rules(report))
         }
     };
     let is_used = |missing: &&Missing| missing.absence != Absence::Masked;

@@ -37,7 +37,7 @@ mod watermark;
 
 pub use account::account;
 pub use cause_score::PLAUSIBLE_PERCENT;
-pub use check::check;
+pub use check::{check, check_rules};
 pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};
 pub use forced_work::forcing_processes;

@@ -48,7 +48,8 @@ fn finding(rule: &Rule) -> Alert {
     }
 }
 
-fn camel(id: &str) -> String {
+/// An id in the words of Prometheus and Kubernetes: `zone-reclaim` is `ZoneReclaim`.
+pub(super) fn camel(id: &str) -> String {
     let word =
         |word: &str| word.get(..1).unwrap_or("").to_uppercase() + word.get(1..).unwrap_or("");
     id.split('-').map(word).collect()

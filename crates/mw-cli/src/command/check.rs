@@ -11,7 +11,7 @@ use mw_model::{
     Answer, Calibration, HugePool, OriginKind, PageSize, Preflight, Report, Request, Window,
 };
 use mw_render::{json, nagios, npd, text};
-use mw_rules::preflight;
+use mw_rules::{Rule, preflight};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
+    let only = args.only.iter().map(|id| hazard_rule(id)).collect::<Result<Vec<_>, _>>()?;
     let checked = collect(args, config)?;
     let mut window = checked.window;
     let request = args.request.as_ref();
@@ -40,7 +41,8 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         with_page_blocks(&mut window, request)?;
     }
     let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
-    let mut report = mw_rules::check(&window, preflight);
+    let is_wanted = |rule: &Rule| only.is_empty() || only.iter().any(|wanted| wanted.id == rule.id);
+    let mut report = mw_rules::check_rules(&window, preflight, is_wanted);
     if let Some(root) = checked.root {
         report.root = root.display().to_string();
     }
@@ -58,6 +60,16 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         return Ok(Exit::Plugin(nagios::state(&report)));
     }
     Ok(exit(&report, args, config))
+}
+
+/// The rule of this id, which must look for a hazard.
+fn hazard_rule(id: &str) -> Result<&'static Rule, Failure> {
+    let rule = super::rule(id)?;
+    if !rule.has_hazard() {
+        let line = format!("'{id}' only explains stalls; choose a rule that check looks for");
+        return Err(Failure::new(Exit::Usage, line));
+    }
+    Ok(rule)
 }
 
 fn metrics(window: &Window, report: &Report) -> String {

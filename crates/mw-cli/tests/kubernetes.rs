@@ -1,0 +1,74 @@
+//! The configuration of node-problem-detector: its commands, run as it runs them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn config(name: &str) -> Value {
+    let path = root().join("packaging/kubernetes").join(name);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// What a rule's command prints and exits with, of a node that is in the state of a fixture.
+fn run(rule: &Value, fixture: &str) -> (Option<i32>, String) {
+    let tree = root().join("fixtures").join(fixture).display().to_string();
+    let given = rule["args"].as_array().unwrap().iter().map(text);
+    let args: Vec<&str> =
+        given.map(|arg| if arg == "/host" { tree.as_str() } else { arg }).collect();
+    let ended = Command::new(env!("CARGO_BIN_EXE_memwright")).args(&args).output().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stdout).unwrap())
+}
+
+/// What its rules find with a warning is no condition: a pod is not moved for it.
+#[test]
+fn a_condition_is_true_in_its_state_alone() {
+    let config = config("memwright-monitor.json");
+    let most =
+        usize::try_from(config["pluginConfig"]["max_output_length"].as_u64().unwrap()).unwrap();
+    let conditions = config["conditions"].as_array().unwrap();
+    let rules = config["rules"].as_array().unwrap();
+    assert!(rules.len() >= conditions.len());
+    for rule in rules {
+        let id = text(rule["args"].as_array().unwrap().last().unwrap());
+        assert!(conditions.iter().any(|condition| condition["type"] == rule["condition"]), "{id}");
+        let (code, said) = run(rule, &format!("{id}/firing"));
+        assert!(said.trim_end().len() <= most, "{id}: {said}");
+        let expected = root().join("fixtures").join(id).join("firing/expect.txt");
+        let expected = std::fs::read_to_string(expected).unwrap();
+        let is_critical = expected.contains(&format!("critical {id}:"));
+        assert_eq!(code, Some(i32::from(is_critical)), "{id}: {said}");
+        let other = if id == "zone-reclaim" { "swap-thrash" } else { "zone-reclaim" };
+        for fixture in ["healthy/debian-6.1".to_owned(), format!("{other}/firing")] {
+            assert_eq!(run(rule, &fixture).0, Some(0), "{id} in {fixture}");
+        }
+    }
+}
+
+/// As the kernel writes them. A pattern must match the line to its end.
+#[test]
+fn the_kernels_lines_are_recognized() {
+    let rules = config("memwright-kernel-log.json");
+    let reason = |line: &str| {
+        let rules = rules["rules"].as_array().unwrap().iter();
+        let matching = |rule: &&Value| {
+            regex::Regex::new(&format!("{}$", text(&rule["pattern"]))).unwrap().is_match(line)
+        };
+        rules.clone().find(matching).map(|rule| text(&rule["reason"]).to_owned())
+    };
+    let failure = "java: page allocation failure: order:4, mode:0xcc0(GFP_KERNEL), nodemask=(null)";
+    let short =
+        "HugeTLB: allocating 512 of page size 2.00 MiB failed.  Only allocated 97 hugepages.";
+    assert_eq!(reason(failure).as_deref(), Some("PageAllocationFailure"));
+    assert_eq!(reason(short).as_deref(), Some("HugePageAllocationShort"));
+    assert_eq!(reason("Memory: 2019620K/2096632K available"), None);
+}

@@ -1,0 +1,108 @@
+//! What Kubernetes' node-problem-detector reads: conditions of a node, each decided by some rules alone, and the lines
+//! of the kernel's log that say that memory could not be allocated.
+
+use super::alerts::camel;
+use anyhow::Context;
+use serde_json::{Value, json};
+
+struct Condition {
+    name: &'static str,
+    /// What it says of a node without the problem.
+    fine: (&'static str, &'static str),
+    /// The rules that find the problem.
+    rules: &'static [&'static str],
+}
+
+const CONDITIONS: &[Condition] = &[
+    Condition {
+        name: "MemoryFragmented",
+        fine: ("MemoryIsNotFragmented", "free memory is in large blocks"),
+        rules: &["fragmented-node"],
+    },
+    Condition {
+        name: "HugePagesUnavailable",
+        fine: ("HugePagesAreAvailable", "the configured huge pages are reserved"),
+        rules: &["hugepage-shortage"],
+    },
+    Condition {
+        name: "MemoryStalling",
+        fine: ("MemoryIsNotStalling", "tasks do not wait for memory"),
+        rules: &[
+            "dirty-throttle",
+            "page-cache-flood",
+            "reclaim-storm",
+            "swap-thrash",
+            "thp-compaction",
+            "working-set-thrash",
+            "zone-reclaim",
+        ],
+    },
+];
+
+/// Where the host's root is in the container of node-problem-detector, and memwright on the host.
+const HOST: &str = "/host";
+const PROGRAM: &str = "/host/usr/bin/memwright";
+
+/// Of a check, which takes some 30 ms on an idle node.
+const INTERVAL: &str = "60s";
+const TIMEOUT: &str = "10s";
+
+/// Reasons and patterns (of Go's regexp) of the kernel's log: mm/page_alloc.c, `warn_alloc`; mm/hugetlb.c. Kills and hung
+/// tasks are in the configuration that node-problem-detector comes with.
+const LINES: &[(&str, &str)] = &[
+    ("PageAllocationFailure", r"page allocation failure: order:\d+.*"),
+    ("HugePageAllocationShort", r"HugeTLB: allocating \d+ of page size .* failed.*"),
+];
+
+/// The custom plugin: its configuration.
+pub(super) fn plugin() -> anyhow::Result<Value> {
+    let conditions = CONDITIONS.iter().map(|condition| {
+        let (reason, message) = condition.fine;
+        json!({ "type": condition.name, "reason": reason, "message": message })
+    });
+    let mut rules = Vec::new();
+    for condition in CONDITIONS {
+        for id in condition.rules {
+            let rule = mw_rules::find(id).with_context(|| format!("no rule {id}"))?;
+            anyhow::ensure!(rule.has_hazard(), "{id} only explains stalls");
+            rules.push(json!({
+                "type": "permanent",
+                "condition": condition.name,
+                "reason": camel(id),
+                "path": PROGRAM,
+                "args": ["check", "--root", HOST, "--format", "npd", "--only", id],
+                "timeout": TIMEOUT,
+            }));
+        }
+    }
+    Ok(json!({
+        "plugin": "custom",
+        "pluginConfig": {
+            "invoke_interval": INTERVAL,
+            "timeout": TIMEOUT,
+            "max_output_length": 80,
+            "concurrency": 1,
+        },
+        "source": "memwright",
+        "metricsReporting": true,
+        "conditions": conditions.collect::<Vec<_>>(),
+        "rules": rules,
+    }))
+}
+
+/// The monitor of the kernel's log: its configuration. Its events have no condition.
+pub(super) fn kernel_log() -> Value {
+    let rules = LINES.iter().map(
+        |(reason, pattern)| json!({ "type": "temporary", "reason": reason, "pattern": pattern }),
+    );
+    json!({
+        "plugin": "kmsg",
+        "logPath": "/dev/kmsg",
+        "lookback": "5m",
+        "bufferSize": 10,
+        "source": "memwright-kernel-log",
+        "metricsReporting": true,
+        "conditions": [],
+        "rules": rules.collect::<Vec<_>>(),
+    })
+}
