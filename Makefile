@@ -35,7 +35,7 @@ UNITS = memwright.service memwright.socket memwright-pool.service
 # That of lab belongs to a program that has the command.
 MAN1 = $(filter-out $(if $(filter full lab,$(FEATURES)),,%/memwright-lab.1),$(wildcard docs/man/*.1))
 MAN5 = $(wildcard docs/man/*.5)
-MONITORING = packaging/prometheus/memwright.rules.yml $(wildcard packaging/grafana/*.json)
+MONITORING = packaging/prometheus/memwright.rules.yml $(wildcard packaging/grafana/*.json) $(wildcard packaging/kubernetes/*.json)
 DOCS = LICENSE-APACHE LICENSE-MIT CHANGELOG.md packaging/memwright.toml
 
 # Its libraries have Makefiles of their own, which install no more than they build.
