@@ -13,7 +13,7 @@ use mw_proc::vmstat::Counter;
 use mw_rules::explain;
 
 const MS: u64 = 1_000_000;
-const TOTAL_MS: u64 = 8200;
+pub(crate) const TOTAL_MS: u64 = 8200;
 pub(crate) const GROUP: &str = "/system.slice/db.service";
 
 pub(crate) fn task(tid: u32, name: &str) -> PathTask {
@@ -334,22 +334,6 @@ fn refaults_of_others_are_not_the_requests() {
     assert_eq!(thrash(40_000).as_deref(), Some("working-set-thrash"));
 }
 
-/// A program reads a large file, while the request waits for the disk to write.
-#[test]
-fn pages_that_are_only_read_do_not_hold_up_a_write() {
-    let reads = |made: Made| {
-        made.floods((4711, "cat"), "/data/file", 200_000).counts(Counter::PgscanFile, 150_000.0)
-    };
-    let first = |made: &Made| {
-        let cause = explained(made).causes.into_iter().next();
-        cause.map(|cause| cause.finding.rule)
-    };
-    let writes = made(&[(Kind::Waiting(Wait::Writeback), 98)]);
-    assert_eq!(first(&reads(writes)).as_deref(), Some("not-memory"));
-    let reclaims = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
-    assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
-}
-
 /// A lock leads to a task of whose time the records were lost.
 #[test]
 fn what_was_not_traced_is_no_lock() {
@@ -381,104 +365,8 @@ fn what_memwright_takes_itself_is_subtracted() {
     assert!(headline.contains("memwright itself"), "{headline}");
 }
 
-/// What a cgroup wrote to a disk.
-fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
-    let io = GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() };
-    let over_ms = TOTAL_MS;
-    GroupUse { path: path.to_owned(), over_ms, io: vec![io], ..GroupUse::default() }
-}
-
-/// A request that waits for writeback, with so many dirty pages.
-fn waits_for_writeback(dirty_pages: u64) -> Made {
-    made(&[(Kind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0)
-}
-
-fn first_rule(made: &Made) -> String {
+pub(crate) fn first_rule(made: &Made) -> String {
     explained(made).causes[0].finding.rule.clone()
-}
-
-#[test]
-fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
-    let first = |device: &str, own_bytes, dirty_pages| {
-        let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", own_bytes) };
-        let mut made = with_group(waits_for_writeback(dirty_pages), own);
-        made.incident.groups.push(wrote("/writer", device, 40 << 20));
-        explained(&made).causes[0].finding.clone()
-    };
-    let flood = first("sda", 49_152, 16 << 10);
-    assert_eq!(flood.rule, "page-cache-flood", "{}", flood.headline);
-    assert!(flood.headline.contains("cgroup /writer wrote"), "{}", flood.headline);
-    assert_eq!(first("sda", 0, 16 << 10).rule, "page-cache-flood", "nothing of its own meanwhile");
-    assert_eq!(first("sdb", 49_152, 16 << 10).rule, "not-memory", "another disk");
-    assert_eq!(first("sda", 49_152, 1 << 10).rule, "not-memory", "no backlog");
-}
-
-/// A command asks the service, so that nobody says which one it is, and the journal's thread has most of the time.
-#[test]
-fn the_disk_of_a_service_that_is_not_known_is_that_of_the_path() {
-    let first = |device: &str| {
-        let mut made = waits_for_writeback(16 << 10);
-        let path = made.incident.path.as_mut().unwrap();
-        path.parts[0].kind = Kind::Waiting(Wait::Journal);
-        path.parts[0].task = PathTask { cgroup: Some("/".to_owned()), ..task(190, "jbd2/sda-8") };
-        let mut made = with_group(made, wrote(GROUP, "sda", 0));
-        made.incident.groups.push(wrote("/writer", device, 40 << 20));
-        first_rule(&made)
-    };
-    assert_eq!(first("sda"), "page-cache-flood");
-    assert_eq!(first("sdb"), "journal-commit");
-}
-
-/// So many pages are dirty, and the disk completes so many bytes in the row at a time.
-fn flooded(dirty_pages: u64, bytes_at: impl Fn(i64) -> u64) -> Made {
-    let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", 0) };
-    let mut made = with_group(waits_for_writeback(dirty_pages), own).writes("sda", bytes_at);
-    made.incident.groups.push(wrote("/writer", "sda", 40 << 20));
-    made
-}
-
-#[test]
-fn a_disk_that_hangs_or_became_slow_is_no_flood() {
-    let busy = |at: i64| if at > 0 { 1 << 20 } else { 100 << 10 };
-    let many = 20 << 10;
-    assert_eq!(first_rule(&flooded(many, busy)), "page-cache-flood");
-    let in_batches = |at: i64| if at % 800 < 100 { 8 << 20 } else { 0 };
-    assert_eq!(first_rule(&flooded(many, in_batches)), "page-cache-flood");
-    let hangs = |at: i64| if (0..8000).contains(&at) { 0 } else { 4 << 20 };
-    assert_eq!(first_rule(&flooded(many, hangs)), "not-memory", "it hangs");
-    assert_eq!(first_rule(&flooded(many, |_| 500 << 10)), "page-cache-flood", "too much is dirty");
-    let few = 3 << 10;
-    assert_eq!(first_rule(&flooded(few, |_| 500 << 10)), "not-memory", "it wrote as much before");
-    assert_eq!(first_rule(&flooded(many, |_| 5 << 20)), "not-memory", "it keeps up");
-}
-
-/// What another program syncs over and over is under writeback, whatever else has been dirty all the time.
-#[test]
-fn programs_that_sync_what_they_write_are_no_flood() {
-    let first = |dirty: (u64, u64), writeback: u64| {
-        let made = flooded(0, |at| if at > 0 { 400 << 10 } else { 100 << 10 });
-        let made = made.level("nr_dirty", dirty.0, dirty.1).level("nr_writeback", 0, writeback);
-        first_rule(&made)
-    };
-    assert_eq!(first((1 << 10, 1 << 10), 2 << 10), "not-memory");
-    assert_eq!(first((1 << 10, 3 << 10), 0), "page-cache-flood");
-}
-
-/// A file was read before programs allocated far more.
-#[test]
-fn who_allocates_more_than_files_bring_is_no_flood() {
-    let first = |swapped_out: u64| {
-        let made = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
-        let made = made.floods((4711, "cat"), "/data/file", 60_000).pressed(90, 0, 0);
-        first_rule(&made.level("pswpout", 5000, 5000 + swapped_out))
-    };
-    assert_eq!(first(0), "page-cache-flood");
-    assert_eq!(first(90_000), "reclaim-storm");
-    // It was killed before the stall was over.
-    let held = |at: i64| if (0..3000).contains(&at) { 95_000 } else { 5000 };
-    let made = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
-    let made = made.floods((4711, "cat"), "/data/file", 60_000).pressed(90, 0, 0);
-    assert_eq!(first_rule(&made.counter("nr_inactive_anon", held)), "reclaim-storm");
 }
 
 /// Half of the request waited for flushes of the disk, and nearly all of it for the disk.
@@ -595,34 +483,6 @@ fn a_thread_that_populates_held_mmap_lock_whatever_the_wait_for_it_looked_like()
     };
     assert_eq!(first(KernelWork::Populate), "mmap-lock");
     assert_eq!(first(KernelWork::Network), "not-memory");
-}
-
-/// Version 1 charges the root with what is written back; whose pages they are the tracepoint of the page cache says.
-#[test]
-fn a_flood_that_no_cgroup_is_charged_with_is_found_by_its_program() {
-    let busy = |at: i64| if at > 0 { 1 << 20 } else { 0 };
-    let first = |pid, pages, own_bytes| {
-        let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", own_bytes) };
-        let mut made = with_group(waits_for_writeback(20 << 10), own).writes("sda", busy);
-        made.incident.groups.push(wrote("/", "sda", 80 << 20));
-        made.incident.service = Some(Service {
-            processes: vec![ServiceProcess { pid: 812, name: "postgres".to_owned() }],
-            ..Service::default()
-        });
-        first_rule(&made.floods((pid, "tar"), "/data/backup.tar", pages))
-    };
-    assert_eq!(first(99, 16 << 10, 0), "page-cache-flood");
-    let by_journal = |journal: &str| {
-        let mut made = waits_for_writeback(20 << 10).writes("sda", busy);
-        let path = made.incident.path.as_mut().unwrap();
-        path.parts.push(PathPart { task: task(190, journal), ..path.parts[0].clone() });
-        first_rule(&made.floods((99, "tar"), "/data/backup.tar", 16 << 10))
-    };
-    assert_eq!(by_journal("jbd2/sda-8"), "page-cache-flood", "no disk of the service is known");
-    assert_eq!(by_journal("jbd2/sdb-8"), "not-memory");
-    assert_eq!(first(99, 1 << 7, 0), "not-memory", "too little");
-    assert_eq!(first(812, 16 << 10, 0), "not-memory", "its own pages");
-    assert_eq!(first(99, 16 << 10, 70 << 20), "not-memory", "its own cgroup is charged");
 }
 
 /// The kernel drops the probe's connection, because the service accepts none.
