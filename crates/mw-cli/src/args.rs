@@ -23,6 +23,7 @@ mod pool;
 mod replay;
 #[cfg(feature = "run")]
 mod run;
+mod slurm;
 #[cfg(feature = "top")]
 mod top;
 #[cfg(feature = "watch")]
@@ -68,6 +69,8 @@ pub use replay::ReplayArgs;
 pub use run::{HugePolicy, RunArgs};
 #[cfg(feature = "run")]
 pub(crate) use run::{direct_io, threshold};
+pub(crate) use slurm::is_prolog;
+pub use slurm::{SlurmArgs, SlurmCommand, SlurmHealthArgs, SlurmPrologArgs};
 #[cfg(feature = "top")]
 pub use top::TopArgs;
 #[cfg(feature = "watch")]
@@ -124,6 +127,8 @@ pub enum Command {
     Changes(ChangesArgs),
     /// Provide large memory now, step by step, at a bounded cost to others; keep it for a time or a command
     MakeRoom(MakeRoomArgs),
+    /// Take this node out of Slurm's scheduling while it has a hazard, and make room before jobs
+    Slurm(SlurmArgs),
     /// Measure creating, locking and destroying large memory, with and without memwright
     Bench(BenchArgs),
     /// Run a command so that its large memory is populated, locked and freed in parallel
