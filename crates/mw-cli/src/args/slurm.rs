@@ -37,6 +37,10 @@ pub struct SlurmHealthArgs {
     /// Limits of --make-room, as for make-room; its time is at most what remains of 50 s
     #[arg(long, value_name = "LIMITS", default_value = "", requires = "make_room")]
     pub max_cost: MaxCost,
+    /// Also keep what the node offers in its field Extra, in GiB, for jobs that ask for it (Slurm 23.11,
+    /// extra_constraints): mem is available without writeback or swap, mem2m in blocks of 2 MiB
+    #[arg(long)]
+    pub extra: bool,
     /// Say what would be done to the node, without doing it
     #[arg(long)]
     pub dry_run: bool,

@@ -4,43 +4,25 @@
 //! - `decision`: what follows from the check and from the node's state; pure
 //! - `node`: what `scontrol show node` prints; pure
 //! - `scontrol`: runs it, for a limited time
+//! - `extra`: what the node offers to jobs that ask for it; pure
 //! - `prolog`: makes room before a job
+//! - `room`: what both do to make room
 
 mod decision;
+mod extra;
 mod health;
 mod node;
 mod prolog;
+mod room;
 mod scontrol;
 
-use crate::args::{MakeRoomArgs, MaxCost, SlurmArgs, SlurmCommand};
+use crate::args::{SlurmArgs, SlurmCommand};
 use crate::config::Config;
 use crate::{Exit, Failure};
-use mw_model::Request;
-use std::path::PathBuf;
 
 pub(crate) fn run(args: &SlurmArgs, config: &Config) -> Result<Exit, Failure> {
     match &args.command {
         SlurmCommand::Health(args) => health::run(args, config),
         SlurmCommand::Prolog(args) => Ok(prolog::run(args, config)),
     }
-}
-
-/// Makes room as `memwright make-room` does; what it reserves stays until `memwright undo`.
-fn make_room(
-    request: &Request,
-    max_cost: MaxCost,
-    state_dir: Option<PathBuf>,
-    config: &Config,
-) -> Result<Exit, Failure> {
-    let args = MakeRoomArgs {
-        request: request.clone(),
-        hold: None,
-        dry_run: false,
-        max_cost,
-        allow_swap: false,
-        format: crate::args::FormatArgs::default(),
-        state_dir,
-        command: Vec::new(),
-    };
-    super::make_room::run(&args, config)
 }

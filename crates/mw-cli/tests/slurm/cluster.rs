@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(200);
 pub(super) const SICK: &str = "fragmented-node/firing";
 /// The line that begins a run of a health program.
 const RUN: &str = "run";
-const HEALTHY: &str = "fragmented-node/quiet";
+pub(super) const HEALTHY: &str = "fragmented-node/quiet";
 
 pub(super) fn memwright() -> &'static str {
     env!("CARGO_BIN_EXE_memwright")

@@ -3,7 +3,7 @@
 
 mod cluster;
 
-use cluster::{Cluster, PATIENCE, SICK, fixture, memwright, write_script};
+use cluster::{Cluster, HEALTHY, PATIENCE, SICK, fixture, memwright, write_script};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -178,6 +178,35 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
     assert_eq!(cluster.node("n1").unwrap().0, "IDLE");
     let unknown = cluster.run(&[memwright(), "slurm", "health", "--node", "n3", "--root", "/"]);
     assert_one_line(&unknown, Duration::ZERO, "Node n3 not found");
+}
+
+/// Slurm 22.05 has the field; that jobs are scheduled by it is new in 23.11.
+#[test]
+fn what_a_node_offers_is_in_its_extra_field_beside_the_keys_of_others() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let cluster = Cluster::start("");
+    let extra = || {
+        let text = cluster.output(&["scontrol", "show", "node", "n1"]);
+        text.lines().find_map(|line| line.trim().strip_prefix("Extra=").map(str::to_owned))
+    };
+    let health = |root: &str| {
+        let mut command = cluster.command(memwright());
+        command.args(["slurm", "health", "--node", "n1", "--severity", "never", "--extra"]);
+        let output = command.arg("--root").arg(fixture(root)).output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    cluster.output(&["scontrol", "update", "NodeName=n1", r#"Extra={"rack":"b2 c"}"#]);
+    let (code, said) = health(HEALTHY);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(extra().unwrap(), r#"{"mem":1,"mem2m":1,"rack":"b2 c"}"#);
+    assert_eq!(health(HEALTHY).1, "node n1: no hazard\n");
+    assert_eq!(health(SICK).0, Some(0));
+    assert_eq!(extra().unwrap(), r#"{"mem":1,"mem2m":0,"rack":"b2 c"}"#);
+    cluster.output(&["scontrol", "update", "NodeName=n1", "Extra=rack b2"]);
+    assert_eq!(health(SICK).0, Some(3));
+    assert_eq!(extra().unwrap(), "rack b2");
 }
 
 #[test]

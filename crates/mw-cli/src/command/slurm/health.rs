@@ -3,13 +3,14 @@
 //! The state of the node is read anew right before it is changed. Between that and the change lie milliseconds in which
 //! an administrator's drain would be lost: Slurm has no change with a condition.
 
-use super::decision::{Decision, Judgement, Policy, Reason, Why, decide};
+use super::decision::{Decision, Policy, Reason, Why, decide};
+use super::extra::Offer;
 use super::node::Node;
 use super::scontrol;
 use crate::args::{FailOn, SlurmHealthArgs};
 use crate::config::Config;
 use crate::{Exit, Failure, live, terminal};
-use mw_model::Severity;
+use mw_model::{Severity, Window};
 use std::time::{Duration, Instant};
 
 /// In which it ends: slurmd allows 60 s.
@@ -22,15 +23,21 @@ pub(super) fn run(args: &SlurmHealthArgs, config: &Config) -> Result<Exit, Failu
     }
     let name = node_name(args)?;
     let health = Health { args, config, name: &name };
-    let judgement = health.judge()?;
+    let mut window = health.window()?;
     // A healthy node costs slurmctld one question.
-    let node = scontrol::node(&name)?;
-    let decision = health.decide(&node, &judgement, args.make_room.is_some())?;
-    let Decision::Remedy(_) = decision else { return health.act(&decision) };
-    health.make_room(begun)?;
-    let judgement = health.judge()?;
-    let node = scontrol::node(&name)?;
-    health.act(&health.decide(&node, &judgement, false)?)
+    let mut node = scontrol::node(&name)?;
+    let mut decision = health.decide(&node, &window, args.make_room.is_some())?;
+    if let Decision::Remedy(_) = decision {
+        health.make_room(begun)?;
+        window = health.window()?;
+        node = scontrol::node(&name)?;
+        decision = health.decide(&node, &window, false)?;
+    }
+    let exit = health.act(&decision)?;
+    if args.extra {
+        health.offer(&node, &window)?;
+    }
+    Ok(exit)
 }
 
 fn node_name(args: &SlurmHealthArgs) -> Result<String, Failure> {
@@ -54,14 +61,11 @@ struct Health<'a> {
 }
 
 impl Health<'_> {
-    /// Checks the machine.
-    fn judge(&self) -> Result<Judgement, Failure> {
-        let window = match &self.args.root {
-            Some(root) => crate::command::tree::read(root, mw_collect::window)?,
-            None => live::window()?,
-        };
-        let policy = Policy { rules: &self.args.drain_on, severity: self.severity() };
-        Ok(policy.judge(&mw_rules::check(&window, None)))
+    fn window(&self) -> Result<Window, Failure> {
+        match &self.args.root {
+            Some(root) => crate::command::tree::read(root, mw_collect::window),
+            None => live::window(),
+        }
     }
 
     fn severity(&self) -> Option<Severity> {
@@ -71,16 +75,12 @@ impl Health<'_> {
         severities.into_iter().find(|severity| least.is_reached_by(*severity))
     }
 
-    fn decide(
-        &self,
-        node: &Node,
-        judgement: &Judgement,
-        can_remedy: bool,
-    ) -> Result<Decision, Failure> {
-        decide(node, judgement, can_remedy).ok_or_else(|| {
-            let line = format!("node {}: could not be checked: see memwright check", self.name);
-            Failure::new(Exit::CouldNotCheck, line)
-        })
+    /// Checks the machine, and decides.
+    fn decide(&self, node: &Node, window: &Window, can_remedy: bool) -> Result<Decision, Failure> {
+        let policy = Policy { rules: &self.args.drain_on, severity: self.severity() };
+        let judgement = policy.judge(&mw_rules::check(window, None));
+        decide(node, &judgement, can_remedy)
+            .ok_or_else(|| self.failure("could not be checked: see memwright check"))
     }
 
     /// Does it, and says it.
@@ -107,6 +107,23 @@ impl Health<'_> {
         Ok(exit)
     }
 
+    /// Has the node say what it offers.
+    fn offer(&self, node: &Node, window: &Window) -> Result<(), Failure> {
+        let offer = Offer::new(&window.now).map_err(|missing| self.failure(missing))?;
+        let update = offer.update(node.extra.as_deref());
+        let Some(extra) = update.map_err(|why| self.failure(why))? else { return Ok(()) };
+        if !self.args.dry_run {
+            scontrol::set_extra(self.name, &extra)?;
+        }
+        let would = if self.args.dry_run { "would be " } else { "" };
+        terminal::print(&format!("node {}: Extra {would}set: {extra}\n", self.name));
+        Ok(())
+    }
+
+    fn failure(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::new(Exit::CouldNotCheck, format_args!("node {}: {why}", self.name))
+    }
+
     /// Makes room in the time that is left; two commands of Slurm follow.
     fn make_room(&self, begun: Instant) -> Result<(), Failure> {
         let Some(request) = self.args.make_room.as_ref().filter(|_| !self.args.dry_run) else {
@@ -116,7 +133,7 @@ impl Health<'_> {
         let mut max_cost = self.args.max_cost;
         max_cost.time = max_cost.time.min(TIME.saturating_sub(reserved));
         let state_dir = self.args.state_dir.clone();
-        match super::make_room(request, max_cost, state_dir, self.config) {
+        match super::room::make(request, max_cost, state_dir, self.config) {
             // It was interrupted, and so is the rest.
             Err(failure) if failure.exit == Exit::RolledBack => Err(failure),
             // The node stays drained: what is wrong with it is judged by the check alone.

@@ -10,6 +10,8 @@ pub(super) struct Node {
     flags: Vec<String>,
     /// Why it is drained or down, without the user and the time.
     pub(super) reason: Option<String>,
+    /// A text for jobs to choose nodes by.
+    pub(super) extra: Option<String>,
 }
 
 impl Node {
@@ -21,10 +23,13 @@ impl Node {
         let state = state.split(' ').next()?;
         let mut words = state.split('+').map(|word| word.trim_end_matches(MARKS).to_uppercase());
         let base = words.next().filter(|base| !base.is_empty())?;
-        let reason = fields().find_map(|line| line.strip_prefix("Reason="));
-        let reason = reason.map(|text| without_author(text).trim().to_owned());
-        let reason = reason.filter(|text| !text.is_empty());
-        Some(Self { base, flags: words.collect(), reason })
+        let text = |field: &str| {
+            let value = fields().find_map(|line| line.strip_prefix(field))?;
+            let value = if field == REASON { without_author(value) } else { value };
+            Some(value.trim().to_owned()).filter(|value| !value.is_empty())
+        };
+        let (reason, extra) = (text(REASON), text("Extra="));
+        Some(Self { base, flags: words.collect(), reason, extra })
     }
 
     fn has(&self, flag: &str) -> bool {
@@ -45,6 +50,8 @@ impl Node {
         self.base == "IDLE" && !self.has("COMPLETING")
     }
 }
+
+const REASON: &str = "Reason=";
 
 /// What Slurm appends to a state: no response (*), power saving, maintenance, reboot and plans.
 const MARKS: [char; 9] = ['*', '~', '#', '!', '%', '$', '@', '^', '-'];
@@ -105,10 +112,11 @@ mod tests {
     fn text_that_looks_like_a_field_is_text() {
         let node = node(
             "ALLOCATED",
-            "   Comment=x State=IDLE+DRAIN Reason=memwright: a: b\n   Reason=disk [sda] State=IDLE [root@2026-11-25T03:34:11]\n",
+            "   Comment=x State=IDLE+DRAIN Reason=memwright: a: b\n   Extra={\"mem\":4}\n   Reason=disk [sda] State=IDLE [root@2026-11-25T03:34:11]\n",
         );
         assert!(!node.is_drained() && !node.is_idle());
         assert_eq!(node.reason.as_deref(), Some("disk [sda] State=IDLE"));
+        assert_eq!(node.extra.as_deref(), Some("{\"mem\":4}"));
     }
 
     #[test]

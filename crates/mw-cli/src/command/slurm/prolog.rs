@@ -6,7 +6,7 @@ use crate::{Exit, terminal};
 
 pub(super) fn run(args: &SlurmPrologArgs, config: &Config) -> Exit {
     let state_dir = args.state_dir.clone();
-    if let Err(failure) = super::make_room(&args.make_room, args.max_cost, state_dir, config) {
+    if let Err(failure) = super::room::make(&args.make_room, args.max_cost, state_dir, config) {
         terminal::tell(format_args!("memwright: {failure}"));
     }
     Exit::Fine

@@ -39,6 +39,10 @@ pub(super) fn resume(name: &str) -> Result<(), Failure> {
     update(name, &["State=RESUME".to_owned()])
 }
 
+pub(super) fn set_extra(name: &str, extra: &str) -> Result<(), Failure> {
+    update(name, &[format!("Extra={extra}")])
+}
+
 fn update(name: &str, fields: &[String]) -> Result<(), Failure> {
     let name = format!("NodeName={name}");
     let words = ["update", &name].into_iter().chain(fields.iter().map(String::as_str));
