@@ -16,8 +16,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(200);
 
 pub(super) const SICK: &str = "fragmented-node/firing";
-/// The line that begins a run of a health program.
-const RUN: &str = "run";
 pub(super) const HEALTHY: &str = "fragmented-node/quiet";
 
 pub(super) fn memwright() -> &'static str {
@@ -49,7 +47,8 @@ impl Cluster {
             &dir.path().join("health"),
             &format!(
                 "#!/bin/sh\nexport SLURM_CONF={path}/slurm.conf\n\
-                 exec >>{path}/health.$SLURMD_NODENAME 2>&1\necho {RUN}\n\
+                 echo $$ >>{path}/runs.$SLURMD_NODENAME\n\
+                 exec >{path}/run.$$ 2>&1\n\
                  exec {memwright} slurm health --root {path}/$SLURMD_NODENAME {health}\n"
             ),
         );
@@ -146,11 +145,11 @@ impl Cluster {
         fs::rename(&new, self.dir.path().join(name)).unwrap();
     }
 
-    /// What each run of the node's health program has printed so far.
+    /// What each run of the node's health program has printed so far, in the order in which they were started.
     pub(super) fn runs(&self, name: &str) -> Vec<String> {
-        let printed = fs::read_to_string(self.dir.path().join(format!("health.{name}")));
-        let printed = printed.unwrap_or_default();
-        printed.split(&format!("{RUN}\n")).skip(1).map(str::to_owned).collect()
+        let read = |file: String| fs::read_to_string(self.dir.path().join(file));
+        let started = read(format!("runs.{name}")).unwrap_or_default();
+        started.lines().map(|process| read(format!("run.{process}")).unwrap_or_default()).collect()
     }
 
     /// Waits until the health program has run completely since now.

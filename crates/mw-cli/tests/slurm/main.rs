@@ -5,6 +5,7 @@ mod cluster;
 
 use cluster::{Cluster, HEALTHY, PATIENCE, SICK, fixture, memwright, write_script};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -233,6 +234,45 @@ fn with_scontrol(dir: &TempDir, script: &str, words: &[&str]) -> (Output, Durati
     let begun = Instant::now();
     let output = command.output().unwrap();
     (output, begun.elapsed())
+}
+
+/// Between the check and the change an administrator may have drained the node. The scontrol of this test answers with
+/// recorded states in turn; after the first, the machine has no hazard any more, as if room had removed it.
+#[test]
+fn once_room_was_made_the_check_and_the_state_count_that_are_new() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let record = include_str!("../../src/command/slurm/node/drained.txt");
+    let theirs = record.replace("memwright: fragmented-node", "fan broken");
+    assert_ne!(theirs, record);
+    for (second, updates, said) in [
+        (record, "update NodeName=n1 State=RESUME\n", "resumed: the hazard is gone\n"),
+        (&theirs, "", "drained or down by others, left alone: fan broken"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        symlink(fixture(SICK), path("tree")).unwrap();
+        fs::write(path("states.1"), record).unwrap();
+        fs::write(path("states.2"), second).unwrap();
+        fs::write(path("updates"), "").unwrap();
+        let script = format!(
+            "#!/bin/sh\ncd {}\ncase $1 in\n\
+             show) echo >>shows; cat states.$(wc -l <shows); ln -sfn {} tree ;;\n\
+             *) echo \"$@\" >>updates ;;\nesac\n",
+            dir.path().display(),
+            fixture(HEALTHY).display()
+        );
+        write_script(&path("scontrol"), &script);
+        let mut command = Command::new(memwright());
+        command.args(["slurm", "health", "--node", "n1", "--make-room", "1M", "--root"]);
+        command.arg(path("tree")).env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let printed = text(&output.stdout);
+        assert!(printed.starts_with("ready: 1 MiB") && printed.contains(said), "{printed}");
+        assert_eq!(fs::read_to_string(path("updates")).unwrap(), updates);
+    }
 }
 
 #[test]
