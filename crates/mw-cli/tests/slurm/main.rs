@@ -15,6 +15,8 @@ use tempfile::TempDir;
 const SLURMD_LIMIT: Duration = Duration::from_secs(60);
 const REASON: &str = "memwright: fragmented-node: ";
 
+/// Of a node that was drained here, and is idle.
+const RECORD: &str = include_str!("../../src/command/slurm/node/drained.txt");
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
 fn text(bytes: &[u8]) -> String {
@@ -177,6 +179,16 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
         assert_eq!(health(SICK, other), (Some(0), "node n1: no hazard\n".to_owned()), "{other:?}");
     }
     assert_eq!(cluster.node("n1").unwrap().0, "IDLE");
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("record"), RECORD).unwrap();
+    let shows = format!(
+        "#!/bin/sh\ncase $1 in show) cat {}/record ;; *) exit 9 ;; esac\n",
+        dir.path().display()
+    );
+    let (output, _) = with_scontrol(&dir, &shows, &["--dry-run", "--make-room", "1M"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.ends_with("; room would be made\n") && said.lines().count() == 1, "{said}");
     let unknown = cluster.run(&[memwright(), "slurm", "health", "--node", "n3", "--root", "/"]);
     assert_one_line(&unknown, Duration::ZERO, "Node n3 not found");
 }
@@ -243,17 +255,16 @@ fn once_room_was_made_the_check_and_the_state_count_that_are_new() {
     if !mw_test::is_root() {
         return;
     }
-    let record = include_str!("../../src/command/slurm/node/drained.txt");
-    let theirs = record.replace("memwright: fragmented-node", "fan broken");
-    assert_ne!(theirs, record);
+    let theirs = RECORD.replace("memwright: fragmented-node", "fan broken");
+    assert_ne!(theirs, RECORD);
     for (second, updates, said) in [
-        (record, "update NodeName=n1 State=RESUME\n", "resumed: the hazard is gone\n"),
+        (RECORD, "update NodeName=n1 State=RESUME\n", "resumed: the hazard is gone\n"),
         (&theirs, "", "drained or down by others, left alone: fan broken"),
     ] {
         let dir = TempDir::new().unwrap();
         let path = |name: &str| dir.path().join(name);
         symlink(fixture(SICK), path("tree")).unwrap();
-        fs::write(path("states.1"), record).unwrap();
+        fs::write(path("states.1"), RECORD).unwrap();
         fs::write(path("states.2"), second).unwrap();
         fs::write(path("updates"), "").unwrap();
         let script = format!(

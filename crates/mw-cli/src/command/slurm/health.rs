@@ -27,7 +27,7 @@ pub(super) fn run(args: &SlurmHealthArgs, config: &Config) -> Result<Exit, Failu
     // A healthy node costs slurmctld one question.
     let mut node = scontrol::node(&name)?;
     let mut decision = health.decide(&node, &window, args.make_room.is_some())?;
-    if let Decision::Remedy(_) = decision {
+    if let (Decision::Remedy(_), false) = (&decision, args.dry_run) {
         health.make_room(begun)?;
         window = health.window()?;
         node = scontrol::node(&name)?;
@@ -100,7 +100,9 @@ impl Health<'_> {
                 }
                 (Exit::Fine, format!("{would}resumed: the hazard is gone"))
             }
-            Decision::Remedy(reason) => (Exit::Findings, still_there(reason)),
+            Decision::Remedy(reason) => {
+                (Exit::Findings, format!("{}; room would be made", still_there(reason)))
+            }
             Decision::Nothing(why) => nothing(why),
         };
         terminal::print(&format!("node {}: {line}\n", self.name));
@@ -124,12 +126,11 @@ impl Health<'_> {
         Failure::new(Exit::CouldNotCheck, format_args!("node {}: {why}", self.name))
     }
 
-    /// Makes room in the time that is left; two commands of Slurm follow.
+    /// Makes room in the time that is left; two or three commands of Slurm follow.
     fn make_room(&self, begun: Instant) -> Result<(), Failure> {
-        let Some(request) = self.args.make_room.as_ref().filter(|_| !self.args.dry_run) else {
-            return Ok(());
-        };
-        let reserved = begun.elapsed() + scontrol::LIMIT * 2;
+        let Some(request) = &self.args.make_room else { return Ok(()) };
+        let commands = if self.args.extra { 3 } else { 2 };
+        let reserved = begun.elapsed() + scontrol::LIMIT * commands;
         let mut max_cost = self.args.max_cost;
         max_cost.time = max_cost.time.min(TIME.saturating_sub(reserved));
         let state_dir = self.args.state_dir.clone();
