@@ -15,6 +15,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two questions to slurmctld.
 const POLL: Duration = Duration::from_millis(200);
 
+const NODES: [&str; 2] = ["n1", "n2"];
+
 pub(super) const SICK: &str = "fragmented-node/firing";
 pub(super) const HEALTHY: &str = "fragmented-node/quiet";
 
@@ -37,11 +39,16 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Starts it and waits for its nodes. `health` is added to the command line of `memwright slurm health`.
     pub(super) fn start(health: &str) -> Self {
+        Self::start_with(health, [HEALTHY; 2], ["IDLE"; 2])
+    }
+
+    /// The same with what the health programs of n1 and n2 find, and the states that are waited for.
+    pub(super) fn start_with(health: &str, trees: [&str; 2], states: [&str; 2]) -> Self {
         let dir = TempDir::with_prefix("mw-slurm-").unwrap();
         let path = dir.path().to_str().unwrap();
         let memwright = memwright();
-        for node in ["n1", "n2"] {
-            symlink(fixture(HEALTHY), dir.path().join(node)).unwrap();
+        for (node, tree) in NODES.into_iter().zip(trees) {
+            symlink(fixture(tree), dir.path().join(node)).unwrap();
         }
         write_script(
             &dir.path().join("health"),
@@ -82,7 +89,8 @@ impl Cluster {
         });
         let cluster = Self { dir, init, _unshare: unshare };
         cluster.wait("both nodes", || {
-            ["n1", "n2"].iter().all(|node| cluster.node(node).is_some_and(|node| node.0 == "IDLE"))
+            let is_in = |(node, state)| cluster.node(node).is_some_and(|node| node.0 == state);
+            NODES.into_iter().zip(states).all(is_in)
         });
         cluster
     }

@@ -78,6 +78,16 @@ fn a_node_with_a_hazard_is_drained_within_an_interval_and_resumed_without() {
 }
 
 #[test]
+fn a_node_is_drained_before_its_first_job() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let cluster = Cluster::start_with("", [SICK, HEALTHY], ["IDLE+DRAIN", "IDLE"]);
+    // slurmd had not registered yet.
+    assert!(cluster.runs("n1")[0].starts_with("node n1: drained: "), "{:?}", cluster.runs("n1"));
+}
+
+#[test]
 fn what_others_have_drained_is_left_alone() {
     if !mw_test::is_root() {
         return;
