@@ -64,6 +64,9 @@ _memwright() {
             memwright,run)
                 cmd="memwright__subcmd__run"
                 ;;
+            memwright,slurm)
+                cmd="memwright__subcmd__slurm"
+                ;;
             memwright,top)
                 cmd="memwright__subcmd__top"
                 ;;
@@ -127,6 +130,9 @@ _memwright() {
             memwright__subcmd__help,run)
                 cmd="memwright__subcmd__help__subcmd__run"
                 ;;
+            memwright__subcmd__help,slurm)
+                cmd="memwright__subcmd__help__subcmd__slurm"
+                ;;
             memwright__subcmd__help,top)
                 cmd="memwright__subcmd__help__subcmd__top"
                 ;;
@@ -177,6 +183,12 @@ _memwright() {
                 ;;
             memwright__subcmd__help__subcmd__pool,stats)
                 cmd="memwright__subcmd__help__subcmd__pool__subcmd__stats"
+                ;;
+            memwright__subcmd__help__subcmd__slurm,health)
+                cmd="memwright__subcmd__help__subcmd__slurm__subcmd__health"
+                ;;
+            memwright__subcmd__help__subcmd__slurm,prolog)
+                cmd="memwright__subcmd__help__subcmd__slurm__subcmd__prolog"
                 ;;
             memwright__subcmd__iotune,help)
                 cmd="memwright__subcmd__iotune__subcmd__help"
@@ -262,6 +274,24 @@ _memwright() {
             memwright__subcmd__pool__subcmd__help,stats)
                 cmd="memwright__subcmd__pool__subcmd__help__subcmd__stats"
                 ;;
+            memwright__subcmd__slurm,health)
+                cmd="memwright__subcmd__slurm__subcmd__health"
+                ;;
+            memwright__subcmd__slurm,help)
+                cmd="memwright__subcmd__slurm__subcmd__help"
+                ;;
+            memwright__subcmd__slurm,prolog)
+                cmd="memwright__subcmd__slurm__subcmd__prolog"
+                ;;
+            memwright__subcmd__slurm__subcmd__help,health)
+                cmd="memwright__subcmd__slurm__subcmd__help__subcmd__health"
+                ;;
+            memwright__subcmd__slurm__subcmd__help,help)
+                cmd="memwright__subcmd__slurm__subcmd__help__subcmd__help"
+                ;;
+            memwright__subcmd__slurm__subcmd__help,prolog)
+                cmd="memwright__subcmd__slurm__subcmd__help__subcmd__prolog"
+                ;;
             *)
                 ;;
         esac
@@ -269,7 +299,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room bench run iotune pool watch incidents report trends notify top export why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -563,7 +593,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes make-room bench run iotune pool watch incidents report trends notify top export why help"
+            opts="check doctor capture explain fix undo changes make-room slurm bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -957,6 +987,48 @@ _memwright() {
         memwright__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__slurm)
+            opts="health prolog"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__slurm__subcmd__health)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__slurm__subcmd__prolog)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1734,6 +1806,156 @@ _memwright() {
                     return 0
                     ;;
                 --library)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm)
+            opts="-h -V --config --help --version health prolog help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm__subcmd__health)
+            opts="-h -V --node --severity --drain-on --make-room --max-cost --extra --dry-run --root --state-dir --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --severity)
+                    COMPREPLY=($(compgen -W "note warning critical never" -- "${cur}"))
+                    return 0
+                    ;;
+                --drain-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --make-room)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-cost)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm__subcmd__help)
+            opts="health prolog help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm__subcmd__help__subcmd__health)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm__subcmd__help__subcmd__prolog)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__slurm__subcmd__prolog)
+            opts="-h -V --make-room --max-cost --state-dir --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --make-room)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-cost)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

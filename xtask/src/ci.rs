@@ -43,6 +43,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("nginx-light", "/usr/sbin/nginx"),
     ("dmsetup", "/usr/sbin/dmsetup"),
     ("iproute2", "/usr/sbin/tc"),
+    ("slurmctld", "/usr/sbin/slurmctld"),
+    ("slurmd", "/usr/sbin/slurmd"),
+    ("slurm-client", "/usr/bin/scontrol"),
+    ("munge", "/usr/sbin/munged"),
 ];
 
 type Task = fn() -> anyhow::Result<()>;

@@ -44,6 +44,7 @@ const FIRST: &[&str] = &[
     "mw-preload programs",
     "mw-preload uncached",
     "mw-watch retention",
+    "mw-cli slurm",
     "mw-preload confined",
     "mw-preload sanitizers",
     "mw-record power_loss",

@@ -5,6 +5,7 @@ mod doctor;
 mod duration;
 #[cfg(feature = "watch")]
 mod export;
+mod fail_on;
 mod features;
 mod format;
 #[cfg(feature = "run")]
@@ -23,6 +24,7 @@ mod pool;
 mod replay;
 #[cfg(feature = "run")]
 mod run;
+mod slurm;
 #[cfg(feature = "top")]
 mod top;
 #[cfg(feature = "watch")]
@@ -34,7 +36,7 @@ mod why;
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use mw_memory::{NumaPolicy, PageSize};
-use mw_model::{Request, Severity};
+use mw_model::Request;
 use mw_segment::Kind;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -45,6 +47,7 @@ pub use doctor::DoctorArgs;
 pub(crate) use duration::duration;
 #[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
+pub use fail_on::FailOn;
 pub use format::{FormatArgs, Formats, TextOrJson};
 #[cfg(feature = "run")]
 pub use iotune::{IotuneAction, IotuneArgs};
@@ -68,6 +71,8 @@ pub use replay::ReplayArgs;
 pub use run::{HugePolicy, RunArgs};
 #[cfg(feature = "run")]
 pub(crate) use run::{direct_io, threshold};
+pub(crate) use slurm::is_prolog;
+pub use slurm::{SlurmArgs, SlurmCommand, SlurmHealthArgs, SlurmPrologArgs};
 #[cfg(feature = "top")]
 pub use top::TopArgs;
 #[cfg(feature = "watch")]
@@ -98,7 +103,7 @@ pub struct Args {
 const EXIT_CODES: &str = "Exit codes:
   0  success, nothing found
   1  findings at or above --fail-on, a request that would fail, findings that fix left, trends, things
-     that doctor misses, or receivers that notify --test does not reach
+     that doctor misses, hazards that drain a node, or receivers that notify --test does not reach
   2  usage: invalid command line or configuration
   3  unknown: could not be checked, or a limit that could not be read may refuse the request
   4  permission denied: a privilege is missing
@@ -124,6 +129,8 @@ pub enum Command {
     Changes(ChangesArgs),
     /// Provide large memory now, step by step, at a bounded cost to others; keep it for a time or a command
     MakeRoom(MakeRoomArgs),
+    /// Take this node out of Slurm's scheduling while it has a hazard, and make room before jobs
+    Slurm(SlurmArgs),
     /// Measure creating, locking and destroying large memory, with and without memwright
     Bench(BenchArgs),
     /// Run a command so that its large memory is populated, locked and freed in parallel
@@ -218,32 +225,6 @@ pub enum Format {
 impl Formats for Format {
     const DEFAULT: Self = Self::Text;
     const JSON: Self = Self::Json;
-}
-
-/// The severity from which on `check` exits with 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FailOn {
-    /// Any finding
-    Note,
-    /// Stalls under load
-    Warning,
-    /// Stalls now or at the next large request
-    Critical,
-    /// Never
-    Never,
-}
-
-impl FailOn {
-    /// Whether a severity is at or above it.
-    pub fn is_reached_by(self, severity: Severity) -> bool {
-        match self {
-            Self::Note => true,
-            Self::Warning => severity >= Severity::Warning,
-            Self::Critical => severity >= Severity::Critical,
-            Self::Never => false,
-        }
-    }
 }
 
 #[derive(Debug, Clone, ClapArgs)]

@@ -10,7 +10,7 @@ pub enum Exit {
     /// Everything is fine, or was done.
     Fine,
     /// Findings at or above `--fail-on`, a request that would fail, findings that `fix` left, trends, things that
-    /// `doctor` misses, or receivers that `notify --test` does not reach.
+    /// `doctor` misses, hazards that drain a node, or receivers that `notify --test` does not reach.
     Findings,
     /// The command line or the configuration is wrong.
     Usage,

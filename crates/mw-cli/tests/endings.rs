@@ -98,6 +98,10 @@ const CASES: &[Case] = &[
     words("make-room 16M,huge=2M --dry-run"),
     words("make-room 16M,huge=2M --hold 100ms --state-dir {dir}/out"),
     silent("make-room 16M,huge=2M --state-dir {dir}/out -- /bin/true"),
+    // Without a Slurm there is nothing to print.
+    silent("slurm health --node n1"),
+    // What it prints or not, it ends with 0.
+    silent("slurm prolog --make-room 16M --state-dir {dir}/out"),
     words("bench --size 64M --rounds 1"),
     words("bench --size 64M --rounds 1 --json --svg {dir}/out/bench.svg"),
     words("run --library {library} --explain -- /bin/true"),
@@ -311,7 +315,7 @@ fn every_command_is_here() {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for case in CASES {
         let words: Vec<&str> = case.line.split(' ').collect();
-        let nested = ["pool", "iotune"].contains(&words[0]);
+        let nested = ["pool", "iotune", "slurm"].contains(&words[0]);
         known.insert(words[..if nested { 2 } else { 1 }].join(" "));
     }
     for command in args::command().get_subcommands().filter(|c| c.get_name() != "top") {

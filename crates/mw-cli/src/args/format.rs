@@ -20,6 +20,12 @@ pub struct FormatArgs<F: Formats> {
     json: bool,
 }
 
+impl<F: Formats> Default for FormatArgs<F> {
+    fn default() -> Self {
+        Self { format: F::DEFAULT, json: false }
+    }
+}
+
 impl<F: Formats> FormatArgs<F> {
     pub fn chosen(&self) -> F {
         if self.json { F::JSON } else { self.format }

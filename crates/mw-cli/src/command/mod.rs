@@ -31,6 +31,7 @@ pub(crate) mod report;
 mod reserved;
 #[cfg(feature = "run")]
 pub(crate) mod run;
+pub(crate) mod slurm;
 #[cfg(feature = "top")]
 pub(crate) mod top;
 mod tree;

@@ -1,0 +1,158 @@
+//! What follows from the check and from the state that slurmctld has of the node. Who drained a node is told by its
+//! reason: only a drain whose reason begins with [`LEADER`] is changed or ended here.
+
+use super::node::Node;
+use mw_model::Severity;
+use mw_model::{Finding, Report};
+
+/// With what a reason begins that was given here: monitoring matches on it.
+pub(super) const LEADER: &str = "memwright: ";
+
+/// Longest reason in bytes; `sinfo -R` shows 20 characters unless it is given a format.
+const MAX_REASON_BYTES: usize = 200;
+
+const CUT: &str = "...";
+
+/// What the check says about scheduling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// The node is to be drained, with this reason.
+    Hazard(Reason),
+    /// It has no such hazard. These rules could not be checked.
+    Fine { unchecked: Vec<String> },
+    /// The machine could not be checked.
+    Unknown,
+}
+
+/// The reason of a drain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reason {
+    pub(super) rule: String,
+    text: String,
+}
+
+impl Reason {
+    fn new(finding: &Finding) -> Self {
+        Self { rule: finding.rule.clone(), text: plain(&finding.headline) }
+    }
+
+    /// `memwright: RULE: text`, which scontrol takes as it is.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!("{LEADER}{}: {}", self.rule, self.text);
+        if line.len() > MAX_REASON_BYTES {
+            line.truncate(MAX_REASON_BYTES - CUT.len());
+            line += CUT;
+        }
+        line
+    }
+}
+
+/// ASCII without what scontrol, shells or readers of `Key=value` lines could take for their own.
+fn plain(text: &str) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || " .,:;/()%+-_<>*".contains(*c);
+    let plain = |c: char| match c {
+        '=' => ':',
+        c if c.is_whitespace() => ' ',
+        c if is_plain(&c) => c,
+        _ => '_',
+    };
+    text.chars().map(plain).collect()
+}
+
+/// Which findings drain a node.
+#[derive(Debug)]
+pub(super) struct Policy<'a> {
+    /// These rules only, unless there is none.
+    pub(super) rules: &'a [String],
+    /// Never without it.
+    pub(super) severity: Option<Severity>,
+}
+
+impl Policy<'_> {
+    pub(super) fn judge(&self, report: &Report) -> Judgement {
+        let drains = |finding: &&Finding| {
+            let is_named = self.rules.is_empty() || self.rules.contains(&finding.rule);
+            is_named && self.severity.is_some_and(|least| finding.severity >= least)
+        };
+        match report.findings.iter().find(drains) {
+            Some(finding) => Judgement::Hazard(Reason::new(finding)),
+            None if report.is_unknown() => Judgement::Unknown,
+            None => {
+                let unchecked = report.skipped.iter().map(|skipped| skipped.rule.clone());
+                Judgement::Fine { unchecked: unchecked.collect() }
+            }
+        }
+    }
+}
+
+/// What is to be done with the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Drain it, or say the new reason.
+    Drain(Reason),
+    /// It was drained here and is idle: try to remove the hazard.
+    Remedy(Reason),
+    /// End the drain that was begun here.
+    Resume,
+    Nothing(Why),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Why {
+    Healthy,
+    /// It is drained, down or failing for another reason.
+    TakenOut {
+        reason: Option<String>,
+        hazard: Option<Reason>,
+    },
+    StillThere(Reason),
+    /// The hazard is gone, and jobs are still on the node.
+    Busy,
+    /// The rule for which it was drained could not be checked.
+    Unchecked(String),
+}
+
+/// Decides. `can_remedy`: making room is allowed, and was not yet tried.
+pub(super) fn decide(node: &Node, judgement: &Judgement, can_remedy: bool) -> Option<Decision> {
+    let reason = node.reason.as_deref();
+    let own_rule = reason.filter(|_| node.is_drained()).and_then(rule_of);
+    let hazard = match judgement {
+        Judgement::Hazard(reason) => Some(reason),
+        Judgement::Fine { .. } => None,
+        Judgement::Unknown => return None,
+    };
+    let is_taken_out = node.is_drained() || (node.is_out() && reason.is_some());
+    Some(match (own_rule, hazard) {
+        (None, _) if is_taken_out => Decision::Nothing(Why::TakenOut {
+            reason: reason.map(str::to_owned),
+            hazard: hazard.cloned(),
+        }),
+        (None, Some(hazard)) => Decision::Drain(hazard.clone()),
+        (None, None) => Decision::Nothing(Why::Healthy),
+        (Some(rule), Some(hazard)) if rule != hazard.rule => Decision::Drain(hazard.clone()),
+        (Some(_), Some(hazard)) if can_remedy && node.is_idle() => Decision::Remedy(hazard.clone()),
+        (Some(_), Some(hazard)) => Decision::Nothing(Why::StillThere(hazard.clone())),
+        (Some(rule), None) => after(node, rule, judgement),
+    })
+}
+
+/// The hazard is not found any more.
+fn after(node: &Node, rule: &str, judgement: &Judgement) -> Decision {
+    match judgement {
+        Judgement::Fine { unchecked } if unchecked.iter().any(|id| id == rule) => {
+            Decision::Nothing(Why::Unchecked(rule.to_owned()))
+        }
+        _ if node.is_idle() => Decision::Resume,
+        _ => Decision::Nothing(Why::Busy),
+    }
+}
+
+/// The rule of a reason that was given here.
+fn rule_of(reason: &str) -> Option<&str> {
+    reason.strip_prefix(LEADER)?.split(':').next()
+}
+
+#[cfg(test)]
+#[path = "decision/tests.rs"]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;

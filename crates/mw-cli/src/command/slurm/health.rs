@@ -1,0 +1,171 @@
+//! `memwright slurm health`: slurmd runs it at an interval, and kills it after 60 s.
+//!
+//! The state of the node is read anew right before it is changed. Between that and the change lie milliseconds in which
+//! an administrator's drain would be lost: Slurm has no change with a condition.
+
+use super::decision::{Decision, Policy, Reason, Why, decide};
+use super::extra::Offer;
+use super::node::Node;
+use super::scontrol;
+use crate::args::{FailOn, SlurmHealthArgs};
+use crate::config::Config;
+use crate::{Exit, Failure, live, terminal};
+use mw_model::{Severity, Window};
+use std::time::{Duration, Instant};
+
+/// In which it ends: slurmd allows 60 s.
+const TIME: Duration = Duration::from_secs(50);
+
+pub(super) fn run(args: &SlurmHealthArgs, config: &Config) -> Result<Exit, Failure> {
+    let begun = Instant::now();
+    for rule in &args.drain_on {
+        crate::command::rule(rule)?;
+    }
+    let name = node_name(args)?;
+    let health = Health { args, config, name: &name };
+    let mut window = health.window()?;
+    // A healthy node costs slurmctld one question.
+    let mut node = scontrol::node(&name)?;
+    let mut decision = health.decide(&node, &window, args.make_room.is_some())?;
+    if let (Decision::Remedy(_), false) = (&decision, args.dry_run) {
+        health.make_room(begun)?;
+        window = health.window()?;
+        node = scontrol::node(&name)?;
+        decision = health.decide(&node, &window, false)?;
+    }
+    let exit = health.act(&decision)?;
+    if args.extra {
+        health.offer(&node, &window)?;
+    }
+    Ok(exit)
+}
+
+fn node_name(args: &SlurmHealthArgs) -> Result<String, Failure> {
+    let given = args.node.clone().or_else(|| std::env::var("SLURMD_NODENAME").ok());
+    let name = given.unwrap_or_else(|| {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        host.split('.').next().unwrap_or_default().to_owned()
+    });
+    // scontrol takes lists such as n[1-9], and ALL.
+    let is_one = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(is_one) || name.eq_ignore_ascii_case("all") {
+        return Err(Failure::new(Exit::Usage, format!("invalid name of a node '{name}'")));
+    }
+    Ok(name)
+}
+
+struct Health<'a> {
+    args: &'a SlurmHealthArgs,
+    config: &'a Config,
+    name: &'a str,
+}
+
+impl Health<'_> {
+    fn window(&self) -> Result<Window, Failure> {
+        match &self.args.root {
+            Some(root) => crate::command::tree::read(root, mw_collect::window),
+            None => live::window(),
+        }
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        let default = if self.args.drain_on.is_empty() { FailOn::Critical } else { FailOn::Note };
+        let severities = [Severity::Note, Severity::Warning, Severity::Critical];
+        let least = self.args.severity.unwrap_or(default);
+        severities.into_iter().find(|severity| least.is_reached_by(*severity))
+    }
+
+    /// Checks the machine, and decides.
+    fn decide(&self, node: &Node, window: &Window, can_remedy: bool) -> Result<Decision, Failure> {
+        let policy = Policy { rules: &self.args.drain_on, severity: self.severity() };
+        let judgement = policy.judge(&mw_rules::check(window, None));
+        decide(node, &judgement, can_remedy)
+            .ok_or_else(|| self.failure("could not be checked: see memwright check"))
+    }
+
+    /// Does it, and says it.
+    fn act(&self, decision: &Decision) -> Result<Exit, Failure> {
+        let would = if self.args.dry_run { "would be " } else { "" };
+        let (exit, line) = match decision {
+            Decision::Drain(reason) => {
+                let line = reason.line();
+                if !self.args.dry_run {
+                    scontrol::drain(self.name, &line)?;
+                }
+                (Exit::Findings, format!("{would}drained: {line}"))
+            }
+            Decision::Resume => {
+                if !self.args.dry_run {
+                    scontrol::resume(self.name)?;
+                }
+                (Exit::Fine, format!("{would}resumed: the hazard is gone"))
+            }
+            Decision::Remedy(reason) => {
+                (Exit::Findings, format!("{}; room would be made", still_there(reason)))
+            }
+            Decision::Nothing(why) => nothing(why),
+        };
+        terminal::print(&format!("node {}: {line}\n", self.name));
+        Ok(exit)
+    }
+
+    /// Has the node say what it offers.
+    fn offer(&self, node: &Node, window: &Window) -> Result<(), Failure> {
+        let offer = Offer::new(&window.now).map_err(|missing| self.failure(missing))?;
+        let update = offer.update(node.extra.as_deref());
+        let Some(extra) = update.map_err(|why| self.failure(why))? else { return Ok(()) };
+        if !self.args.dry_run {
+            scontrol::set_extra(self.name, &extra)?;
+        }
+        let would = if self.args.dry_run { "would be " } else { "" };
+        terminal::print(&format!("node {}: Extra {would}set: {extra}\n", self.name));
+        Ok(())
+    }
+
+    fn failure(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::new(Exit::CouldNotCheck, format_args!("node {}: {why}", self.name))
+    }
+
+    /// Makes room in the time that is left; two or three commands of Slurm follow.
+    fn make_room(&self, begun: Instant) -> Result<(), Failure> {
+        let Some(request) = &self.args.make_room else { return Ok(()) };
+        let commands = if self.args.extra { 3 } else { 2 };
+        let reserved = begun.elapsed() + scontrol::LIMIT * commands;
+        let mut max_cost = self.args.max_cost;
+        max_cost.time = max_cost.time.min(TIME.saturating_sub(reserved));
+        let state_dir = self.args.state_dir.clone();
+        match super::room::make(request, max_cost, state_dir, self.config) {
+            // It was interrupted, and so is the rest.
+            Err(failure) if failure.exit == Exit::RolledBack => Err(failure),
+            // The node stays drained: what is wrong with it is judged by the check alone.
+            Err(failure) => {
+                terminal::tell(format_args!("memwright: {failure}"));
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+fn still_there(reason: &Reason) -> String {
+    format!("stays drained: {}", reason.line())
+}
+
+fn nothing(why: &Why) -> (Exit, String) {
+    match why {
+        Why::Healthy => (Exit::Fine, "no hazard".to_owned()),
+        Why::TakenOut { reason, hazard } => {
+            let reason = reason.as_deref().unwrap_or("no reason given");
+            let line = format!("drained or down by others, left alone: {reason}");
+            match hazard {
+                Some(hazard) => (Exit::Findings, format!("{line}; found: {}", hazard.line())),
+                None => (Exit::Fine, line),
+            }
+        }
+        Why::StillThere(reason) => (Exit::Findings, still_there(reason)),
+        Why::Busy => (Exit::Fine, "the hazard is gone; stays drained until it is idle".to_owned()),
+        Why::Unchecked(rule) => {
+            (Exit::CouldNotCheck, format!("stays drained: {rule} could not be checked"))
+        }
+    }
+}
