@@ -41,7 +41,7 @@ fn process(pid: u32) -> SizedHolder {
 }
 
 fn judged(series: Vec<SizeSeries>) -> Trends {
-    trends(&history(series), "recording.db").unwrap()
+    trends(&history(series), "recording.db", None).unwrap()
 }
 
 fn names(trends: &Trends) -> Vec<String> {
@@ -90,7 +90,7 @@ fn the_machine_is_full_at_the_rate_of_all_that_grow() {
     let mut history = history(vec![series_of(process(7), None, 0..MINUTES, leak(1))]);
     let all = series_of(SizedHolder::Machine, Some(64 * GIB), 0..MINUTES, leak(4));
     history.series[0] = all;
-    let found = trends(&history, "").unwrap();
+    let found = trends(&history, "", None).unwrap();
     assert_eq!(names(&found), ["machine", "process.7.7.batch"], "one does not explain the other");
     let left = |at: usize| found.trends[at].hours_left.expected;
     let truth = (64 * GIB - GIB - MINUTES * 4 * MIB) as f64 / (4 * MIB) as f64 / 60.0;
@@ -124,8 +124,8 @@ fn what_has_gone_or_is_far_from_a_limit_is_silent() {
 fn a_short_history_is_not_judged() {
     let mut short = history(Vec::new());
     short.at_unix_ms.truncate(20);
-    let missing = trends(&short, "a.db").unwrap_err();
+    let missing = trends(&short, "a.db", None).unwrap_err();
     assert!(missing.to_string().contains("20 samples"), "{missing}");
-    let missing = trends(&SizeHistory::default(), "a.db").unwrap_err();
+    let missing = trends(&SizeHistory::default(), "a.db", None).unwrap_err();
     assert!(missing.to_string().contains("memwright watch"), "{missing}");
 }

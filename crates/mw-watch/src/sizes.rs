@@ -1,5 +1,6 @@
-//! Records who holds how much memory, once a minute, in a thread that may be late.
+//! Records who holds how much memory and how much is left of huge pages, once a minute, in a thread that may be late.
 
+use crate::pages_left::PagesLeft;
 use crate::priority::yield_to_others;
 use mw_collect::service::FormerProcess;
 use mw_collect::{SizeCollector, Source};
@@ -26,11 +27,13 @@ impl Sizes {
     /// Records sizes at this interval until the recorder stops.
     pub(crate) fn run(&self, source: Source, interval: Duration, writer: &Writer) {
         yield_to_others();
+        let mut pages = PagesLeft::new(&source);
         let mut collector = SizeCollector::new(source);
         let mut rest = FIRST.min(interval);
         while self.rest(rest) {
             rest = interval;
-            let (unix_ms, sizes) = (mw_sys::unix_ms(), collector.collect());
+            let (unix_ms, mut sizes) = (mw_sys::unix_ms(), pages.collect(collector.source()));
+            sizes.extend(collector.collect());
             let is_process =
                 |size: &&HolderSize| matches!(size.holder, SizedHolder::Process { .. });
             let processes = sizes.iter().filter(is_process).take(MAX_HOLDERS).cloned().collect();
