@@ -34,7 +34,7 @@ pub use held_files::{SequentialFile, clean_bytes_before, sequential_files};
 pub use holders::holders;
 pub use kernel_log::{KernelLog, LoggedDrop, LoggedEvents, LoggedKill};
 pub use own::OwnMemory;
-pub use page_blocks::page_blocks;
+pub use page_blocks::{page_blocks, page_blocks_up_to};
 pub use sampler::Sampler;
 pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};

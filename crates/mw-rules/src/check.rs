@@ -45,6 +45,7 @@ pub fn check(window: &Window, preflight: Option<Preflight>) -> Report {
         limited_by,
         limits_unseen,
         preflight,
+        exhaustion: Vec::new(),
         findings,
         quiet,
         skipped,

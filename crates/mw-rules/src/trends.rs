@@ -14,7 +14,7 @@ use mw_model::{
     Estimate, FullKind, Missing, Request, SizeHistory, SizeSeries, SizedHolder, TRENDS_SCHEMA,
     Trend, Trends,
 };
-pub use supply::{exhausted, exhaustion, supplies};
+pub use supply::{exhausted, exhaustion, forecast, supplies};
 
 /// A series that grows, before it is known what is full when.
 struct Growing<'a> {

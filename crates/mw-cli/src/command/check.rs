@@ -41,6 +41,10 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     }
     let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
     let mut report = mw_rules::check(&window, preflight);
+    #[cfg(feature = "watch")]
+    if checked.root.is_none() {
+        report.exhaustion = super::forecast(config.recording(None), request);
+    }
     if let Some(root) = checked.root {
         report.root = root.display().to_string();
     }

@@ -14,6 +14,9 @@ use mw_model::{
 };
 use std::collections::BTreeMap;
 
+/// An older forecast is none: the recorder makes one every hour.
+const MAX_AGE_MS: u64 = 2 * 3_600_000;
+
 /// Amounts over time: milliseconds since 1970, and bytes.
 type Amounts = Vec<(u64, u64)>;
 
@@ -242,4 +245,38 @@ pub fn exhausted(supplies: &[SupplyTrend]) -> Vec<Exhaustion> {
     let mut found: Vec<Exhaustion> = said.filter_map(|supply| exhaustion(supply, 0)).collect();
     found.sort_by(|a, b| a.hours_left.expected.total_cmp(&b.hours_left.expected));
     found
+}
+
+/// What runs out by a forecast that was made a while ago, as of now: the request, or else huge pages. None of one that is
+/// older than [`MAX_AGE_MS`].
+#[must_use]
+pub fn forecast(
+    supplies: &[SupplyTrend],
+    request: Option<&Request>,
+    now_unix_ms: u64,
+) -> Vec<Exhaustion> {
+    let is_recent =
+        |supply: &&SupplyTrend| now_unix_ms.saturating_sub(supply.until_unix_ms) <= MAX_AGE_MS;
+    let supplies: Vec<SupplyTrend> =
+        supplies.iter().filter(is_recent).map(|supply| as_of(supply, now_unix_ms)).collect();
+    match request {
+        Some(request) => {
+            let supply = supply_for(&supplies, request);
+            supply.and_then(|supply| exhaustion(supply, request.size_bytes)).into_iter().collect()
+        }
+        None => exhausted(&supplies),
+    }
+}
+
+/// The same, had it declined as before until now.
+fn as_of(supply: &SupplyTrend, now_unix_ms: u64) -> SupplyTrend {
+    let age_s = now_unix_ms.saturating_sub(supply.until_unix_ms) as f64 / MS_PER_S;
+    let later =
+        |decline: Decline| Decline { high: decline.high - decline.per_s * age_s, ..decline };
+    SupplyTrend {
+        until_unix_ms: supply.until_unix_ms.max(now_unix_ms),
+        line: supply.line.map(later),
+        decay: supply.decay.map(later),
+        ..supply.clone()
+    }
 }

@@ -13,7 +13,7 @@ const PAGE_BYTES: u64 = 2 << 20;
 const BLOCKS: f64 = 32768.0;
 
 /// Blocks whose pages are looked at, at most: the share of the movable is uncertain by that sample.
-const SAMPLED: f64 = 2048.0;
+const SAMPLED: f64 = 512.0;
 
 pub(crate) const DECLINES: [&str; 6] = [
     "line",
