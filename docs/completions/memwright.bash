@@ -2001,7 +2001,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__trends)
-            opts="-h -V --since --until --recording --format --json --config --help --version"
+            opts="-h -V --since --until --for --recording --format --json --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2012,6 +2012,10 @@ _memwright() {
                     return 0
                     ;;
                 --until)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --for)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

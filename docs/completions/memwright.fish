@@ -326,6 +326,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand report" -s h -l help
 complete -c memwright -n "__fish_memwright_using_subcommand report" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l since -d 'Judge growth from this time on: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: seven days before the end of the recording]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l until -d 'Judge growth until this time [default: the end of the recording]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand trends" -l for -d 'Judge only this request: from when on it can no longer be served: SIZE[,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"

@@ -207,3 +207,59 @@ fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
     assert_eq!(ended.status.code(), Some(3));
     assert!(ended.stdout.len() <= 81, "{}", String::from_utf8_lossy(&ended.stdout));
 }
+
+/// A recorder's forecast of so many hours ago: 31 GiB left, 1 GiB an hour less.
+#[cfg(feature = "watch")]
+fn with_forecast(dir: &TempDir, hours_ago: u64) -> String {
+    use mw_model::{Decline, Supply, SupplyTrend};
+    let until_unix_ms = mw_sys::unix_ms() - hours_ago * 3_600_000;
+    let gib = f64::from(1 << 30);
+    let decline = Decline {
+        since_unix_ms: until_unix_ms - 24 * 3_600_000,
+        high: 31.0 * gib,
+        per_s: gib / 3600.0,
+        least_per_s: 0.5 * gib / 3600.0,
+        most_per_s: 2.0 * gib / 3600.0,
+    };
+    let supply = SupplyTrend {
+        supply: Supply::HugePages,
+        page_bytes: Some(2 << 20),
+        node: None,
+        bytes: 31 << 30,
+        until_unix_ms,
+        line: Some(decline),
+        decay: None,
+        is_memory_in_use: false,
+    };
+    let recording = dir.path().join("recording.db");
+    mw_record::keep_supplies(&recording, &[supply]).unwrap();
+    let config = dir.path().join("memwright.toml");
+    std::fs::write(&config, format!("[watch]\nrecording = {:?}\n", recording)).unwrap();
+    config.display().to_string()
+}
+
+#[cfg(feature = "watch")]
+#[test]
+fn what_the_recorder_forecasts_is_said() {
+    let dir = TempDir::new().unwrap();
+    let config = with_forecast(&dir, 0);
+    let text = out(&["check", "--config", &config]);
+    let line = "forecast: 2 MiB pages run out in 31 h (15 to 62) (31 GiB left, 1.0 GiB/h (0.5 to 2.0) less)";
+    assert!(text.contains(line), "{text}");
+    let text = out(&["check", "--config", &config, "--for", "23G,huge=2M"]);
+    assert!(
+        text.contains("forecast: 2 MiB pages for 23 GiB run out in 8.0 h (4.0 to 16)"),
+        "{text}"
+    );
+    let json = out(&["check", "--config", &config, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let left = json["exhaustion"][0]["hours_left"]["expected"].as_f64().unwrap();
+    assert!((30.9..=31.0).contains(&left), "{left}");
+    let metrics = out(&["check", "--config", &config, "--format", "prometheus"]);
+    let name = "memwright_exhaustion_seconds{supply=\"huge-pages\",page_size=\"2M\"} 1115";
+    assert!(metrics.contains(name), "{metrics}");
+    let config = with_forecast(&dir, 5);
+    assert!(!out(&["check", "--config", &config]).contains("forecast"));
+    std::fs::write(dir.path().join("recording.db-forecast"), "{").unwrap();
+    assert!(!out(&["check", "--config", &config]).contains("forecast"));
+}

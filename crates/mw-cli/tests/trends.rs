@@ -21,10 +21,14 @@ const STEP_MS: u64 = 300_000;
 
 /// A recording of which the disk's speed is of no interest.
 fn record(dir: &TempDir, samples: u64, leaks: bool) -> PathBuf {
+    record_of(dir, samples, |at| sizes(at, leaks))
+}
+
+fn record_of(dir: &TempDir, samples: u64, sizes: impl Fn(u64) -> Vec<HolderSize>) -> PathBuf {
     let path = dir.path().join("recording.db");
     let writer = Writer::start(&path, &Host::default(), Retention::default()).unwrap();
     for at in 0..samples {
-        let sizes = sizes(at, leaks);
+        let sizes = sizes(at);
         mw_test::wait_until("the writer's queue has room", Duration::from_secs(60), || {
             let dropped = writer.dropped();
             writer.keep_sizes(START_MS + at * STEP_MS, sizes.clone());
@@ -107,6 +111,52 @@ fn where_nothing_leaks_it_is_silent() {
     let (code, out, err) = trends(&record(&dir, SAMPLES, false), &[]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.starts_with("nothing grows steadily towards a limit (48 h recorded)\n"), "{out}");
+}
+
+/// Half of each hour a job takes 20 GiB of pages; what it gives back declines by 512 MiB an hour. The pool is in use.
+fn fragmented(at: u64) -> Vec<HolderSize> {
+    let size = |holder, bytes| HolderSize { holder, bytes, limit_bytes: None };
+    let job = if at % 12 < 6 { 20 * GIB } else { 0 };
+    let (page_bytes, node) = (2 * MIB, None);
+    let mut sizes = sizes(at, false);
+    let left = 48 * GIB - at * STEP_MS * 512 * MIB / 3_600_000 - job;
+    sizes.push(size(SizedHolder::Contiguous { page_bytes, node }, left));
+    sizes.push(size(SizedHolder::PoolPages { page_bytes, node }, 2 * GIB));
+    sizes
+}
+
+#[test]
+fn it_says_when_a_request_for_huge_pages_can_no_longer_be_served() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let path = record_of(&dir, SAMPLES, fragmented);
+    // 48 GiB less 24 GiB in two days, with the pool's 2 GiB.
+    let (code, out, err) = trends(&path, &["--for", "23G,huse=2M"]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    let (code, out, err) = trends(&path, &["--for", "23G,huge=2M"]);
+    assert!(code == 1 && out.starts_with("2 MiB pages for 23 GiB run out in 6."), "{out}{err}");
+    assert!(out.contains(" GiB left, 512 MiB/h ("), "{out}");
+    let hours = |more: &[&str]| {
+        let (code, out, err) = trends(&path, &[more, &["--json"]].concat());
+        let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, json["exhaustion"].as_array().unwrap().len()), (1, 1), "{out}{err}");
+        json["exhaustion"][0]["hours_left"]["expected"].as_f64().unwrap()
+    };
+    for (request, truth) in [("23G,huge=2M", 6.0), ("16G,huge=2M", 20.0), ("16G,huge=thp", 16.0)] {
+        let found = hours(&["--for", request]);
+        assert!((found / truth - 1.0).abs() < 0.1, "{request}: {found} of {truth}");
+    }
+    let all = hours(&[]);
+    assert!((all / 52.0 - 1.0).abs() < 0.1, "{all}");
+    let (code, out, _) = trends(&path, &["--for", "30G,huge=2M"]);
+    assert!(code == 1 && out.starts_with("2 MiB pages for 30 GiB have run out"), "{out}");
+    let (code, out, _) = trends(&path, &["--for", "23G"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.starts_with("no steady decline of available memory for 23 GiB: 44.0 GiB"), "{out}");
+    for request in ["1G,huge=1G", "1G,huge=2M,node=1"] {
+        let (code, out, err) = trends(&path, &["--for", request]);
+        assert_eq!((code, out.as_str()), (3, ""), "{err}");
+        assert!(err.contains("how many huge pages are left"), "{err}");
+    }
 }
 
 #[test]

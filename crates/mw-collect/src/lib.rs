@@ -34,7 +34,7 @@ pub use held_files::{SequentialFile, clean_bytes_before, sequential_files};
 pub use holders::holders;
 pub use kernel_log::{KernelLog, LoggedDrop, LoggedEvents, LoggedKill};
 pub use own::OwnMemory;
-pub use page_blocks::page_blocks;
+pub use page_blocks::{page_blocks, page_blocks_up_to};
 pub use sampler::Sampler;
 pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
@@ -93,20 +93,27 @@ pub fn nodes(source: &Source) -> Vec<u32> {
 
 /// A snapshot, and the sampler for a second sample of the fast counters.
 fn collect(source: &Source) -> (Sampler, Snapshot) {
+    let (sampler, mut snapshot) = free_memory(source);
+    fill(source, &mut snapshot);
+    (sampler, snapshot)
+}
+
+/// A snapshot of what tells how much memory is free and in which blocks, without who holds the rest; with the
+/// sampler for [`refresh`].
+pub fn free_memory(source: &Source) -> (Sampler, Snapshot) {
     let nodes = node::collect(source);
     let ids: Vec<u32> = nodes.iter().flatten().map(|node| node.id).collect();
     let mut snapshot =
         Snapshot { origin: origin(source), nodes: nodes.into(), ..Snapshot::default() };
     let mut sampler = Sampler::open(source, &ids);
     sampler.sample(&mut snapshot.sample);
-    fill(source, &mut snapshot);
+    snapshot.thp = transparent_hugepage::collect(source).into();
+    snapshot.hugepages = hugepages::collect(source).into();
     (sampler, snapshot)
 }
 
 fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.sysctl = sysctl::collect(source);
-    snapshot.thp = transparent_hugepage::collect(source).into();
-    snapshot.hugepages = hugepages::collect(source).into();
     let page_bytes = derived::default_pool_page_bytes(snapshot);
     snapshot.hugepages_wanted = hugepages::wanted(source, page_bytes).into();
     snapshot.swaps = source.reading("/proc/swaps", mw_proc::swaps::parse);

@@ -51,6 +51,20 @@ pub fn page_blocks(
     block_bytes: u64,
     time: Duration,
 ) -> Result<Vec<PageBlocks>, Missing> {
+    page_blocks_up_to(source, snapshot, block_bytes, time, MOST_BLOCKS)
+}
+
+/// The same of at most so many blocks of a zone: where the time is not what ends it, they are the same ones each time.
+///
+/// # Errors
+/// The flags cannot be read: they are root's.
+pub fn page_blocks_up_to(
+    source: &Source,
+    snapshot: &Snapshot,
+    block_bytes: u64,
+    time: Duration,
+    most_blocks: u64,
+) -> Result<Vec<PageBlocks>, Missing> {
     if source.kind() == OriginKind::Tree {
         return Err(Missing::absent(FILE, "a captured tree does not have them"));
     }
@@ -64,7 +78,8 @@ pub fn page_blocks(
     for zone in zones.iter().filter(|zone| zone.is_populated()) {
         let share = zone.spanned_pages as f64 / all.max(1) as f64;
         let until = Instant::now() + time.mul_f64(share.min(1.0));
-        let sample = Sample { block_pages: block_bytes / page_bytes, moves_unevictable, until };
+        let sample =
+            Sample { block_pages: block_bytes / page_bytes, moves_unevictable, until, most_blocks };
         let found = sample.zone(zone, &mut |frame, words| {
             file.read_exact_at(words, frame.checked_mul(WORD as u64)?).ok()
         });
@@ -80,6 +95,7 @@ struct Sample {
     block_pages: u64,
     moves_unevictable: bool,
     until: Instant,
+    most_blocks: u64,
 }
 
 impl Sample {
@@ -89,7 +105,7 @@ impl Sample {
         let end = start.saturating_add(zone.spanned_pages).checked_div(self.block_pages);
         let blocks = end.unwrap_or(0).saturating_sub(first);
         let mut found = PageBlocks { blocks, ..PageBlocks::default() };
-        for (place, _) in spread(blocks).zip(0..MOST_BLOCKS) {
+        for (place, _) in spread(blocks).zip(0..self.most_blocks) {
             let Some((kind, free)) = self.block((first + place) * self.block_pages, read) else {
                 break;
             };
@@ -159,7 +175,7 @@ mod tests {
 
     fn sample() -> Sample {
         let until = Instant::now() + Duration::from_secs(60);
-        Sample { block_pages: 512, moves_unevictable: true, until }
+        Sample { block_pages: 512, moves_unevictable: true, until, most_blocks: MOST_BLOCKS }
     }
 
     fn zone(blocks: u64) -> Zone {

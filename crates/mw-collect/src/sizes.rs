@@ -52,6 +52,12 @@ impl SizeCollector {
         Self { source, page_bytes, samples: 0, largest: Vec::new() }
     }
 
+    /// Where it reads.
+    #[must_use]
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The sizes now; what cannot be read is left out. It takes a few milliseconds.
     pub fn collect(&mut self) -> Vec<HolderSize> {
         let mut sizes = machine(&self.source);

@@ -76,6 +76,8 @@ families! {
         "Expected time in which one thread populates 1 GiB, measured on at most 64 MiB."
     UNUSABLE "memwright_unusable_free_ratio" Gauge "ratio" ["numa_node" "zone" "order"] false
         "Share of a zone's free memory in blocks too small for a request of this order (the kernel's unusable free space index)."
+    EXHAUSTION "memwright_exhaustion_seconds" Gauge "seconds" ["supply" "page_size"] false
+        "Expected time until huge pages run out, by the recorder's hourly forecast: of the pool, or of the pool and what it can be grown by. Absent where they do not decline steadily."
     HELD "memwright_held_bytes" Gauge "bytes" ["numa_node" "by"] false
         "Memory that reclaim cannot free without swap: shared (tmpfs, System V segments, memfds), mlock, hugetlb pools. Locked shared memory counts in both."
     HUGE_PAGES "memwright_hugepages" Gauge "" ["page_size" "state"] false

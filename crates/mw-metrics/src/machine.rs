@@ -3,7 +3,9 @@
 use crate::allocatable::{allocatable, as_unlimited, page_sizes};
 use crate::family;
 use crate::page::Page;
-use mw_model::{Preflight, Report, Snapshot, Window, caller, derived, fragmentation};
+use mw_model::{
+    PageSize, Preflight, Report, Snapshot, Supply, Window, caller, derived, fragmentation,
+};
 use std::collections::BTreeMap;
 
 /// Orders of which fragmentation is exported: the largest that the kernel serves at almost any price
@@ -52,6 +54,7 @@ pub fn machine(window: &Window, report: &Report) -> Page {
     fragmented(snapshot, &mut page);
     held(snapshot, &mut page);
     huge_pages(snapshot, &mut page);
+    exhaustion(report, &mut page);
     for name in SETTINGS {
         if let Ok(value) = snapshot.sysctl.number(name) {
             page.add(family::SETTING, [name], value as f64);
@@ -113,6 +116,21 @@ fn fragmented(snapshot: &Snapshot, page: &mut Page) {
             let labels = [&*zone.node.to_string(), &*zone.name.to_string(), &*order.to_string()];
             page.add(family::UNUSABLE, labels, ratio);
         }
+    }
+}
+
+/// Of the machine; that of a request is no series.
+fn exhaustion(report: &Report, page: &mut Page) {
+    for found in report.exhaustion.iter().filter(|found| found.request_bytes == 0) {
+        let supply = match found.supply {
+            Supply::Memory => "memory",
+            Supply::Pool => "pool",
+            Supply::Contiguous => "contiguous",
+            Supply::HugePages => "huge-pages",
+        };
+        let size = found.page_bytes.map_or(PageSize::Base, PageSize::Hugetlb).name();
+        let seconds = found.hours_left.expected * 3600.0;
+        page.add(family::EXHAUSTION, [supply, &size], seconds);
     }
 }
 

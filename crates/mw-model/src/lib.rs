@@ -79,6 +79,8 @@ pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
 pub use subject::{Area, Subject};
 pub use table::{Column, NO_VALUE, Table};
 pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
-pub use trend::{Estimate, FullKind, TRENDS_SCHEMA, Trend, Trends};
+pub use trend::{
+    Decline, Estimate, Exhaustion, FullKind, Supply, SupplyTrend, TRENDS_SCHEMA, Trend, Trends,
+};
 pub use units::{Quantity, SizeError, format_bytes, format_duration_ms, parse_size};
 pub use window::Window;

@@ -1,6 +1,6 @@
 //! The outcome of `check`, for every output format.
 
-use crate::{Answer, CallerLimit, Finding, Missing, Preflight, Severity};
+use crate::{Answer, CallerLimit, Exhaustion, Finding, Missing, Preflight, Severity};
 use serde::Serialize;
 
 /// The version of the JSON form of [`Report`]; it goes up when a consumer could break.
@@ -41,6 +41,8 @@ pub struct Report {
     pub limits_unseen: Vec<Missing>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
+    /// What runs out by the recorder's forecast: the pages of `--for`, or else huge pages. Empty without a recorder.
+    pub exhaustion: Vec<Exhaustion>,
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
     /// Rules that passed.

@@ -1,9 +1,9 @@
-//! How much memory each holder has, at one moment and over time.
+//! How much memory each holder has, and how much is left of huge pages, at one moment and over time.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What holds memory and is recorded with its size.
+/// What is recorded with its size: what holds memory, and what is left of huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -30,6 +30,11 @@ pub enum SizedHolder {
     SlabCache { name: String },
     /// The files of a tmpfs.
     Tmpfs { target: String },
+    /// Pages of a hugetlb pool that are free and not reserved. `node` is none for the machine.
+    PoolPages { page_bytes: u64, node: Option<u32> },
+    /// What can certainly become whole pages of this size: free blocks, and those that reclaim and compaction
+    /// empty. `node` is none for the machine.
+    Contiguous { page_bytes: u64, node: Option<u32> },
 }
 
 /// The size of a holder at one moment.
@@ -81,8 +86,24 @@ impl SizedHolder {
             "cgroup" => Self::Cgroup { path: rest.to_owned() },
             "slab" => Self::SlabCache { name: rest.to_owned() },
             "tmpfs" => Self::Tmpfs { target: rest.to_owned() },
+            "pool-pages" => {
+                let (page_bytes, node) = pages(rest)?;
+                Self::PoolPages { page_bytes, node }
+            }
+            "contiguous" => {
+                let (page_bytes, node) = pages(rest)?;
+                Self::Contiguous { page_bytes, node }
+            }
             _ => return None,
         })
+    }
+}
+
+/// `2097152` of the machine, `2097152.0` of its node 0.
+fn pages(text: &str) -> Option<(u64, Option<u32>)> {
+    match text.split_once('.') {
+        Some((bytes, node)) => Some((bytes.parse().ok()?, Some(node.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
     }
 }
 
@@ -100,6 +121,14 @@ impl fmt::Display for SizedHolder {
             Self::Cgroup { path } => write!(f, "cgroup.{path}"),
             Self::SlabCache { name } => write!(f, "slab.{name}"),
             Self::Tmpfs { target } => write!(f, "tmpfs.{target}"),
+            Self::PoolPages { page_bytes, node } => {
+                write!(f, "pool-pages.{page_bytes}")?;
+                node.map_or(Ok(()), |node| write!(f, ".{node}"))
+            }
+            Self::Contiguous { page_bytes, node } => {
+                write!(f, "contiguous.{page_bytes}")?;
+                node.map_or(Ok(()), |node| write!(f, ".{node}"))
+            }
         }
     }
 }
@@ -120,10 +149,12 @@ mod tests {
             SizedHolder::Cgroup { path: "/app.slice/x".to_owned() },
             SizedHolder::SlabCache { name },
             SizedHolder::Tmpfs { target: "/dev/shm".to_owned() },
+            SizedHolder::PoolPages { page_bytes: 1 << 30, node: None },
+            SizedHolder::Contiguous { page_bytes: 2 << 20, node: Some(3) },
         ] {
             assert_eq!(SizedHolder::from_name(&holder.to_string()), Some(holder));
         }
-        for other in ["", "gpu.0", "process.x.1.a", "process.1"] {
+        for other in ["", "gpu.0", "process.x.1.a", "process.1", "contiguous.x", "pool-pages.1.x"] {
             assert_eq!(SizedHolder::from_name(other), None, "{other}");
         }
     }

@@ -1,7 +1,7 @@
-//! What grows steadily in a recording, and when memory or a limit is full.
+//! What grows steadily in a recording and when memory or a limit is full, and when huge pages run out.
 
 use crate::SizedHolder;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The version of the JSON form of [`Trends`]; it goes up when a consumer could break.
 pub const TRENDS_SCHEMA: u32 = 1;
@@ -24,8 +24,82 @@ pub struct Trends {
     pub holders: u64,
     /// The answer in one sentence.
     pub summary: String,
-    /// What is full first comes first.
+    /// What is full first comes first. Empty where a request was judged.
     pub trends: Vec<Trend>,
+    /// What runs out, the first first.
+    pub exhaustion: Vec<Exhaustion>,
+}
+
+/// Pages that run out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Exhaustion {
+    pub supply: Supply,
+    /// None for base pages.
+    pub page_bytes: Option<u64>,
+    /// None for the machine.
+    pub node: Option<u32>,
+    /// They run out when there is less than this; 0 without a request.
+    pub request_bytes: u64,
+    /// How much there was at the last sample.
+    pub bytes: u64,
+    /// In words: what runs out, and when.
+    pub forecast: String,
+    /// In words: how fast, and how much is left.
+    pub decline: String,
+    /// Since when it has declined steadily, in milliseconds since 1970.
+    pub since_unix_ms: u64,
+    /// By how much it declines.
+    pub bytes_per_hour: Estimate,
+    /// Hours from the last sample until there is never as much again.
+    pub hours_left: Estimate,
+}
+
+/// Where memory for a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Supply {
+    /// Base pages: memory that is available without swap.
+    Memory,
+    /// Free pages of a hugetlb pool that are not reserved.
+    Pool,
+    /// What can certainly become whole pages: free blocks, and those that reclaim and compaction empty.
+    Contiguous,
+    /// Pages of the pool, and what it can certainly be grown by.
+    HugePages,
+}
+
+/// How much of a supply there is, and how it declines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SupplyTrend {
+    pub supply: Supply,
+    /// None for base pages.
+    pub page_bytes: Option<u64>,
+    /// None for the machine.
+    pub node: Option<u32>,
+    /// At the last sample.
+    pub bytes: u64,
+    /// Of the last sample, in milliseconds since 1970.
+    pub until_unix_ms: u64,
+    /// In bytes; none where it does not decline along a line.
+    pub line: Option<Decline>,
+    /// Of the natural logarithm of the bytes; none where it does not lose the same share in equal times, as where
+    /// pages that cannot be moved fall into whole blocks at random.
+    pub decay: Option<Decline>,
+    /// Whether memory in use grows as fast: then nothing but that takes the pages.
+    pub is_memory_in_use: bool,
+}
+
+/// A steady decline.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Decline {
+    pub since_unix_ms: u64,
+    /// What the line through the highs is at the last sample.
+    pub high: f64,
+    pub per_s: f64,
+    pub least_per_s: f64,
+    pub most_per_s: f64,
 }
 
 /// A holder that grows steadily until the last sample.

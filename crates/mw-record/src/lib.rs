@@ -18,6 +18,8 @@
 //! was taken; 10,000 or 60,000, thinned. `since_unix_ms` and `until_unix_ms` are the earliest and the
 //! latest time in it, `span_ms` is how much recorded time it stands for.
 //!
+//! Beside the file lies `FILE-forecast`, which is made again from `sizes` every hour (`forecast.rs`).
+//!
 //! # Order and clocks
 //! Rows are kept in the order in which they were taken (`seq`), whatever the clock did; after a
 //! clock was set back, times go back in the recording too. Age is recorded time, not the clock's:
@@ -51,6 +53,7 @@ mod chunk;
 mod codec;
 mod error;
 mod export;
+mod forecast;
 mod format;
 mod incident;
 mod lock;
@@ -63,6 +66,7 @@ mod writer;
 
 pub use error::RecordError;
 pub use export::{ExportError, ExportFormat, export, export_table};
+pub use forecast::{keep_supplies, supplies};
 pub use reader::{MAX_TABLE_VALUES, MAX_TICKS, Recording};
 pub use retention::Retention;
 pub use version::{APPLICATION_ID, FORMAT};

@@ -8,7 +8,7 @@ mod union;
 mod view;
 
 use crate::RecordError;
-use mw_model::{Host, Incident, IncidentRow, Layout, SizeHistory, Table, Tick};
+use mw_model::{Host, Incident, IncidentRow, Layout, SizeHistory, SizedHolder, Table, Tick};
 use open::Opened;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -196,7 +196,20 @@ impl Recording {
         since_unix_ms: u64,
         until_unix_ms: u64,
     ) -> Result<SizeHistory, RecordError> {
-        self.look(|view| view.sizes(since_unix_ms, until_unix_ms))
+        self.sizes_of(since_unix_ms, until_unix_ms, |_| true)
+    }
+
+    /// The same of some holders.
+    ///
+    /// # Errors
+    /// They cannot be read, or are more than any that memwright writes.
+    pub fn sizes_of(
+        &self,
+        since_unix_ms: u64,
+        until_unix_ms: u64,
+        is_wanted: impl Fn(&SizedHolder) -> bool,
+    ) -> Result<SizeHistory, RecordError> {
+        self.look(|view| view.sizes(since_unix_ms, until_unix_ms, &is_wanted))
     }
 
     /// The time of the last sizes of holders; `None` where there are none.

@@ -67,10 +67,14 @@ pub fn report(report: &Report, layout: Layout) -> String {
     }
     if let Some(preflight) = &report.preflight {
         page.preflight(preflight);
+        page.exhaustion(report);
         page.heading("this machine");
     }
     if !is_unknown {
         page.verdict(report);
+    }
+    if report.preflight.is_none() {
+        page.exhaustion(report);
     }
     page.remedies(&report.findings);
     for finding in &report.findings {
@@ -118,6 +122,12 @@ impl Page {
         };
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
+    }
+
+    fn exhaustion(&mut self, report: &Report) {
+        for found in &report.exhaustion {
+            self.folded(0, "", &format!("forecast: {} ({})", found.forecast, found.decline));
+        }
     }
 
     fn remedies(&mut self, findings: &[Finding]) {

@@ -57,6 +57,7 @@ pub fn check_rules(
         limited_by,
         limits_unseen,
         preflight,
+        exhaustion: Vec::new(),
         findings,
         quiet,
         skipped,

@@ -42,4 +42,4 @@ pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};
 pub use forced_work::forcing_processes;
 pub use registry::{RULES, Rule, find};
-pub use trends::trends;
+pub use trends::{exhausted, exhaustion, forecast, supplies, trends};

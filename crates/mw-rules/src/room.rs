@@ -6,12 +6,14 @@
 //! pages that are in use and helps only where the sum is there; swapping out needs consent, and so does the
 //! kernel's own effort for a page of the pool where it may swap.
 
+mod contiguous;
 mod next;
 mod node_state;
 mod plan;
 #[cfg(test)]
 mod tests;
 
+pub use contiguous::huge_pages_left;
 pub use next::{Tried, next};
 pub use node_state::{Capabilities, NodeState, Part, node_states, split};
 pub use plan::{Plan, join, plan};

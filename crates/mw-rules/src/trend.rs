@@ -73,6 +73,8 @@ pub struct Growth {
     pub until_s: f64,
     /// What the series is at its end, peaks included.
     pub level: f64,
+    /// What the line through its lows is at its end.
+    pub low: f64,
     /// By how much the trend has risen.
     pub rise: f64,
     pub per_s: f64,
@@ -97,7 +99,17 @@ impl Growth {
     /// When a limit is reached; `None` where that is too far away to say.
     #[must_use]
     pub fn reaches(&self, limit: f64) -> Option<TimeLeft> {
-        let room = (limit - self.level).max(0.0);
+        self.reaches_from(self.level, limit)
+    }
+
+    /// When the lows reach a limit, so that nothing remains below it; `None` where that is too far away to say.
+    #[must_use]
+    pub fn lows_reach(&self, limit: f64) -> Option<TimeLeft> {
+        self.reaches_from(self.low, limit)
+    }
+
+    fn reaches_from(&self, level: f64, limit: f64) -> Option<TimeLeft> {
+        let room = (limit - level).max(0.0);
         let after = |per_s: f64| room / per_s;
         let left = TimeLeft {
             expected_s: after(self.per_s),
@@ -188,6 +200,7 @@ fn of_line(recent: &[Point], bins: &Bins, slope: Slope) -> Option<Growth> {
         since_s: first.at_s,
         until_s: last.at_s,
         level: slope.at(last.at_s) + peak.max(off),
+        low: slope.at(last.at_s) + off,
         rise,
         per_s: slope.per_s,
         least_per_s: slope.least_per_s,

@@ -2,27 +2,19 @@
 //!
 //! The series of a recording are judged one by one (`trend.rs`). What is reported is a holder that still exists,
 //! whose growth fills its own limit or the machine's memory within [`MAX_HOURS_LEFT`]; a holder whose growth
-//! another one explains is left out.
+//! another one explains is left out. What is left of huge pages is judged beside them (`supply.rs`).
 
+mod history;
+mod supply;
 mod words;
 
-use crate::trend::{self, Growth, MIN_POINTS, Point, TimeLeft};
+use crate::trend::{self, Growth};
+use history::{EXPLAINS, MAX_HOURS_LEFT, MS_PER_S, S_PER_HOUR, hours, is_current, points, range};
 use mw_model::{
-    Estimate, FullKind, Missing, SizeHistory, SizeSeries, SizedHolder, TRENDS_SCHEMA, Trend, Trends,
+    Estimate, FullKind, Missing, Request, SizeHistory, SizeSeries, SizedHolder, TRENDS_SCHEMA,
+    Trend, Trends,
 };
-
-/// A forecast beyond it is none: 90 days.
-const MAX_HOURS_LEFT: f64 = 90.0 * 24.0;
-
-/// A holder that more samples lack at the end has gone. Slab caches are in every tenth sample.
-const MAX_MISSED: u64 = 3;
-const MAX_MISSED_OF_SLABS: u64 = 24;
-
-/// A holder explains the growth of a larger one if it grows by this share of it.
-const EXPLAINS: f64 = 0.7;
-
-const MS_PER_S: f64 = 1000.0;
-const S_PER_HOUR: f64 = 3600.0;
+pub use supply::{exhausted, exhaustion, forecast, supplies};
 
 /// A series that grows, before it is known what is full when.
 struct Growing<'a> {
@@ -30,12 +22,37 @@ struct Growing<'a> {
     growth: Growth,
 }
 
-/// What grows steadily until the end of a history.
+/// What grows steadily until the end of a history, and which pages run out; of a request, when it can no longer be
+/// served.
 ///
 /// # Errors
-/// The history is too short.
-pub fn trends(history: &SizeHistory, recording: &str) -> Result<Trends, Missing> {
+/// The history is too short, or has nothing of the request's pages.
+pub fn trends(
+    history: &SizeHistory,
+    recording: &str,
+    request: Option<&Request>,
+) -> Result<Trends, Missing> {
     let (since_unix_ms, until_unix_ms) = range(history, recording)?;
+    let span_ms = until_unix_ms.saturating_sub(since_unix_ms);
+    let made = |holders, summary, trends, exhaustion| Trends {
+        schema: TRENDS_SCHEMA,
+        memwright: env!("CARGO_PKG_VERSION").to_owned(),
+        recording: recording.to_owned(),
+        since_unix_ms,
+        until_unix_ms,
+        samples: history.at_unix_ms.len() as u64,
+        holders,
+        summary,
+        trends,
+        exhaustion,
+    };
+    let supplies = supplies(history);
+    if let Some(request) = request {
+        let supply = supply::of_request(&supplies, request, recording)?;
+        let found: Vec<_> = exhaustion(supply, request.size_bytes).into_iter().collect();
+        let summary = words::of_request(supply, request, found.first(), span_ms);
+        return Ok(made(1, summary, Vec::new(), found));
+    }
     let judged = Judged::of(history);
     let machine = judged.growing.iter().find(|g| g.series.holder == SizedHolder::Machine);
     let available = available_bytes(history);
@@ -46,35 +63,9 @@ pub fn trends(history: &SizeHistory, recording: &str) -> Result<Trends, Missing>
         .collect();
     remove_explained(&mut trends);
     trends.sort_by(|a, b| a.hours_left.expected.total_cmp(&b.hours_left.expected));
-    Ok(Trends {
-        schema: TRENDS_SCHEMA,
-        memwright: env!("CARGO_PKG_VERSION").to_owned(),
-        recording: recording.to_owned(),
-        since_unix_ms,
-        until_unix_ms,
-        samples: history.at_unix_ms.len() as u64,
-        holders: judged.count,
-        summary: words::summary(&trends, until_unix_ms.saturating_sub(since_unix_ms)),
-        trends,
-    })
-}
-
-/// The first and the last sample.
-fn range(history: &SizeHistory, recording: &str) -> Result<(u64, u64), Missing> {
-    let times = &history.at_unix_ms;
-    let (Some(since), Some(until)) = (times.iter().min(), times.iter().max()) else {
-        let why = "no sizes of processes and cgroups in this time; 'memwright watch' records them once a \
-                   minute";
-        return Err(Missing::absent(recording, why));
-    };
-    if times.len() < MIN_POINTS {
-        let why = format!(
-            "{} samples of sizes in this time are too few for a trend (at least {MIN_POINTS}, one a minute)",
-            times.len()
-        );
-        return Err(Missing::absent(recording, why));
-    }
-    Ok((*since, *until))
+    let found = exhausted(&supplies);
+    let summary = words::summary(&trends, &found, span_ms);
+    Ok(made(judged.count, summary, trends, found))
 }
 
 /// The series that grow, and how many were judged.
@@ -86,14 +77,11 @@ struct Judged<'a> {
 impl<'a> Judged<'a> {
     fn of(history: &'a SizeHistory) -> Self {
         let mut judged = Self { growing: Vec::new(), count: 0 };
-        let series = history.series.iter().filter(|series| is_current(history, series));
+        let series = history.series.iter().filter(|series| is_holder(&series.holder));
+        let series = series.filter(|series| is_current(history, series));
         for series in series {
             judged.count = judged.count.saturating_add(1);
-            let at = |(unix_ms, bytes): &(u64, u64)| Point {
-                at_s: *unix_ms as f64 / MS_PER_S,
-                value: *bytes as f64,
-            };
-            let points: Vec<Point> = series.sizes.iter().map(at).collect();
+            let points = points(&series.sizes, 1.0);
             let growth = trend::growth(&points).filter(|growth| {
                 growth.until_s > growth.since_s && exceeds_earlier_runs(history, series, growth)
             });
@@ -103,15 +91,9 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Whether a holder is in one of the last samples.
-fn is_current(history: &SizeHistory, series: &SizeSeries) -> bool {
-    let missed = match series.holder {
-        SizedHolder::SlabCache { .. } => MAX_MISSED_OF_SLABS,
-        _ => MAX_MISSED,
-    };
-    let missed = usize::try_from(missed).unwrap_or(usize::MAX);
-    let oldest = history.at_unix_ms.iter().rev().take(missed).min();
-    series.sizes.last().zip(oldest).is_some_and(|((last, _), oldest)| last >= oldest)
+/// Whether it holds memory.
+fn is_holder(holder: &SizedHolder) -> bool {
+    !matches!(holder, SizedHolder::PoolPages { .. } | SizedHolder::Contiguous { .. })
 }
 
 /// Whether a process is larger, or has run for longer, than each earlier one of its name: a batch that starts
@@ -184,15 +166,6 @@ fn trend(growing: &Growing<'_>, available: Option<f64>, machine: Option<Growth>)
         full_bytes: full_bytes as u64,
         hours_left,
     })
-}
-
-fn hours(left: TimeLeft) -> Estimate {
-    Estimate {
-        expected: left.expected_s / S_PER_HOUR,
-        least: left.least_s / S_PER_HOUR,
-        most: (left.most_s.is_finite() && left.most_s >= left.expected_s)
-            .then_some(left.most_s / S_PER_HOUR),
-    }
 }
 
 /// Removes what another trend explains better: a cgroup by one below it, kernel objects by their cache, shared

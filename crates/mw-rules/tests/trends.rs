@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use mw_model::{FullKind, SizeHistory, SizeSeries, SizedHolder, Trends};
-use mw_rules::trends;
+use mw_model::{FullKind, Request, SizeHistory, SizeSeries, SizedHolder, Supply, Trends};
+use mw_rules::{exhausted, forecast, supplies, trends};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -41,7 +41,7 @@ fn process(pid: u32) -> SizedHolder {
 }
 
 fn judged(series: Vec<SizeSeries>) -> Trends {
-    trends(&history(series), "recording.db").unwrap()
+    trends(&history(series), "recording.db", None).unwrap()
 }
 
 fn names(trends: &Trends) -> Vec<String> {
@@ -90,7 +90,7 @@ fn the_machine_is_full_at_the_rate_of_all_that_grow() {
     let mut history = history(vec![series_of(process(7), None, 0..MINUTES, leak(1))]);
     let all = series_of(SizedHolder::Machine, Some(64 * GIB), 0..MINUTES, leak(4));
     history.series[0] = all;
-    let found = trends(&history, "").unwrap();
+    let found = trends(&history, "", None).unwrap();
     assert_eq!(names(&found), ["machine", "process.7.7.batch"], "one does not explain the other");
     let left = |at: usize| found.trends[at].hours_left.expected;
     let truth = (64 * GIB - GIB - MINUTES * 4 * MIB) as f64 / (4 * MIB) as f64 / 60.0;
@@ -124,8 +124,57 @@ fn what_has_gone_or_is_far_from_a_limit_is_silent() {
 fn a_short_history_is_not_judged() {
     let mut short = history(Vec::new());
     short.at_unix_ms.truncate(20);
-    let missing = trends(&short, "a.db").unwrap_err();
+    let missing = trends(&short, "a.db", None).unwrap_err();
     assert!(missing.to_string().contains("20 samples"), "{missing}");
-    let missing = trends(&SizeHistory::default(), "a.db").unwrap_err();
+    let missing = trends(&SizeHistory::default(), "a.db", None).unwrap_err();
     assert!(missing.to_string().contains("memwright watch"), "{missing}");
+}
+
+const PAGE_BYTES: u64 = 2 * MIB;
+
+/// What is left at first, and how many MiB less a minute.
+fn left(first: u64, mib_per_min: u64) -> SizeSeries {
+    let holder = SizedHolder::Contiguous { page_bytes: PAGE_BYTES, node: None };
+    series_of(holder, None, 0..MINUTES, move |at| first - at * mib_per_min * MIB)
+}
+
+fn request(text: &str) -> Request {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_forecast_of_an_hour_ago_counts_from_now_and_an_older_one_is_none() {
+    let pool = SizedHolder::PoolPages { page_bytes: PAGE_BYTES, node: None };
+    let pool = series_of(pool, Some(2 * GIB), 0..MINUTES, |_| GIB);
+    let supplies = supplies(&history(vec![left(40 * GIB, 8), pool]));
+    let until = START_MS + (MINUTES - 1) * MINUTE_MS;
+    let hours = |text: &str, now| {
+        let found = forecast(&supplies, Some(&request(text)), now);
+        found.first().map(|found| found.hours_left.expected)
+    };
+    // 41 GiB less 8 MiB a minute in two days are 18.5 GiB.
+    let truth = |size_gib: f64| (41.0 * 1024.0 - 8.0 * 2879.0 - size_gib * 1024.0) / 8.0 / 60.0;
+    for (age_h, size_gib) in [(0, 16), (1, 16), (1, 10)] {
+        let found = hours(&format!("{size_gib}G,huge=2M"), until + age_h * 60 * MINUTE_MS).unwrap();
+        let truth = truth(size_gib as f64) - age_h as f64;
+        assert!((found - truth).abs() < 0.1, "{age_h} h old, {size_gib} GiB: {found} of {truth}");
+    }
+    assert_eq!(hours("16G,huge=2M", until + 3 * 60 * MINUTE_MS), None);
+    assert_eq!(hours("16G", until), None, "memory does not decline");
+    assert_eq!(hours("16G,huge=2M,node=1", until), None);
+    let all = forecast(&supplies, None, until);
+    assert_eq!(all.iter().map(|found| found.supply).collect::<Vec<_>>(), [Supply::HugePages]);
+    assert_eq!(all[0].forecast, "2 MiB pages run out in 39 h (39 to 39)");
+}
+
+#[test]
+fn pages_that_memory_in_use_takes_are_no_forecast_of_their_own() {
+    let mut history = history(vec![left(40 * GIB, 8)]);
+    assert_eq!(exhausted(&supplies(&history)).len(), 1);
+    history.series[0] =
+        series_of(SizedHolder::Machine, Some(64 * GIB), 0..MINUTES, |at| GIB + at * 8 * MIB);
+    assert_eq!(exhausted(&supplies(&history)), []);
+    let found = trends(&history, "", Some(&request("16G,huge=2M"))).unwrap();
+    assert_eq!(found.exhaustion.len(), 1, "a request is answered");
+    assert!(found.summary.starts_with("2 MiB pages for 16 GiB run out in 3."), "{}", found.summary);
 }

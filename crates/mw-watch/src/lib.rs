@@ -31,6 +31,7 @@ mod kernel_events;
 mod kills;
 mod monitors;
 mod oom_detector;
+mod pages_left;
 mod priority;
 mod requests;
 mod ring;

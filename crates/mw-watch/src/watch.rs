@@ -225,7 +225,8 @@ impl Watch {
         let (sizes, writer) = (Arc::clone(&self.sizes), Arc::clone(&self.writer));
         let (sized, interval) =
             (Source::live().map_err(WatchError::Source)?, options.sizes_interval);
-        self.thread("mw-sizes", move || sizes.run(sized, interval, &writer))?;
+        let recording = options.recording.clone();
+        self.thread("mw-sizes", move || sizes.run(sized, interval, &writer, &recording))?;
         let (kernel_events, stop) = (Arc::clone(&self.kernel_events), Arc::clone(&self.stop));
         let (services, sizes) = (Arc::clone(&self.services), Arc::clone(&self.sizes));
         let stalls = Arc::clone(&self.stalls);

@@ -123,7 +123,7 @@ fn a_leak_is_measured_and_programs_beside_it_are_silent() {
     let is_ours = |holder: &SizedHolder| matches!(holder, SizedHolder::Cgroup { path } if path.ends_with(&name));
     let found = find(&history, is_ours).unwrap();
     assert!(is_right(&found), "{found:?}");
-    let trends = mw_rules::trends(&history, "").unwrap();
+    let trends = mw_rules::trends(&history, "", None).unwrap();
     println!("{}", trends.summary);
     let of_group = trends.trends.iter().find(|trend| is_ours(&trend.holder)).unwrap();
     assert_eq!(of_group.full_bytes, LIMIT_BYTES);

@@ -2,6 +2,7 @@
 
 use super::{FormatArgs, Moment, TextOrJson};
 use clap::Args as ClapArgs;
+use mw_model::Request;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, ClapArgs)]
@@ -13,6 +14,9 @@ pub struct TrendsArgs {
     /// Judge growth until this time [default: the end of the recording]
     #[arg(long, value_name = "TIME")]
     pub until: Option<Moment>,
+    /// Judge only this request: from when on it can no longer be served: SIZE[,huge=2M|1G|thp][,node=N]
+    #[arg(long = "for", value_name = "REQUEST")]
+    pub request: Option<Request>,
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,

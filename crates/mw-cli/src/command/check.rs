@@ -43,6 +43,10 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
     let is_wanted = |rule: &Rule| only.is_empty() || only.iter().any(|wanted| wanted.id == rule.id);
     let mut report = mw_rules::check_rules(&window, preflight, is_wanted);
+    #[cfg(feature = "watch")]
+    if checked.root.is_none() && only.is_empty() {
+        report.exhaustion = super::forecast(config.recording(None), request);
+    }
     if let Some(root) = checked.root {
         report.root = root.display().to_string();
     }

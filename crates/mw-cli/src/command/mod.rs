@@ -81,6 +81,23 @@ fn recording(
     Ok(recording)
 }
 
+/// How long the recorder's forecast may take to read: a file system may not respond.
+#[cfg(feature = "watch")]
+const FORECAST_PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// What runs out by the forecast of the recorder of this machine; nothing where there is none.
+#[cfg(feature = "watch")]
+fn forecast(
+    recording: std::path::PathBuf,
+    request: Option<&mw_model::Request>,
+) -> Vec<mw_model::Exhaustion> {
+    let read = move |_: u32, (): &()| mw_record::supplies(&recording);
+    let helper = mw_sys::HelperThread::new(FORECAST_PATIENCE, read);
+    let supplies = helper.ok().and_then(|mut helper| helper.run(&[(0, ())]).pop().flatten());
+    let supplies = supplies.and_then(Result::ok).unwrap_or_default();
+    mw_rules::forecast(&supplies, request, mw_sys::unix_ms())
+}
+
 /// Prints a value as JSON.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value)

@@ -1,4 +1,5 @@
-//! `memwright trends`: what grows steadily in a recording, and when memory or a limit is full.
+//! `memwright trends`: what grows steadily in a recording and when memory or a limit is full, and when huge pages
+//! run out.
 
 use crate::args::TrendsArgs;
 use crate::config::Config;
@@ -14,7 +15,8 @@ pub(crate) fn run(args: &TrendsArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
     let (since, until) = range(args, &recording)?;
     let history = recording.sizes(since, until).map_err(could_not)?;
-    let trends = mw_rules::trends(&history, &recording.path().display().to_string());
+    let trends =
+        mw_rules::trends(&history, &recording.path().display().to_string(), args.request.as_ref());
     let trends = trends.map_err(could_not)?;
     if args.format.is_json() {
         super::print_json(&trends)?;
@@ -22,7 +24,11 @@ pub(crate) fn run(args: &TrendsArgs, config: &Config) -> Result<Exit, Failure> {
         let layout = terminal::layout(false);
         terminal::print_page(&text::trends(&trends, &TimeZone::system(), layout));
     }
-    Ok(if trends.trends.is_empty() { Exit::Fine } else { Exit::Findings })
+    Ok(if trends.trends.is_empty() && trends.exhaustion.is_empty() {
+        Exit::Fine
+    } else {
+        Exit::Findings
+    })
 }
 
 /// What is judged, in milliseconds since 1970.

@@ -295,6 +295,7 @@ fn metrics_options(
         listen,
         web_config,
         probes: options.probes.iter().map(|spec| spec.name.clone()).chain(own).collect(),
+        recording: options.recording.clone(),
         #[cfg(feature = "pool")]
         pools: config.pool().socket(),
     }))

@@ -28,7 +28,12 @@ impl View<'_> {
         read().map_err(|error| failed(self.path, error))
     }
 
-    pub(super) fn sizes(self, since: u64, until: u64) -> Result<SizeHistory, RecordError> {
+    pub(super) fn sizes(
+        self,
+        since: u64,
+        until: u64,
+        is_wanted: &dyn Fn(&SizedHolder) -> bool,
+    ) -> Result<SizeHistory, RecordError> {
         let _state = self.hold()?;
         let fail = |error| failed(self.path, error);
         let connection = &self.opened.connection;
@@ -42,6 +47,7 @@ impl View<'_> {
         let samples: u64 = connection.query_row(&count, range, |row| row.get(0)).map_err(fail)?;
         let mut reading = Reading {
             range: (since, until),
+            is_wanted,
             stride: samples.div_ceil(MAX_SAMPLES).max(1),
             seen: 0,
             sizes: 0,
@@ -59,8 +65,9 @@ impl View<'_> {
     }
 }
 
-struct Reading {
+struct Reading<'a> {
     range: (u64, u64),
+    is_wanted: &'a dyn Fn(&SizedHolder) -> bool,
     /// One in so many samples is given.
     stride: u64,
     seen: u64,
@@ -69,7 +76,7 @@ struct Reading {
     history: SizeHistory,
 }
 
-impl Reading {
+impl Reading<'_> {
     fn add(&mut self, block: SizeBlock) {
         let SizeBlock { names, at_unix_ms, bytes, limits } = block;
         let (since, until) = self.range;
@@ -93,12 +100,13 @@ impl Reading {
         }
     }
 
-    /// The series of a holder; none of a kind that this version does not know.
+    /// The series of a holder; none of one that is not wanted, or of a kind that this version does not know.
     fn series(&mut self, name: String) -> Option<&mut SizeSeries> {
         let place = match self.places.get(&name) {
             Some(place) => *place,
             None => {
-                let holder = SizedHolder::from_name(&name)?;
+                let holder =
+                    SizedHolder::from_name(&name).filter(|holder| (self.is_wanted)(holder))?;
                 let place = self.history.series.len();
                 let new = SizeSeries { holder, limit_bytes: None, sizes: Vec::new() };
                 self.history.series.push(new);

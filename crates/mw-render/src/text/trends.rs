@@ -5,7 +5,7 @@ use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mw_model::{Trend, Trends};
+use mw_model::Trends;
 
 /// Growth that is older is told with its date.
 const MAX_WEEKDAY_MS: u64 = 6 * 24 * 3_600_000;
@@ -15,18 +15,17 @@ pub fn trends(trends: &Trends, zone: &TimeZone, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
     let mut page = Page { layout, text: String::new() };
     let until_unix_ms = trends.until_unix_ms;
-    match trends.trends.as_slice() {
+    match lines(trends, zone).as_slice() {
         [] => {
             let summary = page.painted(AnsiColor::Green.on_default().bold(), &trends.summary);
             page.line(&summary);
         }
         [first, others @ ..] => {
-            let line = line(first, until_unix_ms, zone);
-            let line = page.painted(Style::new().bold(), &line);
+            let line = page.painted(Style::new().bold(), first);
             page.line(&line);
-            for trend in others {
+            for line in others {
                 page.line("");
-                page.folded(0, "", &self::line(trend, until_unix_ms, zone));
+                page.folded(0, "", line);
             }
         }
     }
@@ -40,11 +39,28 @@ pub fn trends(trends: &Trends, zone: &TimeZone, layout: Layout) -> String {
     on_terminal(&page.text, layout.colour)
 }
 
-fn line(trend: &Trend, until_unix_ms: u64, zone: &TimeZone) -> String {
-    let age_ms = until_unix_ms.saturating_sub(trend.since_unix_ms);
+/// A line each for what is full and for what runs out, the first first.
+fn lines(trends: &Trends, zone: &TimeZone) -> Vec<String> {
+    let since = |unix_ms| since(unix_ms, trends.until_unix_ms, zone);
+    let grow = trends.trends.iter().map(|trend| {
+        let line =
+            format!("{} since {}: {}", trend.growth, since(trend.since_unix_ms), trend.forecast);
+        (trend.hours_left.expected, line)
+    });
+    let decline = trends.exhaustion.iter().map(|found| {
+        let line =
+            format!("{}: {} since {}", found.forecast, found.decline, since(found.since_unix_ms));
+        (found.hours_left.expected, line)
+    });
+    let mut lines: Vec<(f64, String)> = grow.chain(decline).collect();
+    lines.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+fn since(since_unix_ms: u64, until_unix_ms: u64, zone: &TimeZone) -> String {
+    let age_ms = until_unix_ms.saturating_sub(since_unix_ms);
     let format = if age_ms <= MAX_WEEKDAY_MS { "%a %H:%M" } else { "%Y-%m-%d" };
-    let since = shown(trend.since_unix_ms, format, zone);
-    format!("{} since {since}: {}", trend.growth, trend.forecast)
+    shown(since_unix_ms, format, zone)
 }
 
 fn shown(unix_ms: u64, format: &str, zone: &TimeZone) -> String {
@@ -57,7 +73,7 @@ fn shown(unix_ms: u64, format: &str, zone: &TimeZone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Estimate, FullKind, SizedHolder};
+    use mw_model::{Estimate, Exhaustion, FullKind, SizedHolder, Supply, Trend};
 
     fn sample(trends: usize) -> Trends {
         let estimate = Estimate { expected: 1.0, least: 0.5, most: Some(2.0) };
@@ -82,7 +98,31 @@ mod tests {
             holders: 113,
             summary: "nothing grows steadily towards a limit (2.3 days recorded)".to_owned(),
             trends: vec![trend; trends],
+            exhaustion: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_runs_out_is_among_what_is_full() {
+        let mut sample = sample(1);
+        let hours_left = Estimate { expected: 0.9, least: 0.6, most: None };
+        sample.exhaustion.push(Exhaustion {
+            supply: Supply::HugePages,
+            page_bytes: Some(2 << 20),
+            node: None,
+            request_bytes: 23 << 30,
+            bytes: 31 << 30,
+            forecast: "2 MiB pages for 23 GiB run out in 54 min (36 or more)".to_owned(),
+            decline: "31 GiB left, 8.9 GiB/h (8.0 to 12) less".to_owned(),
+            since_unix_ms: 1_700_000_040_000,
+            bytes_per_hour: hours_left,
+            hours_left,
+        });
+        let text = trends(&sample, &TimeZone::UTC, Layout::default());
+        let first = "2 MiB pages for 23 GiB run out in 54 min (36 or more): 31 GiB left, 8.9 GiB/h (8.0 to 12) \
+                     less since Tue 22:14";
+        assert_eq!(text.lines().next().unwrap(), first);
+        assert!(text.contains("\ncgroup /app"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! Trends in words.
 
-use mw_model::{Estimate, FullKind, SizedHolder, Trend, format_bytes, visible};
+use mw_model::{
+    Estimate, Exhaustion, FullKind, Request, SizedHolder, Supply, SupplyTrend, Trend, format_bytes,
+    visible,
+};
+
+const MS_PER_HOUR: f64 = 3_600_000.0;
 
 /// From so many hours left on, time is told in days, and growth by the day.
 const MIN_HOURS_AS_DAYS: f64 = 48.0;
@@ -11,24 +16,90 @@ const MIN_HOURS: f64 = 2.0;
 /// What memory is full of more than once is told without a digit after the point.
 const MIN_WITHOUT_DIGIT: f64 = 10.0;
 
-/// The answer in one sentence.
-pub(super) fn summary(trends: &[Trend], span_ms: u64) -> String {
-    let span = duration(span_ms as f64 / 3_600_000.0);
-    match trends {
-        [] => format!("nothing grows steadily towards a limit ({span} recorded)"),
-        [only] => format!("{}: {}", only.growth, only.forecast),
-        [first, others @ ..] => {
-            let others = match others.len() {
-                1 => "1 more grows".to_owned(),
-                count => format!("{count} more grow"),
-            };
-            format!("{}: {} ({others})", first.growth, first.forecast)
-        }
+/// The answer in one sentence: what is full or runs out first, and how many more.
+pub(super) fn summary(trends: &[Trend], exhaustion: &[Exhaustion], span_ms: u64) -> String {
+    let grows = trends
+        .first()
+        .map(|first| (first.hours_left.expected, format!("{}: {}", first.growth, first.forecast)));
+    let declines = exhaustion
+        .first()
+        .map(|first| (first.hours_left.expected, format!("{}: {}", first.decline, first.forecast)));
+    let first = grows.into_iter().chain(declines).min_by(|(a, _), (b, _)| a.total_cmp(b));
+    let Some((_, first)) = first else {
+        let span = duration(span_ms as f64 / MS_PER_HOUR);
+        return format!("nothing grows steadily towards a limit ({span} recorded)");
+    };
+    match trends.len().saturating_add(exhaustion.len()) {
+        0 | 1 => first,
+        2 => format!("{first} (1 more trend)"),
+        count => format!("{first} ({} more trends)", count.saturating_sub(1)),
     }
+}
+
+/// The answer of a request.
+pub(super) fn of_request(
+    supply: &SupplyTrend,
+    request: &Request,
+    found: Option<&Exhaustion>,
+    span_ms: u64,
+) -> String {
+    if let Some(found) = found {
+        return found.forecast.clone();
+    }
+    let (left, span) = (format_bytes(supply.bytes), duration(span_ms as f64 / MS_PER_HOUR));
+    let (pages, _) = pages(supply, request.size_bytes);
+    if supply.bytes < request.size_bytes {
+        return format!(
+            "no forecast for {pages}: {left} are available, without a steady decline ({span} recorded)"
+        );
+    }
+    format!("no steady decline of {pages}: {left} are available ({span} recorded)")
+}
+
+/// Which pages, and whether that is one thing or several.
+fn pages(supply: &SupplyTrend, request_bytes: u64) -> (String, &'static str) {
+    let page = supply.page_bytes.map(format_bytes).unwrap_or_default();
+    let (what, verb) = match supply.supply {
+        Supply::Memory => ("available memory".to_owned(), "runs"),
+        Supply::Pool => (format!("free {page} pages of the pool"), "run"),
+        Supply::Contiguous => (format!("transparent huge pages of {page}"), "run"),
+        Supply::HugePages => (format!("{page} pages"), "run"),
+    };
+    let node = supply.node.map_or(String::new(), |node| format!(" on node {node}"));
+    let request = match request_bytes {
+        0 => String::new(),
+        bytes => format!(" for {}", format_bytes(bytes)),
+    };
+    (format!("{what}{node}{request}"), verb)
+}
+
+/// What runs out, and when.
+pub(super) fn exhaustion(supply: &SupplyTrend, request_bytes: u64, left: Estimate) -> String {
+    let (pages, verb) = pages(supply, request_bytes);
+    if left.expected <= 0.0 {
+        let have = if verb == "runs" { "has" } else { "have" };
+        return format!("{pages} {have} run out");
+    }
+    format!("{pages} {verb} out in {}", time_left(left))
+}
+
+/// How fast it declines.
+pub(super) fn decline(per_hour: Estimate, hours_left: Estimate, left: &str) -> String {
+    format!("{left} left, {} less", rate(per_hour, hours_left))
 }
 
 /// Who grows, and how fast.
 pub(super) fn growth(holder: &SizedHolder, per_hour: Estimate, hours_left: Estimate) -> String {
+    let grow = if matches!(holder, SizedHolder::PageTables | SizedHolder::UnreclaimableSlab) {
+        "grow"
+    } else {
+        "grows"
+    };
+    format!("{} {grow} {}", name(holder), rate(per_hour, hours_left))
+}
+
+/// `1.2 GiB/day (1.0 to 1.4)`.
+fn rate(per_hour: Estimate, hours_left: Estimate) -> String {
     let (hours, unit) =
         if hours_left.expected >= MIN_HOURS_AS_DAYS { (24.0, "day") } else { (1.0, "h") };
     let expected = format_bytes((per_hour.expected * hours) as u64);
@@ -44,13 +115,7 @@ pub(super) fn growth(holder: &SizedHolder, per_hour: Estimate, hours_left: Estim
     let number = |bytes: f64| number(bytes * hours / factor as f64);
     let Estimate { expected, least, most } = per_hour;
     format!(
-        "{} {} {} {suffix}/{unit} ({} to {})",
-        name(holder),
-        if matches!(holder, SizedHolder::PageTables | SizedHolder::UnreclaimableSlab) {
-            "grow"
-        } else {
-            "grows"
-        },
+        "{} {suffix}/{unit} ({} to {})",
         number(expected),
         number(least),
         number(most.unwrap_or(expected))
@@ -87,6 +152,7 @@ fn name(holder: &SizedHolder) -> String {
         SizedHolder::Cgroup { path } => format!("cgroup {}", text(path)),
         SizedHolder::SlabCache { name } => format!("slab cache {}", text(name)),
         SizedHolder::Tmpfs { target } => format!("tmpfs {}", text(target)),
+        SizedHolder::PoolPages { .. } | SizedHolder::Contiguous { .. } => holder.to_string(),
     }
 }
 

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails")]
 
+mod pages;
 mod simulated;
 
+use mw_model::{Exhaustion, SizeHistory, Supply};
 use mw_rules::trend::{Growth, Point, growth};
+use mw_rules::{exhausted, exhaustion, supplies};
 use proptest::prelude::*;
 use simulated::{DECOYS, LEAKS, Random, decoy, leak};
 
@@ -69,6 +72,70 @@ fn nothing_is_forecast_where_nothing_leaks() {
         false_alarms += count;
     }
     let share = false_alarms as f64 / (HISTORIES * DECOYS.len() as u64) as f64;
+    println!("false alarms: {:.2}%", share * 100.0);
+    assert!(share <= MAX_FALSE_ALARMS, "{share}");
+}
+
+/// When a request for 2 MiB pages can no longer be served.
+fn exhausts(history: &SizeHistory, request_bytes: u64) -> Option<Exhaustion> {
+    let supplies = supplies(history);
+    let pages = supplies.iter().find(|supply| supply.supply == Supply::HugePages).unwrap();
+    exhaustion(pages, request_bytes)
+}
+
+#[test]
+fn forecasts_of_huge_pages_are_right_within_30_percent() {
+    let mut all = Vec::new();
+    let (mut held, mut declines) = (0_u64, 0_u32);
+    for (number, kind) in pages::DECLINES.iter().enumerate() {
+        let mut errors = Vec::new();
+        let mut within = 0;
+        for at in 0..HISTORIES {
+            let pages = pages::decline(kind, &mut Random(SEED + at * 1000 + number as u64));
+            let (request, truth_s) = pages.runs_out.unwrap();
+            declines += 1;
+            let Some(found) = exhausts(&pages.history, request) else { continue };
+            let hours = truth_s / 3600.0;
+            let left = found.hours_left;
+            within += u64::from(left.least <= hours && left.most.is_none_or(|most| hours <= most));
+            errors.push((left.expected - hours).abs() / hours);
+        }
+        held += within;
+        let found = errors.len();
+        let error = median(&mut errors);
+        println!(
+            "{kind:>20}: {found:3} of {HISTORIES} found, median error {:4.1}%, interval holds {within}",
+            error * 100.0
+        );
+        assert!(error <= MAX_MEDIAN_ERROR, "{kind}");
+        all.append(&mut errors);
+    }
+    let found = all.len() as f64;
+    let share = held as f64 / found;
+    println!(
+        "all: {found} of {declines}, median {:.1}%, held {share:.2}",
+        median(&mut all) * 100.0
+    );
+    assert!(found >= 0.7 * f64::from(declines), "{found} of {declines} found");
+    assert!(share >= 0.8, "the interval holds {share:.2} of the truth");
+}
+
+#[test]
+fn nothing_is_forecast_where_huge_pages_come_back() {
+    let mut false_alarms = 0;
+    for (number, kind) in pages::DECOYS.iter().enumerate() {
+        let seeds = (0..HISTORIES).map(|at| SEED + at * 1000 + number as u64);
+        let is_said = |seed: &u64| {
+            let pages = pages::no_decline(kind, &mut Random(*seed));
+            let supplies = supplies(&pages.history);
+            let half = supplies[0].bytes / 2;
+            !exhausted(&supplies).is_empty() || exhausts(&pages.history, half).is_some()
+        };
+        let count = seeds.filter(is_said).count();
+        println!("{kind:>24}: {count} of {HISTORIES}");
+        false_alarms += count;
+    }
+    let share = false_alarms as f64 / (HISTORIES * pages::DECOYS.len() as u64) as f64;
     println!("false alarms: {:.2}%", share * 100.0);
     assert!(share <= MAX_FALSE_ALARMS, "{share}");
 }

@@ -29,7 +29,7 @@ impl Random {
         self.within(from.ln(), to.ln()).exp()
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.within(0.0, 1.0)).sum::<f64>() - 6.0
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) web_config: Option<PathBuf>,
     /// Names of all that may stall, for series that begin with 0.
     pub(crate) probes: Vec<String>,
+    /// Beside it lies its forecast.
+    pub(crate) recording: PathBuf,
     /// Where pools are asked for what they have.
     #[cfg(feature = "pool")]
     pub(crate) pools: PathBuf,
@@ -252,7 +254,9 @@ impl Publisher {
             mw_metrics::unseen(&mut self.machine);
             return;
         };
-        let mut page = mw_metrics::machine(&window, &mw_rules::check(&window, None));
+        let mut report = mw_rules::check(&window, None);
+        report.exhaustion = crate::command::forecast(self.options.recording.clone(), None);
+        let mut page = mw_metrics::machine(&window, &report);
         mw_metrics::with_build(&mut page, env!("CARGO_PKG_VERSION"));
         self.speed(&window, &mut page);
         #[cfg(feature = "pool")]

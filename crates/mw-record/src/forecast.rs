@@ -1,0 +1,73 @@
+//! The forecast beside a recording, `FILE-forecast`: how supplies decline, as JSON, for those who have no time to read a
+//! week of sizes. It is replaced as a whole.
+
+use crate::format::beside;
+use mw_model::SupplyTrend;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// More is none of ours.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// As the recording.
+const MODE: u32 = 0o640;
+
+/// Keeps how supplies decline beside a recording.
+///
+/// # Errors
+/// It cannot be written.
+pub fn keep_supplies(recording: &Path, supplies: &[SupplyTrend]) -> io::Result<()> {
+    let json = serde_json::to_vec(supplies)?;
+    let new = beside(recording, "-forecast.new");
+    // One that was left behind, or a link that somebody put there.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&new)?;
+    file.write_all(&json)?;
+    fs::rename(new, beside(recording, "-forecast"))
+}
+
+/// How supplies decline, as it was kept last.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn supplies(recording: &Path) -> io::Result<Vec<SupplyTrend>> {
+    let mut json = Vec::new();
+    File::open(beside(recording, "-forecast"))?.take(MAX_BYTES).read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_model::{Decline, Supply};
+
+    #[test]
+    fn a_forecast_comes_back_and_damage_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("recording.db");
+        assert!(supplies(&path).is_err());
+        let decline =
+            Decline { since_unix_ms: 1, high: 3e9, per_s: 1e3, least_per_s: 0.0, most_per_s: 2e3 };
+        let kept = vec![SupplyTrend {
+            supply: Supply::HugePages,
+            page_bytes: Some(2 << 20),
+            node: Some(1),
+            bytes: 7,
+            until_unix_ms: 9,
+            line: Some(decline),
+            decay: None,
+            is_memory_in_use: true,
+        }];
+        for kept in [&[][..], &kept] {
+            keep_supplies(&path, kept).unwrap();
+            assert_eq!(supplies(&path).unwrap(), kept);
+        }
+        fs::write(beside(&path, "-forecast"), "[{}").unwrap();
+        assert!(supplies(&path).is_err());
+    }
+}
