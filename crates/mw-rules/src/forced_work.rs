@@ -1,6 +1,8 @@
-//! Memory work that somebody forced by writing to a file of the kernel: dropped caches, compaction, reclaim.
+//! Memory work that somebody forced by writing to a file of the kernel: dropped caches, compaction, reclaim, reserved
+//! huge pages.
 //!
-//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.18. A kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an
+//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.1 and
+//! 6.18. A kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an
 //! allocation woke by its own function.
 
 use crate::kernel::COMPACTION;
@@ -13,6 +15,8 @@ pub(crate) enum ForcedWork {
     DropCaches,
     Compaction,
     Reclaim,
+    /// A larger pool of huge pages: the kernel compacts and reclaims until it has them.
+    HugePages,
 }
 
 /// Writers that are looked at more closely.
@@ -33,6 +37,17 @@ const ENTRIES: &[(ForcedWork, &[&str])] = &[
             "mem_cgroup_force_empty_write",
             "mem_cgroup_force_empty",
             "reclaim_store",
+        ],
+    ),
+    (
+        ForcedWork::HugePages,
+        &[
+            "hugetlb_sysctl_handler_common",
+            "__nr_hugepages_store_common",
+            "nr_hugepages_store_common",
+            "set_max_huge_pages",
+            "alloc_pool_huge_page",
+            "alloc_pool_huge_folio",
         ],
     ),
 ];

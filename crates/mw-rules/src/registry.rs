@@ -93,7 +93,9 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[Spent::Compaction]),
     rule!("hardware-corrupted", hardware_corrupted: hazard),
-    rule!("hugepage-hoard", hugepage_hoard: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("hugepage-hoard", hugepage_hoard: hazard, cause)
+        .by(hugepage_hoard::culprits)
+        .explains(hugepage_hoard::WITHOUT),
     rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
         .by(roles::compacting)
         .explains(&[Spent::Compaction]),

@@ -58,10 +58,12 @@ pub(crate) enum Spent {
     Teardown,
     /// Running otherwise.
     Computing,
-    /// Runnable while a program had the CPU that dropped caches, compacted or had memory reclaimed by hand.
+    /// Runnable while a program had the CPU that dropped caches, compacted, had memory reclaimed by hand, or reserved
+    /// huge pages.
     DroppingCaches,
     ForcedCompaction,
     ForcedReclaim,
+    ReservingHugePages,
     /// A timer of a task's own.
     Sleep,
     /// A wait for something outside the trace, until a time limit of the task's own.
@@ -395,6 +397,7 @@ impl Conditions<'_> {
             ForcedWork::DropCaches => Spent::DroppingCaches,
             ForcedWork::Compaction => Spent::ForcedCompaction,
             ForcedWork::Reclaim => Spent::ForcedReclaim,
+            ForcedWork::HugePages => Spent::ReservingHugePages,
         })
     }
 

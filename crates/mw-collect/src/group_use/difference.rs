@@ -84,7 +84,7 @@ fn difference(path: &str, group: &Group, before: Option<&Group>, over: Duration)
         throttled_us: rise(|counters| counters.cpu.throttled_us),
         throttled_periods: rise(|counters| counters.cpu.throttled_periods),
         cpu_pressure_us: rise(|counters| counters.cpu_pressure_us),
-        io_pressure_us: rise(|counters| counters.io_pressure_us),
+        io_pressure_us: rise(|counters| counters.memory.io_pressure_us),
         memory_pressure_us: rise(|counters| counters.memory.pressure_us),
         io: io(&now.io, was.map_or(&[], |was| was.io.as_slice())),
         frozen: is_frozen,

@@ -32,15 +32,15 @@ pub(super) struct Counters {
     pub(super) memory: Memory,
     pub(super) cpu: CpuStat,
     pub(super) cpu_pressure_us: Option<u64>,
-    pub(super) io_pressure_us: Option<u64>,
     pub(super) io: Vec<DeviceBytes>,
     pub(super) frozen: bool,
 }
 
-/// What the memory controller counts.
+/// What the memory controller counts, and the waits that say whether it may have counted since.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Memory {
     pub(super) pressure_us: Option<u64>,
+    pub(super) io_pressure_us: Option<u64>,
     pub(super) refault_file: Option<u64>,
     pub(super) refault_anon: Option<u64>,
     pub(super) pgscan: Option<u64>,
@@ -113,16 +113,22 @@ fn unified(
 ) {
     let mut pressure = |name| Some(files.parse(name, Pressure::parse)?.some.total_us);
     let memory_us = pressure(c"memory.pressure");
+    let mut io_us = None;
     if memory_us.is_some() {
         into.cpu_pressure_us = pressure(c"cpu.pressure");
-        into.io_pressure_us = pressure(c"io.pressure");
+        io_us = pressure(c"io.pressure");
     }
-    // Whoever reclaims or reads what was reclaimed waits for memory. memory.stat is the dearest file.
-    match before.filter(|before| memory_us.is_some() && before.pressure_us == memory_us) {
+    // Whoever reclaims waits for memory, and so does who reads again what was in use; who reads again what was not, as
+    // after a write to memory.reclaim, waits for I/O alone. memory.stat is the dearest file.
+    let is_as_before = |before: &&Memory| {
+        memory_us.is_some() && before.pressure_us == memory_us && before.io_pressure_us == io_us
+    };
+    match before.filter(is_as_before) {
         Some(before) => into.memory = *before,
         None => memory_v2(files, &mut into.memory),
     }
     set(&mut into.memory.pressure_us, memory_us);
+    set(&mut into.memory.io_pressure_us, io_us);
     if let Some(stat) = files.parse(c"cpu.stat", CpuStat::parse) {
         set(&mut into.cpu.usage_us, stat.usage_us);
         set(&mut into.cpu.throttled_us, stat.throttled_us);

@@ -158,7 +158,7 @@ fn a_group_removed_and_made_again_counts_from_zero() {
 }
 
 #[test]
-fn the_memory_files_are_read_when_memory_was_waited_for() {
+fn the_memory_files_are_read_when_memory_or_io_was_waited_for() {
     let pressure = |us| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n");
     let made = unified();
     made.write("db/memory.stat", "anon 1\nworkingset_refault_file 1\n");
@@ -170,6 +170,14 @@ fn the_memory_files_are_read_when_memory_was_waited_for() {
     made.write("db/memory.pressure", &pressure(9000));
     let db = &since(&mut sampler, &earlier, &[])[0];
     assert_eq!((db.refaults_file, db.memory_pressure_us), (Some(2), Some(4000)));
+    // What was not in use when it was reclaimed is no wait for memory when it is read again.
+    made.write("db/io.pressure", &pressure(100));
+    let earlier = sampler.sample(PATIENCE, &[]);
+    made.write("db/memory.stat", "anon 1\nworkingset_refault_file 3003\n");
+    assert!(since(&mut sampler, &earlier, &[]).is_empty());
+    made.write("db/io.pressure", &pressure(70_100));
+    let db = &since(&mut sampler, &earlier, &[])[0];
+    assert_eq!((db.refaults_file, db.io_pressure_us), (Some(3000), Some(70_000)));
 }
 
 #[test]

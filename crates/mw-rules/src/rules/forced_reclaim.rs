@@ -4,8 +4,9 @@
 //!
 //! ## What it finds
 //! As the cause of a stall: somebody wrote to memory.reclaim or memory.force_empty of the service's cgroup,
-//! or of one above it, or to `reclaim` of a node; and the request waited for pages to be read or swapped in
-//! again, or for the CPU that the reclaim had. The profile names the writer.
+//! or of one above it, lowered a limit of it and lifted it again, or wrote to `reclaim` of a node; and the request
+//! waited for pages to be read or swapped in again, or for the CPU that the reclaim had. The profile names the writer,
+//! if it was still at it when the stall was noticed.
 //!
 //! ## Why it hurts
 //! What is reclaimed by hand is chosen by a program that does not know what the service is about to use.
@@ -13,11 +14,14 @@
 //!
 //! ## What it looks like
 //! `pgscan` of the group's memory.stat increases although neither `max` nor `high` of memory.events does
-//! and the machine reclaims nothing; from Linux 6.15 on `pgscan_proactive` increases.
+//! and the machine reclaims nothing; from Linux 6.15 on `pgscan_proactive` increases. In /proc/vmstat, `pgsteal_file`
+//! and `pgsteal_anon` count it, `pgsteal_kswapd` and `pgsteal_direct` do not.
 //!
 //! ## Threshold
 //! The profile shows the write, the service's group was scanned and met no limit of its own meanwhile, and
-//! the request spent a tenth of its time on what follows.
+//! the request spent a tenth of its time on what follows. Where the profile does not show it, because the write was over
+//! before the stall was noticed: the group read or swapped in at least 64 pages again; in the 45 s before the end of the
+//! stall reclaim inside cgroups freed at least half as many, and more than that of the machine; and no group met a limit.
 //!
 //! ## How to fix it
 //! Have the program reclaim less, stop at the group's memory pressure, or leave out the service's group
@@ -28,11 +32,12 @@
 
 use crate::forced_work::{Forced, ForcedWork, most, named};
 use crate::request::{Spent, limit_events};
-use crate::roles;
 use crate::stall::Stall;
 use mw_model::{
-    Area, Cause, Finding, GroupUse, Missing, Quantity, Remedy, Role, Severity, Step, Subject,
+    Area, Cause, Finding, GroupUse, Incident, Metric, Missing, Quantity, Remedy, Role, Severity,
+    Step, Subject,
 };
+use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
 pub(crate) const AGAIN: &[Spent] =
@@ -40,42 +45,113 @@ pub(crate) const AGAIN: &[Spent] =
 
 const CONFIRMED: u8 = 97;
 
+/// Fewer pages that were read again say nothing.
+const LEAST_AGAIN: u64 = 64;
+
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let Some(Forced { process, .. }) = most(stall.incident, ForcedWork::Reclaim) else {
-        return Ok(None);
-    };
     let own = || stall.incident.groups.iter().filter(|group| group.of_service);
-    let has_met_limit = |group: &GroupUse| limit_events(group) > 0;
     // Pages of a group count in those above it, too: theirs may be another service's.
     let is_own = |group: &&GroupUse| Some(group.path.as_str()) == stall.own_group();
-    let scanned = own().find(is_own).or_else(|| own().max_by_key(|group| group.path.len()));
-    let pages = scanned.and_then(|group| group.pgscan).unwrap_or(0);
+    let group = own().find(is_own).or_else(|| own().max_by_key(|group| group.path.len()));
+    let writer = most(stall.incident, ForcedWork::Reclaim);
+    let scanned = group.and_then(|group| group.pgscan).unwrap_or(0);
     let is_of_cpu = request.percent(&[Spent::ForcedReclaim]) >= request.percent(AGAIN) / 2.0;
-    if !is_of_cpu && (pages == 0 || own().any(has_met_limit)) {
+    let is_seen = writer.is_some() && (is_of_cpu || (scanned > 0 && !own().any(has_met_limit)));
+    let before = group.and_then(|group| reclaimed_before(stall.incident, group));
+    if !is_seen && before.is_none() {
         return Ok(None);
     }
-    let who = named(stall.incident, &process);
-    let subject = match scanned.filter(|_| pages > 0) {
+    let seen = Seen { writer, is_seen, group, before };
+    Ok(Some(Cause::new(finding(stall.incident, &seen), CONFIRMED)))
+}
+
+/// What says that memory was reclaimed by hand.
+struct Seen<'a> {
+    writer: Option<Forced>,
+    /// Whether the profile shows it.
+    is_seen: bool,
+    /// Of the service.
+    group: Option<&'a GroupUse>,
+    before: Option<Before>,
+}
+
+fn finding(incident: &Incident, seen: &Seen<'_>) -> Finding {
+    let who = seen.writer.as_ref().map(|writer| named(incident, &writer.process));
+    let who = who.unwrap_or_else(|| "a program".to_owned());
+    let scanned = seen.group.and_then(|group| group.pgscan).unwrap_or(0);
+    let subject = match seen.group.filter(|_| scanned > 0 || seen.before.is_some()) {
         Some(group) => Subject::Cgroup(Some(group.path.clone())),
         None => Area::Reclaim.into(),
     };
-    let headline = format!("{who} had memory reclaimed by hand (memory.reclaim), of {subject}");
-    let finding = Finding::new(Severity::Critical, subject, headline)
-        .with_evidence("pages scanned in the group", Quantity::Count(pages), "memory.stat")
+    let or_limit = if seen.is_seen { "" } else { ", or a limit that was lowered" };
+    let headline =
+        format!("{who} had memory reclaimed by hand (memory.reclaim{or_limit}), of {subject}");
+    let mut finding = Finding::new(Severity::Critical, subject, headline).with_evidence(
+        "pages scanned in the group",
+        Quantity::Count(scanned),
+        "memory.stat",
+    );
+    if let Some(Before { freed, again }) = seen.before {
+        finding = finding
+            .with_evidence("pages that the group read again", Quantity::Count(again), "memory.stat")
+            .with_evidence(
+                "pages reclaimed inside cgroups in 45 s, at no limit",
+                Quantity::Count(freed),
+                "/proc/vmstat",
+            );
+    }
+    finding
         .with_impact("What was reclaimed was read or swapped in again when it was needed.")
         .with_remedy(Remedy::named(
             "have the program leave out the service's group, or protect it",
             vec![Step::manual("systemctl set-property UNIT MemoryLow=SIZE")],
-        ));
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+        ))
 }
 
+fn has_met_limit(group: &GroupUse) -> bool {
+    limit_events(group) > 0
+}
+
+/// Reclaim that was over before the stall was noticed.
+struct Before {
+    /// Pages that reclaim inside cgroups freed in the recorded rows.
+    freed: u64,
+    /// Pages that the group read or swapped in again.
+    again: u64,
+}
+
+/// The group needs pages again that were reclaimed inside cgroups, while no group met a limit.
+fn reclaimed_before(incident: &Incident, group: &GroupUse) -> Option<Before> {
+    let refaults = [group.refaults_file, group.refaults_anon].into_iter().flatten();
+    let again = refaults.fold(0_u64, u64::saturating_add);
+    if again < LEAST_AGAIN || incident.groups.iter().any(has_met_limit) {
+        return None;
+    }
+    let rise = |counter: &Counter| {
+        let values: Vec<u64> =
+            incident.table.values(&Metric::Vmstat(*counter))?.flatten().collect();
+        values.last()?.checked_sub(*values.first()?)
+    };
+    // By what was reclaimed every reclaim is counted, by who did it only that of the machine.
+    let all = rise(&Counter::PgstealFile)?.saturating_add(rise(&Counter::PgstealAnon)?);
+    let of_machine = OF_MACHINE.iter().filter_map(rise).fold(0, u64::saturating_add);
+    let freed = all.saturating_sub(of_machine);
+    (freed >= again / 2 && freed > of_machine).then_some(Before { freed, again })
+}
+
+const OF_MACHINE: &[Counter] = &[
+    Counter::PgstealKswapd,
+    Counter::PgstealDirect,
+    Counter::PgstealKhugepaged,
+    Counter::PgstealProactive,
+];
+
 /// Who had it reclaimed.
-pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Reclaim)
     else {
-        return roles::allocating(stall, cause);
+        return Vec::new();
     };
     let why = format!("used {cpu_percent:.0}% of a CPU: {}", named(stall.incident, &process));
     vec![Role { pid: process.pid, task: process.name, why }]

@@ -6,12 +6,15 @@
 //! Free, unreserved pages in the hugetlb pools that make up at least a tenth of memory.
 //!
 //! As the cause of a stall: at least a quarter of memory was reserved and idle while tasks reclaimed.
-//! The condition existed before the stall, so it scores lower than what happened during it.
+//! The condition existed before the stall, so it scores lower than what happened during it. Or a program
+//! enlarged a pool during the stall (a write to nr_hugepages), and the request waited for memory, for pages that were
+//! read or swapped in again, for pages that were moved, or for the CPU that the write had. The profile names the
+//! program.
 //!
 //! ## Why it hurts
 //! A page of the pool serves hugetlb mappings and nothing else: neither the page cache nor malloc.
 //! Everything else has that much less memory and reclaims that much sooner, while `free` counts the
-//! pages as used.
+//! pages as used. To enlarge a pool the kernel compacts and reclaims until it has the pages, within the write.
 //!
 //! ## What it looks like
 //! `HugePages_Free` minus `HugePages_Rsvd` in /proc/meminfo is large; MemAvailable is small, and no
@@ -20,23 +23,28 @@
 //! ## Threshold
 //! A tenth of memory is a note: a database that is about to start needs its pool. A quarter is a
 //! warning: that is commonly the whole buffer pool of a service that is down, or that failed to get its
-//! huge pages and runs without them.
+//! huge pages and runs without them. A write counts that used a tenth of a CPU.
 //!
 //! ## How to fix it
 //! `memwright fix hugepage-hoard` frees the idle pages. A program may be about to use them, so it is
-//! done only if you name the rule.
+//! done only if you name the rule. Reserve huge pages when the machine boots (`hugepages=` on the kernel's command
+//! line), before programs use the memory.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
+use crate::forced_work::{Forced, ForcedWork, most, named};
+use crate::request::Spent;
+use crate::roles;
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_memory::huge_pool_dir;
 use mw_model::{
-    Cause, Finding, HugePool, Missing, Quantity, Remedy, Severity, Step, Subject, Window, derived,
-    format_bytes,
+    Area, Cause, Finding, HugePool, Missing, Quantity, Remedy, Role, Severity, Step, Subject,
+    Window, derived, format_bytes,
 };
+use mw_proc::vmstat::Counter;
 
 const NOTE_PERCENT: f64 = 10.0;
 const WARNING_PERCENT: f64 = 25.0;
@@ -47,12 +55,64 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(pools.iter().filter_map(|pool| finding(pool, total)).collect())
 }
 
+/// What a request spends its time on because memory became huge pages.
+pub(crate) const WITHOUT: &[Spent] =
+    &[Spent::Reclaim, Spent::SwapIn, Spent::Refault, Spent::Compaction, Spent::ReservingHugePages];
+
+const CONFIRMED: u8 = 95;
+const LEAST_CPU_PERCENT: f64 = 10.0;
+
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    if let Some(forced) = enlarging(stall) {
+        return Ok(Some(enlarged(stall, &forced)));
+    }
     let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|f| f.severity >= Severity::Warning);
     let Some(mut finding) = found.next() else { return score.no_cause() };
     finding.headline = score.headline(&finding.headline);
-    score.cause(finding)
+    let cause = score.cause(finding)?;
+    let explaining = |cause: Cause| match stall.request {
+        Some(request) => cause.explaining(request.explained_by(&[Spent::Reclaim])),
+        None => cause,
+    };
+    Ok(cause.map(explaining))
+}
+
+/// Who enlarged a pool during the stall.
+fn enlarging(stall: &Stall<'_>) -> Option<Forced> {
+    stall.request?;
+    let forced = most(stall.incident, ForcedWork::HugePages)?;
+    (forced.cpu_percent >= LEAST_CPU_PERCENT).then_some(forced)
+}
+
+fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Cause {
+    let headline =
+        format!("{} reserved huge pages (nr_hugepages)", named(stall.incident, &forced.process));
+    let mut finding = Finding::new(Severity::Critical, Area::HugePools, headline)
+        .with_evidence(
+            "CPU used by the write, of one CPU",
+            Quantity::Percent(forced.cpu_percent),
+            "profile",
+        )
+        .with_impact("The kernel compacts and reclaims until it has the pages.")
+        .with_remedy(Remedy::named(
+            "reserve huge pages when the machine boots",
+            vec![Step::manual("hugepages=COUNT on the kernel's command line")],
+        ));
+    if let Ok(rate) = stall.rate(&[Counter::HtlbBuddyAllocSuccess]) {
+        let rate = Quantity::PerSecond(rate);
+        finding = finding.with_evidence("htlb_buddy_alloc_success", rate, "/proc/vmstat");
+    }
+    Cause::new(finding, CONFIRMED)
+}
+
+/// Who enlarged a pool, else who allocated.
+pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+    let Some(Forced { process, cpu_percent, .. }) = enlarging(stall) else {
+        return roles::allocating(stall, cause);
+    };
+    let why = format!("used {cpu_percent:.0}% of a CPU: {}", named(stall.incident, &process));
+    vec![Role { pid: process.pid, task: process.name, why }]
 }
 
 fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {

@@ -5,15 +5,16 @@ use crate::paths::{GROUP, explained, group, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{CpuHolder, Kind, Wait};
 use mw_model::{
-    CacheDrop, EndKind, FailureKind, GroupUse, Incident, MemoryHolder, OomKills, OomShortage,
-    OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Subject, TriggerKind,
-    WriterProcess,
+    CacheDrop, EndKind, FailureKind, GroupIo, GroupUse, Incident, MemoryHolder, OomKills,
+    OomShortage, OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Subject,
+    TriggerKind, WriterProcess,
 };
 use mw_proc::vmstat::Counter;
 
 const SHELL: (u32, &str) = (77, "sh");
 const COMPACTS: &[&str] = &["ksys_write", "sysctl_compaction_handler", "compact_zone"];
 const RECLAIMS: &[&str] = &["ksys_write", "memory_reclaim", "shrink_node"];
+const RESERVES: &[&str] = &["ksys_write", "hugetlb_sysctl_handler_common", "compact_zone"];
 const READS: &[(Kind, u64)] = &[(Kind::Waiting(Wait::FileRead), 90)];
 
 /// Stalls of which the rule is one of these.
@@ -24,6 +25,9 @@ pub(crate) fn all() -> Vec<Stall> {
         is("compacted by hand", held_by_shell(COMPACTS), "proactive-compaction"),
         is("pages are moved", moved("kcompactd0", &["compact_node"]), "proactive-compaction"),
         is("reclaimed by hand", reclaimed(), "forced-reclaim"),
+        is("reclaimed by hand before", reclaimed_before(900), "forced-reclaim"),
+        is("huge pages reserved", held_by_shell(RESERVES), "hugepage-hoard"),
+        is("reclaim for huge pages", without_huge_pages(), "hugepage-hoard"),
     ]
 }
 
@@ -77,6 +81,29 @@ fn reclaimed() -> Made {
         &["do_idle"],
     );
     with_group(made, mw_model::GroupUse { pgscan: Some(9000), ..group() })
+}
+
+/// A second before the stall reclaim inside cgroups freed 1,000 pages, of which the service's group, which has no limit,
+/// reads so many again.
+fn reclaimed_before(again: u64) -> Made {
+    let io = GroupIo { device: "sda".to_owned(), read_bytes: 4096 * 1000, written_bytes: 0 };
+    let made = made(READS)
+        .counts(Counter::WorkingsetRefaultFile, again as f64 / 8.2)
+        .counts(Counter::Pgpgin, 4.0 * 1000.0 / 8.2)
+        .counter("pgsteal_file", |ms| if ms >= -1000 { 71_000 } else { 70_000 })
+        .counter("pgsteal_anon", |_| 500)
+        .counter("pgsteal_kswapd", |_| 60_000)
+        .counter("pgsteal_direct", |_| 4000);
+    let group = GroupUse { refaults_file: Some(again), memory_max_bytes: None, ..group() };
+    with_group(made, GroupUse { io: vec![io], max_events: Some(0), ..group })
+}
+
+fn without_huge_pages() -> Made {
+    made(&[(Kind::Waiting(Wait::DirectReclaim), 90)]).stack(SHELL, 3000, RESERVES).stack(
+        (0, "swapper"),
+        3000,
+        &["do_idle"],
+    )
 }
 
 fn first(made: &Made) -> Option<String> {
@@ -320,6 +347,38 @@ fn reclaim_of_a_sibling_group_is_no_cause() {
     made.incident.groups[0].pgscan = Some(0);
     made.incident.groups.push(GroupUse { path: "/system.slice".to_owned(), ..own });
     assert_ne!(first(&made).as_deref(), Some("forced-reclaim"));
+}
+
+#[test]
+fn who_reserves_huge_pages_is_named() {
+    let explanation = explained(&without_huge_pages());
+    let expected = "sh (77) reserved huge pages (nr_hugepages)";
+    assert!(explanation.verdict.contains(expected), "{}", explanation.verdict);
+    assert_eq!(explanation.causing[0].pid, 77);
+    let beside = made(&[(Kind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, RESERVES);
+    assert_eq!(first(&beside).as_deref(), Some("not-memory"));
+    let one = made(&[(Kind::Waiting(Wait::FileRead), 95)]).stack(SHELL, 10, RESERVES).stack(
+        (0, "swapper"),
+        6000,
+        &["do_idle"],
+    );
+    assert_eq!(first(&one).as_deref(), Some("not-memory"), "a few pages, and a slow disk");
+}
+
+/// A slow disk, while reclaim inside cgroups is not why the service reads.
+#[test]
+fn reclaim_before_the_stall_is_a_cause_only_of_what_is_read_again() {
+    assert_eq!(first(&reclaimed_before(0)).as_deref(), Some("not-memory"), "of another group");
+    let mut limited = reclaimed_before(900);
+    let other = GroupUse { path: "/batch".to_owned(), max_events: Some(3), ..GroupUse::default() };
+    limited.incident.groups.push(other);
+    assert_ne!(first(&limited).as_deref(), Some("forced-reclaim"), "at the limit of another");
+    let by_machine = |until: u64| {
+        let made = reclaimed_before(900);
+        made.counter("pgsteal_khugepaged", |ms| if ms >= -1000 { until } else { 0 })
+    };
+    assert_eq!(first(&by_machine(400)).as_deref(), Some("forced-reclaim"));
+    assert_eq!(first(&by_machine(1000)).as_deref(), Some("working-set-thrash"));
 }
 
 /// A shell compacts memory all the time, while tasks wait for something else.
