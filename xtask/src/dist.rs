@@ -80,6 +80,8 @@ struct Release {
     target: PathBuf,
     /// The directory of the profile in `target`.
     built: PathBuf,
+    /// Of the Debian packages.
+    debian_version: String,
     /// When the last commit was made, in seconds since 1970: the time of every file.
     epoch: String,
 }
@@ -94,7 +96,7 @@ impl Release {
         let epoch = output(&mut log)?.trim().to_owned();
         let (sources, target) = (sources.canonicalize()?, target.canonicalize()?);
         let built = target.join("dist");
-        Ok(Self { sources, target, built, epoch })
+        Ok(Self { sources, target, built, debian_version: format!("{VERSION}-1"), epoch })
     }
 
     /// What git knows, and nothing that happens to lie beside it. The copies are new: cargo takes a source for
@@ -141,8 +143,9 @@ impl Release {
         let date =
             output(self.command("date").args(["-u", "-R", "-d", &format!("@{}", self.epoch)]))?;
         let changelog = format!(
-            "memwright ({VERSION}-1) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
-             -- The memwright developers <memwright@users.noreply.github.com>  {date}"
+            "memwright ({}) unstable; urgency=medium\n\n  * CHANGELOG.md lists the changes.\n\n \
+             -- The memwright developers <memwright@users.noreply.github.com>  {date}",
+            self.debian_version
         );
         std::fs::write(dir.join("debian/changelog"), changelog)?;
         let mut rules = self.command("debian/rules");

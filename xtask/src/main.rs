@@ -94,6 +94,9 @@ enum Task {
         /// The Debian package to install [default: built here with the profile dev]
         #[arg(long)]
         package: Option<PathBuf>,
+        /// The older Debian package to upgrade [default: the same sources with a lower version]
+        #[arg(long)]
+        previous: Option<PathBuf>,
         /// Only the steps of lab/system whose names begin with one of these, to develop them
         #[arg(long, value_delimiter = ',')]
         steps: Vec<String>,
@@ -259,8 +262,8 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { check: true, .. } => dist::check(),
         Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
         Task::Dist { out, .. } => dist::run(out),
-        Task::System { kernel, package, steps, write } => {
-            system::run(&system::Choice { kernels: kernel, package, steps, write })
+        Task::System { kernel, package, previous, steps, write } => {
+            system::run(&system::Choice { kernels: kernel, package, previous, steps, write })
         }
         Task::Docs { check } => docs::run(check),
         Task::New { part, name } => new::run(part, &name),

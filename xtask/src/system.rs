@@ -34,6 +34,8 @@ pub(crate) struct Choice {
     /// All of the lab's, if there is none.
     pub(crate) kernels: Vec<String>,
     pub(crate) package: Option<PathBuf>,
+    /// What the package is upgraded from.
+    pub(crate) previous: Option<PathBuf>,
     /// The beginnings of names; all, if there is none.
     pub(crate) steps: Vec<String>,
     pub(crate) write: bool,
@@ -48,7 +50,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(PACKAGES)?;
     let work = target_dir().join("system");
     fs::create_dir_all(&work)?;
-    let packages = packages_of(choice.package.as_deref(), &work.join("packages"))?;
+    let packages = Packages::new(choice, &work)?;
     let images = Images::new(&work)?;
     let steps = step::all(&choice.steps)?;
     let mut failed = Vec::new();
@@ -75,11 +77,26 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Debian package that is named, or those built here.
-fn packages_of(named: Option<&Path>, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    match named {
-        Some(package) => Ok(vec![package.canonicalize().context(package.display().to_string())?]),
-        None => dist::plain_debian("dev", out),
+/// The Debian packages that are installed, and those that are upgraded: those that are named, or built here.
+struct Packages {
+    current: Vec<PathBuf>,
+    previous: Vec<PathBuf>,
+}
+
+impl Packages {
+    fn new(choice: &Choice, work: &Path) -> anyhow::Result<Self> {
+        let get = |named: Option<&Path>, version: &str, out: &str| match named {
+            Some(package) => {
+                Ok(vec![package.canonicalize().context(package.display().to_string())?])
+            }
+            None => dist::plain_debian("dev", version, &work.join(out)),
+        };
+        let version = dist::VERSION;
+        let current = get(choice.package.as_deref(), &format!("{version}-1"), "packages")?;
+        // The same sources: for dpkg the upgrade is one all the same.
+        let previous =
+            get(choice.previous.as_deref(), &format!("{version}~previous-1"), "previous")?;
+        Ok(Self { current, previous })
     }
 }
 

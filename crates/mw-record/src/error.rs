@@ -2,7 +2,7 @@
 
 use crate::version::FORMAT;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A recording that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,11 @@ pub enum RecordError {
         /// That process, as it says itself.
         pid: String,
     },
+    /// There is no room for it.
+    #[error(
+        "{path}: its file system is full; free some space there, or name a file on another one with --recording"
+    )]
+    Full { path: PathBuf },
     /// Readers hold back the log of changes.
     #[error(
         "{path}-wal has grown to {bytes} bytes, because a program keeps reading the recording; \
@@ -72,4 +77,15 @@ pub enum RecordError {
     /// The thread that writes has ended.
     #[error("{path}: the writer has stopped")]
     Stopped { path: PathBuf },
+}
+
+impl RecordError {
+    /// Of reading or writing a file.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            _ => Self::Io { path, source },
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::RecordError;
 use crate::version::{APPLICATION_ID, FORMAT};
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use std::ffi::OsString;
@@ -175,8 +176,17 @@ pub(crate) fn failed(path: &Path, error: rusqlite::Error) -> RecordError {
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::TooBig) => damaged(path, error.to_string()),
         None => damaged(path, error.to_string()),
+        Some(ErrorCode::DiskFull) => RecordError::Full { path },
+        // Its index of the log could not be enlarged.
+        Some(_) if extended_code(&error) == Some(SQLITE_IOERR_SHMSIZE) => {
+            RecordError::Full { path }
+        }
         Some(_) => RecordError::Store { path, source: error },
     }
+}
+
+fn extended_code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
 }
 
 /// Damage of which nothing more is known.

@@ -42,7 +42,7 @@
 //! a writer adds them. Earlier recordings of format 2 lack the table `sizes`, and are read as they are; a writer
 //! adds it. A version that does not know it reads and writes all else.
 //!
-//! A reader refuses a newer `user_version`, and says which memwright wrote it. Names of columns that
+//! A reader refuses a newer `user_version`, and says which memwright wrote it; a writer moves the file aside. Names of columns that
 //! a version does not know are kept, and read as nothing.
 //!
 //! # Retention

@@ -34,7 +34,7 @@ impl Lock {
     /// Takes the lock, and notes this process in it.
     pub(crate) fn take(path: &Path) -> Result<Self, RecordError> {
         let name = beside(path, "-writer");
-        let failed = |source| RecordError::Io { path: name.clone(), source };
+        let failed = |source| RecordError::io(&name, source);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             std::fs::create_dir_all(dir).map_err(failed)?;
         }

@@ -45,12 +45,11 @@ pub struct Writer {
 impl Writer {
     /// Opens a recording, or makes it, and starts the thread that writes.
     ///
-    /// A recording that is damaged is moved to `PATH.damaged` and begun anew; [`Self::notice`] says
-    /// so.
+    /// A recording that is damaged is moved to `PATH.damaged`, one of a newer version to `PATH.newer`, and begun
+    /// anew; [`Self::notice`] says so.
     ///
     /// # Errors
-    /// Another process records into it, it is another kind of file or of a newer version, or the
-    /// file system refuses it.
+    /// Another process records into it, it is another kind of file, or the file system refuses it.
     pub fn start(path: &Path, host: &Host, retention: Retention) -> Result<Self, RecordError> {
         let lock = Lock::take(path)?;
         let (mut store, notice) = Store::open(path, host)?;

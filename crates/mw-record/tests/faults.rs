@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{EVER, START_MS, all, is_unbroken, names, offer, row, start, wait_for};
+use common::{EVER, START_MS, all, host, is_unbroken, names, offer, row, start, wait_for};
 use mw_record::{RecordError, Recording, Retention, Writer};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use std::ffi::OsString;
@@ -287,6 +287,20 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = unmount(self.dir.path(), UnmountFlags::DETACH);
     }
+}
+
+#[test]
+fn a_full_disk_is_told_from_other_trouble_at_the_start() {
+    let Some(disk) = Mounted::new("2m") else { return };
+    let path = disk.dir.path().join("recording.db");
+    let filler = disk.dir.path().join("filler");
+    let mut file = File::create(&filler).unwrap();
+    while file.write_all(&[7; 4096]).is_ok() {}
+    let error = Writer::start(&path, &host(), Retention::default()).unwrap_err();
+    assert!(matches!(error, RecordError::Full { .. }), "{error}");
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    Writer::start(&path, &host(), Retention::default()).unwrap();
 }
 
 #[test]

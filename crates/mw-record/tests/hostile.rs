@@ -57,15 +57,29 @@ fn other_files_are_not_recordings_and_stay_as_they_are() {
 }
 
 #[test]
-fn a_newer_format_says_who_wrote_it() {
+fn a_newer_format_says_who_wrote_it_and_is_moved_aside_by_a_writer() {
     let (_dir, path) = changed(|db| {
         db.execute("UPDATE meta SET value = '9.1.0' WHERE key = 'memwright'", [])?;
         db.pragma_update(None, "user_version", mw_record::FORMAT + 1)
     });
     let said = refused(&path);
     assert!(said.contains("format 3") && said.contains("memwright 9.1.0"), "{said}");
-    let error = Writer::start(&path, &host(), Retention::default()).unwrap_err();
-    assert!(matches!(error, RecordError::Newer { .. }), "{error}");
+    let newer = fs::read(&path).unwrap();
+    let aside = |ending: &str| path.with_file_name(format!("recording.db.newer{ending}"));
+    let start = || Writer::start(&path, &host(), Retention::default()).unwrap();
+    for ending in ["", "-2"] {
+        fs::write(&path, &newer).unwrap();
+        let writer = start();
+        let notice = writer.notice().unwrap().to_owned();
+        assert!(notice.contains("memwright 9.1.0"), "{notice}");
+        assert!(notice.ends_with(&format!("moved to {}", aside(ending).display())), "{notice}");
+        drop(writer);
+        Recording::open(&path).unwrap();
+    }
+    // What an earlier downgrade moved is still there.
+    for ending in ["", "-2"] {
+        assert!(refused(&aside(ending)).contains("format 3"));
+    }
 }
 
 #[test]

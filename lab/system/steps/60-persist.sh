@@ -20,5 +20,6 @@ quiet 'memwright iotune save'
 ended 0
 quiet 'memwright iotune show'
 memwright incidents --json >/mnt/state/incidents.json
+cp /proc/sys/kernel/random/boot_id /mnt/state/boot
 echo "about to reboot"
 exit 42

@@ -1,7 +1,7 @@
 //! The disks of the guest: a small Debian, made once and kept in target/system, and a parcel with the packages, the
 //! steps, and the modules of the kernel.
 
-use super::{Step, campaign};
+use super::{Packages, Step, campaign};
 use crate::workspace::{output, root};
 use anyhow::Context;
 use mw_lab::Kernel;
@@ -19,6 +19,8 @@ const PARCEL_MIB: u64 = 512;
 /// Programs of the lab that the steps use.
 const PROGRAMS: &[&str] =
     &["lab/trials/serve.c", "lab/trials/load.c", "lab/trials/ask.c", "lab/guest/hold.c"];
+/// Runs under `memwright run`, which loads a library into it.
+const DYNAMIC: &str = "lab/system/lease.c";
 
 pub(super) struct Images {
     work: PathBuf,
@@ -48,14 +50,15 @@ impl Images {
         &self,
         kernel: &Kernel,
         steps: &[Step],
-        packages: &[PathBuf],
+        packages: &Packages,
     ) -> anyhow::Result<PathBuf> {
         let tree = tempfile::tempdir_in(&self.work)?;
         let at = |name: &str| tree.path().join(name);
-        for folder in ["bin", "modules", "packages", "steps"] {
+        for folder in ["bin", "modules", "packages", "previous", "steps"] {
             fs::create_dir_all(at(folder))?;
         }
-        output(Command::new("cp").args(packages).arg(at("packages")))?;
+        output(Command::new("cp").args(&packages.current).arg(at("packages")))?;
+        output(Command::new("cp").args(&packages.previous).arg(at("previous")))?;
         for name in ["agent", "lib.sh", "steps.service"] {
             fs::copy(root().join("lab/system").join(name), at(name)).context(name)?;
         }
@@ -65,6 +68,8 @@ impl Images {
         for program in PROGRAMS {
             campaign::compile(&root().join(program), &at("bin"))?;
         }
+        let lease = at("bin").join("lease");
+        output(Command::new("gcc").arg("-O2").arg("-o").arg(lease).arg(root().join(DYNAMIC)))?;
         modules(kernel, &at("modules"))?;
         let image = self.work.join("parcel");
         make(&image, PARCEL_MIB, tree.path())?;

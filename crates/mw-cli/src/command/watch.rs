@@ -24,6 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// From one attempt to the next to begin a recording on a full file system.
+const ROOM_INTERVAL: Duration = Duration::from_secs(2);
+
 /// Between two looks at signals, watchdog and trouble.
 const TURN: Duration = Duration::from_millis(500);
 
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     let log = Log::to_stderr();
     let mut settings = Settings::new(args, config)?;
     let mut metrics = start_metrics(settings.served.as_ref(), log)?;
-    let mut service = Service::start(&settings, log)?;
+    let Some(mut service) = Service::start(&settings, log, &end)? else { return Ok(Exit::Fine) };
     while !end.load(Ordering::Relaxed) {
         service.turn(metrics.as_ref());
         if reload.swap(false, Ordering::Relaxed) {
@@ -68,7 +71,10 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
             }
             notify(&[NotifyState::Reloading, reload_time()]);
             service.end();
-            service = Service::start(&settings, log)?;
+            match Service::start(&settings, log, &end)? {
+                Some(next) => service = next,
+                None => return Ok(Exit::Fine),
+            }
         }
     }
     notify(&[NotifyState::Stopping]);
@@ -139,10 +145,15 @@ struct Service {
 }
 
 impl Service {
-    fn start(Settings { options, receivers, .. }: &Settings, log: Log) -> Result<Self, Failure> {
+    /// `None`: it was told to end before it could record.
+    fn start(
+        Settings { options, receivers, .. }: &Settings,
+        log: Log,
+        end: &AtomicBool,
+    ) -> Result<Option<Self>, Failure> {
         let notifier = Notifier::start(receivers.clone())
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("notify: {error}")))?;
-        let watch = Watch::start(options.clone()).map_err(failure)?;
+        let Some(watch) = start_watch(options, log, end)? else { return Ok(None) };
         log.notice(&started(options));
         if let Some(notice) = watch.notice() {
             log.warning(notice);
@@ -151,7 +162,8 @@ impl Service {
             log.warning(&format!("cannot monitor {missing}"));
         }
         notify(&[NotifyState::Ready]);
-        Ok(Self { watch, notifier, log, trouble: None, captured: None, is_capture_wanted: false })
+        let (trouble, captured, is_capture_wanted) = (None, None, false);
+        Ok(Some(Self { watch, notifier, log, trouble, captured, is_capture_wanted }))
     }
 
     /// Waits for a while for something to say.
@@ -217,6 +229,32 @@ impl Service {
 
     fn not_captured(&self, error: &std::io::Error) {
         self.log.warning(&format!("cannot capture the kernel's state: {error}"));
+    }
+}
+
+/// Starts to record. A full file system is trouble that passes, at the start as later: it is tried until there is room,
+/// or the process is told to end.
+fn start_watch(options: &Options, log: Log, end: &AtomicBool) -> Result<Option<Watch>, Failure> {
+    let mut is_told = false;
+    loop {
+        match Watch::start(options.clone()) {
+            Err(WatchError::Record(full @ RecordError::Full { .. })) => {
+                if !is_told {
+                    log.error(&format!("not recording yet: {full}"));
+                    is_told = true;
+                }
+            }
+            started => return started.map(Some).map_err(failure),
+        }
+        // The service manager would only start it again.
+        notify(&[NotifyState::Ready, NotifyState::Watchdog]);
+        let next = Instant::now() + ROOM_INTERVAL;
+        while Instant::now() < next {
+            if end.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            std::thread::sleep(TURN);
+        }
     }
 }
 

@@ -29,24 +29,27 @@ const MIN_PAGE_BYTES: u64 = 512;
 /// A connection for writing, and what was done to get there.
 pub(super) fn open(path: &Path, host: &Host) -> Result<(Connection, Option<String>), RecordError> {
     make(path)?;
-    let problem = match prepare(path, host) {
-        Err(RecordError::Damaged { problem, .. }) => problem,
+    let (why, aside) = match prepare(path, host) {
+        Err(RecordError::Damaged { problem, .. }) => {
+            (format!("{}: {problem}", path.display()), beside(path, ".damaged"))
+        }
+        // As after a downgrade: a recorder that refused to record would miss the next stall.
+        Err(newer @ RecordError::Newer { .. }) => (newer.to_string(), unused(path)),
         done => return Ok((done?, None)),
     };
-    let aside = set_aside(path).map_err(|source| io_error(path, source))?;
+    set_aside(path, &aside).map_err(|source| RecordError::io(path, source))?;
     make(path)?;
-    let notice = format!("{}: {problem}; moved to {}", path.display(), aside.display());
-    Ok((prepare(path, host)?, Some(notice)))
+    Ok((prepare(path, host)?, Some(format!("{why}; moved to {}", aside.display()))))
 }
 
 /// Makes an empty file where there is none. What is shorter than any database, SQLite would take for
 /// an empty one.
 fn make(path: &Path) -> Result<(), RecordError> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).map_err(|source| io_error(dir, source))?;
+        std::fs::create_dir_all(dir).map_err(|source| RecordError::io(dir, source))?;
     }
     match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(io_error(path, error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(RecordError::io(path, error)),
         _ if (1..MIN_PAGE_BYTES).contains(&format::size(path)) => {
             let why = "too short for a database".to_owned();
             Err(RecordError::NotARecording { path: path.to_owned(), why })
@@ -55,17 +58,22 @@ fn make(path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// Moves a damaged recording out of the way; of an earlier one nothing is left.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let aside = beside(path, ".damaged");
+/// Where a newer recording goes, which is whole: beside those of earlier downgrades.
+fn unused(path: &Path) -> PathBuf {
+    let numbered = (2..).map(|number| beside(path, &format!(".newer-{number}")));
+    let mut all = std::iter::once(beside(path, ".newer")).chain(numbered);
+    all.find(|aside| !aside.exists()).unwrap_or_else(|| beside(path, ".newer"))
+}
+
+/// Moves a recording out of the way; of what was there before nothing is left.
+fn set_aside(path: &Path, aside: &Path) -> io::Result<()> {
     for suffix in ["-wal", "-shm"] {
-        match std::fs::rename(beside(path, suffix), beside(&aside, suffix)) {
+        match std::fs::rename(beside(path, suffix), beside(aside, suffix)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    std::fs::rename(path, &aside)?;
-    Ok(aside)
+    std::fs::rename(path, aside)
 }
 
 fn prepare(path: &Path, host: &Host) -> Result<Connection, RecordError> {
@@ -148,8 +156,4 @@ fn tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let insert = "INSERT INTO meta VALUES ('created_unix_ms', ?)";
     transaction.execute(insert, [now.to_string()])?;
     Ok(())
-}
-
-fn io_error(path: &Path, source: io::Error) -> RecordError {
-    RecordError::Io { path: path.to_owned(), source }
 }

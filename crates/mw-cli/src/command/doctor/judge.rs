@@ -16,14 +16,15 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYSLOG: u32 = 34;
 const CAP_PERFMON: u32 = 38;
 
-/// What memwright.service has, and what for.
-const CAPABILITIES: [(u32, &str, &str); 8] = [
+/// What all commands need, and what for. In place of two of them memwright.service has higher limits.
+const CAPABILITIES: [(u32, &str, &str); 9] = [
     (2, "CAP_DAC_READ_SEARCH", "files that only root may read"),
     (12, "CAP_NET_ADMIN", "delays of tasks"),
     (CAP_IPC_LOCK, "CAP_IPC_LOCK", "locked memory"),
     (19, "CAP_SYS_PTRACE", "other users' processes"),
     (CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "kernel stacks of tasks"),
     (23, "CAP_SYS_NICE", "real-time scheduling"),
+    (24, "CAP_SYS_RESOURCE", "memory pressure on kernels before 6.5"),
     (CAP_SYSLOG, "CAP_SYSLOG", "kernel symbols"),
     (CAP_PERFMON, "CAP_PERFMON", "events of all CPUs"),
 ];
@@ -94,11 +95,8 @@ fn sysctl(name: &str, value: &str) -> String {
 }
 
 fn privileges(machine: &Machine) -> Check {
-    let check = Check::works(
-        "privileges",
-        "watch, why, fix, pool",
-        "the capabilities of memwright.service",
-    );
+    let check =
+        Check::works("privileges", "watch, why, fix, pool", "all capabilities that are needed");
     if machine.capabilities.is_none() {
         return check.unknown("/proc/self/status does not tell the capabilities", ON_HOST);
     }

@@ -16,7 +16,7 @@ use mw_web::{Request, Response, Server, Service, WebConfig};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,9 @@ const CALIBRATION_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long a look may take before it is given up: a file system may not respond.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a request waits for the first look: the one that started the recorder by its socket finds none.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// What a calibration is made for.
 const CALIBRATED_BYTES: u64 = 1 << 30;
@@ -67,6 +70,8 @@ pub(crate) struct Metrics {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    /// A page was published.
+    published: Condvar,
     log: Log,
 }
 
@@ -82,7 +87,7 @@ impl Metrics {
     pub(crate) fn start(options: Options, log: Log) -> Result<Self, Failure> {
         let mut state = State::default();
         options.probes.iter().for_each(|probe| state.stalls.watch(probe));
-        let shared = Arc::new(Shared { state: Mutex::new(state), log });
+        let shared = Arc::new(Shared { state: Mutex::new(state), published: Condvar::new(), log });
         let (wake, woken) = channel();
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -129,6 +134,13 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// As soon as a page was published, or `at_most` is over.
+    fn measured(&self, at_most: Duration) -> MutexGuard<'_, State> {
+        let is_empty = |state: &mut State| state.text.is_empty();
+        let waited = self.published.wait_timeout_while(self.state(), at_most, is_empty);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
 }
 
 impl Service for Shared {
@@ -136,7 +148,7 @@ impl Service for Shared {
         match &*request.path {
             "/metrics" => {
                 let exposition = Exposition::negotiate(&request.accept);
-                let state = self.state();
+                let state = self.measured(FIRST_LOOK);
                 let body = match exposition {
                     Exposition::Text => &state.text,
                     Exposition::OpenMetrics => &state.open_metrics,
@@ -288,6 +300,7 @@ impl Publisher {
         state.stalls.write(&mut page);
         state.text = page.write(Exposition::Text).into();
         state.open_metrics = page.write(Exposition::OpenMetrics).into();
+        self.shared.published.notify_all();
     }
 }
 
@@ -320,5 +333,23 @@ fn pools(socket: &std::path::Path, page: &mut Page) {
             ("missing", bytes.missing),
         ];
         mw_metrics::with_pool(page, pool.spec.name.as_ref(), &states);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_waits_for_the_first_page_and_not_for_ever() {
+        let shared =
+            Shared { state: Mutex::default(), published: Condvar::new(), log: Log::to_stderr() };
+        assert!(shared.measured(Duration::from_millis(10)).text.is_empty());
+        std::thread::scope(|scope| {
+            let request = scope.spawn(|| shared.measured(Duration::from_secs(60)).text.clone());
+            shared.state().text = "page".into();
+            shared.published.notify_all();
+            assert_eq!(&*request.join().unwrap(), "page");
+        });
     }
 }
