@@ -3,6 +3,7 @@
 //! program of each checks a tree of fixtures/.
 
 use mw_test::Killed;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -31,9 +32,17 @@ pub(super) fn fixture(name: &str) -> PathBuf {
 pub(super) struct Cluster {
     pub(super) dir: TempDir,
     /// Process 1 of the namespaces, as it is numbered outside.
-    init: u32,
-    /// Ends before the directory is removed.
-    _unshare: Killed,
+    init: i32,
+    unshare: Killed,
+}
+
+impl Drop for Cluster {
+    /// unshare(1) ends when process 1 has, and with that all others: nobody writes to the directory any more.
+    fn drop(&mut self) {
+        let init = Pid::from_raw(self.init).unwrap();
+        let _ = kill_process(init, Signal::KILL);
+        let _ = self.unshare.0.wait();
+    }
 }
 
 impl Cluster {
@@ -87,7 +96,7 @@ impl Cluster {
         let init = mw_test::wait_for("process 1", PATIENCE, POLL, || {
             fs::read_to_string(&children).ok()?.trim().parse().ok()
         });
-        let cluster = Self { dir, init, _unshare: unshare };
+        let cluster = Self { dir, init, unshare };
         cluster.wait("both nodes", || {
             let is_in = |(node, state)| cluster.node(node).is_some_and(|node| node.0 == state);
             NODES.into_iter().zip(states).all(is_in)
@@ -107,7 +116,8 @@ impl Cluster {
 
     pub(super) fn logs(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
-        ["out", "slurmctld.log", "slurmd.n1.log"].map(read).join("\n==\n")
+        let logs = ["out", "slurmctld.log", "slurmd.n1.log"].map(read).join("\n==\n");
+        format!("{logs}\n==\n{:#?}", self.runs("n1"))
     }
 
     /// A command in the namespaces of the cluster.

@@ -17,7 +17,7 @@ const REASON: &str = "memwright: fragmented-node: ";
 
 /// Of a node that was drained here, and is idle.
 const RECORD: &str = include_str!("../../src/command/slurm/node/drained.txt");
-const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -147,11 +147,17 @@ fn room_is_made_on_an_idle_drained_node() {
     }
     let _alone = mw_test::alone();
     mw_test::compact_memory();
-    let pages = || -> u64 { fs::read_to_string(POOL).unwrap().trim().parse().unwrap() };
+    let number = |file: &str| -> u64 {
+        let path = Path::new(POOL).join(file);
+        fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    };
+    let pages = || number("nr_hugepages");
     let before = pages();
+    // Eight more than are free already.
+    let request = format!("{}M,huge=2M", (number("free_hugepages") + 8) * 2);
     let state = TempDir::new().unwrap();
     let state_dir = state.path().to_str().unwrap();
-    let cluster = Cluster::start(&format!("--make-room 16M,huge=2M --state-dir {state_dir}"));
+    let cluster = Cluster::start(&format!("--make-room {request} --state-dir {state_dir}"));
     cluster.wait_for_a_run("n1");
     assert_eq!(pages(), before, "nothing is done on a healthy node");
     cluster.set_sick("n1", true);
