@@ -81,9 +81,10 @@ fn recording(
     Ok(recording)
 }
 
-/// How long the recorder's forecast may take to read: a file system may not respond.
+/// How long the recorder's forecast may take to read: a file system may not respond. It takes a millisecond, but on busy
+/// CPUs the thread that reads may wait for one.
 #[cfg(feature = "watch")]
-const FORECAST_PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);
+const FORECAST_PATIENCE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// What runs out by the forecast of the recorder of this machine; nothing where there is none.
 #[cfg(feature = "watch")]
