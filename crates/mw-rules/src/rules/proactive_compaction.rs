@@ -35,7 +35,9 @@ use crate::share::percent;
 use crate::stack::is_in;
 use crate::stall::Stall;
 use mw_critical_path::{Kind, RunMode, Wait};
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Step, Subject};
+use mw_model::{
+    Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Stack, Step, Subject,
+};
 use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
@@ -102,14 +104,14 @@ fn moved_percent(request: &Request<'_>) -> f64 {
 /// that it moves the longer.
 fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
     let Some(profile) = &stall.incident.profile else { return 0.0 };
-    let (mut own, mut all) = (0, 0);
-    for stack in &profile.stacks {
+    let compacts = |stack: &&Stack| {
         let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
-        if is_in(&names, COMPACTION) {
-            all += stack.samples;
-            own += if stack.pid == forced.process.pid { stack.samples } else { 0 };
-        }
-    }
+        is_in(&names, COMPACTION)
+    };
+    let all: Vec<&Stack> = profile.stacks.iter().filter(compacts).collect();
+    let own = all.iter().filter(|stack| stack.pid == forced.process.pid);
+    let own = own.map(|stack| stack.samples).sum();
+    let all = all.iter().map(|stack| stack.samples).sum();
     percent(own, all)
 }
 
