@@ -34,6 +34,8 @@ pub(crate) const WAITS: &[(Wait, &[&str])] = &[
         Wait::BackgroundReclaim,
         &["balance_pgdat", "shrink_node", "shrink_lruvec", "reclaim_throttle"],
     ),
+    // A fault on a page that is being moved enters do_swap_page as well.
+    (Wait::Migration, &["migration_entry_wait", "pmd_migration_entry_wait", "softleaf_entry_wait"]),
     (
         Wait::SwapIn,
         &[
@@ -50,15 +52,7 @@ pub(crate) const WAITS: &[(Wait, &[&str])] = &[
     (Wait::DirtyThrottling, &["balance_dirty_pages"]),
     (
         Wait::Migration,
-        &[
-            "migrate_pages",
-            "do_numa_page",
-            "do_huge_pmd_numa_page",
-            "task_numa_work",
-            "migration_entry_wait",
-            "pmd_migration_entry_wait",
-            "softleaf_entry_wait",
-        ],
+        &["migrate_pages", "do_numa_page", "do_huge_pmd_numa_page", "task_numa_work"],
     ),
     (
         Wait::Fuse,

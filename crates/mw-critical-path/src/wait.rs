@@ -225,6 +225,10 @@ mod tests {
             (Wait::SwapIn, "io_schedule < swap_read_folio < swapin_readahead < do_swap_page"),
             (Wait::SwapIn, "io_schedule < folio_wait_bit_common < do_swap_page < handle_mm_fault"),
             (
+                Wait::Migration,
+                "io_schedule < migration_entry_wait_on_locked < migration_entry_wait < do_swap_page",
+            ),
+            (
                 Wait::DirtyThrottling,
                 "io_schedule_timeout < balance_dirty_pages < iomap_file_buffered_write",
             ),

@@ -1,9 +1,10 @@
 //! Memory work that somebody forced by writing to a file of the kernel: dropped caches, compaction, reclaim, reserved
 //! huge pages.
 //!
-//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.1 and
-//! 6.18. A kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an
-//! allocation woke by its own function.
+//! The profile shows it by the functions that such a write enters; they were compared with the symbols of 6.18, where
+//! `set_max_huge_pages`, `alloc_pool_huge_page` and `nr_hugepages_store_common` of earlier kernels are no symbols. A
+//! kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an allocation
+//! woke by its own function.
 
 use crate::kernel::COMPACTION;
 use crate::stack::is_in;

@@ -17,7 +17,7 @@
 //! shell or kcompactd uses a CPU in `compact_node`.
 //!
 //! ## Threshold
-//! The request spent a tenth of its time there, and the compacting task used a tenth of a CPU for it.
+//! The request spent a tenth of its time there, and the writer did at least half of all compaction.
 //!
 //! ## How to fix it
 //! Remove the job that writes to compact_memory, or run it when nobody is served. Lower
@@ -31,20 +31,26 @@ use crate::forced_work::{Forced, ForcedWork, is_kernel_proactive, most, named};
 use crate::kernel::COMPACTION;
 use crate::request::{Request, Spent};
 use crate::roles;
+use crate::share::percent;
+use crate::stack::is_in;
 use crate::stall::Stall;
 use mw_critical_path::{Kind, RunMode, Wait};
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Step, Subject};
+use mw_model::{
+    Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Stack, Step, Subject,
+};
 use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
 pub(crate) const MOVED: &[Spent] = &[Spent::Compaction, Spent::ForcedCompaction];
 
 const CONFIRMED: u8 = 92;
-const LEAST_CPU_PERCENT: f64 = 10.0;
+
+/// Of all compaction that the profile shows.
+const LEAST_PERCENT: f64 = 50.0;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let written = most(stall.incident, ForcedWork::Compaction);
-    let written = written.filter(|forced| forced.cpu_percent >= LEAST_CPU_PERCENT);
+    let written = written.filter(|forced| compacted_percent(stall, forced) >= LEAST_PERCENT);
     let by_kernel = is_kernel_proactive(stall.incident, stall.window);
     if written.is_none() && !by_kernel {
         return Ok(None);
@@ -92,6 +98,21 @@ fn moved_percent(request: &Request<'_>) -> f64 {
         )
     };
     request.percent_where(|spent, part| MOVED.contains(&spent) && !is_own(part.kind))
+}
+
+/// How much of the compaction a task did, however little of a CPU it has for it: a job with a quota holds the pages
+/// that it moves the longer.
+fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
+    let Some(profile) = &stall.incident.profile else { return 0.0 };
+    let compacts = |stack: &&Stack| {
+        let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
+        is_in(&names, COMPACTION)
+    };
+    let all: Vec<&Stack> = profile.stacks.iter().filter(compacts).collect();
+    let own = all.iter().filter(|stack| stack.pid == forced.process.pid);
+    let own = own.map(|stack| stack.samples).sum();
+    let all = all.iter().map(|stack| stack.samples).sum();
+    percent(own, all)
 }
 
 /// Who compacted.

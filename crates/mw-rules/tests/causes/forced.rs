@@ -349,6 +349,17 @@ fn reclaim_of_a_sibling_group_is_no_cause() {
     assert_ne!(first(&made).as_deref(), Some("forced-reclaim"));
 }
 
+/// A job with a small quota holds the pages that it moves for long.
+#[test]
+fn who_did_most_of_the_compaction_moved_the_pages() {
+    let beside = |samples| {
+        let made = moved("kcompactd0", &["kcompactd_do_work"]).stack(SHELL, 20, COMPACTS);
+        first(&made.stack((90, "make"), samples, &["__alloc_pages_direct_compact", "compact_zone"]))
+    };
+    assert_eq!(beside(10).as_deref(), Some("proactive-compaction"));
+    assert_ne!(beside(400).as_deref(), Some("proactive-compaction"));
+}
+
 #[test]
 fn who_reserves_huge_pages_is_named() {
     let explanation = explained(&without_huge_pages());
