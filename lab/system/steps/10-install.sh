@@ -7,7 +7,7 @@ started=$(now_s)
 shown 'ls -sh *.deb'
 shown 'apt-get install -qq ./memwright_*.deb'
 ended 0
-says_not '[Ww]arning|[Ff]ailed|error' "the installation complains"
+says_not '[Ww]arning|[Ff]ailed|[Cc]ould not|error' "the installation complains"
 took=$(since "$started")
 echo "installed in $took s"
 shown 'systemctl is-active memwright memwright-pool'

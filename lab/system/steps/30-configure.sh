@@ -9,7 +9,7 @@ MemoryAccounting=yes
 END
 systemctl daemon-reload
 systemctl start app
-eventually 20 'curl -sf http://127.0.0.1:8000/work/10/10/0/0'
+eventually 20 'curl -sf -m 20 http://127.0.0.1:8000/work/10/10/0/0'
 shown 'cat >/etc/memwright/memwright.toml <<END
 [[watch.probe]]
 name = "app"

@@ -29,7 +29,7 @@ log_from
 shown "dpkg-query -W memwright"
 shown 'apt-get install -qq ./memwright_*.deb'
 ended 0
-says_not '[Ww]arning|[Ff]ailed|error' "the upgrade complains"
+says_not '[Ww]arning|[Ff]ailed|[Cc]ould not|error' "the upgrade complains"
 shown "dpkg-query -W memwright"
 says_not previous
 quiet 'systemctl is-active memwright memwright-pool memwright.socket'
@@ -48,8 +48,9 @@ ended 0
 [ "$(main_pid memwright-pool)" != "$pool" ] || fail "the pool server was not restarted"
 intact
 [ "$(main_pid tenant)" = "$tenant" ] || fail "the program was restarted"
-[ "$(leased)" = "$before" ] || fail "not as much is leased as before the restart"
-eventually 30 'curl -sf http://127.0.0.1:9818/metrics'
+quiet 'memwright pool list; memwright pool list --json'
+eventually 30 '[ "$(leased)" = "$before" ]'
+eventually 30 'curl -sf -m 20 http://127.0.0.1:9818/metrics'
 quiet 'log_since; log_since memwright-pool'
 says_not 'failed|not permitted|denied'
 systemctl stop tenant

@@ -14,4 +14,4 @@ quiet 'journalctl -b -u memwright -u memwright-pool -o cat'
 says_not 'not permitted|Permission denied|Read-only|recording stopped'
 quiet 'systemctl --failed --no-legend'
 [ -z "$said" ] || fail "a unit failed"
-eventually 60 'curl -sf http://127.0.0.1:9818/metrics'
+eventually 60 'curl -sf -m 20 http://127.0.0.1:9818/metrics'

@@ -16,7 +16,7 @@ use mw_web::{Request, Response, Server, Service, WebConfig};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -304,13 +304,16 @@ impl Publisher {
     }
 }
 
+/// The socket that systemd passed, which it passes once: it stays open when a reload closes the listener.
+static PASSED: OnceLock<Option<TcpListener>> = OnceLock::new();
+
 fn listener(listen: &Listen) -> std::io::Result<TcpListener> {
     let address: SocketAddr = match listen {
         Listen::Address(address) => *address,
         Listen::Systemd => {
-            let socket = ListenFd::from_env().take_tcp_listener(0)?;
+            let take = || ListenFd::from_env().take_tcp_listener(0).ok().flatten();
             let none = || std::io::Error::other("systemd passed no socket (see memwright.socket)");
-            return socket.ok_or_else(none);
+            return PASSED.get_or_init(take).as_ref().ok_or_else(none)?.try_clone();
         }
     };
     TcpListener::bind(address)
