@@ -12,6 +12,8 @@ shown() {
 	printf '$ %s\n' "$1" | tee -a "$SHOWN"
 	said=$(eval "$1" 2>&1)
 	code=$?
+	# What a terminal shows in the end of a line that is written over.
+	said=$(sed 's/.*\r//' <<<"$said")
 	[ -z "$said" ] || printf '%s\n' "$said" | tee -a "$SHOWN"
 }
 

@@ -50,9 +50,11 @@ systemctl reload memwright
 shown 'memwright notify --test hung'
 says '8001|hung'
 log_from
-quiet 'memwright watch --now'
-ended 0
-said_once 'hung'
+curl -s -m 20 http://127.0.0.1:8000/fail/1
+sleep 3
+curl -s -m 20 http://127.0.0.1:8000/fail/0
+eventually 60 'log_since | grep -q "notify hung"'
+said_once 'notify hung'
 goes_on
 kill -KILL $hung
 
