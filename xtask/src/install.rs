@@ -29,6 +29,8 @@ const FILES: &[&str] = &[
     "share/man/man5/memwright.toml.5",
     "share/memwright/memwright-fleet.json",
     "share/memwright/memwright-host.json",
+    "share/memwright/memwright-kernel-log.json",
+    "share/memwright/memwright-monitor.json",
     "share/memwright/memwright.rules.yml",
     "share/zsh/site-functions/_memwright",
 ];

@@ -1,13 +1,15 @@
 //! The Debian package under a real systemd: a guest installs it and uses it as a stranger does. The steps are in
 //! lab/system/steps; each is a shell script whose first line says what holds when it succeeds.
 
+mod debs;
 mod image;
 mod page;
 mod step;
 
 use crate::workspace::{root, target_dir};
-use crate::{campaign, dist, packages};
+use crate::{campaign, packages};
 use anyhow::Context;
+use debs::Debs;
 use image::Images;
 use mw_lab::vm::guest::Role;
 use mw_lab::{Case, GuestRun, Kernel, Lab};
@@ -50,7 +52,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(PACKAGES)?;
     let work = target_dir().join("system");
     fs::create_dir_all(&work)?;
-    let packages = Packages::new(choice, &work)?;
+    let packages = Debs::new(choice.package.as_deref(), choice.previous.as_deref(), &work)?;
     let images = Images::new(&work)?;
     let steps = step::all(&choice.steps)?;
     let mut failed = Vec::new();
@@ -75,29 +77,6 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     }
     anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
-}
-
-/// The Debian packages that are installed, and those that are upgraded: those that are named, or built here.
-struct Packages {
-    current: Vec<PathBuf>,
-    previous: Vec<PathBuf>,
-}
-
-impl Packages {
-    fn new(choice: &Choice, work: &Path) -> anyhow::Result<Self> {
-        let get = |named: Option<&Path>, version: &str, out: &str| match named {
-            Some(package) => {
-                Ok(vec![package.canonicalize().context(package.display().to_string())?])
-            }
-            None => dist::plain_debian("dev", version, &work.join(out)),
-        };
-        let version = dist::VERSION;
-        let current = get(choice.package.as_deref(), &format!("{version}-1"), "packages")?;
-        // The same sources: for dpkg the upgrade is one all the same.
-        let previous =
-            get(choice.previous.as_deref(), &format!("{version}~previous-1"), "previous")?;
-        Ok(Self { current, previous })
-    }
 }
 
 const CASE: &str = "description = 'a Debian with systemd'

@@ -170,7 +170,13 @@ fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyh
         eprintln!("{error:#}: once more");
         judged(stage, boot, plays)
     })?;
-    for record in records {
+    for mut record in records {
+        let waited = record.host_waited_percent.filter(|percent| *percent > HOST_BUSY_PERCENT);
+        if let Some(percent) = waited {
+            let why = format!("it waited for the host's CPUs in {percent:.0}% of its time");
+            println!("{}:{} Void: {why}", record.play.seed, record.play.index);
+            record.judged.make_void(why);
+        }
         campaign::append(results, &record)?;
     }
     Ok(())
@@ -190,12 +196,7 @@ fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Reco
     let mut records = Vec::new();
     for play in plays {
         let times = played.plays.get(&play.index).cloned().unwrap_or_default();
-        let mut judged = judge::judge(play, &times, &played.incidents);
-        if let Some(percent) = host_waited_percent.filter(|percent| *percent > HOST_BUSY_PERCENT) {
-            judged.make_void(format!(
-                "guests waited for the host's CPUs in {percent:.0}% of their time"
-            ));
-        }
+        let judged = judge::judge(play, &times, &played.incidents);
         println!("{}", results::line(play, &judged));
         if let Some((incident, _)) = judge::incident_of(play, &times, &played.incidents) {
             let name = format!("incident.{}.json", play.index);

@@ -54,11 +54,11 @@ const LINES: &[(&str, &str)] = &[
     ("HugePageAllocationShort", r"HugeTLB: allocating \d+ of page size .* failed.*"),
 ];
 
-/// The custom plugin: its configuration.
+/// The custom plugin: its configuration. Keys are in the order of the alphabet, with every feature of serde_json.
 pub(super) fn plugin() -> anyhow::Result<Value> {
     let conditions = CONDITIONS.iter().map(|condition| {
         let (reason, message) = condition.fine;
-        json!({ "type": condition.name, "reason": reason, "message": message })
+        json!({ "message": message, "reason": reason, "type": condition.name })
     });
     let mut rules = Vec::new();
     for condition in CONDITIONS {
@@ -66,27 +66,27 @@ pub(super) fn plugin() -> anyhow::Result<Value> {
             let rule = mw_rules::find(id).with_context(|| format!("no rule {id}"))?;
             anyhow::ensure!(rule.has_hazard(), "{id} only explains stalls");
             rules.push(json!({
-                "type": "permanent",
-                "condition": condition.name,
-                "reason": camel(id),
-                "path": PROGRAM,
                 "args": ["check", "--root", HOST, "--format", "npd", "--only", id],
+                "condition": condition.name,
+                "path": PROGRAM,
+                "reason": camel(id),
                 "timeout": TIMEOUT,
+                "type": "permanent",
             }));
         }
     }
     Ok(json!({
+        "conditions": conditions.collect::<Vec<_>>(),
+        "metricsReporting": true,
         "plugin": "custom",
         "pluginConfig": {
-            "invoke_interval": INTERVAL,
-            "timeout": TIMEOUT,
-            "max_output_length": 80,
             "concurrency": 1,
+            "invoke_interval": INTERVAL,
+            "max_output_length": 80,
+            "timeout": TIMEOUT,
         },
-        "source": "memwright",
-        "metricsReporting": true,
-        "conditions": conditions.collect::<Vec<_>>(),
         "rules": rules,
+        "source": "memwright",
     }))
 }
 
@@ -96,13 +96,13 @@ pub(super) fn kernel_log() -> Value {
         |(reason, pattern)| json!({ "type": "temporary", "reason": reason, "pattern": pattern }),
     );
     json!({
-        "plugin": "kmsg",
+        "bufferSize": 10,
+        "conditions": [],
         "logPath": "/dev/kmsg",
         "lookback": "5m",
-        "bufferSize": 10,
-        "source": "memwright-kernel-log",
         "metricsReporting": true,
-        "conditions": [],
+        "plugin": "kmsg",
         "rules": rules.collect::<Vec<_>>(),
+        "source": "memwright-kernel-log",
     })
 }

@@ -1,7 +1,8 @@
 //! The disks of the guest: a small Debian, made once and kept in target/system, and a parcel with the packages, the
 //! steps, and the modules of the kernel.
 
-use super::{Packages, Step, campaign};
+use super::debs::Debs;
+use super::{Step, campaign};
 use crate::workspace::{output, root};
 use anyhow::Context;
 use mw_lab::Kernel;
@@ -50,7 +51,7 @@ impl Images {
         &self,
         kernel: &Kernel,
         steps: &[Step],
-        packages: &Packages,
+        packages: &Debs,
     ) -> anyhow::Result<PathBuf> {
         let tree = tempfile::tempdir_in(&self.work)?;
         let at = |name: &str| tree.path().join(name);
