@@ -11,13 +11,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold generated files and nothing else.
-const FOLDERS: [&str; 7] = [
+const FOLDERS: [&str; 8] = [
     "docs/rules",
     "docs/man",
     "docs/completions",
     "docs/schema",
     "crates/mw-capi/include",
     "packaging/grafana",
+    "packaging/kubernetes",
     "packaging/prometheus",
 ];
 
