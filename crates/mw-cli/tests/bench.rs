@@ -81,7 +81,7 @@ fn what_a_killed_bench_has_reserved_undo_gives_back() {
         mw_test::skip("needs root and huge pages");
         return;
     }
-    let _alone = mw_test::alone();
+    let _alone = [mw_test::alone(), mw_test::huge_pages_alone()];
     let before = pages();
     let state = tempfile::tempdir().unwrap();
     let state_dir = ["--state-dir", state.path().to_str().unwrap()];

@@ -12,12 +12,20 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+const FREE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const LIMIT: Duration = Duration::from_secs(60);
-/// Eight huge pages.
-const REQUEST: &str = "16M,huge=2M";
+
+fn number(path: &str) -> u64 {
+    fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
 
 fn pages() -> u64 {
-    fs::read_to_string(POOL).unwrap().trim().parse().unwrap()
+    number(POOL)
+}
+
+/// Eight huge pages more than are free.
+fn request() -> String {
+    format!("{}M,huge=2M", (number(FREE) + 8) * 2)
 }
 
 fn memwright(state: &TempDir, command: &str, arguments: &[&str]) -> Command {
@@ -35,7 +43,7 @@ fn stdout(output: &Output) -> String {
 }
 
 /// A state directory, where the pool can be changed.
-fn state() -> Option<(fs::File, TempDir)> {
+fn state() -> Option<([fs::File; 2], TempDir)> {
     if !mw_test::is_root() {
         return None;
     }
@@ -43,7 +51,7 @@ fn state() -> Option<(fs::File, TempDir)> {
         mw_test::skip("no huge pages of 2 MiB");
         return None;
     }
-    let alone = mw_test::alone();
+    let alone = [mw_test::alone(), mw_test::huge_pages_alone()];
     mw_test::compact_memory();
     let dir = TempDir::new().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
@@ -59,10 +67,10 @@ fn end(child: &mut Child, signal: Signal) -> Option<i32> {
 fn the_pool_is_grown_and_undo_gives_back() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
-    let output = make_room(&state, &[REQUEST]);
+    let output = make_room(&state, &[&request()]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = stdout(&output);
-    assert!(text.starts_with("ready: 16 MiB on 2 MiB huge pages, in "), "{text}");
+    assert!(text.starts_with("ready: ") && text.contains(" on 2 MiB huge pages, in "), "{text}");
     assert!(text.contains("give back with: memwright undo 1 --state-dir "), "{text}");
     let reserved = pages();
     assert!(reserved >= before && reserved <= before + 8, "{before} to {reserved}");
@@ -75,8 +83,9 @@ fn the_pool_is_grown_and_undo_gives_back() {
 fn what_is_there_already_changes_nothing() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
-    assert!(make_room(&state, &[REQUEST]).status.success());
-    let again = make_room(&state, &[REQUEST]);
+    let request = request();
+    assert!(make_room(&state, &[&request]).status.success());
+    let again = make_room(&state, &[&request]);
     let text = stdout(&again);
     assert!(text.starts_with("ready: ") && !text.contains("give back"), "{text}");
     assert!(memwright(&state, "undo", &[]).output().unwrap().status.success());
@@ -87,7 +96,7 @@ fn what_is_there_already_changes_nothing() {
 fn a_dry_run_changes_nothing_and_its_json_has_the_steps() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
-    let output = make_room(&state, &[REQUEST, "--dry-run", "--json"]);
+    let output = make_room(&state, &[&request(), "--dry-run", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema =
@@ -108,12 +117,12 @@ fn the_pages_stay_until_the_command_ends_whose_exit_code_counts() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
     let script = format!("cat {POOL}; exit 7");
-    let output = make_room(&state, &[REQUEST, "--", "sh", "-c", &script]);
+    let output = make_room(&state, &[&request(), "--", "sh", "-c", &script]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let during: u64 = stdout(&output).trim().parse().unwrap();
     assert!(during > before, "{during}");
     assert_eq!(pages(), before);
-    let missing = make_room(&state, &[REQUEST, "--", "/nonexistent/command"]);
+    let missing = make_room(&state, &[&request(), "--", "/nonexistent/command"]);
     assert_eq!(missing.status.code(), Some(127), "{missing:?}");
     assert_eq!(pages(), before);
 }
@@ -122,10 +131,11 @@ fn the_pages_stay_until_the_command_ends_whose_exit_code_counts() {
 fn an_interrupted_hold_gives_back_and_a_killed_one_leaves_it_to_undo() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
+    let request = request();
     for (signal, is_given_back) in
         [(Signal::INT, true), (Signal::TERM, true), (Signal::KILL, false)]
     {
-        let mut hold = memwright(&state, "make-room", &[REQUEST, "--hold", "10min"]);
+        let mut hold = memwright(&state, "make-room", &[&request, "--hold", "10min"]);
         let mut hold = hold.stdout(Stdio::null()).spawn().unwrap();
         mw_test::wait_until("pages of the pool", LIMIT, || pages() >= before + 8);
         assert_eq!(end(&mut hold, signal), Some(signal.as_raw()));
@@ -140,7 +150,7 @@ fn an_interrupted_hold_gives_back_and_a_killed_one_leaves_it_to_undo() {
 fn a_hold_ends_by_itself() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
-    let output = make_room(&state, &[REQUEST, "--hold", "200ms"]);
+    let output = make_room(&state, &[&request(), "--hold", "200ms"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let output = make_room(&state, &["16M", "--hold", "200ms"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -166,7 +176,7 @@ fn what_cannot_be_reached_is_refused_before_anything_is_done() {
 fn a_limit_of_the_cost_ends_it_and_everything_is_given_back() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();
-    let output = make_room(&state, &[REQUEST, "--max-cost", "time=1ns"]);
+    let output = make_room(&state, &[&request(), "--max-cost", "time=1ns"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text.starts_with("not reached: ") && text.contains("--max-cost time="), "{text}");

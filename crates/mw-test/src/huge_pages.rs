@@ -1,7 +1,21 @@
 //! Huge pages that are reserved for a while.
 
-use std::fs;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
 use std::path::PathBuf;
+
+const POOLS: &str = "/sys/kernel/mm/hugepages";
+
+/// Whoever compares the size of a pool before and after keeps those away who add pages, for as long as this lives.
+///
+/// # Panics
+/// Where the kernel has no huge pages.
+#[must_use]
+pub fn huge_pages_alone() -> File {
+    let pools = File::open(POOLS).unwrap();
+    flock(&pools, FlockOperation::LockExclusive).unwrap();
+    pools
+}
 
 /// Huge pages that were added to the kernel's pool. Dropped, as many are taken away again as were
 /// added, whatever others did to the pool meanwhile.
@@ -9,6 +23,7 @@ use std::path::PathBuf;
 pub struct HugePages {
     pool: PathBuf,
     added: u64,
+    _turn: File,
 }
 
 impl HugePages {
@@ -16,8 +31,9 @@ impl HugePages {
     #[must_use]
     pub fn more(page_bytes: usize, pages: u64) -> Option<Self> {
         let name = format!("hugepages-{}kB", page_bytes >> 10);
-        let mut reserved =
-            Self { pool: format!("/sys/kernel/mm/hugepages/{name}").into(), added: 0 };
+        let turn = File::open(POOLS).ok()?;
+        flock(&turn, FlockOperation::LockShared).ok()?;
+        let mut reserved = Self { pool: format!("{POOLS}/{name}").into(), added: 0, _turn: turn };
         let before = reserved.number("nr_hugepages")?;
         fs::write(reserved.pool.join("nr_hugepages"), (before + pages).to_string()).ok()?;
         reserved.added = reserved.number("nr_hugepages")?.saturating_sub(before);

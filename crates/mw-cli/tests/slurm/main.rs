@@ -145,7 +145,7 @@ fn room_is_made_on_an_idle_drained_node() {
         mw_test::skip("no huge pages of 2 MiB");
         return;
     }
-    let _alone = mw_test::alone();
+    let _alone = [mw_test::alone(), mw_test::huge_pages_alone()];
     mw_test::compact_memory();
     let number = |file: &str| -> u64 {
         let path = Path::new(POOL).join(file);

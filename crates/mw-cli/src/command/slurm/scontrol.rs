@@ -21,6 +21,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(10);
 /// Between two looks at whether it has ended.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
+/// How long the end of one that was killed is waited for.
+const KILLED: Duration = Duration::from_secs(1);
+
 /// What is kept of its output; the record of a node has 1 KiB.
 const MAX_BYTES: usize = 64 << 10;
 
@@ -64,11 +67,15 @@ fn run_to_end<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> Result<Vec<u8>,
     let pid = Pid::from_child(&child);
     let mut output = Stream::new(child.stdout.take());
     let mut errors = Stream::new(child.stderr.take());
-    let has_ended = wait(pid, &mut output, &mut errors, Instant::now() + LIMIT);
+    let until = Instant::now() + LIMIT;
+    let is_over = |now| now >= until || mw_sys::is_termination_requested();
+    let has_ended = wait(pid, &mut output, &mut errors, is_over);
     // Before it is waited for: until then its number is nobody else's.
     let _ = kill_process_group(pid, Signal::KILL);
     if !has_ended {
-        // The kernel may hold it; whoever inherits it reaps it.
+        let killed_until = Instant::now() + KILLED;
+        wait(pid, &mut output, &mut errors, |now| now >= killed_until);
+        // Where the kernel holds it for longer, whoever inherits it reaps it.
         let _ = child.try_wait();
         let limit = LIMIT.as_secs();
         return Err(failure(format_args!("{SCONTROL} did not end within {limit} s; killed")));
@@ -79,8 +86,13 @@ fn run_to_end<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> Result<Vec<u8>,
     if status.success() { Ok(output.bytes) } else { Err(refused(status, &output, &errors)) }
 }
 
-/// Whether it ends in time.
-fn wait(pid: Pid, output: &mut Stream, errors: &mut Stream, until: Instant) -> bool {
+/// Whether it ends before its time is over.
+fn wait(
+    pid: Pid,
+    output: &mut Stream,
+    errors: &mut Stream,
+    is_over: impl Fn(Instant) -> bool,
+) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
         output.read();
@@ -88,7 +100,7 @@ fn wait(pid: Pid, output: &mut Stream, errors: &mut Stream, until: Instant) -> b
         if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
             return true;
         }
-        if Instant::now() >= until || mw_sys::is_termination_requested() {
+        if is_over(Instant::now()) {
             return false;
         }
         let mut fds: Vec<PollFd<'_>> = [&*output, &*errors]
