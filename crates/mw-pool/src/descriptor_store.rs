@@ -6,8 +6,8 @@
 //! | `stripe-N` | a stripe's memory |
 //! | `lease-N` | the server's end of a lease's socket |
 //!
-//! The manager drops a lease's socket by itself when the other end is closed; the next server takes
-//! that for the end of the lease, which it is.
+//! The manager is told to keep a lease's socket when its other end is closed (`FDPOLL=0`, since systemd 246): the
+//! lease may linger (reclaimer.rs), and a message may wait in the socket. The server removes it when the lease ends.
 
 use crate::lease_table::{LeaseId, StripeId};
 use sd_notify::NotifyState;
@@ -66,7 +66,9 @@ impl DescriptorStore {
             return Ok(());
         }
         let name = name.name();
-        sd_notify::notify_with_fds(&[NotifyState::FdStore, NotifyState::FdName(&name)], &[fd])
+        let state =
+            [NotifyState::FdStore, NotifyState::FdName(&name), NotifyState::Custom("FDPOLL=0")];
+        sd_notify::notify_with_fds(&state, &[fd])
     }
 
     pub(crate) fn remove(&self, name: StoredName) -> io::Result<()> {
