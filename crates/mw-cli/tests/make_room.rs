@@ -147,6 +147,25 @@ fn an_interrupted_hold_gives_back_and_a_killed_one_leaves_it_to_undo() {
 }
 
 #[test]
+fn two_holds_end_in_any_order() {
+    let Some((_alone, state)) = state() else { return };
+    let before = pages();
+    let hold = |more: u64| {
+        let target = pages() + 8;
+        let mut hold = memwright(&state, "make-room", &[&request(), "--hold", "10min"]);
+        let hold = hold.stdout(Stdio::null()).spawn().unwrap();
+        mw_test::wait_until("pages of the pool", LIMIT, || pages() >= target);
+        assert_eq!(pages(), before + more);
+        hold
+    };
+    let (mut first, mut second) = (hold(8), hold(16));
+    end(&mut first, Signal::TERM);
+    assert_eq!(pages(), before + 8);
+    end(&mut second, Signal::TERM);
+    assert_eq!(pages(), before);
+}
+
+#[test]
 fn a_hold_ends_by_itself() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();

@@ -128,17 +128,12 @@ impl History {
         self.changes.iter().find(|change| change.id == id)
     }
 
-    /// Newer changes that have to be reverted before this one.
-    pub(crate) fn newer_than(&self, change: &Change) -> Vec<u64> {
-        self.changes.iter().filter(|newer| newer.lies_on(change)).map(|newer| newer.id).collect()
-    }
-
-    /// Whether a value is what a setting had before an older change that is not reverted either.
+    /// Whether a value is what a setting had before this change, or an older one that is not reverted either.
     pub(crate) fn is_below(&self, change: &Change, now: &str) -> bool {
         self.changes.iter().any(|older| {
             let before = older.before.as_deref().map(setting_of);
             older.is_active()
-                && older.id < change.id
+                && older.id <= change.id
                 && older.path == change.path
                 && older.may_share_device(change)
                 && before.is_some_and(|before| same_setting(&before, now))
@@ -198,10 +193,15 @@ impl History {
             self.changes.push(Change::planned(id, record.time_ms, intent)?);
             return Ok(());
         }
-        match self.changes.iter_mut().find(|change| change.id == id) {
-            Some(change) => change.take(record.event),
-            None => Err(format!("change {id} was never planned")),
+        let Some(change) = self.changes.iter_mut().find(|change| change.id == id) else {
+            return Err(format!("change {id} was never planned"));
+        };
+        let is_undone = matches!(record.event, Event::Undone { .. });
+        change.take(record.event)?;
+        if is_undone {
+            self.take_pages_away(id);
         }
+        Ok(())
     }
 }
 

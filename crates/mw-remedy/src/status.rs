@@ -131,11 +131,11 @@ fn state_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeState 
         Stage::Undone(how) => return ChangeState::Undone { how },
         Stage::Planned | Stage::Applied => {}
     }
-    let by = history.newer_than(change);
-    if !by.is_empty() {
-        return ChangeState::Covered { by };
-    }
-    let standing = match standing(kernel, history, change) {
+    let change = match history.as_newest(change) {
+        Ok(change) => change,
+        Err(by) => return ChangeState::Covered { by },
+    };
+    let standing = match standing(kernel, history, &change) {
         Ok(standing) => standing,
         Err(error) => return ChangeState::Unreadable { why: error.to_string() },
     };

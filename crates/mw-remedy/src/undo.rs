@@ -10,6 +10,7 @@ use crate::restore::{
     Drift, Standing, file_drift, file_standing, former_sides, remove_line, restore, standing,
 };
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,8 +204,11 @@ pub(crate) fn revert(
     mode: RevertMode,
     observer: Observer<'_>,
 ) -> Undone {
+    let as_newest = journal.history().as_newest(change);
+    let blocked_by = as_newest.as_ref().err().cloned().unwrap_or_default();
+    let change = &*as_newest.unwrap_or(Cow::Borrowed(change));
     let mut reversal = Reversal { kernel, journal, change, mode, observer };
-    let outcome = reversal.outcome().unwrap_or_else(|error| error.into());
+    let outcome = reversal.outcome(blocked_by).unwrap_or_else(|error| error.into());
     let not_recorded = reversal.record(&outcome).err().map(|error| error.to_string());
     if not_recorded.is_none() && outcome.is_gone() && change.is_active() {
         (reversal.observer)(Point { change: change.id, moment: Moment::Closed });
@@ -255,14 +259,13 @@ struct Reversal<'a> {
 }
 
 impl Reversal<'_> {
-    fn outcome(&mut self) -> Result<Outcome, RevertError> {
+    fn outcome(&mut self, blocked_by: Vec<u64>) -> Result<Outcome, RevertError> {
         let change = self.change;
         if !change.is_active() {
             return Ok(Outcome::AlreadyUndone);
         }
-        let by = self.journal.history().newer_than(change);
-        if !by.is_empty() {
-            return Ok(Outcome::Blocked { by });
+        if !blocked_by.is_empty() {
+            return Ok(Outcome::Blocked { by: blocked_by });
         }
         let standing = standing(self.kernel, self.journal.history(), change)?;
         let file = match &change.persist {
