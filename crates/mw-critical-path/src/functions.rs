@@ -403,6 +403,18 @@ pub(crate) const THAWS: &[&str] = &["__thaw_task", "thaw_task", "unfreeze_cgroup
 /// Functions of the memory manager's own threads, which no program's stack has.
 pub(crate) const RECLAIM_THREADS: &[&str] = &["kswapd", "kcompactd"];
 
+/// In these a thread of the kernel waits for work.
+pub(crate) const IDLE_THREADS: &[&str] = &[
+    "worker_thread",
+    "rescuer_thread",
+    "kthread_worker_fn",
+    "smpboot_thread_fn",
+    "io_wq_worker",
+    "kjournald2",
+    "kswapd_try_to_sleep",
+    "kcompactd",
+];
+
 /// Functions of an interval timer's signal.
 pub(crate) const TIMER_SIGNALS: &[&str] = &["it_real_fn", "posix_timer_fn", "posix_timer_event"];
 

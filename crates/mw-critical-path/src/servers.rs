@@ -138,6 +138,7 @@ impl Held {
                 Activity::Runnable { .. } | Activity::Blocked { stopped: true, .. } => {
                     held.stuck += length;
                 }
+                Activity::Blocked { stack, .. } if timelines.is_idle_thread(stack) => {}
                 Activity::Blocked { stack, .. } => match timelines.wait(stack) {
                     Some(Wait::Sleep) => held.slept = held.slept.max(length),
                     Some(wait) if wait.is_for_resource() || wait.is_held_in_kernel() => {

@@ -103,6 +103,11 @@ impl Timelines {
         self.class(stack).wait
     }
 
+    /// A task with this stack is a thread of the kernel without work.
+    pub(crate) fn is_idle_thread(&self, stack: StackId) -> bool {
+        self.class(stack).is_idle_thread
+    }
+
     /// The task that was current when a wake-up was sent is the one that sent it.
     pub(crate) fn is_sent_by_task(&self, context: WakeContext, stack: StackId) -> bool {
         match context {

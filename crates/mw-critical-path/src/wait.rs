@@ -5,8 +5,8 @@
 //! reclaim waits in direct reclaim.
 
 use crate::functions::{
-    CONNECTS, DISK_COMPLETIONS, EXIT, KILLS, PACKETS, RECLAIM_THREADS, REMOTE_COMPLETIONS, SENDERS,
-    THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
+    CONNECTS, DISK_COMPLETIONS, EXIT, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
+    REMOTE_COMPLETIONS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
 };
 pub use crate::kinds::{KernelWork, Wait};
 use std::collections::HashMap;
@@ -55,6 +55,13 @@ pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
     is_for_file.then(remote).flatten().unwrap_or(wait)
 }
 
+/// Whether a thread of the kernel waits for work: what it sleeps in is its own loop, and nothing that it was called for.
+fn is_idle_thread(stack: &[String]) -> bool {
+    let mut functions = stack.iter().skip_while(|function| function.contains("schedule"));
+    let innermost = functions.next().map_or("", String::as_str);
+    IDLE_THREADS.iter().any(|idle| innermost.starts_with(idle))
+}
+
 /// The function that a workqueue's thread was called for, by its stack.
 pub(crate) fn work_function(stack: &[String]) -> Option<&str> {
     let called = stack.iter().position(|function| function.starts_with("process_one_work"))?;
@@ -72,6 +79,8 @@ pub(crate) struct Class {
     pub(crate) is_reclaim_thread: bool,
     /// The stack is of freeing an address space.
     pub(crate) is_exit: bool,
+    /// The stack is of a thread of the kernel that waits for work.
+    pub(crate) is_idle_thread: bool,
 }
 
 impl Class {
@@ -148,6 +157,7 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
         interrupt: INTERRUPTS.get(all.interrupt).map_or(Source::Interrupt, |(from, _)| *from),
         is_reclaim_thread: all.is_reclaim_thread,
         is_exit: all.is_exit,
+        is_idle_thread: is_idle_thread(stack),
     }
 }
 
@@ -303,6 +313,25 @@ mod tests {
             (Wait::Exit, "schedule < do_exit < do_group_exit < get_signal"),
         ] {
             assert_eq!(wait(&stack(functions)), Some(expected), "{functions}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_thread_without_work_is_idle() {
+        for idle in [
+            "__schedule < schedule < smpboot_thread_fn < kthread < ret_from_fork",
+            "schedule < worker_thread < kthread",
+            "schedule_timeout < kcompactd < kthread",
+        ] {
+            assert!(is_idle_thread(&stack(idle)), "{idle}");
+        }
+        for busy in [
+            "schedule < io_schedule < blk_wait < process_one_work < worker_thread < kthread",
+            "schedule < jbd2_journal_commit_transaction < kjournald2 < kthread",
+            "schedule",
+            "",
+        ] {
+            assert!(!is_idle_thread(&stack(busy)), "{busy}");
         }
     }
 

@@ -553,3 +553,19 @@ fn a_server_that_syncs_before_it_answers_was_not_idle() {
     assert_eq!(kind(true), Kind::TimedOut(Wait::Poll));
     assert_eq!(kind(false), Kind::Idle(Wait::Poll));
 }
+
+/// A command that was executed wakes a thread of the kernel, which moves it to another CPU. Then it waits for an answer
+/// that is late.
+#[test]
+fn a_kernel_thread_without_work_was_not_asked() {
+    let mut traced = Traced::new(2000);
+    traced.runs(0, 0, CLIENT);
+    traced.found(OTHER, TaskState::Waiting, "schedule < smpboot_thread_fn < kthread");
+    traced.wakes(50, CLIENT, OTHER).runs(51, 1, OTHER);
+    traced.blocks(52, 1, OTHER, "schedule < smpboot_thread_fn < kthread");
+    traced.blocks(100, 0, CLIENT, "schedule_timeout < inet_wait_for_connect < inet_stream_connect");
+    let stack = traced.stack("sock_def_wakeup < tcp_rcv_state_process < tcp_v4_rcv");
+    let (task, context) = (CLIENT, WakeContext::HardIrq);
+    traced.event(1100, 0, EventKind::Waking { task, by: 0, context, stack }).runs(1100, 0, CLIENT);
+    assert_eq!(traced.shares(0, 1200)[0], (Kind::Waiting(Wait::Network), 1000));
+}
