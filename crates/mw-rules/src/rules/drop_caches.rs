@@ -28,7 +28,8 @@
 //! days later. Writes to `vm.compact_memory` are another counter and do not count.
 //!
 //! A cause: at least 4 MiB were dropped within 45 s before the end of the stall, the cache had not recovered when the
-//! stall began, and in the 5 s before the drop half as much or less was read.
+//! stall began, and in the 5 s before the drop tasks waited half as much or less for disks (I/O pressure; without it,
+//! half as much or less was read).
 //!
 //! ## How to fix it
 //! Find the job and remove it: the kernel log names the task, and `grep -rs drop_caches /etc/cron* /etc/systemd
@@ -44,10 +45,11 @@ use crate::forced_work::{ForcedWork, most, named};
 use crate::request::Spent;
 use crate::stall::Stall;
 use mw_model::{
-    Area, Cause, Finding, Incident, Metric, Missing, Quantity, Remedy, Resource, Role,
-    ServiceProcess, Severity, Step, Table, Window, format_bytes, format_duration_ms,
+    Area, Cause, Finding, Incident, Metric, Missing, PressureMetric, Quantity, Remedy, Resource,
+    Role, ServiceProcess, Severity, Stalled, Step, Table, Window, format_bytes, format_duration_ms,
 };
 use mw_proc::vmstat::{Counter, Vmstat};
+use std::ops::Range;
 
 const COUNTERS: [Counter; 2] = [Counter::DropPagecache, Counter::DropSlab];
 
@@ -133,7 +135,7 @@ const DROPPING_MS: u64 = 3000;
 /// So much of what was dropped may be back when the stall begins.
 const BACK_PERCENT: u64 = 90;
 
-/// Rows before the first drop over which reads are compared, at least and at most: what a program read when it
+/// Rows before the first drop over which waits are compared, at least and at most: what a program read when it
 /// started says nothing of what it reads later.
 const LEAST_CALM_MS: u64 = 1000;
 const MOST_CALM_MS: u64 = 5000;
@@ -156,7 +158,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             && !is_back(drop, incident)
     };
     let Some(last) = drops.iter().rev().find(counts) else { return Ok(None) };
-    if reads_no_more(&drops, incident) {
+    if waits_no_more(&drops, incident) {
         return Ok(None);
     }
     let dropped = last.pages_before.saturating_sub(last.pages_after).saturating_mul(page_bytes);
@@ -261,32 +263,35 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
         >= dropped.saturating_mul(BACK_PERCENT)
 }
 
-/// Whether no more was read from disks after the first drop than before it, or nothing at all, where that was
-/// recorded.
-fn reads_no_more(drops: &[Drop], incident: &Incident) -> bool {
-    let table = &incident.table;
-    let Some(rates) = table.rates_per_s(&Metric::Vmstat(Counter::Pgpgin)) else { return false };
+/// Whether nothing was read from disks after the first drop, or tasks waited for disks before it as they did after it,
+/// where that was recorded.
+fn waits_no_more(drops: &[Drop], incident: &Incident) -> bool {
     let Some(first) = drops.first() else { return false };
-    let mean = |from: u64, until: u64| {
-        let rows = table.at_unix_ms.iter().zip(&rates);
-        let rates: Vec<f64> = rows
-            .filter(|(at, _)| (from..until).contains(*at))
-            .filter_map(|(_, rate)| *rate)
-            .collect();
-        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
-    };
-    let until = incident.ended_unix_ms.max(first.at_unix_ms.saturating_add(1));
-    let during = mean(first.at_unix_ms, until);
-    if during == Some(0.0) {
+    let after = first.at_unix_ms..incident.ended_unix_ms.max(first.at_unix_ms.saturating_add(1));
+    let pages_in = Metric::Vmstat(Counter::Pgpgin);
+    if mean_rate(&incident.table, &pages_in, after.clone()) == Some(0.0) {
         return true;
     }
     let calm_until = first.at_unix_ms.saturating_sub(DROPPING_MS);
-    let Some(start) = table.at_unix_ms.first() else { return false };
+    let Some(start) = incident.table.at_unix_ms.first() else { return false };
     if calm_until < start.saturating_add(LEAST_CALM_MS) {
         return false;
     }
-    let calm = mean(calm_until.saturating_sub(MOST_CALM_MS), calm_until);
-    calm.zip(during).is_some_and(|(calm, during)| calm * 2.0 > during)
+    let calm = calm_until.saturating_sub(MOST_CALM_MS)..calm_until;
+    // What a copy on a fast disk has read is not what others waited for.
+    let waits = Metric::Pressure(Resource::Io, Stalled::Some, PressureMetric::TotalUs);
+    [waits, pages_in].iter().find_map(|metric| {
+        let rate = |span| mean_rate(&incident.table, metric, span);
+        rate(calm.clone()).zip(rate(after.clone())).map(|(calm, after)| calm * 2.0 > after)
+    }) == Some(true)
+}
+
+/// Mean rate per second of a counter in the rows of a time.
+fn mean_rate(table: &Table, metric: &Metric, span: Range<u64>) -> Option<f64> {
+    let rates = table.rates_per_s(metric)?;
+    let rows = table.at_unix_ms.iter().zip(&rates).filter(|(at, _)| span.contains(*at));
+    let rates: Vec<f64> = rows.filter_map(|(_, rate)| *rate).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
 #[cfg(test)]
@@ -352,10 +357,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_copy_has_read_is_not_what_others_wait_for() {
+        // A copy reads before the drop; tasks wait for disks after it, or all the time.
+        let is_as_before = |wait_us: fn(u64) -> u64| {
+            let mut table = mw_model::Table::new(["vmstat.pgpgin", "pressure.io.some.total_us"]);
+            let (mut read, mut waited) = (0, 0);
+            for row in 0..20 {
+                read += if row < 12 { 100_000 } else { 300 };
+                waited += wait_us(row);
+                table.push(row * 1000, &[read, waited]);
+            }
+            let drop = Drop { at_unix_ms: 12_000, pages_before: 90_000, pages_after: 10_000 };
+            let incident = Incident { table, ended_unix_ms: 20_000, ..Incident::default() };
+            waits_no_more(&[drop], &incident)
+        };
+        assert!(!is_as_before(|row| if row < 12 { 90_000 } else { 950_000 }));
+        assert!(is_as_before(|_| 950_000));
+    }
+
+    #[test]
     fn reads_before_the_drop_are_those_of_the_last_seconds() {
         let is_as_before = |per_row: fn(u64) -> u64| {
             let (incident, drops) = incident_that_read(per_row);
-            reads_no_more(&drops, &incident)
+            waits_no_more(&drops, &incident)
         };
         assert!(is_as_before(|_| 400), "all the time");
         assert!(!is_as_before(|row| if row < 12 { 0 } else { 400 }));
