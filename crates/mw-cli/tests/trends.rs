@@ -6,6 +6,7 @@ use assert_cmd::Command;
 use mw_model::{HolderSize, Host, SizedHolder};
 use mw_record::{Retention, Writer};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -25,13 +26,22 @@ fn record(dir: &TempDir, samples: u64, leaks: bool) -> PathBuf {
 }
 
 fn record_of(dir: &TempDir, samples: u64, sizes: impl Fn(u64) -> Vec<HolderSize>) -> PathBuf {
+    record_from(START_MS, dir, samples, sizes)
+}
+
+fn record_from(
+    start_ms: u64,
+    dir: &TempDir,
+    samples: u64,
+    sizes: impl Fn(u64) -> Vec<HolderSize>,
+) -> PathBuf {
     let path = dir.path().join("recording.db");
     let writer = Writer::start(&path, &Host::default(), Retention::default()).unwrap();
     for at in 0..samples {
         let sizes = sizes(at);
         mw_test::wait_until("the writer's queue has room", Duration::from_secs(60), || {
             let dropped = writer.dropped();
-            writer.keep_sizes(START_MS + at * STEP_MS, sizes.clone());
+            writer.keep_sizes(start_ms + at * STEP_MS, sizes.clone());
             writer.dropped() == dropped
         });
     }
@@ -157,6 +167,25 @@ fn it_says_when_a_request_for_huge_pages_can_no_longer_be_served() {
         assert_eq!((code, out.as_str()), (3, ""), "{err}");
         assert!(err.contains("how many huge pages are left"), "{err}");
     }
+}
+
+#[test]
+fn check_says_what_the_recorder_has_forecast() {
+    let dir = TempDir::new_in("/dev/shm").unwrap();
+    let start_ms = mw_sys::unix_ms() - SAMPLES * STEP_MS;
+    let path = record_from(start_ms, &dir, SAMPLES, fragmented);
+    let memwright = || std::process::Command::new(env!("CARGO_BIN_EXE_memwright"));
+    let mut recorder = memwright();
+    recorder.args(["watch", "--no-canary", "--no-profile", "--recording"]).arg(&path);
+    let _recorder = mw_test::Killed(recorder.stderr(Stdio::null()).spawn().unwrap());
+    let kept = dir.path().join("recording.db-forecast");
+    mw_test::wait_until("a forecast", Duration::from_secs(120), || kept.exists());
+    let config = dir.path().join("memwright.toml");
+    std::fs::write(&config, format!("[watch]\nrecording = {path:?}\n")).unwrap();
+    let mut check = memwright();
+    let output = check.args(["check", "--for", "23G,huge=2M", "--config"]).arg(&config).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(text.contains("forecast: 2 MiB pages for 23 GiB run out in 6."), "{text}");
 }
 
 #[test]

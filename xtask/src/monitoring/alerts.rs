@@ -110,6 +110,23 @@ fn of_recorder() -> Vec<Alert> {
         },
         Alert {
             wait: "15m",
+            runbook: format!("{PAGES}/trends.md"),
+            fires: vec![(
+                "memwright_exhaustion_seconds",
+                "supply=\"huge-pages\",page_size=\"2M\"".to_owned(),
+                "40000x60",
+            )],
+            labels: vec![("supply", "huge-pages".to_owned()), ("page_size", "2M".to_owned())],
+            quiet: "90000x60",
+            ..alert(
+                "MemwrightExhaustion",
+                "memwright_exhaustion_seconds < 86400",
+                &format!("{} pages run out within a day", of("page_size")),
+                "They have declined steadily in the recording. Run memwright trends on the host for how fast, and for the holder that grows.",
+            )
+        },
+        Alert {
+            wait: "15m",
             fires: vec![("memwright_checked", String::new(), "0x60")],
             ..alert(
                 "MemwrightNotChecked",

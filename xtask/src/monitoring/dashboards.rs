@@ -72,6 +72,16 @@ const HOST: &[Panel] = &[
         kind: "timeseries",
     },
     Panel {
+        title: "Time until huge pages run out",
+        description: "By the recorder's hourly forecast; no line where they do not decline steadily.",
+        unit: "s",
+        queries: &[(
+            "memwright_exhaustion_seconds{job=~\"$job\",instance=~\"$instance\"}",
+            "{{supply}} {{page_size}}",
+        )],
+        kind: "timeseries",
+    },
+    Panel {
         title: "Stalls by cause",
         description: "Stalls an hour, by probe and cause.",
         unit: "none",
@@ -138,6 +148,16 @@ const FLEET: &[Panel] = &[
         queries: &[(
             "topk(10, memwright_unusable_free_ratio{job=~\"$job\",instance=~\"$instance\",order=\"9\",zone=\"Normal\"})",
             "{{instance}} node {{numa_node}}",
+        )],
+        kind: "timeseries",
+    },
+    Panel {
+        title: "Huge pages run out first",
+        description: "The ten hosts whose huge pages run out first, by the recorder's hourly forecast.",
+        unit: "s",
+        queries: &[(
+            "bottomk(10, memwright_exhaustion_seconds{job=~\"$job\",instance=~\"$instance\"})",
+            "{{instance}} {{supply}} {{page_size}}",
         )],
         kind: "timeseries",
     },

@@ -13,7 +13,10 @@ const GUEST: &str = "qemu-system";
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Fields of the first line of `/proc/stat` that are no work: idle, iowait.
-const IDLE: [usize; 2] = [3, 4];
+const IDLE: &[usize] = &[3, 4];
+/// With niced programs, which give way to guests, where sessions do not share the CPUs evenly.
+const IDLE_OR_NICE: &[usize] = &[1, 3, 4];
+const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 /// Its fields, without the two that others contain.
 const FIELDS: usize = 8;
 
@@ -64,14 +67,16 @@ fn percent(before: Ticks, after: Ticks, ran: f64) -> Option<f64> {
 }
 
 fn ticks() -> Option<Ticks> {
-    parse_ticks(&fs::read_to_string("/proc/stat").ok()?)
+    let is_shared_evenly = fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim() == "1");
+    let no_work = if is_shared_evenly { IDLE } else { IDLE_OR_NICE };
+    parse_ticks(&fs::read_to_string("/proc/stat").ok()?, no_work)
 }
 
-fn parse_ticks(text: &str) -> Option<Ticks> {
+fn parse_ticks(text: &str, no_work: &[usize]) -> Option<Ticks> {
     let words = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let fields: Vec<f64> = words.take(FIELDS).filter_map(|word| word.parse().ok()).collect();
     let all = fields.iter().sum();
-    let idle: f64 = IDLE.iter().filter_map(|field| fields.get(*field)).sum();
+    let idle: f64 = no_work.iter().filter_map(|field| fields.get(*field)).sum();
     Some(Ticks { busy: all - idle, all })
 }
 
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_not_the_guests_is_of_others() {
-        let ticks = |text: &str| parse_ticks(text).unwrap();
+        let ticks = |text: &str| parse_ticks(text, IDLE).unwrap();
         let before = ticks("cpu  100 0 50 1000 20 0 5 0 7 7\ncpu0 1 2 3");
         assert_eq!(before, Ticks { busy: 155.0, all: 1175.0 });
         // 400 ticks, of which 100 idle; the guests ran for 2 s.
@@ -112,6 +117,8 @@ mod tests {
         let expected = (300.0 - 2.0 * per_s) * 100.0 / 400.0;
         assert_eq!(percent(before, after, 2e9), Some(expected.max(0.0)));
         assert_eq!(percent(before, before, 0.0), None);
-        assert_eq!(parse_ticks("intr 1"), None);
+        let niced = parse_ticks("cpu  300 10 110 1100 20 0 15 20\n", IDLE_OR_NICE).unwrap();
+        assert_eq!(niced.busy, after.busy - 10.0);
+        assert_eq!(parse_ticks("intr 1", IDLE), None);
     }
 }
