@@ -29,7 +29,7 @@ use results::Record;
 use stage::Stage;
 use std::path::{Path, PathBuf};
 
-/// From which share of the host's CPUs on that others take a guest stalls by itself.
+/// From which share of its time on in which a guest waits for the host's CPUs it stalls by itself.
 const HOST_BUSY_PERCENT: f64 = 10.0;
 
 /// Where results go that are not asked for elsewhere.
@@ -171,9 +171,9 @@ fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyh
         judged(stage, boot, plays)
     })?;
     for mut record in records {
-        let others = record.others_percent.filter(|percent| *percent > HOST_BUSY_PERCENT);
-        if let Some(percent) = others {
-            let why = format!("others took {percent:.0}% of the host's CPUs");
+        let waited = record.host_waited_percent.filter(|percent| *percent > HOST_BUSY_PERCENT);
+        if let Some(percent) = waited {
+            let why = format!("it waited for the host's CPUs in {percent:.0}% of its time");
             println!("{}:{} Void: {why}", record.play.seed, record.play.index);
             record.judged.make_void(why);
         }
@@ -190,7 +190,7 @@ fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Reco
         Place::Host => host::play(stage, boot, plays, &kept),
     };
     let release = release.with_context(|| kept.display().to_string())?;
-    let others_percent = host_cpus.others_percent();
+    let host_waited_percent = host_cpus.waited_percent();
     let played = Played::read(&kept, release).with_context(|| kept.display().to_string())?;
     let mut start_ms = played.start.as_ref().and_then(judge::start);
     let mut records = Vec::new();
@@ -208,7 +208,7 @@ fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Reco
             release: played.release.clone(),
             judged,
             start_ms: start_ms.take(),
-            others_percent,
+            host_waited_percent,
         });
     }
     Ok(records)

@@ -188,7 +188,7 @@ mod tests {
             release: String::new(),
             judged,
             start_ms: None,
-            others_percent: None,
+            host_waited_percent: None,
         }
     }
 

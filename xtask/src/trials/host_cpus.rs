@@ -1,6 +1,5 @@
-//! How much of the host's CPUs others took while guests ran. An emulated guest cannot see it: it stalls by itself, and
-//! the recorder is judged by what it was not told. What its threads waited for a CPU is no measure: each wakes thousands
-//! of times a second, and on an idle virtual machine every wake-up takes tens of microseconds.
+//! How long guests waited for the host's CPUs. An emulated guest cannot see it: it stalls by itself, and the recorder
+//! is judged by what it was not told.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,84 +11,63 @@ use std::time::Duration;
 const GUEST: &str = "qemu-system";
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Fields of the first line of `/proc/stat` that are no work: idle, iowait.
-const IDLE: &[usize] = &[3, 4];
-/// With niced programs, which give way to guests, where sessions do not share the CPUs evenly.
-const IDLE_OR_NICE: &[usize] = &[1, 3, 4];
-const AUTOGROUP: &str = "/proc/sys/kernel/sched_autogroup_enabled";
-/// Its fields, without the two that others contain.
-const FIELDS: usize = 8;
+/// What a wake-up takes where nobody else wants the CPU: on an idle virtual machine tens of microseconds, and a guest's
+/// threads wake thousands of times a second.
+const WAKE_UP_NS: f64 = 50_000.0;
 
 /// Watches the guests that this process has started.
 pub(super) struct HostCpus {
-    before: Option<Ticks>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeMap<String, f64>>,
+    thread: JoinHandle<BTreeMap<String, Schedule>>,
 }
 
-/// CPU time of the machine since it was started, in clock ticks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Ticks {
-    busy: f64,
-    all: f64,
+/// Nanoseconds on a CPU, and ready to run without one, less the wake-ups (`/proc/PID/schedstat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Schedule {
+    ran: f64,
+    waited: f64,
 }
 
 impl HostCpus {
     pub(super) fn watch() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let before = ticks();
         let thread = thread::spawn(move || {
-            let mut ran = BTreeMap::new();
+            let mut threads = BTreeMap::new();
             while !stopped.load(Ordering::Relaxed) {
-                sample(&mut ran);
+                sample(&mut threads);
                 thread::sleep(INTERVAL);
             }
-            ran
+            threads
         });
-        Self { before, stop, thread }
+        Self { stop, thread }
     }
 
-    /// Of the time of all CPUs, what others than the guests took, the hypervisor of this machine too, in percent.
-    pub(super) fn others_percent(self) -> Option<f64> {
+    /// Of the time in which the guests wanted a CPU, how much they waited for it, in percent.
+    pub(super) fn waited_percent(self) -> Option<f64> {
         self.stop.store(true, Ordering::Relaxed);
-        let ran = self.thread.join().ok()?;
-        percent(self.before?, ticks()?, ran.values().sum())
+        percent(self.thread.join().ok()?.values())
     }
 }
 
-/// `ran` is the guests' time in nanoseconds.
-fn percent(before: Ticks, after: Ticks, ran: f64) -> Option<f64> {
-    let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
-    let guests = ran / 1e9 * ticks_per_s;
-    let all = after.all - before.all;
-    (all > 0.0).then(|| ((after.busy - before.busy - guests) * 100.0 / all).max(0.0))
+fn percent<'a>(threads: impl Iterator<Item = &'a Schedule>) -> Option<f64> {
+    let all = threads.fold(Schedule::default(), |sum, thread| Schedule {
+        ran: sum.ran + thread.ran,
+        waited: sum.waited + thread.waited,
+    });
+    (all.ran > 0.0).then(|| all.waited * 100.0 / (all.ran + all.waited))
 }
 
-fn ticks() -> Option<Ticks> {
-    let is_shared_evenly = fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim() == "1");
-    let no_work = if is_shared_evenly { IDLE } else { IDLE_OR_NICE };
-    parse_ticks(&fs::read_to_string("/proc/stat").ok()?, no_work)
-}
-
-fn parse_ticks(text: &str, no_work: &[usize]) -> Option<Ticks> {
-    let words = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    let fields: Vec<f64> = words.take(FIELDS).filter_map(|word| word.parse().ok()).collect();
-    let all = fields.iter().sum();
-    let idle: f64 = no_work.iter().filter_map(|field| fields.get(*field)).sum();
-    Some(Ticks { busy: all - idle, all })
-}
-
-/// How long each thread of a guest has run, in nanoseconds (`schedstat`); of one that has ended the last that was seen.
-fn sample(ran: &mut BTreeMap<String, f64>) {
+/// The latest state of each thread of a guest; of one that has ended the last that was seen.
+fn sample(threads: &mut BTreeMap<String, Schedule>) {
     let own = std::process::id().to_string();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes.filter(|process| is_guest(&process.path().join("stat"), &own)) {
         let tasks = fs::read_dir(process.path().join("task")).into_iter().flatten().flatten();
         for task in tasks {
             let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            if let Some(ns) = text.split_whitespace().next().and_then(|word| word.parse().ok()) {
-                ran.insert(task.path().display().to_string(), ns);
+            if let Some(schedule) = parse(&text) {
+                threads.insert(task.path().display().to_string(), schedule);
             }
         }
     }
@@ -102,23 +80,23 @@ fn is_guest(stat: &std::path::Path, parent: &str) -> bool {
     name.contains(GUEST) && rest.split_whitespace().nth(1) == Some(parent)
 }
 
+fn parse(text: &str) -> Option<Schedule> {
+    let mut words = text.split_whitespace().map(|word| word.parse::<f64>().ok());
+    let (ran, waited, times) = (words.next()??, words.next()??, words.next()??);
+    Some(Schedule { ran, waited: (waited - times * WAKE_UP_NS).max(0.0) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_the_guests_is_of_others() {
-        let ticks = |text: &str| parse_ticks(text, IDLE).unwrap();
-        let before = ticks("cpu  100 0 50 1000 20 0 5 0 7 7\ncpu0 1 2 3");
-        assert_eq!(before, Ticks { busy: 155.0, all: 1175.0 });
-        // 400 ticks, of which 100 idle; the guests ran for 2 s.
-        let after = ticks("cpu  300 10 110 1100 20 0 15 20 7 7\n");
-        let per_s = rustix::param::clock_ticks_per_second() as f64;
-        let expected = (300.0 - 2.0 * per_s) * 100.0 / 400.0;
-        assert_eq!(percent(before, after, 2e9), Some(expected.max(0.0)));
-        assert_eq!(percent(before, before, 0.0), None);
-        let niced = parse_ticks("cpu  300 10 110 1100 20 0 15 20\n", IDLE_OR_NICE).unwrap();
-        assert_eq!(niced.busy, after.busy - 10.0);
-        assert_eq!(parse_ticks("intr 1", IDLE), None);
+    fn a_guest_that_waits_as_long_as_it_runs_waits_half_of_the_time() {
+        let threads =
+            ["1000000 1150000 3\n", "2000000 2450000 9\n"].map(|text| parse(text).unwrap());
+        assert_eq!(percent(threads.iter()), Some(50.0));
+        assert_eq!(parse("1107000000 373000000 15223\n").unwrap().waited, 0.0, "an idle machine");
+        assert_eq!(percent([].iter()), None, "there was no guest");
+        assert_eq!(parse("100 50"), None);
     }
 }

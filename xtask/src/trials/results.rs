@@ -18,9 +18,9 @@ pub(super) struct Record {
     /// The slowest request before the recorder's start, and after it; with the first play of a boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) start_ms: Option<(f64, f64)>,
-    /// How much of the host's CPUs others than the guests took; not for plays on the host.
+    /// How much of the time in which they wanted a CPU of the host the guests waited for it; not for plays on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) others_percent: Option<f64>,
+    pub(super) host_waited_percent: Option<f64>,
 }
 
 /// The latest result of each play.
@@ -80,7 +80,7 @@ mod tests {
             release: "6.12".to_owned(),
             judged,
             start_ms: None,
-            others_percent: None,
+            host_waited_percent: None,
         }
     }
 
