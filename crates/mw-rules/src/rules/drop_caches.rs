@@ -28,7 +28,7 @@
 //! days later. Writes to `vm.compact_memory` are another counter and do not count.
 //!
 //! A cause: at least 4 MiB were dropped within 45 s before the end of the stall, the cache had not recovered when the
-//! stall began, and in the 5 s before the drop tasks waited half as much or less for disks (I/O pressure; without it,
+//! stall began (90% of it was back, or half of it and tasks no longer waited for disks), and in the 5 s before the drop tasks waited half as much or less for disks (I/O pressure; without it,
 //! half as much or less was read).
 //!
 //! ## How to fix it
@@ -134,6 +134,12 @@ const DROPPING_MS: u64 = 3000;
 
 /// So much of what was dropped may be back when the stall begins.
 const BACK_PERCENT: u64 = 90;
+
+/// And so much where tasks no longer waited for disks: what is used was read.
+const BACK_IN_CALM_PERCENT: u64 = 50;
+
+/// Rows before the stall over which they did not wait.
+const CALM_BEFORE_MS: u64 = 1000;
 
 /// Rows before the first drop over which waits are compared, at least and at most: what a program read when it
 /// started says nothing of what it reads later.
@@ -258,10 +264,20 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
     let rows = table.at_unix_ms.iter().zip(pages);
     let until = rows.filter(|(at, _)| **at <= incident.started_unix_ms);
     let Some(level) = until.filter_map(|(_, pages)| pages).last() else { return false };
-    let dropped = drop.pages_before.saturating_sub(drop.pages_after);
-    level.saturating_sub(drop.pages_after).saturating_mul(100)
-        >= dropped.saturating_mul(BACK_PERCENT)
+    let dropped = drop.pages_before.saturating_sub(drop.pages_after).max(1);
+    let percent = level.saturating_sub(drop.pages_after).saturating_mul(100) / dropped;
+    percent >= BACK_PERCENT || (percent >= BACK_IN_CALM_PERCENT && is_calm_before(incident))
 }
+
+/// Whether tasks waited less for disks just before the stall than in it.
+fn is_calm_before(incident: &Incident) -> bool {
+    let (start, end) = (incident.started_unix_ms, incident.ended_unix_ms);
+    let rate = |span| mean_rate(&incident.table, &IO_WAITS, span);
+    let before = rate(start.saturating_sub(CALM_BEFORE_MS)..start);
+    before.zip(rate(start..end)).is_some_and(|(before, during)| before * 2.0 < during)
+}
+
+const IO_WAITS: Metric = Metric::Pressure(Resource::Io, Stalled::Some, PressureMetric::TotalUs);
 
 /// Whether nothing was read from disks after the first drop, or tasks waited for disks before it as they did after it,
 /// where that was recorded.
@@ -279,8 +295,7 @@ fn waits_no_more(drops: &[Drop], incident: &Incident) -> bool {
     }
     let calm = calm_until.saturating_sub(MOST_CALM_MS)..calm_until;
     // What a copy on a fast disk has read is not what others waited for.
-    let waits = Metric::Pressure(Resource::Io, Stalled::Some, PressureMetric::TotalUs);
-    [waits, pages_in].iter().find_map(|metric| {
+    [IO_WAITS, pages_in].iter().find_map(|metric| {
         let rate = |span| mean_rate(&incident.table, metric, span);
         rate(calm.clone()).zip(rate(after.clone())).map(|(calm, after)| calm * 2.0 > after)
     }) == Some(true)
@@ -354,6 +369,28 @@ mod tests {
         }
         let drop = Drop { at_unix_ms: 12_000, pages_before: 90_000, pages_after: 10_000 };
         (Incident { table, ended_unix_ms: 20_000, ..Incident::default() }, vec![drop])
+    }
+
+    /// The cache is dropped in row 2, and three quarters of it are back in row 10; the stall begins in row 12.
+    #[test]
+    fn what_is_used_is_back_where_nobody_waits_any_more() {
+        let is_back = |waits_before: u64| {
+            let mut table =
+                mw_model::Table::new(["vmstat.nr_file_pages", "pressure.io.some.total_us"]);
+            let mut waited = 0;
+            for row in 0..20 {
+                waited += if row < 12 { waits_before } else { 900_000 };
+                table.push(row * 1000, &[10_000 + 7_500 * row.saturating_sub(2).min(8), waited]);
+            }
+            let drop = Drop { at_unix_ms: 2000, pages_before: 90_000, pages_after: 10_000 };
+            let (started_unix_ms, ended_unix_ms) = (12_000, 20_000);
+            is_back(
+                &drop,
+                &Incident { table, started_unix_ms, ended_unix_ms, ..Incident::default() },
+            )
+        };
+        assert!(is_back(10_000));
+        assert!(!is_back(900_000), "it is still being read");
     }
 
     #[test]
