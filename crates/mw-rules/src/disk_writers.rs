@@ -1,6 +1,6 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::request::{is_task_within, is_within};
+use crate::request::{Spent, is_task_within, is_within};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_critical_path::PathTask;
@@ -66,6 +66,7 @@ pub(crate) fn other_program<'a>(stall: &Stall<'a>) -> Option<&'a FloodShare> {
         is_used(&share.device)
             && !is_charged(stall, &share.device)
             && !is_process_of_service(stall, share.pid)
+            && !is_reader(stall, share.pid)
     };
     let shares = stall.incident.flood.iter().filter(is_candidate);
     let share = shares.max_by_key(|share| share.pages)?;
@@ -194,6 +195,20 @@ fn is_process_of_service(stall: &Stall<'_>, pid: u32) -> bool {
     let is_known =
         service.is_some_and(|service| service.processes.iter().any(|known| known.pid == pid));
     is_known || server(stall).is_some_and(|server| server.process == pid)
+}
+
+/// Whether the request waits for what this process reads: it asked a service that reads its own files.
+fn is_reader(stall: &Stall<'_>, pid: u32) -> bool {
+    stall
+        .request
+        .is_some_and(|request| request.on(&[Spent::FileRead]).any(|part| part.task.process == pid))
+}
+
+/// The disks that the cgroup of a task read from or wrote to.
+pub(crate) fn disks_of<'a>(stall: &Stall<'a>, task: &PathTask) -> Vec<&'a str> {
+    let is_own = |group: &&GroupUse| task.cgroup.as_deref() == Some(group.path.as_str());
+    let io = groups(stall).filter(is_own).flat_map(|group| &group.io);
+    io.filter(|io| io.read_bytes > 0 || io.written_bytes > 0).map(|io| io.device.as_str()).collect()
 }
 
 /// Whether cgroups below the root are charged with most of what all wrote to a disk.

@@ -1,6 +1,6 @@
 //! What else than memory a request spent its time on: findings of the critical path.
 
-use crate::disk_writers::{OtherWriter, other_cgroup};
+use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
 use crate::request::{Request, Spent, is_task_within};
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, PathTask};
@@ -107,7 +107,7 @@ fn memwright(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 }
 
 fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let disk = disk_of(stall);
+    let disk = disk_of(stall, &part.task);
     let writer = other_cgroup(stall);
     let by = writer
         .as_ref()
@@ -271,19 +271,28 @@ fn leaves_service<'a>(
     chain.iter().rev().find(|link| is_of_service(&link.waiter) && !is_of_service(&link.other))
 }
 
-/// The disk that was busiest during the stall, by name.
-pub(crate) fn disk_of(stall: &Stall<'_>) -> String {
+/// The disk that was busiest during the stall, by name, of those that the task's cgroup used.
+pub(crate) fn disk_of(stall: &Stall<'_>, task: &PathTask) -> String {
     const BUSY_PERCENT: f64 = 50.0;
-    let busiest = busiest_disk(stall).filter(|(_, share)| *share >= BUSY_PERCENT);
+    let used = disks_of(stall, task);
+    let is_used = |name: &str| used.is_empty() || used.contains(&name);
+    let busiest = busiest(stall, is_used).filter(|(_, share)| *share >= BUSY_PERCENT);
     busiest.map_or_else(|| "the disk".to_owned(), |(name, _)| format!("the disk {name}"))
 }
 
 /// The busiest disk, in percent of the stall.
 pub(crate) fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
+    busiest(stall, |_| true)
+}
+
+fn busiest(stall: &Stall<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<(String, f64)> {
     let table = &stall.incident.table;
     let share = |column: &mw_model::Column| {
         let metric = column.metric();
         let Metric::Disk(name, DiskMetric::Busy) = &metric else { return None };
+        if !is_wanted(name) {
+            return None;
+        }
         let rates: Vec<f64> = stall.during(table.rates_per_s(&metric)?).flatten().collect();
         let ms_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
         ms_per_s.is_finite().then(|| (name.to_string(), (ms_per_s / 10.0).min(100.0)))

@@ -209,7 +209,7 @@ impl<'a> Request<'a> {
         of_parts.chain(of_chain).any(|task| u64::from(task.tid) == tid)
     }
 
-    fn on(&self, on: &[Spent]) -> impl Iterator<Item = &'a PathPart> {
+    pub(crate) fn on(&self, on: &[Spent]) -> impl Iterator<Item = &'a PathPart> {
         self.parts.iter().filter(move |(spent, _)| on.contains(spent)).map(|(_, part)| *part)
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const OWN: &[Spent] = &[Spent::Journal, Spent::FileWrite];
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(OWN) else { return Ok(None) };
-    let disk = disk_of(stall);
+    let disk = disk_of(stall, &part.task);
     let headline =
         format!("not memory: {} waited for its data to be written to {disk}", part.task.name);
     let finding = Finding::new(Severity::Critical, Area::Disk, headline)

@@ -145,3 +145,30 @@ fn a_flood_that_no_cgroup_is_charged_with_is_found_by_its_program() {
     assert_eq!(first(812, 16 << 10, 0), "not-memory", "its own pages");
     assert_eq!(first(99, 16 << 10, 70 << 20), "not-memory", "its own cgroup is charged");
 }
+
+/// A proxy asks a service that reads a file of its own, while another program floods another disk.
+#[test]
+fn what_a_service_reads_for_the_request_is_no_flood() {
+    let found = |reader: u32| {
+        let wait = (Kind::Waiting(Wait::Journal), 2);
+        let mut made = made(&[(Kind::Waiting(Wait::FileRead), 94), wait]).dirty(20 << 10, 0);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].task =
+            PathTask { process: 99, cgroup: Some("/app".to_owned()), ..task(99, "serve") };
+        let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", 0) };
+        let mut made = with_group(made, own).writes("sda", |at| if at > 0 { 1 << 20 } else { 0 });
+        let mut app = wrote("/app", "sda", 0);
+        app.io[0].read_bytes = 8 << 20;
+        made.incident.groups.extend([app, wrote("/", "sda", 80 << 20)]);
+        made.incident.service = Some(Service {
+            processes: vec![ServiceProcess { pid: 812, name: "nginx".to_owned() }],
+            ..Service::default()
+        });
+        let made = made.floods((reader, "serve"), "/data/app", 16 << 10);
+        explained(&made.disk("sda", 80).disk("sdb", 100)).causes[0].finding.clone()
+    };
+    let slow = found(99);
+    assert_eq!(slow.rule, "not-memory", "{}", slow.headline);
+    assert!(slow.headline.contains("the disk sda was slow"), "{}", slow.headline);
+    assert_eq!(found(4711).rule, "page-cache-flood", "another program");
+}
