@@ -81,7 +81,11 @@ impl Server {
         let (state_file, table) =
             match stored.remove(&StoredName::StateFile).and_then(StateFile::open) {
                 Some(opened) => opened,
-                None => (StateFile::new().map_err(system("memfd_create"))?, LeaseTable::default()),
+                None => {
+                    // One of another version stays in the store beside the new one, of the same name.
+                    store.remove(StoredName::StateFile).map_err(system("the service manager"))?;
+                    (StateFile::new().map_err(system("memfd_create"))?, LeaseTable::default())
+                }
             };
         let listener = Listener::bind(&config.socket)?;
         let mut server = Self {

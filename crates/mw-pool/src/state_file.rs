@@ -27,7 +27,10 @@ impl StateFile {
     pub(crate) fn new() -> io::Result<Self> {
         let file = memfd_create("memwright-pool", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, 2 * SLOT_BYTES as u64)?;
-        Ok(Self { file, generation: 0, saved: LeaseTable::default() })
+        let mut state = Self { file, generation: 0, saved: LeaseTable::default() };
+        // A server that is started before there is a pool finds a table, too.
+        state.write(&LeaseTable::default())?;
+        Ok(state)
     }
 
     /// An earlier server's file, and the table that it wrote last; `None` if it is not a state file
@@ -132,6 +135,8 @@ mod tests {
     #[test]
     fn the_last_complete_table_is_read() {
         let mut state = StateFile::new().unwrap();
+        let read = StateFile::open(state.file.try_clone().unwrap());
+        assert_eq!(read.unwrap().1, LeaseTable::default());
         let first = table();
         state.save(&first).unwrap();
         let mut second = first.clone();
@@ -139,11 +144,11 @@ mod tests {
         state.save(&second).unwrap();
         let copy = || state.file.try_clone().unwrap();
         assert_eq!(StateFile::open(copy()).unwrap().1, second);
-        // The second generation is in the first slot; torn, the first generation counts.
-        pwrite(&state.file, &[0xFF; 64], HEADER_BYTES as u64 + 4).unwrap();
+        // The third generation is in the second slot; torn, the second generation counts.
+        pwrite(&state.file, &[0xFF; 64], (SLOT_BYTES + HEADER_BYTES) as u64 + 4).unwrap();
         let (found, read) = StateFile::open(copy()).unwrap();
-        assert_eq!((read, found.generation), (first, 1));
-        pwrite(&state.file, &[0xFF; 64], (SLOT_BYTES + HEADER_BYTES) as u64).unwrap();
+        assert_eq!((read, found.generation), (first, 2));
+        pwrite(&state.file, &[0xFF; 64], HEADER_BYTES as u64).unwrap();
         assert!(StateFile::open(copy()).is_none());
     }
 

@@ -264,9 +264,10 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
     let rows = table.at_unix_ms.iter().zip(pages);
     let until = rows.filter(|(at, _)| **at <= incident.started_unix_ms);
     let Some(level) = until.filter_map(|(_, pages)| pages).last() else { return false };
-    let dropped = drop.pages_before.saturating_sub(drop.pages_after).max(1);
-    let percent = level.saturating_sub(drop.pages_after).saturating_mul(100) / dropped;
-    percent >= BACK_PERCENT || (percent >= BACK_IN_CALM_PERCENT && is_calm_before(incident))
+    let dropped = drop.pages_before.saturating_sub(drop.pages_after);
+    let back = level.saturating_sub(drop.pages_after).saturating_mul(100);
+    let is_back = |percent| back >= dropped.saturating_mul(percent);
+    is_back(BACK_PERCENT) || (is_back(BACK_IN_CALM_PERCENT) && is_calm_before(incident))
 }
 
 /// Whether tasks waited less for disks just before the stall than in it.
