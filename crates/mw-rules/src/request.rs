@@ -9,7 +9,7 @@ use crate::share::{percent, pressure_percent};
 use mw_critical_path::{
     Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
-use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, Window};
+use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, TriggerKind, Window};
 use mw_proc::vmstat::Counter;
 
 /// What a part of a request's time was spent on.
@@ -304,12 +304,19 @@ impl Conditions<'_> {
             Kind::Running(mode) => self.ran(path, part, mode),
             Kind::Runnable(holder) => self.runnable(path, part, holder),
             Kind::Waiting(wait) => self.waited(path, part, wait),
+            // The probe gave up: what it waited for was not seen.
+            Kind::TimedOut(_) if self.is_probe(path, part) => Spent::Unknown,
             Kind::TimedOut(_) => Spent::TimeLimit,
             Kind::Idle(_) => Spent::Idle,
             Kind::Stopped => Spent::Stopped,
             Kind::Unseen(Unseen::Untraced) => Spent::Untraced,
             Kind::Unseen(_) => Spent::Unknown,
         }
+    }
+
+    /// Whether a part is of the probe that asked, and not of whom it asked.
+    fn is_probe(&self, path: &PathSummary, part: &PathPart) -> bool {
+        self.incident.trigger.kind == TriggerKind::Probe && part.task.tid == path.task.tid
     }
 
     fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> Spent {

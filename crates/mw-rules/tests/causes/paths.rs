@@ -642,3 +642,19 @@ fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
     throttled.incident.cpus = Some(CpuUse { stolen_ms: 9000, busy_ms: 2000 });
     assert_eq!(first_rule(&throttled), "cpu-throttled");
 }
+
+/// The probe gives up after its own time limit, and nothing tells what the service did meanwhile.
+#[test]
+fn a_probe_that_gave_up_is_not_the_service() {
+    let gave_up = |by_probe: bool| {
+        let mut made = made(&[(Kind::TimedOut(Wait::Poll), 98)]);
+        let path = made.incident.path.as_mut().unwrap();
+        if by_probe {
+            path.parts[0].task = path.task.clone();
+        }
+        explained(&made).causes.into_iter().map(|cause| cause.finding.headline).next()
+    };
+    assert!(gave_up(false).unwrap().contains("until a time limit of its own"));
+    let found = gave_up(true).unwrap_or_default();
+    assert!(!found.contains("the service itself"), "{found}");
+}
