@@ -567,12 +567,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__fix)
-            opts="-h -V --dry-run --persist --format --json --state-dir --config --help --version"
+            opts="-h -V --profile --dry-run --persist --format --json --state-dir --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --profile)
+                    COMPREPLY=($(compgen -W "hpc-node database virtualisation gpu-host" -- "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0

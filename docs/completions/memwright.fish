@@ -91,6 +91,10 @@ complete -c memwright -n "__fish_memwright_using_subcommand explain" -l json -d 
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s v -l verbose -d 'List all parts, with the kernel files that they are computed from, and processes'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l profile -d 'Set what suits a kind of machine, beside the remedies of the rules that its page lists (docs/profiles.md)' -r -f -a "hpc-node\t'a compute node whose jobs want most of its memory, one after another'
+database\t'a server with one large database, or a JVM'
+virtualisation\t'a host of virtual machines'
+gpu-host\t'a host that trains or serves models with GPUs, with pinned host memory'"
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l state-dir -d 'Directory of the journal [default: /var/lib/memwright]' -r -F

@@ -262,6 +262,9 @@ pub struct FixArgs {
     /// Fix the findings of these rules only; some remedies are applied only when named
     #[arg(value_name = "RULE")]
     pub rules: Vec<String>,
+    /// Set what suits a kind of machine, beside the remedies of the rules that its page lists (docs/profiles.md)
+    #[arg(long, value_name = "NAME", value_parser = profile(), conflicts_with = "rules")]
+    pub profile: Option<String>,
     /// Show what would change, without changing anything
     #[arg(long)]
     pub dry_run: bool,
@@ -367,6 +370,14 @@ impl FromStr for Place {
             _ => Err(wrong()),
         }
     }
+}
+
+fn profile() -> clap::builder::PossibleValuesParser {
+    let values = mw_rules::profiles::PROFILES.iter();
+    values
+        .map(|profile| clap::builder::PossibleValue::new(profile.name).help(profile.summary))
+        .collect::<Vec<_>>()
+        .into()
 }
 
 fn bench_kind(text: &str) -> Result<Kind, String> {

@@ -114,6 +114,7 @@ const CASES: &[Case] = &[
     words("explain --all-memory"),
     words("explain --all-memory --root {capture}"),
     words("fix --dry-run"),
+    words("fix --profile hpc-node --dry-run"),
     words("undo --state-dir {dir}/out"),
     words("changes --state-dir {dir}/out"),
     words("make-room 16M,huge=2M --dry-run"),

@@ -99,6 +99,32 @@ fn undo_restores_what_fix_changed_byte_for_byte() {
 }
 
 #[test]
+fn a_profile_sets_what_is_not_as_wanted_and_undo_restores_it() {
+    const MAP_COUNT: &str = "/proc/sys/vm/max_map_count";
+    const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
+    let Some(hazard) = Hazard::make() else { return };
+    let values = || [MODE, MAP_COUNT, DEFRAG].map(|path| fs::read_to_string(path).unwrap());
+    let before = values();
+    let (code, said) = hazard.say(&["fix", "--profile", "database", "--dry-run"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("vm.zone_reclaim_mode: 7 -> 0"), "{said}");
+    assert!(said.contains("run by hand: write backups with O_DIRECT"), "{said}");
+    assert_eq!(values(), before);
+    let (code, said) = hazard.say(&["fix", "--profile", "database"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("fixed and verified: ") && said.contains("profile-database"), "{said}");
+    assert_eq!(hazard.mode(), "0\n");
+    assert!(values()[1].trim().parse::<u64>().unwrap() >= 1_048_576);
+    let (code, said) = hazard.say(&["undo"]);
+    assert_eq!((code, values()), (0, before), "{said}");
+    let (code, said) = hazard.say(&["fix", "--profile", "laptop"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("hpc-node") && said.contains("gpu-host"), "{said}");
+    let (code, said) = hazard.say(&["fix", "zone-reclaim", "--profile", "database"]);
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
 fn a_change_is_persisted_in_a_file_of_our_own() {
     let Some(hazard) = Hazard::make() else { return };
     let (code, said) = hazard.say(&["fix", "zone-reclaim", "--persist"]);

@@ -28,6 +28,7 @@ mod record;
 mod restore;
 mod shadow;
 mod status;
+mod tuners;
 mod undo;
 
 pub use apply::{

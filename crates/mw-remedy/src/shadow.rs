@@ -2,11 +2,13 @@
 //!
 //! Two orders are checked: sysctl.d, where the last file by name wins and `/etc/sysctl.conf` comes
 //! after all of them for procps, and tmpfiles.d, where the first one wins. A file hides those of the
-//! same name in later directories. Patterns are not checked: an explicit key overrides them.
+//! same name in later directories. Patterns are not checked: an explicit key overrides them. Services that set the same
+//! when they start are in tuners.rs.
 
 use crate::coupling::partner_of;
 use crate::kernel::{Kernel, same_setting};
 use crate::persist::{PersistTarget, SYSCTL_FILE, TMPFILES_FILE, sysctl_key};
+use crate::tuners;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,6 +64,7 @@ pub(crate) fn shadows(
     };
     found
         .into_iter()
+        .chain(tuners::of_path(kernel, path))
         .filter(|other| other.path != path || !same_setting(&other.value, value))
         .filter(|other| other.wins || other.path == path)
         .collect()
@@ -128,7 +131,7 @@ fn in_file(
         .collect()
 }
 
-fn text_of(path: &Path) -> Option<String> {
+pub(crate) fn text_of(path: &Path) -> Option<String> {
     // A file that cannot be read has no say in whether a change is made; only regular ones are
     // opened, for a fifo would block.
     if !path.metadata().ok()?.is_file() {
@@ -140,7 +143,7 @@ fn text_of(path: &Path) -> Option<String> {
 }
 
 /// The path and the value of `vm.swappiness = 10`, `-vm/swappiness=10` and the like.
-fn sysctl_line(line: &str) -> Option<(String, String)> {
+pub(crate) fn sysctl_line(line: &str) -> Option<(String, String)> {
     let line = line.trim();
     if line.starts_with(['#', ';']) {
         return None;

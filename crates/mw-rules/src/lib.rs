@@ -22,6 +22,7 @@ mod oom_tie;
 mod oom_words;
 mod outside_memory;
 pub mod preflight;
+pub mod profiles;
 mod registry;
 mod request;
 mod roles;

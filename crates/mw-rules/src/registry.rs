@@ -23,6 +23,8 @@ pub struct Rule {
     pub(crate) explains: &'static [Spent],
     /// Whether it can make a service fail at once, instead of making it slow.
     pub(crate) is_of_failures: bool,
+    /// Whether every profile applies its remedy where it finds something.
+    pub(crate) is_of_profiles: bool,
 }
 
 type FindHazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
@@ -75,6 +77,7 @@ pub const RULES: &[Rule] = &[
     rule!("cgroup-throttled", cgroup_throttled: cause),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[Spent::CpuQuota]),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
+        .of_profiles()
         .by(roles::writers)
         .explains(WRITING),
     rule!("dirty-throttle", dirty_throttle: hazard, cause)
@@ -110,8 +113,12 @@ pub const RULES: &[Rule] = &[
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
-    rule!("min-free-too-high", min_free_too_high: hazard, cause).explains(&[Spent::Reclaim]),
-    rule!("min-free-too-low", min_free_too_low: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("min-free-too-high", min_free_too_high: hazard, cause)
+        .explains(&[Spent::Reclaim])
+        .of_profiles(),
+    rule!("min-free-too-low", min_free_too_low: hazard, cause)
+        .explains(&[Spent::Reclaim])
+        .of_profiles(),
     rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
     rule!("not-memory", not_memory: cause).ranks(LastResort).by(roles::outside_memory),
     rule!("numa-balancing", numa_balancing: cause).explains(&[Spent::NumaBalancing]),
@@ -169,6 +176,7 @@ impl Rule {
             culprits: roles::allocating,
             explains: &[],
             is_of_failures: false,
+            is_of_profiles: false,
         }
     }
 
@@ -186,6 +194,10 @@ impl Rule {
 
     const fn of_failures(self) -> Self {
         Self { is_of_failures: true, ..self }
+    }
+
+    const fn of_profiles(self) -> Self {
+        Self { is_of_profiles: true, ..self }
     }
 
     /// Whether it finds a hazard: a condition that is visible before anything stalls.

@@ -7,8 +7,9 @@ use crate::{Exit, Failure, advice, live, terminal};
 use mw_model::{Consent, Finding, Step};
 use mw_remedy::{
     Applied, AppliedChange, ApplyError, Cause, ChangeState, DONE_ONCE, Journal, JournalError,
-    Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody,
+    Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody, setting_of,
 };
+use mw_rules::profiles::{self, Profile};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -60,9 +61,14 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
         }
     }
     let before = check()?;
-    let named: BTreeSet<&str> = args.rules.iter().map(String::as_str).collect();
-    let chosen = choose(&before.findings, &named);
+    let profile = args.profile.as_deref().and_then(Profile::find);
+    let named: BTreeSet<&str> = match profile {
+        Some(_) => profiles::rules().collect(),
+        None => args.rules.iter().map(String::as_str).collect(),
+    };
     let kernel = Kernel::live();
+    let mut chosen = choose(&before.findings, &named);
+    chosen.extend(profile.map(|profile| profile.finding(&|path| present(&kernel, path))));
     let plan = plan(&kernel, &chosen)?;
     if let Some(verdict) = before.unknown
         && named.is_empty()
@@ -79,7 +85,9 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
         remaining: Vec::new(),
         needs_name: needs_name(&before.findings, &named),
         nothing_found: absent(&named, |id| {
-            !before.unchecked.contains(id) && before.findings.iter().all(|f| f.rule != id)
+            profile.is_none()
+                && !before.unchecked.contains(id)
+                && before.findings.iter().all(|f| f.rule != id)
         }),
         could_not_check: absent(&named, |id| before.unchecked.contains(id)),
         plan,
@@ -94,6 +102,11 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     }
     let left = !report.remaining.is_empty() || !report.could_not_check.is_empty();
     Ok(if left { Exit::Findings } else { Exit::Fine })
+}
+
+/// A setting's value; none where this kernel does not have it, or it cannot be read, as the plan says then.
+fn present(kernel: &Kernel, path: &str) -> Option<String> {
+    kernel.read_setting(path).ok().map(|content| setting_of(&content))
 }
 
 fn check() -> Result<CheckResult, Failure> {
@@ -224,7 +237,11 @@ fn is_worth_repeating(found: &Finding, touched: &BTreeSet<&str>) -> bool {
 /// made and that are in force.
 fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, report: &Report) -> Vec<u64> {
     let of_this_run = |id: u64| report.applied.changes.iter().any(|change| change.id == id);
-    let wanted = |rule: &String| args.rules.is_empty() || args.rules.contains(rule);
+    let profile = args.profile.as_deref().and_then(Profile::find);
+    let wanted = |rule: &String| match profile {
+        Some(profile) => *rule == profile.rule() || profiles::rules().any(|known| known == rule),
+        None => args.rules.is_empty() || args.rules.contains(rule),
+    };
     changes(kernel, journal.history())
         .changes
         .into_iter()
@@ -301,6 +318,11 @@ fn text(report: &Report, state_dir: &Path) -> String {
                 let _ = writeln!(out, "  {} not persisted: {why}", kept.path);
             }
         }
+    }
+    // Those of what is persisted are named there.
+    let plan_only = report.plan.changes.iter().filter(|_| report.persisted.is_empty());
+    for other in plan_only.flat_map(|change| &change.shadowed).filter(|other| other.wins) {
+        let _ = writeln!(out, "overridden at the next boot: {other}");
     }
     let _ = notes(&mut out, report);
     if report.applied.changes.iter().any(|change| !change.once) {
