@@ -5,14 +5,15 @@
 
 use crate::kernel::Kernel;
 use crate::shadow::{Shadowed, sysctl_line, text_of};
+use std::collections::BTreeSet;
 
 const TUNED_ACTIVE: &str = "/etc/tuned/active_profile";
 const TUNED_MAIN: &str = "/etc/tuned/tuned-main.conf";
 /// The first that has a profile provides it.
 const TUNED_DIRS: [&str; 4] =
     ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
-/// Profiles include others.
-const MAX_DEPTH: usize = 8;
+/// Profiles that are read: they include others.
+const MAX_PROFILES: usize = 64;
 
 const SAPTUNE: &str = "/etc/sysconfig/saptune";
 /// An override takes precedence over what it overrides.
@@ -40,9 +41,9 @@ fn tuned(kernel: &Kernel) -> Vec<Shadowed> {
         let setting = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         setting.is_some_and(|(key, value)| key == "reapply_sysctl" && is_off(value))
     });
-    let mut lines: Vec<Shadowed> = Vec::new();
+    let (mut lines, mut seen) = (Vec::new(), BTreeSet::new());
     for name in active.split_whitespace() {
-        tuned_profile(kernel, name, 0, &mut lines);
+        tuned_profile(kernel, name, &mut seen, &mut lines);
     }
     for line in &mut lines {
         line.wins = !(reapplies && line.path.starts_with("/proc/sys/"));
@@ -55,9 +56,14 @@ fn is_off(value: &str) -> bool {
 }
 
 /// What a profile sets, after those that it includes; a later line replaces an earlier one for the same path.
-fn tuned_profile(kernel: &Kernel, name: &str, depth: usize, lines: &mut Vec<Shadowed>) {
+fn tuned_profile(
+    kernel: &Kernel,
+    name: &str,
+    seen: &mut BTreeSet<String>,
+    lines: &mut Vec<Shadowed>,
+) {
     let is_name = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
-    if depth >= MAX_DEPTH || !is_name {
+    if !is_name || seen.len() >= MAX_PROFILES || !seen.insert(name.to_owned()) {
         return;
     }
     let files = TUNED_DIRS.iter().map(|dir| format!("{dir}/{name}/tuned.conf"));
@@ -66,10 +72,10 @@ fn tuned_profile(kernel: &Kernel, name: &str, depth: usize, lines: &mut Vec<Shad
     let sections = sections(&text);
     for entry in sections.iter().filter(|entry| entry.section == "main" && entry.key == "include") {
         for included in entry.value.split([',', ' ']) {
-            tuned_profile(kernel, included.trim(), depth + 1, lines);
+            tuned_profile(kernel, included.trim(), seen, lines);
         }
     }
-    for entry in &sections {
+    for entry in sections.iter().filter(|entry| !is_conditional(&sections, entry)) {
         let path = match (plugin(&sections, entry), entry.key) {
             ("sysctl", key) => sysctl_line(&format!("{key}=")).map(|(path, _)| path),
             ("sysfs", key) => Some(key.to_owned()),
@@ -86,6 +92,12 @@ fn tuned_profile(kernel: &Kernel, name: &str, depth: usize, lines: &mut Vec<Shad
             lines.push(Shadowed { file: file.clone(), line: entry.line, path, value, wins: true });
         }
     }
+}
+
+/// Whether an entry's section is for some machines only: whether this is one is not judged.
+fn is_conditional(all: &[Entry<'_>], entry: &Entry<'_>) -> bool {
+    let conditions = ["uname_regex", "cpuinfo_regex"];
+    all.iter().any(|other| other.section == entry.section && conditions.contains(&other.key))
 }
 
 /// The plugin of an entry's section: that of its `type`, or the section's name.

@@ -23,7 +23,8 @@ fn tuned_sets_what_its_active_profile_includes() {
     tree.set("/etc/tuned/active_profile", "mine\n");
     let base = "[main]\nsummary=base\n\n[sysctl]\nvm.swappiness = 10\nvm.zone_reclaim_mode=1\n";
     tuned(&tree, "/usr/lib/tuned", "base", base);
-    let mine = "[main]\ninclude=base\n[vm]\ntransparent_hugepages=always\n[more]\ntype=sysctl\nvm.swappiness=>30\n";
+    let mine = "[main]\ninclude=base\n[vm]\ntransparent_hugepages=always\n[more]\ntype=sysctl\nvm.swappiness=>30\n\
+                [vm.arm]\ntype=vm\nuname_regex=aarch64\ntransparent_hugepages=never\n";
     tuned(&tree, "/etc/tuned", "mine", mine);
     tuned(&tree, "/usr/lib/tuned", "other", "[sysctl]\nvm.swappiness=90\n");
     let file = |name: &str| format!("{name}/tuned.conf");
