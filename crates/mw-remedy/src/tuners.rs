@@ -3,6 +3,7 @@
 //!
 //! Sources: tuned.conf(5), tuned-main.conf(5), saptune-note(5).
 
+use crate::coupling::same_limit;
 use crate::kernel::Kernel;
 use crate::shadow::{Shadowed, sysctl_line, text_of};
 use std::collections::BTreeSet;
@@ -26,11 +27,11 @@ const SAPTUNE_NOTES: [&str; 4] = [
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// Lines of TuneD and saptune that set this path.
+/// Lines of TuneD and saptune that set this path, or the other file of the same limit.
 pub(crate) fn of_path(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
     let mut lines = tuned(kernel);
     lines.extend(saptune(kernel));
-    lines.retain(|line| line.path == path);
+    lines.retain(|line| same_limit(&line.path, path));
     lines
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{SWAPPINESS, THP, Tree, ZONE_RECLAIM, wants};
+use common::{DIRTY_BYTES, SWAPPINESS, THP, Tree, ZONE_RECLAIM, wants};
 
 /// Who else sets what a plan sets: file, line, value, and whether it wins at the next boot.
 fn others(tree: &Tree, path: &str, value: &str) -> Vec<(String, usize, String, bool)> {
@@ -41,6 +41,17 @@ fn tuned_sets_what_its_active_profile_includes() {
     assert_eq!(others(&tree, SWAPPINESS, "30"), [], "the same");
     tree.set("/etc/tuned/active_profile", "\n");
     assert_eq!(others(&tree, SWAPPINESS, "1"), []);
+}
+
+#[test]
+fn the_other_file_of_a_limit_is_named_where_it_undoes_ours() {
+    let tree = Tree::new();
+    tree.set("/etc/tuned/active_profile", "mine\n");
+    tuned(&tree, "/etc/tuned", "mine", "[sysctl]\nvm.dirty_ratio = 40\n");
+    assert_eq!(others(&tree, DIRTY_BYTES, "200000"), [], "sysctl.d is applied once more");
+    tree.set("/etc/tuned/tuned-main.conf", "reapply_sysctl=0\n");
+    let expected = ("/etc/tuned/mine/tuned.conf".to_owned(), 2, "40".to_owned(), true);
+    assert_eq!(others(&tree, DIRTY_BYTES, "200000"), [expected]);
 }
 
 #[test]
