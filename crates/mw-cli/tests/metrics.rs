@@ -287,7 +287,9 @@ fn a_stall_reaches_every_panel_and_the_receiver_of_alerts() {
 
     let found = prometheus.query("memwright_rules{state=\"found\"} > 0");
     for (panel, expr) in panels() {
-        let may_be_empty = expr.contains("memwright_finding") && found.is_empty();
+        // Nothing runs out here.
+        let may_be_empty = expr.contains("memwright_exhaustion_seconds")
+            || (expr.contains("memwright_finding") && found.is_empty());
         assert!(may_be_empty || !prometheus.query(&expr).is_empty(), "{panel}: {expr}");
     }
     let exemplars =
