@@ -11,7 +11,8 @@ use crate::plan::{Plan, PlannedChange};
 use crate::point::{Moment, Observer, Point};
 use crate::record::{Content, Event, Intent, Persisting, Saved};
 use crate::restore::{Standing, file_standing, standing};
-use crate::shadow::{Shadowed, shadows};
+use crate::shadow::Shadowed;
+use crate::tuners::others;
 use crate::undo::{Outcome, RevertMode, revert};
 use serde::Serialize;
 
@@ -281,7 +282,7 @@ impl Run<'_> {
             return Ok(None);
         }
         let target = PersistTarget { file: kept.file.clone(), line: kept.line.clone() };
-        let shadowed = shadows(self.kernel, &target, &change.path, &change.value);
+        let shadowed = others(self.kernel, &target, &change.path, &change.value);
         Ok(Some(PersistedChange { target, shadowed }))
     }
 
@@ -314,7 +315,7 @@ impl Run<'_> {
         self.tell(id, Moment::FileInPlace);
         self.journal.append(id, Event::Persisted)?;
         self.tell(id, Moment::Persisted);
-        let shadowed = shadows(self.kernel, &target, &applied.path, &applied.value);
+        let shadowed = others(self.kernel, &target, &applied.path, &applied.value);
         applied.kept = Some(PersistedChange { target, shadowed });
         Ok(())
     }

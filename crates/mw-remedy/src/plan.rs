@@ -4,7 +4,8 @@ use crate::coupling::{moves_min_free, same_limit};
 use crate::device::identify;
 use crate::kernel::{Kernel, KernelError, is_one_line, same_setting, setting_of};
 use crate::persist::{PersistTarget, target_of};
-use crate::shadow::{Shadowed, known_as, shadows};
+use crate::shadow::{Shadowed, known_as};
+use crate::tuners::others;
 use mw_model::{Finding, Step};
 use serde::Serialize;
 use std::fmt;
@@ -262,7 +263,7 @@ impl PlannedChange {
         let device = identify(kernel, &self.path);
         match target_of(kernel, &self.path, &self.value, device.as_ref()) {
             Ok(target) => {
-                self.shadowed = shadows(kernel, &target, &self.path, &self.value);
+                self.shadowed = others(kernel, &target, &self.path, &self.value);
                 self.persist = Some(target);
             }
             Err(why) => self.not_kept = Some(why),

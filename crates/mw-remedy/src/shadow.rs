@@ -2,13 +2,11 @@
 //!
 //! Two orders are checked: sysctl.d, where the last file by name wins and `/etc/sysctl.conf` comes
 //! after all of them for procps, and tmpfiles.d, where the first one wins. A file hides those of the
-//! same name in later directories. Patterns are not checked: an explicit key overrides them. Services that set the same
-//! when they start are in tuners.rs.
+//! same name in later directories. Patterns are not checked: an explicit key overrides them.
 
 use crate::coupling::partner_of;
 use crate::kernel::{Kernel, same_setting};
 use crate::persist::{PersistTarget, SYSCTL_FILE, TMPFILES_FILE, sysctl_key};
-use crate::tuners;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +39,14 @@ pub struct Shadowed {
     pub wins: bool,
 }
 
+impl Shadowed {
+    /// Whether it sets this path to another value, or the other file of the same limit where ours does not count.
+    pub(crate) fn counts(&self, path: &str, value: &str) -> bool {
+        let is_other = self.path != path || !same_setting(&self.value, value);
+        is_other && (self.wins || self.path == path)
+    }
+}
+
 impl fmt::Display for Shadowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, path, value, wins } = self;
@@ -62,12 +68,7 @@ pub(crate) fn shadows(
         // Whether a udev rule of another program matches is known to udev alone.
         _ => Vec::new(),
     };
-    found
-        .into_iter()
-        .chain(tuners::of_path(kernel, path))
-        .filter(|other| other.path != path || !same_setting(&other.value, value))
-        .filter(|other| other.wins || other.path == path)
-        .collect()
+    found.into_iter().filter(|other| other.counts(path, value)).collect()
 }
 
 fn sysctl_lines(kernel: &Kernel, path: &str) -> Vec<Shadowed> {

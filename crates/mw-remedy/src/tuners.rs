@@ -5,7 +5,8 @@
 
 use crate::coupling::same_limit;
 use crate::kernel::Kernel;
-use crate::shadow::{Shadowed, sysctl_line, text_of};
+use crate::persist::PersistTarget;
+use crate::shadow::{Shadowed, shadows, sysctl_line, text_of};
 use std::collections::BTreeSet;
 
 const TUNED_ACTIVE: &str = "/etc/tuned/active_profile";
@@ -27,12 +28,18 @@ const SAPTUNE_NOTES: [&str; 4] = [
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// Lines of TuneD and saptune that set this path, or the other file of the same limit.
-pub(crate) fn of_path(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
-    let mut lines = tuned(kernel);
-    lines.extend(saptune(kernel));
-    lines.retain(|line| same_limit(&line.path, path));
-    lines
+/// Lines elsewhere that set this path to another value, or set it where ours does not count: of files that are applied
+/// at boot, and of TuneD and saptune.
+pub(crate) fn others(
+    kernel: &Kernel,
+    target: &PersistTarget,
+    path: &str,
+    value: &str,
+) -> Vec<Shadowed> {
+    let of_services = tuned(kernel).into_iter().chain(saptune(kernel));
+    let of_services =
+        of_services.filter(|line| same_limit(&line.path, path) && line.counts(path, value));
+    shadows(kernel, target, path, value).into_iter().chain(of_services).collect()
 }
 
 fn tuned(kernel: &Kernel) -> Vec<Shadowed> {
