@@ -225,7 +225,9 @@ fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
 /// that can read and write, one that can only read, and a mapping, and none once they are gone. From
 /// Linux 7.0 on a kernel has file leases only where the file system supports them.
 pub(crate) fn kernel_knows_owners(pages: PageSize) -> bool {
-    try_ownership(pages).unwrap_or(false)
+    // A child of another thread has a descriptor for a moment, until it executes its program.
+    const ATTEMPTS: u32 = 5;
+    (0..ATTEMPTS).any(|_| try_ownership(pages).unwrap_or(false))
 }
 
 fn try_ownership(pages: PageSize) -> io::Result<bool> {
