@@ -44,7 +44,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
-    ("mw-notify", &["mw-model", "mw-rules", "mw-sys"]),
+    ("mw-http", &[]),
+    ("mw-notify", &["mw-http", "mw-model", "mw-rules", "mw-sys"]),
     ("mw-test", &[]),
     ("mw-web", &[]),
     (
@@ -52,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "mw-collect",
             "mw-critical-path",
+            "mw-http",
             "mw-iotune",
             "mw-lab",
             "mw-memory",

@@ -36,7 +36,9 @@ impl SecretFile {
         })
     }
 
-    pub(crate) fn read(&self) -> Result<Secret, String> {
+    /// # Errors
+    /// Why there is no line of text.
+    pub fn read(&self) -> Result<Secret, String> {
         let path = self.path()?;
         let text = read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         match text.trim() {
@@ -61,7 +63,8 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 impl Secret {
-    pub(crate) fn text(&self) -> &str {
+    #[must_use]
+    pub fn text(&self) -> &str {
         &self.0
     }
 }
