@@ -19,7 +19,7 @@ pub(crate) fn files(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()
         let text = serde_json::to_string_pretty(&dashboard)? + "\n";
         files.insert(format!("packaging/grafana/memwright-{name}.json").into(), text.into());
     }
-    for (name, config) in [("monitor", npd::plugin()?), ("kernel-log", npd::kernel_log())] {
+    for (name, config) in [("monitor", npd::plugin()), ("kernel-log", npd::kernel_log())] {
         let text = serde_json::to_string_pretty(&config)? + "\n";
         files.insert(format!("packaging/kubernetes/memwright-{name}.json").into(), text.into());
     }

@@ -1,5 +1,8 @@
 //! The list of all rules. No rule registers itself: what is not in this list does not exist.
 
+use crate::node_condition::NodeCondition::{
+    self, HugePagesUnavailable, MemoryFragmented, MemoryStalling,
+};
 use crate::request::Spent;
 use crate::roles;
 use crate::rules::*;
@@ -25,6 +28,8 @@ pub struct Rule {
     pub(crate) is_of_failures: bool,
     /// Whether every profile applies its remedy where it finds something.
     pub(crate) is_of_profiles: bool,
+    /// The condition of a Kubernetes node that it decides.
+    pub(crate) condition: Option<NodeCondition>,
 }
 
 type FindHazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
@@ -83,7 +88,8 @@ pub const RULES: &[Rule] = &[
     rule!("dirty-throttle", dirty_throttle: hazard, cause)
         .ranks(Intermediate)
         .by(roles::writers)
-        .explains(&[Spent::DirtyThrottling]),
+        .explains(&[Spent::DirtyThrottling])
+        .of_condition(MemoryStalling),
     rule!("drop-caches", drop_caches: hazard, cause)
         .by(drop_caches::culprits)
         .explains(drop_caches::READS),
@@ -94,14 +100,16 @@ pub const RULES: &[Rule] = &[
     rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction]),
+        .explains(&[Spent::Compaction])
+        .of_condition(MemoryFragmented),
     rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause)
         .by(hugepage_hoard::culprits)
         .explains(hugepage_hoard::WITHOUT),
     rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction]),
+        .explains(&[Spent::Compaction])
+        .of_condition(HugePagesUnavailable),
     rule!("journal-commit", journal_commit: cause)
         .ranks(Intermediate)
         .by(roles::outside_memory)
@@ -129,23 +137,34 @@ pub const RULES: &[Rule] = &[
         .explains(&[Spent::CgroupReclaim, Spent::Reclaim])
         .of_failures(),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
-    rule!("page-cache-flood", page_cache_flood: hazard, cause).by(roles::writers).explains(WRITING),
+    rule!("page-cache-flood", page_cache_flood: hazard, cause)
+        .by(roles::writers)
+        .explains(WRITING)
+        .of_condition(MemoryStalling),
     rule!("page-table-bloat", page_table_bloat: hazard),
     rule!("pinned-memory", pinned_memory: hazard),
     rule!("proactive-compaction", proactive_compaction: cause)
         .by(proactive_compaction::culprits)
         .explains(proactive_compaction::MOVED),
-    rule!("reclaim-storm", reclaim_storm: hazard, cause).ranks(Symptom).explains(&[Spent::Reclaim]),
+    rule!("reclaim-storm", reclaim_storm: hazard, cause)
+        .ranks(Symptom)
+        .explains(&[Spent::Reclaim])
+        .of_condition(MemoryStalling),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
-    rule!("swap-thrash", swap_thrash: hazard, cause).explains(&[Spent::SwapIn, Spent::Reclaim]),
+    rule!("swap-thrash", swap_thrash: hazard, cause)
+        .explains(&[Spent::SwapIn, Spent::Reclaim])
+        .of_condition(MemoryStalling),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction]),
+        .explains(&[Spent::Compaction])
+        .of_condition(MemoryStalling),
     rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
-    rule!("working-set-thrash", working_set_thrash: hazard, cause),
-    rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("working-set-thrash", working_set_thrash: hazard, cause).of_condition(MemoryStalling),
+    rule!("zone-reclaim", zone_reclaim: hazard, cause)
+        .explains(&[Spent::Reclaim])
+        .of_condition(MemoryStalling),
     rule!("zram-pressure", zram_pressure: hazard),
 ];
 
@@ -177,6 +196,7 @@ impl Rule {
             explains: &[],
             is_of_failures: false,
             is_of_profiles: false,
+            condition: None,
         }
     }
 
@@ -200,6 +220,10 @@ impl Rule {
         Self { is_of_profiles: true, ..self }
     }
 
+    const fn of_condition(self, condition: NodeCondition) -> Self {
+        Self { condition: Some(condition), ..self }
+    }
+
     /// Whether it finds a hazard: a condition that is visible before anything stalls.
     pub fn has_hazard(&self) -> bool {
         self.hazard.is_some()
@@ -208,6 +232,13 @@ impl Rule {
     /// Whether it explains stalls.
     pub fn has_cause(&self) -> bool {
         self.cause.is_some()
+    }
+
+    /// The id as one word, as the reasons of Kubernetes and the names of alerts are spelt: `ReclaimStorm`.
+    pub fn camel_case(&self) -> String {
+        let word =
+            |word: &str| word.get(..1).unwrap_or("").to_uppercase() + word.get(1..).unwrap_or("");
+        self.id.split('-').map(word).collect()
     }
 
     /// Finds the hazard; a rule without one finds nothing.

@@ -32,7 +32,7 @@ pub(super) fn all() -> Vec<Alert> {
 fn finding(rule: &Rule) -> Alert {
     let id = rule.id;
     Alert {
-        name: format!("Memwright{}", camel(id)),
+        name: format!("Memwright{}", rule.camel_case()),
         expr: format!("memwright_finding{{rule=\"{id}\",severity!=\"note\"}} > 0"),
         wait: "15m",
         severity: None,
@@ -46,13 +46,6 @@ fn finding(rule: &Rule) -> Alert {
         labels: vec![("rule", id.to_owned()), ("severity", "critical".to_owned())],
         quiet: "1x5 _x55",
     }
-}
-
-/// An id in the words of Prometheus and Kubernetes: `zone-reclaim` is `ZoneReclaim`.
-pub(super) fn camel(id: &str) -> String {
-    let word =
-        |word: &str| word.get(..1).unwrap_or("").to_uppercase() + word.get(1..).unwrap_or("");
-    id.split('-').map(word).collect()
 }
 
 fn of_recorder() -> Vec<Alert> {

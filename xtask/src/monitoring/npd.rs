@@ -1,43 +1,8 @@
 //! What Kubernetes' node-problem-detector reads: conditions of a node, each decided by some rules alone, and the lines
 //! of the kernel's log that say that memory could not be allocated.
 
-use super::alerts::camel;
-use anyhow::Context;
+use mw_rules::NodeCondition;
 use serde_json::{Value, json};
-
-struct Condition {
-    name: &'static str,
-    /// What it says of a node without the problem.
-    fine: (&'static str, &'static str),
-    /// The rules that find the problem.
-    rules: &'static [&'static str],
-}
-
-const CONDITIONS: &[Condition] = &[
-    Condition {
-        name: "MemoryFragmented",
-        fine: ("MemoryIsNotFragmented", "free memory is in large blocks"),
-        rules: &["fragmented-node"],
-    },
-    Condition {
-        name: "HugePagesUnavailable",
-        fine: ("HugePagesAreAvailable", "the configured huge pages are reserved"),
-        rules: &["hugepage-shortage"],
-    },
-    Condition {
-        name: "MemoryStalling",
-        fine: ("MemoryIsNotStalling", "tasks do not wait for memory"),
-        rules: &[
-            "dirty-throttle",
-            "page-cache-flood",
-            "reclaim-storm",
-            "swap-thrash",
-            "thp-compaction",
-            "working-set-thrash",
-            "zone-reclaim",
-        ],
-    },
-];
 
 /// Where the host's root is in the container of node-problem-detector, and memwright on the host.
 const HOST: &str = "/host";
@@ -55,27 +20,24 @@ const LINES: &[(&str, &str)] = &[
 ];
 
 /// The custom plugin: its configuration. Keys are in the order of the alphabet, with every feature of serde_json.
-pub(super) fn plugin() -> anyhow::Result<Value> {
-    let conditions = CONDITIONS.iter().map(|condition| {
-        let (reason, message) = condition.fine;
-        json!({ "message": message, "reason": reason, "type": condition.name })
+pub(super) fn plugin() -> Value {
+    let conditions = NodeCondition::ALL.iter().map(|condition| {
+        let (reason, message) = condition.fine();
+        json!({ "message": message, "reason": reason, "type": condition.name() })
     });
-    let mut rules = Vec::new();
-    for condition in CONDITIONS {
-        for id in condition.rules {
-            let rule = mw_rules::find(id).with_context(|| format!("no rule {id}"))?;
-            anyhow::ensure!(rule.has_hazard(), "{id} only explains stalls");
-            rules.push(json!({
-                "args": ["check", "--root", HOST, "--format", "npd", "--only", id],
-                "condition": condition.name,
+    let rules = NodeCondition::ALL.iter().flat_map(|condition| {
+        condition.rules().map(|rule| {
+            json!({
+                "args": ["check", "--root", HOST, "--format", "npd", "--only", rule.id],
+                "condition": condition.name(),
                 "path": PROGRAM,
-                "reason": camel(id),
+                "reason": rule.camel_case(),
                 "timeout": TIMEOUT,
                 "type": "permanent",
-            }));
-        }
-    }
-    Ok(json!({
+            })
+        })
+    });
+    json!({
         "conditions": conditions.collect::<Vec<_>>(),
         "metricsReporting": true,
         "plugin": "custom",
@@ -85,9 +47,9 @@ pub(super) fn plugin() -> anyhow::Result<Value> {
             "max_output_length": 80,
             "timeout": TIMEOUT,
         },
-        "rules": rules,
+        "rules": rules.collect::<Vec<_>>(),
         "source": "memwright",
-    }))
+    })
 }
 
 /// The monitor of the kernel's log: its configuration. Its events have no condition.
