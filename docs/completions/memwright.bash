@@ -40,6 +40,9 @@ _memwright() {
             memwright,fix)
                 cmd="memwright__subcmd__fix"
                 ;;
+            memwright,fleet)
+                cmd="memwright__subcmd__fleet"
+                ;;
             memwright,help)
                 cmd="memwright__subcmd__help"
                 ;;
@@ -48,6 +51,9 @@ _memwright() {
                 ;;
             memwright,iotune)
                 cmd="memwright__subcmd__iotune"
+                ;;
+            memwright,k8s)
+                cmd="memwright__subcmd__k8s"
                 ;;
             memwright,make-room)
                 cmd="memwright__subcmd__make__subcmd__room"
@@ -82,6 +88,18 @@ _memwright() {
             memwright,why)
                 cmd="memwright__subcmd__why"
                 ;;
+            memwright__subcmd__fleet,help)
+                cmd="memwright__subcmd__fleet__subcmd__help"
+                ;;
+            memwright__subcmd__fleet,room)
+                cmd="memwright__subcmd__fleet__subcmd__room"
+                ;;
+            memwright__subcmd__fleet__subcmd__help,help)
+                cmd="memwright__subcmd__fleet__subcmd__help__subcmd__help"
+                ;;
+            memwright__subcmd__fleet__subcmd__help,room)
+                cmd="memwright__subcmd__fleet__subcmd__help__subcmd__room"
+                ;;
             memwright__subcmd__help,bench)
                 cmd="memwright__subcmd__help__subcmd__bench"
                 ;;
@@ -106,6 +124,9 @@ _memwright() {
             memwright__subcmd__help,fix)
                 cmd="memwright__subcmd__help__subcmd__fix"
                 ;;
+            memwright__subcmd__help,fleet)
+                cmd="memwright__subcmd__help__subcmd__fleet"
+                ;;
             memwright__subcmd__help,help)
                 cmd="memwright__subcmd__help__subcmd__help"
                 ;;
@@ -114,6 +135,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,iotune)
                 cmd="memwright__subcmd__help__subcmd__iotune"
+                ;;
+            memwright__subcmd__help,k8s)
+                cmd="memwright__subcmd__help__subcmd__k8s"
                 ;;
             memwright__subcmd__help,make-room)
                 cmd="memwright__subcmd__help__subcmd__make__subcmd__room"
@@ -148,6 +172,9 @@ _memwright() {
             memwright__subcmd__help,why)
                 cmd="memwright__subcmd__help__subcmd__why"
                 ;;
+            memwright__subcmd__help__subcmd__fleet,room)
+                cmd="memwright__subcmd__help__subcmd__fleet__subcmd__room"
+                ;;
             memwright__subcmd__help__subcmd__iotune,save)
                 cmd="memwright__subcmd__help__subcmd__iotune__subcmd__save"
                 ;;
@@ -159,6 +186,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help__subcmd__iotune,unset)
                 cmd="memwright__subcmd__help__subcmd__iotune__subcmd__unset"
+                ;;
+            memwright__subcmd__help__subcmd__k8s,condition)
+                cmd="memwright__subcmd__help__subcmd__k8s__subcmd__condition"
                 ;;
             memwright__subcmd__help__subcmd__pool,create)
                 cmd="memwright__subcmd__help__subcmd__pool__subcmd__create"
@@ -219,6 +249,18 @@ _memwright() {
                 ;;
             memwright__subcmd__iotune__subcmd__help,unset)
                 cmd="memwright__subcmd__iotune__subcmd__help__subcmd__unset"
+                ;;
+            memwright__subcmd__k8s,condition)
+                cmd="memwright__subcmd__k8s__subcmd__condition"
+                ;;
+            memwright__subcmd__k8s,help)
+                cmd="memwright__subcmd__k8s__subcmd__help"
+                ;;
+            memwright__subcmd__k8s__subcmd__help,condition)
+                cmd="memwright__subcmd__k8s__subcmd__help__subcmd__condition"
+                ;;
+            memwright__subcmd__k8s__subcmd__help,help)
+                cmd="memwright__subcmd__k8s__subcmd__help__subcmd__help"
                 ;;
             memwright__subcmd__pool,create)
                 cmd="memwright__subcmd__pool__subcmd__create"
@@ -299,7 +341,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm bench run iotune pool watch incidents report trends notify top export why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -596,8 +638,130 @@ _memwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        memwright__subcmd__fleet)
+            opts="-h -V --config --help --version room help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__fleet__subcmd__help)
+            opts="room help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__fleet__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__fleet__subcmd__help__subcmd__room)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__fleet__subcmd__room)
+            opts="-h -V --nodes --prometheus --token-file --basic-auth-file --ca-file --label --by-metrics --ask --via --jobs --timeout --format --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prometheus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --basic-auth-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ask)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --via)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json nodeset" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes make-room slurm bench run iotune pool watch incidents report trends notify top export why help"
+            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -722,6 +886,34 @@ _memwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        memwright__subcmd__help__subcmd__fleet)
+            opts="room"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__fleet__subcmd__room)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         memwright__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -807,6 +999,34 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__iotune__subcmd__unset)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__k8s)
+            opts="condition"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__k8s__subcmd__condition)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1323,6 +1543,108 @@ _memwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__k8s)
+            opts="-h -V --config --help --version condition help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__k8s__subcmd__condition)
+            opts="-h -V --node --every --root --api-server --token-file --ca-file --remove --dry-run --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --api-server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__k8s__subcmd__help)
+            opts="condition help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__k8s__subcmd__help__subcmd__condition)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__k8s__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

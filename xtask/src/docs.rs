@@ -12,19 +12,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold generated files and nothing else.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 7] = [
     "docs/rules",
     "docs/man",
     "docs/completions",
     "docs/schema",
     "crates/mw-capi/include",
     "packaging/grafana",
-    "packaging/kubernetes",
     "packaging/prometheus",
 ];
 
 /// Generated files in other folders.
-const SINGLE: [&str; 2] = ["docs/metrics.md", "docs/profiles.md"];
+const SINGLE: [&str; 4] = [
+    "docs/metrics.md",
+    "docs/profiles.md",
+    "packaging/kubernetes/memwright-kernel-log.json",
+    "packaging/kubernetes/memwright-monitor.json",
+];
 
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let wanted = all()?;
@@ -70,6 +74,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         ("doctor", mw_cli::doctor_schema()),
         ("iotune", mw_cli::iotune_schema()),
         ("make-room", mw_cli::room_schema()),
+        ("fleet-room", mw_cli::fleet_room_schema()),
         ("pool", mw_cli::pool_schema()),
         ("trends", (TRENDS_SCHEMA, schemars::schema_for!(Trends))),
     ];

@@ -7,9 +7,13 @@ mod duration;
 mod export;
 mod fail_on;
 mod features;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod format;
 #[cfg(feature = "run")]
 mod iotune;
+#[cfg(feature = "fleet")]
+mod k8s;
 #[cfg(feature = "lab")]
 mod lab;
 mod make_room;
@@ -48,9 +52,13 @@ pub(crate) use duration::duration;
 #[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
 pub use fail_on::FailOn;
+#[cfg(feature = "fleet")]
+pub use fleet::{FleetArgs, FleetCommand, FleetFormat, FleetRoomArgs};
 pub use format::{FormatArgs, Formats, TextOrJson};
 #[cfg(feature = "run")]
 pub use iotune::{IotuneAction, IotuneArgs};
+#[cfg(feature = "fleet")]
+pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 pub use make_room::{MakeRoomArgs, MaxCost};
@@ -131,6 +139,12 @@ pub enum Command {
     MakeRoom(MakeRoomArgs),
     /// Take this node out of Slurm's scheduling while it has a hazard, and make room before jobs
     Slurm(SlurmArgs),
+    /// Ask many nodes: which of them can provide this much memory now?
+    #[cfg(feature = "fleet")]
+    Fleet(FleetArgs),
+    /// Report the hazards of this node to Kubernetes
+    #[cfg(feature = "fleet")]
+    K8s(K8sArgs),
     /// Measure creating, locking and destroying large memory, with and without memwright
     Bench(BenchArgs),
     /// Run a command so that its large memory is populated, locked and freed in parallel

@@ -36,6 +36,13 @@ pub fn doctor_schema() -> (u32, schemars::Schema) {
     command::doctor::schema()
 }
 
+/// What `fleet room --json` prints: the version of the format, and its JSON schema.
+#[cfg(all(feature = "fleet", feature = "schema"))]
+#[must_use]
+pub fn fleet_room_schema() -> (u32, schemars::Schema) {
+    command::fleet::schema()
+}
+
 /// What `iotune show --json` prints: the version of the format, and its JSON schema.
 #[cfg(all(feature = "run", feature = "schema"))]
 #[must_use]
@@ -105,6 +112,10 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Changes(args) => command::changes::run(&args, &config),
         Command::MakeRoom(args) => command::make_room::run(&args, &config),
         Command::Slurm(args) => command::slurm::run(&args, &config),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(args) => command::fleet::run(&args),
+        #[cfg(feature = "fleet")]
+        Command::K8s(args) => command::k8s::run(&args),
         Command::Bench(args) => command::bench::run(&args, &config),
         #[cfg(feature = "run")]
         Command::Run(args) => command::run::run(&args, &config),

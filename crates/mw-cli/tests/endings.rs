@@ -122,6 +122,10 @@ const CASES: &[Case] = &[
     silent("make-room 16M,huge=2M --state-dir {dir}/out -- /bin/true"),
     // Without a Slurm there is nothing to print.
     silent("slurm health --node n1"),
+    words("fleet room 16M --nodes n[1-2] --via /bin/true"),
+    words("k8s condition --node n1 --dry-run --root {capture}"),
+    // Nobody answers there.
+    silent("k8s condition --node n1 --api-server http://127.0.0.1:1 --token-file {dir}/none"),
     // What it prints or not, it ends with 0.
     silent("slurm prolog --make-room 16M --state-dir {dir}/out"),
     words("bench --size 64M --rounds 1"),
@@ -337,7 +341,7 @@ fn every_command_is_here() {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for case in CASES {
         let words: Vec<&str> = case.line.split(' ').collect();
-        let nested = ["pool", "iotune", "slurm"].contains(&words[0]);
+        let nested = ["fleet", "k8s", "pool", "iotune", "slurm"].contains(&words[0]);
         known.insert(words[..if nested { 2 } else { 1 }].join(" "));
     }
     for command in args::command().get_subcommands().filter(|c| c.get_name() != "top") {

@@ -2,8 +2,9 @@
 
 use std::sync::OnceLock;
 
-const FEATURES: [(&str, bool); 8] = [
+const FEATURES: [(&str, bool); 9] = [
     ("doctor", cfg!(feature = "doctor")),
+    ("fleet", cfg!(feature = "fleet")),
     ("lab", cfg!(feature = "lab")),
     ("parquet", cfg!(feature = "parquet")),
     ("pool", cfg!(feature = "pool")),

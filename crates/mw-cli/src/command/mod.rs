@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+mod bounded;
 pub(crate) mod capture;
 #[cfg(any(feature = "top", feature = "watch"))]
 mod captured;
@@ -13,10 +14,14 @@ pub(crate) mod explain;
 #[cfg(feature = "watch")]
 pub(crate) mod export;
 pub(crate) mod fix;
+#[cfg(feature = "fleet")]
+pub(crate) mod fleet;
 #[cfg(feature = "watch")]
 pub(crate) mod incidents;
 #[cfg(feature = "run")]
 pub(crate) mod iotune;
+#[cfg(feature = "fleet")]
+pub(crate) mod k8s;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 pub(crate) mod make_room;

@@ -1,0 +1,76 @@
+//! Arguments of `fleet`.
+
+use super::duration::duration;
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use mw_model::Request;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A node that cannot be reached ends by itself, and nobody is asked for a password.
+const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=5";
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    pub command: FleetCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum FleetCommand {
+    /// List the nodes that can provide this much memory now, the best first
+    Room(FleetRoomArgs),
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FleetRoomArgs {
+    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    #[arg(value_name = "REQUEST")]
+    pub request: Request,
+    /// Nodes to choose from: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell
+    #[arg(long, value_name = "SET", required_unless_present = "prometheus")]
+    pub nodes: Option<String>,
+    /// Server with memwright's metrics (Prometheus, VictoriaMetrics, Thanos, Mimir): only nodes that have the memory
+    /// by their metrics are asked, those with the most first
+    #[arg(long, value_name = "URL")]
+    pub prometheus: Option<String>,
+    /// File with the token for that server
+    #[arg(long, value_name = "FILE", requires = "prometheus", conflicts_with = "basic_auth_file")]
+    pub token_file: Option<String>,
+    /// File with USER:PASSWORD for that server
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    pub basic_auth_file: Option<String>,
+    /// File with the certificates that may have signed the server's, in PEM [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    pub ca_file: Option<PathBuf>,
+    /// Label of the metrics that names the node; a port at its end is left out
+    #[arg(long, value_name = "LABEL", default_value = "instance", requires = "prometheus")]
+    pub label: String,
+    /// Do not ask the nodes: list them by their metrics alone
+    #[arg(long, requires = "prometheus")]
+    pub by_metrics: bool,
+    /// Ask this many nodes of the short list
+    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub ask: u32,
+    /// Command that runs another one on a node, which it takes as its last arguments
+    #[arg(long, value_name = "COMMAND", default_value = SSH)]
+    pub via: String,
+    /// Ask this many nodes at once
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: u32,
+    /// How long a node may take to answer
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub timeout: Duration,
+    /// What to print: a table, JSON, or the nodes that answer yes as a node set for Slurm and ClusterShell
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: FleetFormat,
+    /// Same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FleetFormat {
+    Text,
+    Json,
+    Nodeset,
+}

@@ -1,0 +1,149 @@
+//! What a node says of a request: the JSON report of `check --for`, by whichever version of memwright.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// What is kept of a line that another machine has written.
+const MAX_LINE_CHARS: usize = 300;
+
+/// What became of a question, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) enum Verdict {
+    Yes,
+    Slowly,
+    Unknown,
+    No,
+    /// The node did not answer, or not what was asked.
+    Failed,
+}
+
+impl Verdict {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::Slowly => "slowly",
+            Self::Unknown => "unknown",
+            Self::No => "no",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A node's answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Answer {
+    /// The node.
+    pub(super) node: String,
+    /// Its verdict.
+    pub(super) verdict: Verdict,
+    /// The time that the node predicts, in milliseconds, at most.
+    pub(super) time_ms: Option<f64>,
+    /// What the node can give by its metrics, in bytes; absent without a server of metrics.
+    pub(super) by_metrics_bytes: Option<u64>,
+    /// Its answer in one line, or why there is none.
+    pub(super) text: String,
+}
+
+/// Of what a node has printed on standard output.
+pub(super) fn read(node: &str, output: &[u8]) -> Result<Answer, String> {
+    let report: Value =
+        serde_json::from_slice(output).map_err(|_| "the answer is no report of memwright")?;
+    let preflight = &report["preflight"];
+    let verdict = match preflight["answer"].as_str() {
+        Some("yes") => Verdict::Yes,
+        Some("slowly") => Verdict::Slowly,
+        Some("no") => Verdict::No,
+        Some("unknown") => Verdict::Unknown,
+        _ => {
+            let version = report["memwright"].as_str().unwrap_or("an unknown version");
+            return Err(line(&format!("no answer to the request; memwright there is {version}")));
+        }
+    };
+    Ok(Answer {
+        node: node.to_owned(),
+        verdict,
+        time_ms: preflight["time"]["high_ms"].as_f64(),
+        by_metrics_bytes: None,
+        text: line(preflight["summary"].as_str().unwrap_or_default()),
+    })
+}
+
+/// Of a node that has not answered.
+pub(super) fn failed(node: &str, why: &str) -> Answer {
+    Answer {
+        node: node.to_owned(),
+        verdict: Verdict::Failed,
+        time_ms: None,
+        by_metrics_bytes: None,
+        text: line(why),
+    }
+}
+
+/// The best first: by verdict, then by the time, then by name.
+pub(super) fn sort(answers: &mut [Answer]) {
+    answers.sort_by(|a, b| {
+        let time = |answer: &Answer| answer.time_ms.unwrap_or(f64::INFINITY);
+        let by_verdict = a.verdict.cmp(&b.verdict);
+        by_verdict.then(time(a).total_cmp(&time(b))).then_with(|| a.node.cmp(&b.node))
+    });
+}
+
+/// One line, fit for a terminal.
+fn line(text: &str) -> String {
+    let cut: String = text.chars().take(MAX_LINE_CHARS).collect();
+    mw_model::visible::line(cut.trim()).to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn report(answer: &str, time: &str) -> String {
+        format!(
+            r#"{{"memwright":"0.1.0","preflight":{{"answer":"{answer}","summary":"s","time":{time}}}}}"#
+        )
+    }
+
+    #[test]
+    fn answers_are_sorted_the_best_first() {
+        let answer = |node: &str, verdict: &str, time: &str| {
+            read(node, report(verdict, time).as_bytes()).unwrap()
+        };
+        let mut answers = vec![
+            failed("a", "no route to host"),
+            answer("b", "no", "null"),
+            answer("c", "yes", r#"{"high_ms":200.0}"#),
+            answer("d", "unknown", "null"),
+            answer("e", "yes", r#"{"high_ms":90.0}"#),
+            answer("f", "slowly", r#"{"high_ms":9.0}"#),
+            answer("g", "yes", "null"),
+        ];
+        sort(&mut answers);
+        let order: String = answers.iter().map(|answer| answer.node.as_str()).collect();
+        assert_eq!(order, "ecgfdba");
+    }
+
+    #[test]
+    fn what_is_no_answer_says_what_it_is() {
+        assert!(
+            read("n", b"bash: memwright: command not found").unwrap_err().contains("no report")
+        );
+        let old = read("n", br#"{"memwright":"0.0.9","preflight":null}"#).unwrap_err();
+        assert!(old.contains("memwright there is 0.0.9"), "{old}");
+        assert!(read("n", b"{}").unwrap_err().contains("unknown version"));
+    }
+
+    #[test]
+    fn a_line_of_another_machine_is_short_and_harmless() {
+        let answer = failed("n", &format!("\x1b[2J{}\nsecond", "x".repeat(9000)));
+        assert!(
+            answer.text.len() < 1000 && !answer.text.contains(['\x1b', '\n']),
+            "{}",
+            answer.text
+        );
+    }
+}

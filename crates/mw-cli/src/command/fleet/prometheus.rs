@@ -1,0 +1,211 @@
+//! Asks a server that speaks PromQL which nodes have the memory by their metrics.
+
+use crate::args::FleetRoomArgs;
+use crate::{Exit, Failure};
+use mw_http::{SecretFile, Uri, checked};
+use mw_model::Request;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The server answers within it, or says that it does not; Prometheus' own limit is two minutes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A node takes some 130 bytes of an answer.
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
+
+const MAX_SAID_CHARS: usize = 300;
+
+const METRIC: &str = "memwright_allocatable_bytes";
+
+/// A node, and what it can give by its metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+}
+
+pub(super) struct Server<'a> {
+    args: &'a FleetRoomArgs,
+    uri: Uri,
+    authorization: Option<String>,
+}
+
+impl<'a> Server<'a> {
+    pub(super) fn new(args: &'a FleetRoomArgs, url: &str) -> Result<Self, Failure> {
+        let secret = args.token_file.as_ref().or(args.basic_auth_file.as_ref());
+        let secret = secret.map(|file| SecretFile(file.clone()).read()).transpose();
+        let secret = secret.map_err(|why| Failure::new(Exit::Usage, why))?;
+        let authorization = secret.map(|secret| match args.token_file {
+            Some(_) => format!("Bearer {}", secret.text()),
+            None => format!("Basic {}", base64(secret.text().as_bytes())),
+        });
+        let url = format!("{}/api/v1/query", url.trim_end_matches('/'));
+        let uri = checked(&url, authorization.is_some())
+            .map_err(|error| Failure::new(Exit::Usage, format!("--prometheus {error}")))?;
+        Ok(Self { args, uri, authorization })
+    }
+
+    /// Every node with this metric, those with the most first.
+    pub(super) fn candidates(&self, request: &Request) -> Result<Vec<Candidate>, Failure> {
+        let text =
+            self.query(&query(request, &self.args.label)).map_err(|why| self.failure(&why))?;
+        let mut found = candidates(&text, &self.args.label).map_err(|why| self.failure(&why))?;
+        if found.is_empty() {
+            let why = format!(
+                "no series of {METRIC} for such pages with the label {}; does it scrape memwright?",
+                self.args.label
+            );
+            return Err(self.failure(&why));
+        }
+        found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+        Ok(found)
+    }
+
+    fn query(&self, query: &str) -> Result<Value, String> {
+        let agent = mw_http::agent(&self.uri, self.args.ca_file.as_deref(), LIMIT)?;
+        let mut request = agent.post(self.uri.clone());
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let answer = request.send_form([("query", query)]);
+        let answer = answer.map_err(|error| mw_http::failure(&error, LIMIT))?;
+        let status = answer.status();
+        let bytes = mw_http::said(answer, MAX_ANSWER_BYTES);
+        let json = serde_json::from_slice::<Value>(&bytes);
+        if status.is_success() {
+            let size = bytes.len();
+            return json.map_err(|error| format!("the answer of {size} bytes is no JSON: {error}"));
+        }
+        let said: String = json
+            .ok()
+            .and_then(|json| Some(json["error"].as_str()?.chars().take(MAX_SAID_CHARS).collect()))
+            .unwrap_or_default();
+        let separator = if said.is_empty() { "" } else { ": " };
+        let said = mw_model::visible::line(&said);
+        Err(format!("HTTP {}{separator}{said}", status.as_u16()))
+    }
+
+    fn failure(&self, why: &str) -> Failure {
+        let server = self.uri.authority().map_or("", |authority| authority.as_str());
+        Failure::new(Exit::CouldNotCheck, format!("{server}: {why}"))
+    }
+}
+
+/// What each node can give of such pages, from any of its NUMA nodes or from the one of the request.
+fn query(request: &Request, label: &str) -> String {
+    let node = request.node.map_or(String::new(), |node| format!(",numa_node=\"{node}\""));
+    format!("sum by ({label}) ({METRIC}{{page_size=\"{}\"{node}}})", request.page)
+}
+
+/// The rows of an answer. A row without the label is left out.
+fn candidates(answer: &Value, label: &str) -> Result<Vec<Candidate>, String> {
+    if answer["status"] != "success" || answer["data"]["resultType"] != "vector" {
+        return Err("no answer of the API of Prometheus".to_owned());
+    }
+    let rows = answer["data"]["result"].as_array().ok_or("an answer without a result")?;
+    let candidate = |row: &Value| {
+        let name = without_port(row["metric"][label].as_str()?).to_owned();
+        let value: f64 = row["value"][1].as_str()?.parse().ok()?;
+        // Saturates: infinite is the largest, and what is no number 0.
+        Some(Candidate { name, bytes: value as u64 })
+    };
+    Ok(rows.iter().filter_map(candidate).collect())
+}
+
+/// The host of `host:9818`, `[fe80::1]:9818` or `host`.
+fn without_port(instance: &str) -> &str {
+    if let Some((host, _)) = instance.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return host;
+    }
+    match instance.split_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => host,
+        _ => instance,
+    }
+}
+
+/// As RFC 4648 has it.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let mut bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        bits <<= 8 * (3 - chunk.len());
+        for place in 0..4 {
+            let at = (bits >> (18 - 6 * place) & 63) as usize;
+            text.push(if place > chunk.len() { '=' } else { char::from(ALPHABET[at]) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As Prometheus answers.
+    const ANSWER: &str = r#"{"status":"success","data":{"resultType":"vector","result":[
+        {"metric":{"instance":"n1:9818"},"value":[1764086400.1,"25769803776"]},
+        {"metric":{"instance":"n2.example.org:9818"},"value":[1764086400.1,"1.073741824e+09"]},
+        {"metric":{},"value":[1764086400.1,"1"]},
+        {"metric":{"instance":"n4:9818"},"value":[1764086400.1,"NaN"]}]}}"#;
+
+    #[test]
+    fn rows_are_nodes_without_their_ports() {
+        let found = candidates(&serde_json::from_str(ANSWER).unwrap(), "instance").unwrap();
+        let found: Vec<_> =
+            found.iter().map(|node| (node.name.as_str(), node.bytes >> 30)).collect();
+        assert_eq!(found, [("n1", 24), ("n2.example.org", 1), ("n4", 0)]);
+        for (instance, host) in
+            [("[fe80::1]:9818", "fe80::1"), ("n1", "n1"), ("fe80::1", "fe80::1"), ("a:b", "a:b")]
+        {
+            assert_eq!(without_port(instance), host);
+        }
+    }
+
+    #[test]
+    fn a_query_is_for_the_pages_and_the_node_of_the_request() {
+        let query = |request: &str| query(&request.parse().unwrap(), "instance");
+        let all = r#"sum by (instance) (memwright_allocatable_bytes{page_size="2M"})"#;
+        assert_eq!(query("23G,huge=2M,lock"), all);
+        let one =
+            r#"sum by (instance) (memwright_allocatable_bytes{page_size="4k",numa_node="1"})"#;
+        assert_eq!(query("1G,node=1"), one);
+    }
+
+    #[test]
+    fn another_answer_is_an_error() {
+        for text in [
+            "{}",
+            "[]",
+            r#"{"status":"error"}"#,
+            r#"{"status":"success","data":{"resultType":"vector"}}"#,
+        ] {
+            assert!(
+                candidates(&serde_json::from_str(text).unwrap(), "instance").is_err(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn credentials_are_encoded_as_rfc_4648_has_it() {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_taken(at in 0..ANSWER.len(), text in "[\\[\\]{}\",:a-z0-9]{0,20}") {
+            let mut answer = ANSWER.to_owned();
+            answer.insert_str(at, &text);
+            if let Ok(answer) = serde_json::from_str(&answer) {
+                let _ = candidates(&answer, "instance");
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `memwright fleet room`: which nodes can provide a request now. Metrics make the short list, and the nodes on it are
+//! asked: what they had at the last scrape may be gone.
+
+use super::answer::{self, Answer, Verdict};
+use super::asking::{Way, ask};
+use super::node_set;
+use super::prometheus::{Candidate, Server};
+use crate::args::{FleetFormat, FleetRoomArgs};
+use crate::command::bounded::{self, Limits};
+use crate::output::without_interruption;
+use crate::{Exit, Failure, terminal};
+use mw_model::format_bytes;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::process::Command;
+
+/// The version of what `--json` prints.
+const SCHEMA: u32 = 1;
+
+/// What `fleet room --json` prints.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct FleetRoom {
+    /// The version of the format.
+    schema: u32,
+    /// The request, as `check --for` takes it.
+    request: String,
+    /// How many nodes there were to choose from.
+    nodes: usize,
+    /// How many of them have too little by their metrics, and were not asked.
+    too_little: usize,
+    /// How many have enough by their metrics and were not asked, because others have more.
+    not_asked: usize,
+    /// The answers, the best first.
+    answers: Vec<Answer>,
+}
+
+#[cfg(feature = "schema")]
+pub(crate) fn schema() -> (u32, schemars::Schema) {
+    (SCHEMA, schemars::schema_for!(FleetRoom))
+}
+
+pub(super) fn run(args: &FleetRoomArgs) -> Result<Exit, Failure> {
+    let named = args.nodes.as_deref().map(|set| nodes(set, args)).transpose()?;
+    let mut room = FleetRoom {
+        schema: SCHEMA,
+        request: args.request.argument(),
+        nodes: 0,
+        too_little: 0,
+        not_asked: 0,
+        answers: Vec::new(),
+    };
+    match &args.prometheus {
+        Some(url) => {
+            let server = Server::new(args, url)?;
+            let mut candidates = server.candidates(&args.request)?;
+            if let Some(named) = &named {
+                let named: HashSet<&str> = named.iter().map(String::as_str).collect();
+                candidates.retain(|candidate| named.contains(candidate.name.as_str()));
+            }
+            by_metrics(args, candidates, &mut room)?;
+        }
+        None => {
+            let named = named.unwrap_or_default();
+            room.nodes = named.len();
+            room.answers = answers(args, &named)?;
+        }
+    }
+    answer::sort(&mut room.answers);
+    print(args, &room)?;
+    let has = |verdict| room.answers.iter().any(|answer| answer.verdict == verdict);
+    Ok(if has(Verdict::Yes) || has(Verdict::Slowly) { Exit::Fine } else { Exit::Findings })
+}
+
+/// Asks those that have enough by their metrics; those with the most, where they are many.
+fn by_metrics(
+    args: &FleetRoomArgs,
+    mut candidates: Vec<Candidate>,
+    room: &mut FleetRoom,
+) -> Result<(), Failure> {
+    room.nodes = candidates.len();
+    candidates.retain(|candidate| candidate.bytes >= args.request.size_bytes);
+    room.too_little = room.nodes.saturating_sub(candidates.len());
+    let by_metrics = |candidate: &Candidate| Answer {
+        verdict: Verdict::Unknown,
+        by_metrics_bytes: Some(candidate.bytes),
+        ..answer::failed(&candidate.name, "enough by its metrics; not asked")
+    };
+    if args.by_metrics {
+        room.answers = candidates.iter().map(by_metrics).collect();
+        return Ok(());
+    }
+    let most = usize::try_from(args.ask).unwrap_or(usize::MAX);
+    room.not_asked = candidates.len().saturating_sub(most);
+    candidates.truncate(most);
+    let names: Vec<String> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
+    room.answers = answers(args, &names)?;
+    for answer in &mut room.answers {
+        let candidate = candidates.iter().find(|candidate| candidate.name == answer.node);
+        answer.by_metrics_bytes = candidate.map(|candidate| candidate.bytes);
+    }
+    Ok(())
+}
+
+/// Asks nodes. A name that could be an option or a command of a shell is not passed on.
+fn answers(args: &FleetRoomArgs, names: &[String]) -> Result<Vec<Answer>, Failure> {
+    let (names, odd): (Vec<String>, Vec<String>) =
+        names.iter().cloned().partition(|name| node_set::is_name(name));
+    let mut answers: Vec<Answer> =
+        odd.iter().map(|name| answer::failed(name, "not asked: no name of a host")).collect();
+    let via: Vec<String> = args.via.split_whitespace().map(str::to_owned).collect();
+    let way = Way { via: &via, jobs: args.jobs as usize, timeout: args.timeout };
+    let request = args.request.argument();
+    let words = ["memwright", "check", "--json", "--for", &request];
+    without_interruption(|| {
+        ask(&way, &names, &words, |node, output| {
+            let read = output.and_then(|output| answer::read(node, &output));
+            answers.push(read.unwrap_or_else(|why| answer::failed(node, &why)));
+        });
+        Ok(())
+    })?;
+    Ok(answers)
+}
+
+/// The nodes of a set; `@GROUP` is ClusterShell's to resolve.
+fn nodes(set: &str, args: &FleetRoomArgs) -> Result<Vec<String>, Failure> {
+    let usage = |why: String| Failure::new(Exit::Usage, format!("--nodes {set}: {why}"));
+    if !set.starts_with('@') {
+        return node_set::expand(set).map_err(usage);
+    }
+    let mut command = Command::new("nodeset");
+    command.args(["--fold", "--", set]);
+    let limits = Limits { time: args.timeout, bytes: 1 << 20 };
+    let folded = without_interruption(|| {
+        bounded::run(command, limits)
+            .map_err(|why| usage(format!("{why}; @GROUP needs clustershell")))
+    })?;
+    if !folded.status.success() {
+        return Err(usage(format!("nodeset: {}", folded.last_line())));
+    }
+    node_set::expand(&String::from_utf8_lossy(&folded.output)).map_err(usage)
+}
+
+fn print(args: &FleetRoomArgs, room: &FleetRoom) -> Result<(), Failure> {
+    match if args.json { FleetFormat::Json } else { args.format } {
+        FleetFormat::Json => return crate::command::print_json(room),
+        FleetFormat::Text => terminal::print(&text(args, room)),
+        FleetFormat::Nodeset => {
+            let names: Vec<String> = named(room, Verdict::Yes).map(str::to_owned).collect();
+            terminal::print(&(node_set::fold(&names) + "\n"));
+        }
+    }
+    Ok(())
+}
+
+fn named(room: &FleetRoom, verdict: Verdict) -> impl Iterator<Item = &str> {
+    let answers = room.answers.iter().filter(move |answer| answer.verdict == verdict);
+    answers.map(|answer| answer.node.as_str())
+}
+
+/// The answer in the first line, then a line for each node that was asked.
+fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
+    let count = |verdict| named(room, verdict).count();
+    let (yes, slowly) = (count(Verdict::Yes), count(Verdict::Slowly));
+    let mut text = match (args.by_metrics, yes, slowly) {
+        (true, ..) => format!("{} of {} nodes have", room.answers.len(), room.nodes),
+        (_, 0, 0) => format!("none of {} nodes can provide", room.nodes),
+        (_, 0, _) => format!("{slowly} of {} nodes can provide slowly", room.nodes),
+        (_, _, 0) => format!("{yes} of {} nodes can provide", room.nodes),
+        _ => format!("{yes} of {} nodes can provide, and {slowly} slowly,", room.nodes),
+    };
+    let _ = write!(text, " {}", args.request);
+    let more = [
+        (room.too_little, "have too little by their metrics"),
+        (room.not_asked, "were not asked (--ask)"),
+        (count(Verdict::Failed), "did not answer"),
+    ];
+    let more = more.into_iter().filter(|(count, _)| *count > 0);
+    let more: Vec<String> = more.map(|(count, what)| format!("{count} {what}")).collect();
+    if !more.is_empty() {
+        let _ = write!(text, "; {}", more.join(", "));
+    }
+    text.push('\n');
+    let width = room.answers.iter().map(|answer| answer.node.chars().count()).max().unwrap_or(0);
+    for answer in &room.answers {
+        let (node, verdict) = (&answer.node, answer.verdict.name());
+        let metrics = answer.by_metrics_bytes.filter(|_| args.by_metrics);
+        let metrics = metrics.map_or(String::new(), |bytes| format!("{}, ", format_bytes(bytes)));
+        let said = &answer.text;
+        // The summary of a report begins with its verdict.
+        let said =
+            said.strip_prefix(verdict).and_then(|said| said.strip_prefix(": ")).unwrap_or(said);
+        let _ = writeln!(text, "  {node:width$}  {verdict:7}  {metrics}{said}");
+    }
+    text
+}

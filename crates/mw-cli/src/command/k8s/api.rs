@@ -1,0 +1,107 @@
+//! Asks the API server about one node.
+
+use super::condition::Known;
+use crate::args::K8sConditionArgs;
+use crate::{Exit, Failure};
+use mw_http::{Body, Response, SecretFile, Uri};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A request may take so long.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A Node object lists up to 50 images by default; a large one has some 100 KiB.
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
+
+/// What is told of an error.
+const MAX_SAID_CHARS: usize = 300;
+
+const MERGE: &str = "application/strategic-merge-patch+json";
+
+pub(super) struct Api {
+    /// `https://HOST:PORT`.
+    server: String,
+    token: SecretFile,
+    ca_file: PathBuf,
+    node: String,
+}
+
+impl Api {
+    pub(super) fn new(args: &K8sConditionArgs, node: String) -> Result<Self, Failure> {
+        let server = args.api_server.clone().or_else(of_cluster).ok_or_else(|| {
+            let line = "no API server: neither --api-server nor KUBERNETES_SERVICE_HOST is set";
+            Failure::new(Exit::Usage, line)
+        })?;
+        let server = server.trim_end_matches('/').to_owned();
+        mw_http::checked(&server, true)
+            .map_err(|error| Failure::new(Exit::Usage, format!("--api-server {error}")))?;
+        let token = SecretFile(args.token_file.clone());
+        Ok(Self { server, token, ca_file: args.ca_file.clone(), node })
+    }
+
+    /// What the node's conditions are now. An answer from the server's cache does.
+    pub(super) fn known(&self) -> Result<Known, String> {
+        let answer = self.request("GET", "?resourceVersion=0", None)?;
+        Ok(Known::parse(&answer))
+    }
+
+    /// Changes the node's status.
+    pub(super) fn patch(&self, patch: &Value) -> Result<(), String> {
+        let query = "/status?fieldManager=memwright";
+        self.request("PATCH", query, Some(patch)).map(|_| ())
+    }
+
+    /// `rest` is what follows the node's path.
+    fn request(&self, method: &str, rest: &str, patch: Option<&Value>) -> Result<Value, String> {
+        let Self { server, node, .. } = self;
+        let answer = self.send(&format!("{server}/api/v1/nodes/{node}{rest}"), patch);
+        answer.map_err(|why| format!("{method} nodes/{node} of {server}: {why}"))
+    }
+
+    fn send(&self, url: &str, patch: Option<&Value>) -> Result<Value, String> {
+        let token = self.token.read()?;
+        let uri: Uri = mw_http::checked(url, true).map_err(|error| error.to_string())?;
+        let agent = mw_http::agent(&uri, Some(&self.ca_file), LIMIT)?;
+        let authorization = format!("Bearer {}", token.text());
+        let answer = match patch {
+            None => agent.get(uri).header("authorization", authorization).call(),
+            Some(patch) => agent
+                .patch(uri)
+                .header("authorization", authorization)
+                .header("content-type", MERGE)
+                .send(patch.to_string()),
+        };
+        read(answer.map_err(|error| mw_http::failure(&error, LIMIT))?, token.text())
+    }
+}
+
+/// The cluster's API server, as a pod knows it.
+fn of_cluster() -> Option<String> {
+    let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let host = text("KUBERNETES_SERVICE_HOST")?;
+    let port = text("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    Some(format!("https://{host}:{port}"))
+}
+
+/// The answer, or the message of the Status object that says why there is none.
+fn read(answer: Response<Body>, token: &str) -> Result<Value, String> {
+    let status = answer.status();
+    let said = mw_http::said(answer, MAX_ANSWER_BYTES);
+    let json = serde_json::from_slice::<Value>(&said);
+    if status.is_success() {
+        return json.map_err(|_| format!("HTTP {}: the answer is no JSON", status.as_u16()));
+    }
+    let json = json.unwrap_or_default();
+    let message = json["message"].as_str().filter(|text| !text.contains(token)).unwrap_or_default();
+    let message: String = message.chars().take(MAX_SAID_CHARS).collect();
+    let hint = match status.as_u16() {
+        401 => "; is the token of --token-file valid?",
+        403 => "; the service account needs get on nodes and patch on nodes/status",
+        404 => "; --node or NODE_NAME names the node as kubectl get nodes does",
+        _ => "",
+    };
+    let separator = if message.is_empty() { "" } else { ": " };
+    Err(format!("HTTP {}{separator}{}{hint}", status.as_u16(), mw_model::visible::line(&message)))
+}

@@ -1,0 +1,77 @@
+use super::*;
+use proptest::prelude::*;
+
+/// What a kube-apiserver 1.37.2 has answered of a node.
+const NODE: &str = include_str!("node.json");
+
+const NOW: &str = "2026-11-25T17:00:00Z";
+
+fn of_fixture(name: &str) -> Vec<Condition> {
+    let tree = format!("{}/../../fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    let source = mw_collect::Source::tree(tree.as_ref()).unwrap();
+    conditions(&mw_rules::check(&mw_collect::window(&source), None))
+}
+
+#[test]
+fn a_fragmented_node_has_one_condition_that_is_true() {
+    let sick = of_fixture("fragmented-node/firing");
+    let states: Vec<_> = sick.iter().map(|condition| (condition.name, condition.status)).collect();
+    assert_eq!(
+        states,
+        [
+            ("MemoryFragmented", Status::True),
+            ("HugePagesUnavailable", Status::False),
+            ("MemoryStalling", Status::False),
+        ]
+    );
+    assert_eq!(sick[0].reason, "FragmentedNode");
+    assert!(sick[0].message.starts_with("fragmented-node: "), "{}", sick[0].message);
+    let healthy = of_fixture("healthy/debian-6.1");
+    assert!(healthy.iter().all(|condition| condition.status == Status::False), "{healthy:?}");
+}
+
+#[test]
+fn a_status_that_stays_keeps_its_time() {
+    let known = Known::parse(&serde_json::from_str(NODE).unwrap());
+    let of = NodeCondition::MemoryFragmented;
+    let time = |status| {
+        let patch = patch(&[Condition::new(of, status, "Reason", "text")], &known, NOW);
+        let condition = &patch["status"]["conditions"][0];
+        assert_eq!(condition["lastHeartbeatTime"], NOW);
+        condition["lastTransitionTime"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(time(Status::True), "2026-11-25T16:38:31Z");
+    assert_eq!(time(Status::False), NOW);
+}
+
+#[test]
+fn a_new_size_in_a_message_is_no_change() {
+    let of = NodeCondition::MemoryFragmented;
+    let condition = |reason, text| Condition::new(of, Status::True, reason, text);
+    let before = condition("FragmentedNode", "85% of the free memory");
+    assert!(before.is_as(&condition("FragmentedNode", "86% of the free memory")));
+    assert!(!before.is_as(&condition("Other", "85% of the free memory")));
+    assert!(!before.is_as(&Condition::unknown(of, "85% of the free memory")));
+}
+
+#[test]
+fn a_message_is_one_bounded_line() {
+    let text = "\u{e4}\n".repeat(2000);
+    let condition = Condition::unknown(NodeCondition::MemoryStalling, &text);
+    assert!(condition.message.len() <= MAX_MESSAGE_BYTES && !condition.message.contains('\n'));
+}
+
+proptest! {
+    #[test]
+    fn any_answer_is_taken(at in 0..NODE.len(), text in "[\\[\\]{}\",:a-z0-9]{0,40}") {
+        let mut node = NODE.to_owned();
+        if node.is_char_boundary(at) {
+            node.insert_str(at, &text);
+        }
+        if let Ok(node) = serde_json::from_str(&node) {
+            let known = Known::parse(&node);
+            let patch = patch(&all_unknown("why"), &known, NOW);
+            prop_assert_eq!(patch["status"]["conditions"].as_array().map(Vec::len), Some(3));
+        }
+    }
+}

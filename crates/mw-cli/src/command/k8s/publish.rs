@@ -1,0 +1,178 @@
+//! `memwright k8s condition`: checks the node and sets its conditions, once or at an interval.
+
+use super::api::Api;
+use super::condition::{Condition, Known, Status, all_unknown, conditions, patch, removal};
+use crate::args::K8sConditionArgs;
+use crate::{Exit, Failure, live, terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// An unchanged result is sent this often, as node-problem-detector does.
+const HEARTBEAT: Duration = Duration::from_secs(300);
+
+pub(super) fn run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
+    let node = node_name(args)?;
+    if args.dry_run {
+        return dry_run(args);
+    }
+    let api = Api::new(args, node.clone())?;
+    let failed = |why| Failure::new(Exit::CouldNotCheck, why);
+    if args.remove {
+        api.patch(&removal()).map_err(failed)?;
+        terminal::print(&format!("node {node}: conditions removed\n"));
+        return Ok(Exit::Fine);
+    }
+    let publisher = Publisher { args, api, node };
+    match args.every {
+        None => {
+            let conditions = judge(args)?;
+            publisher.publish(&conditions).map_err(failed)?;
+            for line in publisher.lines(&conditions) {
+                terminal::print(&(line + "\n"));
+            }
+            Ok(exit(&conditions))
+        }
+        Some(interval) => publisher.go_on(interval),
+    }
+}
+
+/// A name as Kubernetes allows it: it becomes a part of a path.
+fn node_name(args: &K8sConditionArgs) -> Result<String, Failure> {
+    let named = args.node.clone().or_else(|| std::env::var("NODE_NAME").ok());
+    // The kubelet's default.
+    let host = || rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+    let name = named.unwrap_or_else(host);
+    let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(is_valid) {
+        let line = format!("invalid name of a node '{name}'; see kubectl get nodes");
+        return Err(Failure::new(Exit::Usage, line));
+    }
+    Ok(name)
+}
+
+fn dry_run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
+    if args.remove {
+        super::super::print_json(&removal())?;
+        return Ok(Exit::Fine);
+    }
+    let conditions = judge(args)?;
+    super::super::print_json(&patch(&conditions, &Known::default(), &now()))?;
+    Ok(exit(&conditions))
+}
+
+fn judge(args: &K8sConditionArgs) -> Result<Vec<Condition>, Failure> {
+    let window = match &args.root {
+        Some(root) => crate::command::tree::read(root, mw_collect::window)?,
+        None => live::window()?,
+    };
+    Ok(conditions(&mw_rules::check(&window, None)))
+}
+
+fn exit(conditions: &[Condition]) -> Exit {
+    let has = |status| conditions.iter().any(|condition| condition.status == status);
+    match (has(Status::True), has(Status::Unknown)) {
+        (true, _) => Exit::Findings,
+        (false, true) => Exit::CouldNotCheck,
+        (false, false) => Exit::Fine,
+    }
+}
+
+/// In RFC 3339, in seconds.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+struct Publisher<'a> {
+    args: &'a K8sConditionArgs,
+    api: Api,
+    node: String,
+}
+
+impl Publisher<'_> {
+    fn publish(&self, conditions: &[Condition]) -> Result<(), String> {
+        let known = self.api.known()?;
+        self.api.patch(&patch(conditions, &known, &now()))
+    }
+
+    fn lines<'a>(&'a self, conditions: &'a [Condition]) -> impl Iterator<Item = String> + 'a {
+        conditions.iter().map(|Condition { name, status, reason, message }| {
+            format!("node {}: {name} {} ({reason}): {message}", self.node, status.name())
+        })
+    }
+
+    /// Until a signal. Whatever fails is tried again at the next interval.
+    fn go_on(&self, interval: Duration) -> Result<Exit, Failure> {
+        let signals = signals()
+            .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
+        let mut sent = None;
+        let mut trouble = None;
+        loop {
+            let due = Instant::now() + interval;
+            match self.step(sent.take()) {
+                Ok(last) => {
+                    sent = Some(last);
+                    trouble = None;
+                }
+                // An outage is one line, not one at each interval.
+                Err(why) if trouble.as_ref() == Some(&why) => {}
+                Err(why) => {
+                    terminal::tell(format_args!("memwright: {why}; trying again"));
+                    trouble = Some(why);
+                }
+            }
+            if ends(&signals, due) {
+                return Ok(Exit::Fine);
+            }
+        }
+    }
+
+    /// Checks, and sends what is new or due. The result is what the API server has.
+    fn step(&self, sent: Option<Sent>) -> Result<Sent, String> {
+        let conditions =
+            judge(self.args).unwrap_or_else(|failure| all_unknown(&failure.to_string()));
+        let as_sent = sent.filter(|sent| are_as(&sent.conditions, &conditions));
+        if let Some(sent) = as_sent.as_ref().filter(|sent| sent.at.elapsed() < HEARTBEAT) {
+            return Ok(sent.clone());
+        }
+        self.publish(&conditions)?;
+        if as_sent.is_none() {
+            self.lines(&conditions).for_each(terminal::tell);
+        }
+        Ok(Sent { conditions, at: Instant::now() })
+    }
+}
+
+/// What the API server was sent, and when.
+#[derive(Clone)]
+struct Sent {
+    conditions: Vec<Condition>,
+    at: Instant,
+}
+
+fn are_as(before: &[Condition], now: &[Condition]) -> bool {
+    before.len() == now.len() && before.iter().zip(now).all(|(before, now)| now.is_as(before))
+}
+
+/// Becomes readable at SIGTERM and SIGINT: as the first process of a container it has no default action for them.
+fn signals() -> std::io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+/// Waits; whether a signal came.
+fn ends(signals: &UnixStream, due: Instant) -> bool {
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(signals, PollFlags::IN)], timeout.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(0) => return false,
+            _ => return true,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! `memwright fleet`: nodes that answer, hang, refuse or are older, and a real Prometheus for the short list.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_test::Killed;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Beside builds and other tests everything takes longer.
+const PATIENCE: Duration = Duration::from_secs(90);
+const GIB: u64 = 1 << 30;
+
+/// What runs a command on a node: here, all nodes are this machine, and some are ill.
+const VIA: &str = r#"#!/bin/sh
+node=$1
+shift 2
+case $node in
+gone*) echo "ssh: connect to host $node port 22: No route to host" >&2; exit 255 ;;
+hangs*) sleep 1000 ;;
+old*) echo '{"memwright":"0.0.9","preflight":null}' ;;
+noisy*) yes ;;
+greets*) echo "Authorized use only"; exit 1 ;;
+*) exec PROGRAM "$@" ;;
+esac
+"#;
+
+struct Nodes {
+    dir: TempDir,
+}
+
+impl Nodes {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let script = dir.path().join("via");
+        let program = env!("CARGO_BIN_EXE_memwright");
+        std::fs::write(&script, VIA.replace("PROGRAM", program)).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    fn via(&self) -> PathBuf {
+        self.dir.path().join("via")
+    }
+
+    fn room(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        command.args(["fleet", "room"]).args(args).arg("--via").arg(self.via()).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn each_node_has_a_line_and_those_that_do_not_answer_say_why() {
+    let set = "n[1-3],gone1,hangs[1-2],old1,noisy1,greets1";
+    let start = Instant::now();
+    let ended = Nodes::new().room(&["16M", "--nodes", set, "--timeout", "3s"]);
+    // Two that hang and one that writes without end, side by side.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let said = text(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(0), "{said}{}", text(&ended.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "3 of 9 nodes can provide 16 MiB; 6 did not answer", "{said}");
+    assert_eq!(lines.len(), 10, "{said}");
+    for (node, part) in [
+        ("n1 ", "yes"),
+        ("gone1", "No route to host"),
+        ("hangs2", "did not end within 3 s; killed"),
+        ("old1", "memwright there is 0.0.9"),
+        ("noisy1", "did not end within 3 s; killed"),
+        ("greets1", "the answer is no report of memwright"),
+    ] {
+        let line = lines.iter().find(|line| line.trim_start().starts_with(node));
+        assert!(line.is_some_and(|line| line.contains(part)), "{node}: {said}");
+    }
+}
+
+#[test]
+fn a_request_that_nobody_can_provide_is_said_so() {
+    let nodes = Nodes::new();
+    let ended = nodes.room(&["9000G", "--nodes", "n[1-2]"]);
+    assert_eq!(ended.status.code(), Some(1));
+    let said = text(&ended.stdout);
+    assert!(said.starts_with("none of 2 nodes can provide 8.8 TiB\n"), "{said}");
+    let json = nodes.room(&["9000G", "--nodes", "n[1-2]", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&json["schema"], &json["request"], &json["nodes"]),
+        (&1.into(), &"9000G".into(), &2.into())
+    );
+    assert_eq!(json["answers"][1]["verdict"], "no");
+}
+
+#[test]
+fn nodes_that_answer_yes_are_a_node_set() {
+    let ended = Nodes::new().room(&["16M", "--nodes", "n[08-11],gone1", "--format", "nodeset"]);
+    assert_eq!(text(&ended.stdout), "n[08-09],n[10-11]\n");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_any_node_is_asked() {
+    let nodes = Nodes::new();
+    let check = |args: &[&str], code: i32, part: &str| {
+        let ended = nodes.room(args);
+        let error = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{args:?}: {error}");
+        assert!(error.contains(part), "{args:?}: {error}");
+    };
+    check(&["1G"], 2, "--nodes");
+    check(&["1G", "--nodes", "n[1-"], 2, "no ']'");
+    check(&["1G", "--nodes", "n1;reboot"], 2, "invalid name of a node");
+    check(&["1G,huge=3M", "--nodes", "n1"], 2, "invalid page size");
+    check(&["1G", "--nodes", "n1", "--jobs", "0"], 2, "--jobs");
+    check(&["1G", "--prometheus", "nowhere"], 2, "must begin with https://");
+    check(&["1G", "--prometheus", "http://127.0.0.1:1"], 3, "127.0.0.1:1: ");
+}
+
+/// A server that answers every request with this.
+fn server(answer: String) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let _ = mw_test::read_request(&client);
+            let _ = client.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+fn http(status: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+#[test]
+fn a_server_of_metrics_that_answers_something_else_is_one_line() {
+    let nodes = Nodes::new();
+    let json = "application/json";
+    let wrong =
+        r#"{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""}"#;
+    let none = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
+    for (answer, part) in [
+        (http("400 Bad Request", json, wrong), "HTTP 400: invalid parameter"),
+        (http("200 OK", json, none), "no series of memwright_allocatable_bytes"),
+        (http("200 OK", "text/html", "<html>"), "is no JSON"),
+        (http("200 OK", json, "{}"), "no answer of the API of Prometheus"),
+        (http("302 Found", json, ""), "HTTP 302"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n{".to_owned(), "is no JSON"),
+        ("nonsense".to_owned(), ""),
+    ] {
+        let url = format!("http://127.0.0.1:{}", server(answer));
+        let ended = nodes.room(&["1G", "--prometheus", &url]);
+        let error = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(3), "{part}: {error}");
+        assert!(error.contains(part) && error.lines().count() == 1, "{part}: {error}");
+    }
+}
+
+/// Names from metrics become arguments of ssh.
+#[test]
+fn a_name_that_is_an_option_is_not_passed_on() {
+    let row = |name: &str| format!(r#"{{"metric":{{"instance":"{name}"}},"value":[1,"1e12"]}}"#);
+    let rows = [row("-oProxyCommand=touch x:9818"), row("$(touch x)"), row("n1:9818")].join(",");
+    let body =
+        format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{rows}]}}}}"#);
+    let url = format!("http://127.0.0.1:{}", server(http("200 OK", "application/json", &body)));
+    let said = text(&Nodes::new().room(&["16M", "--prometheus", &url]).stdout);
+    assert_eq!(said.matches("not asked: no name of a host").count(), 2, "{said}");
+    assert!(said.starts_with("1 of 3 nodes can provide"), "{said}");
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// What `nodes` recorders serve, as one page: node I has I GiB of 2 MiB pages in two halves.
+fn page(nodes: u64) -> String {
+    let mut page = "# TYPE memwright_allocatable_bytes gauge\n".to_owned();
+    for node in 1..=nodes {
+        for (numa, size) in [(0, "2M"), (1, "2M"), (0, "4k"), (1, "4k")] {
+            let bytes = node * GIB / 2;
+            let _ = writeln!(
+                page,
+                "memwright_allocatable_bytes{{instance=\"n{node:04}:9818\",numa_node=\"{numa}\",page_size=\"{size}\"}} {bytes}"
+            );
+        }
+    }
+    page
+}
+
+fn prometheus(dir: &Path, target: u16) -> Option<(Killed, u16)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = std::env::split_paths(&path)
+        .map(|dir| dir.join("prometheus"))
+        .find(|path| path.is_file())?;
+    let port = free_port();
+    let config = format!(
+        "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: memwright\n  honor_labels: true\n  \
+         static_configs: [{{targets: ['127.0.0.1:{target}']}}]\n"
+    );
+    std::fs::write(dir.join("prometheus.yml"), config).unwrap();
+    let mut command = Command::new(program);
+    command.arg("--config.file=prometheus.yml").arg("--storage.tsdb.path=data");
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}")).current_dir(dir);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    Some((Killed(child), port))
+}
+
+/// Whether Prometheus has scraped all rows.
+fn has_rows(port: u16, rows: u64) -> bool {
+    let ask = || -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        let query = "count(memwright_allocatable_bytes)";
+        write!(stream, "GET /api/v1/query?query={query} HTTP/1.0\r\nHost: x\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    };
+    ask().is_some_and(|answer| answer.contains(&format!("\"{rows}\"")))
+}
+
+#[test]
+fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
+    const NODES: u64 = 1000;
+    let nodes = Nodes::new();
+    let target = server(http("200 OK", "text/plain; version=0.0.4", &page(NODES)));
+    let Some((_prometheus, port)) = prometheus(nodes.dir.path(), target) else {
+        return mw_test::skip("no Prometheus; apt-get install prometheus");
+    };
+    mw_test::wait_until("all rows", PATIENCE, || has_rows(port, 4 * NODES));
+    let url = format!("http://127.0.0.1:{port}");
+    let start = Instant::now();
+    let ended = nodes.room(&["990G,huge=2M", "--prometheus", &url, "--by-metrics"]);
+    let took = start.elapsed();
+    let said = text(&ended.stdout);
+    assert_eq!(said.lines().count(), 12, "{said}{}", text(&ended.stderr));
+    let first =
+        "11 of 1000 nodes have 990 GiB on 2 MiB huge pages; 989 have too little by their metrics";
+    assert_eq!(said.lines().next(), Some(first));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+
+    // By their metrics they have it; asked, they have not.
+    let ended = nodes.room(&["990G,huge=2M", "--prometheus", &url, "--ask", "3"]);
+    assert_eq!(ended.status.code(), Some(1));
+    let said = text(&ended.stdout);
+    assert!(said.contains("8 were not asked (--ask)") && said.contains("n1000  no"), "{said}");
+    // Only these are looked at.
+    let ended = nodes.room(&["8M", "--prometheus", &url, "--nodes", "n[0007-0008],n2000"]);
+    let said = text(&ended.stdout);
+    assert!(said.starts_with("2 of 2 nodes can provide 8 MiB\n"), "{said}");
+}
