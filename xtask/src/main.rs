@@ -9,9 +9,11 @@ mod docs;
 mod environments;
 mod evaluate;
 mod fixtures;
+mod fleet;
 mod header;
 #[cfg(test)]
 mod install;
+mod kubernetes;
 mod lab;
 mod manual;
 mod monitoring;
@@ -84,6 +86,25 @@ enum Task {
         /// Build the Debian packages alone, from the working tree with this profile of cargo, as in dev or release
         #[arg(long, conflicts_with = "check")]
         profile: Option<String>,
+    },
+    /// Measure `fleet room` with the metrics of many nodes in Prometheus and VictoriaMetrics
+    Fleet {
+        /// How many nodes
+        #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000, 100_000])]
+        nodes: Vec<u64>,
+        /// memwright to try [default: built here]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Write docs/fleet-scale.md from it
+        #[arg(long)]
+        write: bool,
+    },
+    /// Install the chart on Kubernetes' API server and set conditions of a node as a pod does; builds the server, etcd
+    /// and Helm with Go (half an hour on 2 cores, once)
+    Kubernetes {
+        /// memwright to try [default: built here]
+        #[arg(long)]
+        program: Option<PathBuf>,
     },
     /// Boot a Debian with its systemd, install the package in it and use it as a stranger does: from the first verdict
     /// to an incident, a scrape, a restart and settings that are kept
@@ -262,6 +283,8 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { check: true, .. } => dist::check(),
         Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
         Task::Dist { out, .. } => dist::run(out),
+        Task::Fleet { nodes, program, write } => fleet::run(&nodes, program, write),
+        Task::Kubernetes { program } => kubernetes::run(program),
         Task::System { kernel, package, previous, steps, write } => {
             system::run(&system::Choice { kernels: kernel, package, previous, steps, write })
         }
