@@ -18,6 +18,8 @@ END
 mark "at baseline"
 memwright watch --recording $RECORDING --limit "$LIMIT" "$@" 2>/run/watch.log &
 watcher=$!
+# As memwright.service has it.
+echo -500 >/proc/$watcher/oom_score_adj
 sleep $BASELINE_S
 mark "at make"
 script make.sh

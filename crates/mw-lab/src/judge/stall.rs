@@ -1,6 +1,7 @@
 //! Holds the recorder's verdict on a case's stall against `[watch]` in `case.toml`, in pure functions.
 
 use flate2::read::GzDecoder;
+use mw_model::IncidentState;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
@@ -22,6 +23,8 @@ const FIRST_FUNCTIONS: usize = 3;
 /// A stall that the recorder saw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
+    #[serde(default)]
+    pub state: IncidentState,
     pub started_unix_ms: u64,
     pub ended_unix_ms: u64,
     /// The probe, canary or pressure threshold that started it.
@@ -99,9 +102,12 @@ fn verdict_of(
     };
     let expected =
         |stall: &&Stall| stall.cause.as_ref().is_some_and(|cause| watched.cause.contains(cause));
+    // The recorder ended before it knew.
+    let is_open =
+        |stall: &&Stall| stall.state == IncidentState::Interrupted && stall.cause.is_none();
     // Where memory is not to blame, no stall may be laid to it.
     let judged: Vec<&Stall> = match kind {
-        CaseKind::Decoy => stalls.iter().collect(),
+        CaseKind::Decoy => stalls.iter().filter(|stall| !is_open(stall)).collect(),
         _ => vec![longest],
     };
     if let Some(wrong) = judged.iter().find(|stall| !expected(stall)) {
@@ -133,6 +139,7 @@ mod tests {
 
     fn stall(seconds: u64, cause: Option<&str>) -> Stall {
         Stall {
+            state: IncidentState::Closed,
             started_unix_ms: 1000,
             ended_unix_ms: 1000 + seconds * 1000,
             trigger_name: "db".to_owned(),
@@ -169,6 +176,14 @@ mod tests {
         let none = Outcome::Failed("the recorder's verdict was: it was None".to_owned());
         check(CaseKind::FieldReport, &[stall(9, None)], none);
         check(CaseKind::FieldReport, &[], Outcome::Failed("the recorder saw no stall".to_owned()));
+    }
+
+    #[test]
+    fn a_stall_that_the_recorders_end_cut_off_needs_no_cause() {
+        let open = |cause| Stall { state: IncidentState::Interrupted, ..stall(1, cause) };
+        check(CaseKind::Decoy, &[stall(9, Some("a")), open(None)], Outcome::Passed);
+        let wrong = Outcome::Failed("the recorder's verdict was: it was Some(\"b\")".to_owned());
+        check(CaseKind::Decoy, &[stall(9, Some("a")), open(Some("b"))], wrong);
     }
 
     #[test]
