@@ -28,6 +28,8 @@ pub struct Rule {
     pub(crate) is_of_failures: bool,
     /// Whether every profile applies its remedy where it finds something.
     pub(crate) is_of_profiles: bool,
+    /// Whether it names what stalls a service other than memory.
+    is_outside_memory: bool,
     /// The condition of a Kubernetes node that it decides.
     pub(crate) condition: Option<NodeCondition>,
 }
@@ -80,7 +82,7 @@ const WRITING: &[Spent] = &[
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
     rule!("cgroup-throttled", cgroup_throttled: cause),
-    rule!("cpu-throttled", cpu_throttled: cause).explains(&[Spent::CpuQuota]),
+    rule!("cpu-throttled", cpu_throttled: cause).explains(&[Spent::CpuQuota]).outside_memory(),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
         .by(roles::writers)
@@ -113,11 +115,12 @@ pub const RULES: &[Rule] = &[
     rule!("journal-commit", journal_commit: cause)
         .ranks(Intermediate)
         .by(roles::outside_memory)
-        .explains(&[Spent::Journal, Spent::FileWrite]),
+        .explains(&[Spent::Journal, Spent::FileWrite])
+        .outside_memory(),
     rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
         .by(roles::compacting)
         .explains(&[Spent::AddressSpace, Spent::Compaction]),
-    rule!("lock-wait", lock_wait: cause).by(roles::outside_memory),
+    rule!("lock-wait", lock_wait: cause).by(roles::outside_memory).outside_memory(),
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
@@ -128,7 +131,10 @@ pub const RULES: &[Rule] = &[
         .explains(&[Spent::Reclaim])
         .of_profiles(),
     rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
-    rule!("not-memory", not_memory: cause).ranks(LastResort).by(roles::outside_memory),
+    rule!("not-memory", not_memory: cause)
+        .ranks(LastResort)
+        .by(roles::outside_memory)
+        .outside_memory(),
     rule!("numa-balancing", numa_balancing: cause).explains(&[Spent::NumaBalancing]),
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("oom-kill", oom_kill: hazard, cause)
@@ -196,6 +202,7 @@ impl Rule {
             explains: &[],
             is_of_failures: false,
             is_of_profiles: false,
+            is_outside_memory: false,
             condition: None,
         }
     }
@@ -220,6 +227,10 @@ impl Rule {
         Self { is_of_profiles: true, ..self }
     }
 
+    const fn outside_memory(self) -> Self {
+        Self { is_outside_memory: true, ..self }
+    }
+
     const fn of_condition(self, condition: NodeCondition) -> Self {
         Self { condition: Some(condition), ..self }
     }
@@ -227,6 +238,11 @@ impl Rule {
     /// Whether it finds a hazard: a condition that is visible before anything stalls.
     pub fn has_hazard(&self) -> bool {
         self.hazard.is_some()
+    }
+
+    /// Whether memory is the matter with what it finds.
+    pub fn is_of_memory(&self) -> bool {
+        !self.is_outside_memory
     }
 
     /// Whether it explains stalls.
