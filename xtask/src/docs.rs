@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
 use mw_rules::RULES;
-use mw_rules::profiles::{self, Wanted};
+use mw_rules::profiles::{self, Profile, Setting, Wanted};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,13 +72,13 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         ("account", (ACCOUNT_SCHEMA, schemars::schema_for!(MemoryAccount))),
         ("bench", mw_cli::bench_schema()),
         ("doctor", mw_cli::doctor_schema()),
+        ("heartbeats", mw_cli::heartbeats_schema()),
         ("iotune", mw_cli::iotune_schema()),
         ("make-room", mw_cli::room_schema()),
-        ("fleet-room", mw_cli::fleet_room_schema()),
         ("pool", mw_cli::pool_schema()),
         ("trends", (TRENDS_SCHEMA, schemars::schema_for!(Trends))),
     ];
-    for (name, (version, schema)) in printed {
+    for (name, (version, schema)) in printed.into_iter().chain(mw_cli::fleet_schemas()) {
         let schema = serde_json::to_string_pretty(&schema)? + "\n";
         files.insert(format!("docs/schema/{name}-v{version}.json").into(), schema.into());
     }
@@ -134,8 +134,25 @@ fn profiles_page() -> String {
         for manual in profile.manual {
             out += &format!("\nBy hand: {manual}.\n");
         }
+        out += &format!("\nIn a profile of TuneD:\n\n```ini\n{}```\n", tuned(profile));
     }
     out
+}
+
+/// Its settings as a part of a TuneD profile: sections for the plugins sysctl and sysfs.
+fn tuned(profile: &Profile) -> String {
+    let value = |setting: &Setting| match setting.wanted {
+        Wanted::OneOf(values) => values.last().map(|value| (*value).to_owned()).unwrap_or_default(),
+        Wanted::AtLeast(least) => format!(">{least}"),
+    };
+    let (mut sysctl, mut sysfs) = (String::new(), String::new());
+    for setting in profile.settings {
+        match setting.path.strip_prefix("/proc/sys/") {
+            Some(name) => sysctl += &format!("{}={}\n", name.replace('/', "."), value(setting)),
+            None => sysfs += &format!("{}={}\n", setting.path, value(setting)),
+        }
+    }
+    format!("[sysctl]\n{sysctl}\n[sysfs]\n{sysfs}")
 }
 
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {

@@ -10,6 +10,8 @@ mod features;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod format;
+#[cfg(feature = "watch")]
+mod heartbeats;
 #[cfg(feature = "run")]
 mod iotune;
 #[cfg(feature = "fleet")]
@@ -18,7 +20,7 @@ mod k8s;
 mod lab;
 mod make_room;
 pub(crate) mod missing;
-#[cfg(any(feature = "top", feature = "watch"))]
+#[cfg(any(feature = "fleet", feature = "top", feature = "watch"))]
 mod moment;
 #[cfg(feature = "watch")]
 mod notify;
@@ -53,8 +55,13 @@ pub(crate) use duration::duration;
 pub use export::{ExportArgs, Form, To};
 pub use fail_on::FailOn;
 #[cfg(feature = "fleet")]
-pub use fleet::{FleetArgs, FleetCommand, FleetFormat, FleetRoomArgs};
+pub use fleet::{
+    FleetArgs, FleetCommand, FleetDriftArgs, FleetFactsArgs, FleetFormat, FleetIncidentsArgs,
+    FleetReportArgs, FleetRoomArgs, WayArgs,
+};
 pub use format::{FormatArgs, Formats, TextOrJson};
+#[cfg(feature = "watch")]
+pub use heartbeats::HeartbeatsArgs;
 #[cfg(feature = "run")]
 pub use iotune::{IotuneAction, IotuneArgs};
 #[cfg(feature = "fleet")]
@@ -62,7 +69,7 @@ pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
 pub use make_room::{MakeRoomArgs, MaxCost};
-#[cfg(any(feature = "top", feature = "watch"))]
+#[cfg(any(feature = "fleet", feature = "top", feature = "watch"))]
 pub use moment::Moment;
 #[cfg(feature = "watch")]
 pub use notify::NotifyArgs;
@@ -165,6 +172,9 @@ pub enum Command {
     /// Show an incident: the stall, its cause, how to fix it, and the evidence
     #[cfg(feature = "watch")]
     Report(ReportArgs),
+    /// Find the lines in logs by which cluster software reports a late heartbeat, and what stalled then
+    #[cfg(feature = "watch")]
+    Heartbeats(HeartbeatsArgs),
     /// Show which process, cgroup, slab cache or tmpfs grows steadily, and when memory or its limit
     /// is full
     #[cfg(feature = "watch")]

@@ -36,11 +36,18 @@ pub fn doctor_schema() -> (u32, schemars::Schema) {
     command::doctor::schema()
 }
 
-/// What `fleet room --json` prints: the version of the format, and its JSON schema.
+/// What `heartbeats --json` prints: the version of the format, and its JSON schema.
+#[cfg(all(feature = "watch", feature = "schema"))]
+#[must_use]
+pub fn heartbeats_schema() -> (u32, schemars::Schema) {
+    command::heartbeats::schema()
+}
+
+/// What the commands of `fleet` print as JSON: a name, the version of the format, and its JSON schema.
 #[cfg(all(feature = "fleet", feature = "schema"))]
 #[must_use]
-pub fn fleet_room_schema() -> (u32, schemars::Schema) {
-    command::fleet::schema()
+pub fn fleet_schemas() -> [(&'static str, (u32, schemars::Schema)); 4] {
+    command::fleet::schemas()
 }
 
 /// What `iotune show --json` prints: the version of the format, and its JSON schema.
@@ -113,7 +120,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::MakeRoom(args) => command::make_room::run(&args, &config),
         Command::Slurm(args) => command::slurm::run(&args, &config),
         #[cfg(feature = "fleet")]
-        Command::Fleet(args) => command::fleet::run(&args),
+        Command::Fleet(args) => command::fleet::run(&args, &config),
         #[cfg(feature = "fleet")]
         Command::K8s(args) => command::k8s::run(&args),
         Command::Bench(args) => command::bench::run(&args, &config),
@@ -129,6 +136,8 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Incidents(args) => command::incidents::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Report(args) => command::report::run(&args, &config),
+        #[cfg(feature = "watch")]
+        Command::Heartbeats(args) => command::heartbeats::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Trends(args) => command::trends::run(&args, &config),
         #[cfg(feature = "watch")]

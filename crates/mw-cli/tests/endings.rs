@@ -122,6 +122,11 @@ const CASES: &[Case] = &[
     silent("make-room 16M,huge=2M --state-dir {dir}/out -- /bin/true"),
     // Without a Slurm there is nothing to print.
     silent("slurm health --node n1"),
+    words("heartbeats --log /dev/null --recording {recording}"),
+    words("fleet facts"),
+    words("fleet drift --nodes n[1-2] --via /bin/true"),
+    words("fleet report -o - --nodes n[1-2] --via /bin/true"),
+    words("fleet incidents --nodes n[1-2] --via /bin/true"),
     words("fleet room 16M --nodes n[1-2] --via /bin/true"),
     words("k8s condition --node n1 --dry-run --root {capture}"),
     // Nobody answers there.

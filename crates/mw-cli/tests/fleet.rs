@@ -26,6 +26,9 @@ hangs*) sleep 1000 ;;
 old*) echo '{"memwright":"0.0.9","preflight":null}' ;;
 noisy*) yes ;;
 greets*) echo "Authorized use only"; exit 1 ;;
+odd*) PROGRAM "$@" | sed 's|"/proc/sys/vm/zone_reclaim_mode": "[0-9]*"|"/proc/sys/vm/zone_reclaim_mode": "7"|' ;;
+stalled*) sed "s/NODE/${node#stalled}/g" DIR/incidents.json ;;
+calm*) echo '[]' ;;
 *) exec PROGRAM "$@" ;;
 esac
 "#;
@@ -39,7 +42,11 @@ impl Nodes {
         let dir = TempDir::new().unwrap();
         let script = dir.path().join("via");
         let program = env!("CARGO_BIN_EXE_memwright");
-        std::fs::write(&script, VIA.replace("PROGRAM", program)).unwrap();
+        std::fs::write(
+            &script,
+            VIA.replace("PROGRAM", program).replace("DIR", &dir.path().display().to_string()),
+        )
+        .unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         Self { dir }
     }
@@ -48,9 +55,13 @@ impl Nodes {
         self.dir.path().join("via")
     }
 
-    fn room(&self, args: &[&str]) -> Output {
+    fn fleet(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
-        command.args(["fleet", "room"]).args(args).arg("--via").arg(self.via()).output().unwrap()
+        command.arg("fleet").args(args).arg("--via").arg(self.via()).output().unwrap()
+    }
+
+    fn room(&self, args: &[&str]) -> Output {
+        self.fleet(&[&["room"], args].concat())
     }
 }
 
@@ -259,4 +270,104 @@ fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
     let ended = nodes.room(&["8M", "--prometheus", &url, "--nodes", "n[0007-0008],n2000"]);
     let said = text(&ended.stdout);
     assert!(said.starts_with("2 of 2 nodes can provide 8 MiB\n"), "{said}");
+}
+
+#[test]
+fn what_differs_is_said_with_the_nodes_that_differ() {
+    let nodes = Nodes::new();
+    let ended = nodes.fleet(&["drift", "--nodes", "n[1-3],odd[1-2],gone1,old1"]);
+    let said = text(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(1), "{said}{}", text(&ended.stderr));
+    assert!(
+        said.starts_with("1 of ") && said.contains("facts differ on 5 nodes; 2 did not answer"),
+        "{said}"
+    );
+    let line = said.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("  /proc/sys/vm/zone_reclaim_mode: ") && line.ends_with("7 on odd[1-2]"),
+        "{said}"
+    );
+    assert!(said.contains("gone1 did not answer: ") && said.contains("No route to host"), "{said}");
+    let same = nodes.fleet(&["drift", "--nodes", "n[1-3]"]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
+    let none = nodes.fleet(&["drift", "--nodes", "gone[1-2]"]);
+    assert_eq!(none.status.code(), Some(3), "{}", text(&none.stdout));
+    assert!(text(&none.stdout).starts_with("no node answered\n  gone1 did not answer: "));
+}
+
+/// What `incidents --all --json` prints, of two stalls; NODE becomes a number of minutes.
+const INCIDENTS: &str = r#"[
+{"id":1,"state":"closed","started_unix_ms":1764086NODE0000,"ended_unix_ms":1764086NODE5000,"trigger_kind":"probe",
+ "trigger_name":"db","worst_ms":1200.5,"verdict":"db did not answer for 1.2 s","cause":"thp-compaction"},
+{"id":2,"state":"closed","started_unix_ms":1764090000000,"ended_unix_ms":1764090001000,"trigger_kind":"probe",
+ "trigger_name":"db","worst_ms":700.0,"verdict":"db did not answer for 0.7 s","cause":null}]"#;
+
+#[test]
+fn the_same_cause_on_many_nodes_is_one_line() {
+    let nodes = Nodes::new();
+    std::fs::write(nodes.dir.path().join("incidents.json"), INCIDENTS).unwrap();
+    let ended =
+        nodes.fleet(&["incidents", "--nodes", "stalled[10-29],calm1,gone1", "--since", "1 h ago"]);
+    let said = text(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(0), "{said}{}", text(&ended.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    let first = "40 incidents in 2 events on 21 nodes; the most nodes, 20, had thp-compaction; 1 did not answer";
+    assert_eq!(lines[0], first, "{said}");
+    assert_eq!(lines.len(), 4, "{said}");
+    assert!(
+        lines[1].contains("thp-compaction on 20 (stalled[10-29]), 20 incidents, worst 1.2 s"),
+        "{said}"
+    );
+    let json = nodes.fleet(&["incidents", "--nodes", "stalled[10-29]", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["events"][0]["nodes"].as_array().map(Vec::len), Some(20), "{json}");
+}
+
+#[test]
+fn facts_are_of_this_machine_or_of_a_captured_one() {
+    let facts = |args: &[&str]| -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        let ended = command.args(["fleet", "facts", "--json"]).args(args).output().unwrap();
+        serde_json::from_slice::<Value>(&ended.stdout).unwrap()["facts"].take()
+    };
+    let own = facts(&[]);
+    let zone_reclaim = std::fs::read_to_string("/proc/sys/vm/zone_reclaim_mode").unwrap();
+    assert_eq!(own["/proc/sys/vm/zone_reclaim_mode"], zone_reclaim.trim());
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(own["kernel"], release.trim());
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/zone-reclaim/firing");
+    let other = facts(&["--root", tree.to_str().unwrap()]);
+    assert!(other["finding zone-reclaim"].is_string(), "{other}");
+    assert_eq!(other["memwright"], Value::Null);
+}
+
+#[test]
+#[cfg(feature = "watch")]
+fn the_report_is_one_page_with_causes_nodes_and_events() {
+    let nodes = Nodes::new();
+    std::fs::write(nodes.dir.path().join("incidents.json"), INCIDENTS).unwrap();
+    let page = nodes.dir.path().join("fleet.html");
+    let ended = nodes.fleet(&[
+        "report",
+        "--nodes",
+        "stalled[10-29],calm1,gone1",
+        "-o",
+        page.to_str().unwrap(),
+    ]);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let html = std::fs::read_to_string(&page).unwrap();
+    // Each node lost 5 s to one and 1 s to the other.
+    assert!(
+        html.contains(
+            "<h1>2 min 0 s lost on 20 of 21 nodes, 1 min 40 s of it to thp-compaction</h1>"
+        ),
+        "{html}"
+    );
+    for part in ["stalled[10-29]", "No route to host", "1.2 s on "] {
+        assert!(html.contains(part), "{part}");
+    }
+    let none = nodes.fleet(&["report", "--nodes", "gone1", "-o", page.to_str().unwrap()]);
+    assert_eq!(none.status.code(), Some(3));
+    let wrong = nodes.fleet(&["report", "--nodes", "calm1", "-o", "/nowhere/x.html"]);
+    assert!(text(&wrong.stderr).contains("choose another file with --output"));
 }

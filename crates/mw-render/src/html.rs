@@ -7,6 +7,7 @@
 
 mod charts;
 mod flame;
+mod fleet;
 mod heat;
 mod outages;
 mod page;
@@ -14,6 +15,8 @@ mod path;
 mod safe;
 mod series;
 mod tables;
+
+pub use fleet::{FleetEvent, FleetPage, FleetRow, fleet};
 
 use charts::Timeline;
 use flame::Flame;

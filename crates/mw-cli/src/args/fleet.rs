@@ -1,6 +1,7 @@
 //! Arguments of `fleet`.
 
 use super::duration::duration;
+use super::{FormatArgs, Moment, TextOrJson};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use mw_model::Request;
 use std::path::PathBuf;
@@ -19,6 +20,29 @@ pub struct FleetArgs {
 pub enum FleetCommand {
     /// List the nodes that can provide this much memory now, the best first
     Room(FleetRoomArgs),
+    /// List the settings, kernels, findings, changes and pools that differ between nodes
+    Drift(FleetDriftArgs),
+    /// List the stalls of nodes; those with the same cause at the same time are one event
+    Incidents(FleetIncidentsArgs),
+    /// Write a page about the stalls of nodes: by cause, by node, and each event
+    #[cfg(feature = "watch")]
+    Report(FleetReportArgs),
+    /// Print what drift compares, of this machine
+    Facts(FleetFactsArgs),
+}
+
+/// How nodes are asked.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct WayArgs {
+    /// Command that runs another one on a node, which it takes as its last arguments
+    #[arg(long, value_name = "COMMAND", default_value = SSH)]
+    pub via: String,
+    /// Ask this many nodes at once
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: u32,
+    /// How long a node may take to answer
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub timeout: Duration,
 }
 
 #[derive(Debug, Clone, ClapArgs)]
@@ -51,21 +75,76 @@ pub struct FleetRoomArgs {
     /// Ask this many nodes of the short list
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub ask: u32,
-    /// Command that runs another one on a node, which it takes as its last arguments
-    #[arg(long, value_name = "COMMAND", default_value = SSH)]
-    pub via: String,
-    /// Ask this many nodes at once
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub jobs: u32,
-    /// How long a node may take to answer
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
-    pub timeout: Duration,
+    /// How nodes are asked.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// What to print: a table, JSON, or the nodes that answer yes as a node set for Slurm and ClusterShell
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: FleetFormat,
     /// Same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FleetDriftArgs {
+    /// The nodes: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell
+    #[arg(long, value_name = "SET")]
+    pub nodes: String,
+    /// How nodes are asked.
+    #[command(flatten)]
+    pub way: WayArgs,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FleetIncidentsArgs {
+    /// The nodes: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell
+    #[arg(long, value_name = "SET")]
+    pub nodes: String,
+    /// Only incidents that lasted beyond this time
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Moment>,
+    /// Incidents with the same cause are one event while none begins later than this after the others
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = duration)]
+    pub gap: Duration,
+    /// How nodes are asked.
+    #[command(flatten)]
+    pub way: WayArgs,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FleetReportArgs {
+    /// The nodes: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell
+    #[arg(long, value_name = "SET")]
+    pub nodes: String,
+    /// Write the HTML page to this file; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Only incidents that lasted beyond this time [default: seven days ago]
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Moment>,
+    /// Incidents with the same cause are one event while none begins later than this after the others
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = duration)]
+    pub gap: Duration,
+    /// How nodes are asked.
+    #[command(flatten)]
+    pub way: WayArgs,
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct FleetFactsArgs {
+    /// A captured tree instead of this machine: as for check
+    #[arg(long, value_name = "DIR|FILE")]
+    pub root: Option<PathBuf>,
+    /// The output format.
+    #[command(flatten)]
+    pub format: FormatArgs<TextOrJson>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -14,6 +14,7 @@ const OPTIONAL: &[Optional] = &[
     ("incidents", "watch", cfg!(feature = "watch")),
     ("report", "watch", cfg!(feature = "watch")),
     ("export", "watch", cfg!(feature = "watch")),
+    ("heartbeats", "watch", cfg!(feature = "watch")),
     ("notify", "watch", cfg!(feature = "watch")),
     ("trends", "watch", cfg!(feature = "watch")),
     ("fleet", "fleet", cfg!(feature = "fleet")),

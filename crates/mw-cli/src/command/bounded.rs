@@ -31,6 +31,11 @@ pub(super) struct Ended {
 }
 
 impl Ended {
+    #[cfg(feature = "watch")]
+    pub(super) fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
     /// The last line of standard error, or else of standard output, or else the status: what led to a failure comes
     /// before it.
     pub(super) fn last_line(&self) -> String {

@@ -5,21 +5,44 @@
 //! - `asking`: runs a command on many nodes, some at a time
 //! - `answer`: what a node says of a request; pure
 //! - `room`: which nodes can provide a request
+//! - `facts`: how this machine is set
+//! - `drift`: what differs between nodes
+//! - `incidents`: the stalls of nodes, joined to events
+//! - `report`: the same as a page
 
 mod answer;
 mod asking;
+mod drift;
+mod facts;
+mod incidents;
 mod node_set;
 mod prometheus;
+#[cfg(feature = "watch")]
+mod report;
 mod room;
 
-#[cfg(feature = "schema")]
-pub(crate) use room::schema;
-
 use crate::args::{FleetArgs, FleetCommand};
+use crate::config::Config;
 use crate::{Exit, Failure};
 
-pub(crate) fn run(args: &FleetArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &FleetArgs, config: &Config) -> Result<Exit, Failure> {
     match &args.command {
         FleetCommand::Room(args) => room::run(args),
+        FleetCommand::Drift(args) => drift::run(args),
+        FleetCommand::Incidents(args) => incidents::run(args),
+        #[cfg(feature = "watch")]
+        FleetCommand::Report(args) => report::run(args),
+        FleetCommand::Facts(args) => facts::run(args, config),
     }
+}
+
+/// What its commands print as JSON: a name, the version of the format, and its JSON schema.
+#[cfg(feature = "schema")]
+pub(crate) fn schemas() -> [(&'static str, (u32, schemars::Schema)); 4] {
+    [
+        ("fleet-room", room::schema()),
+        ("fleet-drift", drift::schema()),
+        ("fleet-incidents", incidents::schema()),
+        ("fleet-facts", facts::schema()),
+    ]
 }

@@ -17,6 +17,8 @@ pub(crate) mod fix;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
 #[cfg(feature = "watch")]
+pub(crate) mod heartbeats;
+#[cfg(feature = "watch")]
 pub(crate) mod incidents;
 #[cfg(feature = "run")]
 pub(crate) mod iotune;

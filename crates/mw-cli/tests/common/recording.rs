@@ -12,6 +12,7 @@ pub(crate) const START_MS: u64 = 1_700_000_040_000;
 
 /// A recording of this machine: twenty real samples, said to be a second apart, a capture at the
 /// tenth and an incident.
+#[allow(dead_code, reason = "not every test that has this module wants a shared one")]
 pub(crate) fn recording() -> &'static Path {
     static RECORDING: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = RECORDING.get_or_init(|| {

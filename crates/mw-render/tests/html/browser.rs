@@ -65,6 +65,11 @@ impl Page {
         (elements, std::fs::read_to_string(log).unwrap())
     }
 
+    /// The page's elements in a window of this width.
+    pub(crate) fn elements_at(&self, width: u32) -> String {
+        self.run(&["--dump-dom", &format!("--window-size={width},900")])
+    }
+
     pub(crate) fn picture(&self, scheme: Scheme, width: u32, height: u32) -> Picture {
         let scheme = match scheme {
             Scheme::Light => 1,

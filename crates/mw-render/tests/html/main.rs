@@ -7,7 +7,7 @@ mod sample;
 
 use browser::{Page, Picture, Scheme};
 use mw_model::{Column, Incident};
-use mw_render::html::incident;
+use mw_render::html::{FleetEvent, FleetPage, FleetRow, fleet, incident};
 
 /// Bytes that a report may have.
 const LARGEST: usize = 3_000_000;
@@ -200,4 +200,56 @@ fn a_report_stays_small_however_much_was_recorded() {
     incident_of_hours.verdict = many("verdict ");
     let html = incident(&incident_of_hours).unwrap();
     assert!(html.len() < LARGEST, "{} bytes", html.len());
+}
+
+/// What forty nodes had in a week.
+fn week() -> FleetPage {
+    let row = |name: &str, about: &str, share_percent| FleetRow {
+        name: name.to_owned(),
+        incidents: 211,
+        about: about.to_owned(),
+        lost: "3 h 12 min".to_owned(),
+        share_percent,
+    };
+    let event = FleetEvent {
+        began: "2026-11-25 10:02".to_owned(),
+        lasted: "39 min 19 s".to_owned(),
+        cause: "thp-compaction".to_owned(),
+        nodes: "n[1-40]".to_owned(),
+        incidents: 211,
+        worst: "4.2 s on n17".to_owned(),
+        verdict: "db did not answer for 4.2 s: direct compaction for transparent huge pages"
+            .to_owned(),
+    };
+    FleetPage {
+        verdict: "3 h 20 min lost on 40 of 41 nodes, 3 h 12 min of it to thp-compaction".to_owned(),
+        period: "2026-11-18 11:00 to 2026-11-25 11:00".to_owned(),
+        facts: vec![("Nodes".to_owned(), "41".to_owned())],
+        causes: vec![row("thp-compaction", "40 nodes", 100.0), row("unknown", "1 nodes", 4.0)],
+        nodes: (1..=40).map(|node| row(&format!("n{node}"), "thp-compaction", 50.0)).collect(),
+        events: vec![event; 30],
+        silent: vec![("n41".to_owned(), "ssh: no route to host".to_owned())],
+        ..FleetPage::default()
+    }
+}
+
+#[test]
+fn the_page_of_a_fleet_needs_no_network_and_fits_any_width() {
+    // What is wider than the window, in the title.
+    let measure = "<script>document.title = document.documentElement.scrollWidth + ' of ' + window.innerWidth</script></body>";
+    let html = fleet(&week()).unwrap();
+    let Some(page) = Page::from_html(&html) else { return };
+    let (elements, network) = page.elements();
+    assert_eq!(asked_by_page(&network), 0);
+    assert_eq!(count(&elements, "<tr>"), 4 + 2 + 40 + 30 + 1);
+    assert!(elements.contains("<h1>3 h 20 min lost"), "{}", between(&elements, "<h1>", "</h1>"));
+    let html = html.replacen("Content-Security-Policy", "none", 1).replacen("</body>", measure, 1);
+    let Some(page) = Page::from_html(&html) else { return };
+    for width in [500, 1400] {
+        let elements = page.elements_at(width);
+        let title = between(&elements, "<title>", "</title>").trim_start_matches("<title>");
+        let (needed, there) = title.split_once(" of ").unwrap();
+        let number = |text: &str| text.parse::<u32>().unwrap();
+        assert!(number(needed) <= number(there), "{width}: {title}");
+    }
 }

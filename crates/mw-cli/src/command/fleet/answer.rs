@@ -1,10 +1,8 @@
 //! What a node says of a request: the JSON report of `check --for`, by whichever version of memwright.
 
+use super::asking::line;
 use serde::Serialize;
 use serde_json::Value;
-
-/// What is kept of a line that another machine has written.
-const MAX_LINE_CHARS: usize = 300;
 
 /// What became of a question, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -47,8 +45,8 @@ pub(super) struct Answer {
     pub(super) text: String,
 }
 
-/// Of what a node has printed on standard output.
-pub(super) fn read(node: &str, output: &[u8]) -> Result<Answer, String> {
+/// Of what a node has printed on standard output, without its name.
+pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
     let report: Value =
         serde_json::from_slice(output).map_err(|_| "the answer is no report of memwright")?;
     let preflight = &report["preflight"];
@@ -59,11 +57,11 @@ pub(super) fn read(node: &str, output: &[u8]) -> Result<Answer, String> {
         Some("unknown") => Verdict::Unknown,
         _ => {
             let version = report["memwright"].as_str().unwrap_or("an unknown version");
-            return Err(line(&format!("no answer to the request; memwright there is {version}")));
+            return Err(format!("no answer to the request; memwright there is {version}"));
         }
     };
     Ok(Answer {
-        node: node.to_owned(),
+        node: String::new(),
         verdict,
         time_ms: preflight["time"]["high_ms"].as_f64(),
         by_metrics_bytes: None,
@@ -78,7 +76,7 @@ pub(super) fn failed(node: &str, why: &str) -> Answer {
         verdict: Verdict::Failed,
         time_ms: None,
         by_metrics_bytes: None,
-        text: line(why),
+        text: why.to_owned(),
     }
 }
 
@@ -89,12 +87,6 @@ pub(super) fn sort(answers: &mut [Answer]) {
         let by_verdict = a.verdict.cmp(&b.verdict);
         by_verdict.then(time(a).total_cmp(&time(b))).then_with(|| a.node.cmp(&b.node))
     });
-}
-
-/// One line, fit for a terminal.
-fn line(text: &str) -> String {
-    let cut: String = text.chars().take(MAX_LINE_CHARS).collect();
-    mw_model::visible::line(cut.trim()).to_string()
 }
 
 #[cfg(test)]
@@ -110,8 +102,9 @@ mod tests {
 
     #[test]
     fn answers_are_sorted_the_best_first() {
-        let answer = |node: &str, verdict: &str, time: &str| {
-            read(node, report(verdict, time).as_bytes()).unwrap()
+        let answer = |node: &str, verdict: &str, time: &str| Answer {
+            node: node.to_owned(),
+            ..read(report(verdict, time).as_bytes()).unwrap()
         };
         let mut answers = vec![
             failed("a", "no route to host"),
@@ -129,21 +122,9 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_says_what_it_is() {
-        assert!(
-            read("n", b"bash: memwright: command not found").unwrap_err().contains("no report")
-        );
-        let old = read("n", br#"{"memwright":"0.0.9","preflight":null}"#).unwrap_err();
+        assert!(read(b"bash: memwright: command not found").unwrap_err().contains("no report"));
+        let old = read(br#"{"memwright":"0.0.9","preflight":null}"#).unwrap_err();
         assert!(old.contains("memwright there is 0.0.9"), "{old}");
-        assert!(read("n", b"{}").unwrap_err().contains("unknown version"));
-    }
-
-    #[test]
-    fn a_line_of_another_machine_is_short_and_harmless() {
-        let answer = failed("n", &format!("\x1b[2J{}\nsecond", "x".repeat(9000)));
-        assert!(
-            answer.text.len() < 1000 && !answer.text.contains(['\x1b', '\n']),
-            "{}",
-            answer.text
-        );
+        assert!(read(b"{}").unwrap_err().contains("unknown version"));
     }
 }

@@ -1,57 +1,100 @@
 //! Runs a command on many nodes, some at a time. A node that does not answer takes one place until its time is over.
 
+use super::node_set;
+use crate::args::WayArgs;
 use crate::command::bounded::{self, Limits};
+use crate::output::without_interruption;
+use crate::{Exit, Failure};
+use serde::Serialize;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
-/// A report has some 30 KiB.
+/// A report has some 30 KiB, a thousand incidents 400 KiB.
 const MAX_BYTES: usize = 4 << 20;
 
-/// How to reach nodes.
-pub(super) struct Way<'a> {
-    /// The program that runs a command on a node, and its first arguments; the node and the command follow.
-    pub(super) via: &'a [String],
-    pub(super) jobs: usize,
-    pub(super) timeout: Duration,
+/// What is kept of a line that another machine has written.
+const MAX_LINE_CHARS: usize = 300;
+
+/// A node that did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Silent {
+    /// The node.
+    pub(super) node: String,
+    /// Why, in one line.
+    pub(super) why: String,
 }
 
-/// What a node has printed on standard output, or why nothing.
-pub(super) type Output = Result<Vec<u8>, String>;
+/// The nodes of a set; `@GROUP` is ClusterShell's to resolve.
+pub(super) fn nodes(set: &str, way: &WayArgs) -> Result<Vec<String>, Failure> {
+    let usage = |why: String| Failure::new(Exit::Usage, format!("--nodes {set}: {why}"));
+    if !set.starts_with('@') {
+        return node_set::expand(set).map_err(usage);
+    }
+    let mut command = Command::new("nodeset");
+    command.args(["--fold", "--", set]);
+    let limits = Limits { time: way.timeout, bytes: MAX_BYTES };
+    let folded = without_interruption(|| {
+        bounded::run(command, limits)
+            .map_err(|why| usage(format!("{why}; @GROUP needs clustershell")))
+    })?;
+    if !folded.status.success() {
+        return Err(usage(format!("nodeset: {}", folded.last_line())));
+    }
+    node_set::expand(&String::from_utf8_lossy(&folded.output)).map_err(usage)
+}
 
-/// Runs `words` on each node and passes on what comes back, in the order in which it comes. A command that fails and
-/// prints something has answered.
-pub(super) fn ask(
-    way: &Way<'_>,
+/// Answers by node, and the nodes without one.
+pub(super) type Answers<T> = (Vec<(String, T)>, Vec<Silent>);
+
+/// Runs `words` on each node and reads what each has printed: the answers by node, in the order in which they came, and
+/// the nodes without one. A command that fails and prints something has answered.
+pub(super) fn ask_all<T: Send>(
+    way: &WayArgs,
     nodes: &[String],
     words: &[&str],
-    mut each: impl FnMut(&str, Output),
-) {
+    read: impl Fn(&[u8]) -> Result<T, String> + Sync,
+) -> Result<Answers<T>, Failure> {
+    let via: Vec<&str> = way.via.split_whitespace().collect();
+    let one = |node: &str| read(&output(&via, node, words, way)?);
     let next = AtomicUsize::new(0);
-    let (sender, answers) = channel();
-    std::thread::scope(|scope| {
-        for _ in 0..way.jobs.min(nodes.len()) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if mw_sys::is_termination_requested()
-                        || sender.send((node, one(way, node, words))).is_err()
-                    {
-                        break;
+    let (sender, received) = channel();
+    let (mut answers, mut failed) = (Vec::new(), Vec::new());
+    without_interruption(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..(way.jobs as usize).min(nodes.len()) {
+                let (sender, next, one) = (sender.clone(), &next, &one);
+                scope.spawn(move || {
+                    while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if mw_sys::is_termination_requested()
+                            || sender.send((node, one(node))).is_err()
+                        {
+                            break;
+                        }
                     }
+                });
+            }
+            drop(sender);
+            for (node, answer) in received {
+                match answer {
+                    Ok(answer) => answers.push((node.clone(), answer)),
+                    Err(why) => failed.push(Silent { node: node.clone(), why: line(&why) }),
                 }
-            });
-        }
-        drop(sender);
-        for (node, output) in answers {
-            each(node, output);
-        }
-    });
+            }
+        });
+        Ok(())
+    })?;
+    failed.sort_by(|a, b| a.node.cmp(&b.node));
+    Ok((answers, failed))
 }
 
-fn one(way: &Way<'_>, node: &str, words: &[&str]) -> Output {
-    let (program, first) = way.via.split_first().ok_or("no command")?;
+/// What a node prints on standard output. A name that could be an option or a command of a shell is not passed on.
+fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec<u8>, String> {
+    let (program, first) = via.split_first().ok_or("no command")?;
+    if !node_set::is_name(node) {
+        return Err("not asked: no name of a host".to_owned());
+    }
     let mut command = Command::new(program);
     command.args(first).arg(node).args(words);
     let limits = Limits { time: way.timeout, bytes: MAX_BYTES };
@@ -60,4 +103,21 @@ fn one(way: &Way<'_>, node: &str, words: &[&str]) -> Output {
         return Err(format!("{program}: {}", ended.last_line()));
     }
     Ok(ended.output)
+}
+
+/// One line, fit for a terminal.
+pub(super) fn line(text: &str) -> String {
+    let cut: String = text.trim().chars().take(MAX_LINE_CHARS).collect();
+    mw_model::visible::line(&cut).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_another_machine_is_short_and_harmless() {
+        let line = line(&format!("\x1b[2J{}\nsecond", "x".repeat(9000)));
+        assert!(line.len() < 1000 && !line.contains(['\x1b', '\n']), "{line}");
+    }
 }

@@ -2,18 +2,14 @@
 //! asked: what they had at the last scrape may be gone.
 
 use super::answer::{self, Answer, Verdict};
-use super::asking::{Way, ask};
-use super::node_set;
 use super::prometheus::{Candidate, Server};
+use super::{asking, node_set};
 use crate::args::{FleetFormat, FleetRoomArgs};
-use crate::command::bounded::{self, Limits};
-use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use mw_model::format_bytes;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::process::Command;
 
 /// The version of what `--json` prints.
 const SCHEMA: u32 = 1;
@@ -37,12 +33,12 @@ struct FleetRoom {
 }
 
 #[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
+pub(super) fn schema() -> (u32, schemars::Schema) {
     (SCHEMA, schemars::schema_for!(FleetRoom))
 }
 
 pub(super) fn run(args: &FleetRoomArgs) -> Result<Exit, Failure> {
-    let named = args.nodes.as_deref().map(|set| nodes(set, args)).transpose()?;
+    let named = args.nodes.as_deref().map(|set| asking::nodes(set, &args.way)).transpose()?;
     let mut room = FleetRoom {
         schema: SCHEMA,
         request: args.request.argument(),
@@ -103,43 +99,14 @@ fn by_metrics(
     Ok(())
 }
 
-/// Asks nodes. A name that could be an option or a command of a shell is not passed on.
+/// Asks nodes.
 fn answers(args: &FleetRoomArgs, names: &[String]) -> Result<Vec<Answer>, Failure> {
-    let (names, odd): (Vec<String>, Vec<String>) =
-        names.iter().cloned().partition(|name| node_set::is_name(name));
-    let mut answers: Vec<Answer> =
-        odd.iter().map(|name| answer::failed(name, "not asked: no name of a host")).collect();
-    let via: Vec<String> = args.via.split_whitespace().map(str::to_owned).collect();
-    let way = Way { via: &via, jobs: args.jobs as usize, timeout: args.timeout };
     let request = args.request.argument();
     let words = ["memwright", "check", "--json", "--for", &request];
-    without_interruption(|| {
-        ask(&way, &names, &words, |node, output| {
-            let read = output.and_then(|output| answer::read(node, &output));
-            answers.push(read.unwrap_or_else(|why| answer::failed(node, &why)));
-        });
-        Ok(())
-    })?;
-    Ok(answers)
-}
-
-/// The nodes of a set; `@GROUP` is ClusterShell's to resolve.
-fn nodes(set: &str, args: &FleetRoomArgs) -> Result<Vec<String>, Failure> {
-    let usage = |why: String| Failure::new(Exit::Usage, format!("--nodes {set}: {why}"));
-    if !set.starts_with('@') {
-        return node_set::expand(set).map_err(usage);
-    }
-    let mut command = Command::new("nodeset");
-    command.args(["--fold", "--", set]);
-    let limits = Limits { time: args.timeout, bytes: 1 << 20 };
-    let folded = without_interruption(|| {
-        bounded::run(command, limits)
-            .map_err(|why| usage(format!("{why}; @GROUP needs clustershell")))
-    })?;
-    if !folded.status.success() {
-        return Err(usage(format!("nodeset: {}", folded.last_line())));
-    }
-    node_set::expand(&String::from_utf8_lossy(&folded.output)).map_err(usage)
+    let (answers, failed) = asking::ask_all(&args.way, names, &words, answer::read)?;
+    let answered = answers.into_iter().map(|(node, said)| Answer { node, ..said });
+    let failed = failed.iter().map(|silent| answer::failed(&silent.node, &silent.why));
+    Ok(answered.chain(failed).collect())
 }
 
 fn print(args: &FleetRoomArgs, room: &FleetRoom) -> Result<(), Failure> {

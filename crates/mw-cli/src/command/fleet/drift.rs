@@ -1,0 +1,240 @@
+//! `memwright fleet drift`: what differs between nodes. The value that most nodes have is taken for the usual one.
+
+use super::asking::{self, Silent};
+use super::facts::Facts;
+use super::node_set;
+use crate::args::FleetDriftArgs;
+use crate::{Exit, Failure, terminal};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// The version of what `--json` prints.
+const SCHEMA: u32 = 1;
+
+/// Numbers that differ by less than this share are the same: the kernel derives some settings from the size of memory,
+/// which differs by what firmware keeps.
+const SAME: f64 = 0.02;
+
+/// Of one fact, so many values are listed in the text.
+const MAX_VALUES: usize = 6;
+
+/// What `fleet drift --json` prints.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct FleetDrift {
+    /// The version of the format.
+    schema: u32,
+    /// How many nodes answered.
+    nodes: usize,
+    /// How many facts were compared.
+    facts: usize,
+    /// The facts that differ, those of the fewest nodes first.
+    differ: Vec<Difference>,
+    /// The nodes that did not answer.
+    failed: Vec<Silent>,
+}
+
+/// A fact that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Difference {
+    /// Its name, see `fleet facts`.
+    fact: String,
+    /// Its values, that of the most nodes first.
+    values: Vec<Value>,
+}
+
+/// A value, and who has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Value {
+    /// Absent where these nodes lack the fact.
+    value: Option<String>,
+    /// The nodes.
+    nodes: Vec<String>,
+}
+
+#[cfg(feature = "schema")]
+pub(crate) fn schema() -> (u32, schemars::Schema) {
+    (SCHEMA, schemars::schema_for!(FleetDrift))
+}
+
+pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {
+    let names = asking::nodes(&args.nodes, &args.way)?;
+    let words = ["memwright", "fleet", "facts", "--json"];
+    let (answers, failed) = asking::ask_all(&args.way, &names, &words, |output| {
+        let facts: Facts =
+            serde_json::from_slice(output).map_err(|_| "the answer is no report of memwright")?;
+        Ok(facts.facts)
+    })?;
+    let of_nodes: BTreeMap<String, BTreeMap<String, String>> = answers.into_iter().collect();
+    let names: BTreeSet<&String> = of_nodes.values().flat_map(BTreeMap::keys).collect();
+    let drift = FleetDrift {
+        schema: SCHEMA,
+        nodes: of_nodes.len(),
+        facts: names.len(),
+        differ: differences(&of_nodes),
+        failed,
+    };
+    if args.format.is_json() {
+        crate::command::print_json(&drift)?;
+    } else {
+        terminal::print(&text(&drift));
+    }
+    Ok(match (drift.nodes, drift.differ.is_empty()) {
+        (0, _) => Exit::CouldNotCheck,
+        (_, true) => Exit::Fine,
+        (_, false) => Exit::Findings,
+    })
+}
+
+/// The facts that differ, of nodes with their facts.
+fn differences(of_nodes: &BTreeMap<String, BTreeMap<String, String>>) -> Vec<Difference> {
+    let names: BTreeSet<&String> = of_nodes.values().flat_map(BTreeMap::keys).collect();
+    let mut found: Vec<Difference> =
+        names.into_iter().filter_map(|name| difference(name, of_nodes)).collect();
+    let others = |difference: &Difference| -> usize {
+        difference.values.iter().skip(1).map(|value| value.nodes.len()).sum()
+    };
+    found.sort_by_key(|difference| (others(difference), difference.fact.clone()));
+    found
+}
+
+fn difference(
+    fact: &str,
+    of_nodes: &BTreeMap<String, BTreeMap<String, String>>,
+) -> Option<Difference> {
+    let mut groups: BTreeMap<Option<&String>, Vec<String>> = BTreeMap::new();
+    for (node, facts) in of_nodes {
+        groups.entry(facts.get(fact)).or_default().push(node.clone());
+    }
+    let mut values: Vec<Value> =
+        groups.into_iter().map(|(value, nodes)| Value { value: value.cloned(), nodes }).collect();
+    values.sort_by_key(|value| std::cmp::Reverse(value.nodes.len()));
+    let mut usual = values.first()?.clone();
+    let (same, others): (Vec<Value>, Vec<Value>) =
+        values.into_iter().skip(1).partition(|other| is_same(&usual, other));
+    usual.nodes.extend(same.into_iter().flat_map(|value| value.nodes));
+    if others.is_empty() {
+        return None;
+    }
+    let values = std::iter::once(usual).chain(others).collect();
+    Some(Difference { fact: fact.to_owned(), values })
+}
+
+/// Whether two values are numbers that hardly differ.
+fn is_same(a: &Value, b: &Value) -> bool {
+    let number = |value: &Value| value.value.as_ref()?.parse::<f64>().ok();
+    let (Some(a), Some(b)) = (number(a), number(b)) else { return false };
+    // Small numbers are switches and counts.
+    const LEAST: f64 = 1000.0;
+    a.min(b) >= LEAST && (a - b).abs() < SAME * a.max(b)
+}
+
+/// The answer in the first line, then a line for each fact.
+fn text(drift: &FleetDrift) -> String {
+    let FleetDrift { nodes, facts, differ, failed, .. } = drift;
+    let mut text = match differ.len() {
+        _ if *nodes == 0 => "no node answered".to_owned(),
+        0 => format!("none of {facts} facts differs on {nodes} nodes"),
+        count => format!("{count} of {facts} facts differ on {nodes} nodes"),
+    };
+    if !failed.is_empty() && *nodes > 0 {
+        let _ = write!(text, "; {} did not answer", failed.len());
+    }
+    text.push('\n');
+    for difference in differ {
+        let mut parts: Vec<String> = difference
+            .values
+            .iter()
+            .enumerate()
+            .take(MAX_VALUES)
+            .map(|(place, value)| part(place, value))
+            .collect();
+        let more = difference.values.len().saturating_sub(MAX_VALUES);
+        if more > 0 {
+            parts.push(format!("{more} more values"));
+        }
+        let _ = writeln!(text, "  {}: {}", difference.fact, parts.join("; "));
+    }
+    for silent in failed {
+        let _ = writeln!(text, "  {} did not answer: {}", silent.node, silent.why);
+    }
+    text
+}
+
+/// The usual value with the number of its nodes, another with their names.
+fn part(place: usize, Value { value, nodes }: &Value) -> String {
+    let value = value.as_deref().unwrap_or("absent");
+    match (place, nodes.len()) {
+        (0, 1) => format!("{value} on {}", node_set::fold(nodes)),
+        (0, count) => format!("{value} on {count} nodes"),
+        _ => format!("{value} on {}", node_set::fold(nodes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(rows: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, BTreeMap<String, String>> {
+        let facts = |facts: &[(&str, &str)]| {
+            facts.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        rows.iter().map(|(node, row)| ((*node).to_owned(), facts(row))).collect()
+    }
+
+    fn lines(rows: &[(&str, &[(&str, &str)])]) -> String {
+        let of_nodes = fleet(rows);
+        let differ = differences(&of_nodes);
+        let drift =
+            FleetDrift { schema: 1, nodes: of_nodes.len(), facts: 2, differ, failed: vec![] };
+        text(&drift)
+    }
+
+    #[test]
+    fn the_value_of_most_nodes_is_the_usual_one() {
+        let said = lines(&[
+            ("n1", &[("a", "0"), ("kernel", "6.1.0")]),
+            ("n2", &[("a", "0"), ("kernel", "6.12.0")]),
+            ("n3", &[("a", "1"), ("kernel", "6.12.0")]),
+            ("n4", &[("kernel", "6.1.0")]),
+            ("n5", &[("a", "0"), ("kernel", "6.12.0")]),
+        ]);
+        let expected = "2 of 2 facts differ on 5 nodes\n  a: 0 on 3 nodes; absent on n4; 1 on n3\n  \
+                        kernel: 6.12.0 on 3 nodes; 6.1.0 on n[1,4]\n";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn sizes_that_hardly_differ_are_the_same() {
+        let same = lines(&[("n1", &[("memory", "16384000")]), ("n2", &[("memory", "16380000")])]);
+        assert_eq!(same, "none of 2 facts differs on 2 nodes\n");
+        // A ratio or a switch is not a size.
+        for (a, b) in [("100", "101"), ("0", "1"), ("16384000", "8192000"), ("x", "y")] {
+            assert!(
+                lines(&[("n1", &[("a", a)]), ("n2", &[("a", b)])]).starts_with("1 of"),
+                "{a} {b}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_fact_with_a_value_for_each_node_is_cut() {
+        let names: Vec<(String, String)> =
+            (0..20).map(|place| (format!("n{place}"), format!("{}", place * 1_000_000))).collect();
+        let of_nodes: BTreeMap<String, BTreeMap<String, String>> = names
+            .iter()
+            .map(|(node, value)| (node.clone(), [("a".to_owned(), value.clone())].into()))
+            .collect();
+        let drift = FleetDrift {
+            schema: 1,
+            nodes: 20,
+            facts: 1,
+            differ: differences(&of_nodes),
+            failed: vec![],
+        };
+        assert!(text(&drift).contains("14 more values"), "{}", text(&drift));
+    }
+}

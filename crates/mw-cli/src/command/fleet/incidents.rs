@@ -1,0 +1,266 @@
+//! `memwright fleet incidents`: the stalls of many nodes. Those with the same cause that follow each other closely are one
+//! event, on however many nodes.
+
+use super::asking::{self, Answers, Silent};
+use super::node_set;
+use crate::args::{FleetIncidentsArgs, WayArgs};
+use crate::{Exit, Failure, terminal};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// The version of what `--json` prints.
+const SCHEMA: u32 = 1;
+
+/// What stands for the cause of incidents that have none.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// What is read of an incident, of whichever version.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Incident {
+    pub(super) started_unix_ms: u64,
+    pub(super) ended_unix_ms: u64,
+    worst_ms: f64,
+    cause: Option<String>,
+    #[serde(default)]
+    verdict: String,
+}
+
+/// What `fleet incidents --json` prints.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct FleetIncidents {
+    /// The version of the format.
+    schema: u32,
+    /// How many nodes answered.
+    nodes: usize,
+    /// The events, the latest last.
+    events: Vec<Event>,
+    /// The nodes that did not answer.
+    failed: Vec<Silent>,
+}
+
+/// Incidents with the same cause that follow each other closely.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Event {
+    /// The rule of their first cause, or unknown.
+    pub(super) cause: String,
+    /// When the first began, in milliseconds since 1970.
+    pub(super) started_unix_ms: u64,
+    /// When the last ended.
+    pub(super) ended_unix_ms: u64,
+    /// How many there were.
+    pub(super) incidents: usize,
+    /// The nodes.
+    pub(super) nodes: BTreeSet<String>,
+    /// The longest stall in milliseconds.
+    pub(super) worst_ms: f64,
+    /// The node of that.
+    pub(super) worst_node: String,
+    /// The verdict on that.
+    pub(super) verdict: String,
+}
+
+#[cfg(feature = "schema")]
+pub(crate) fn schema() -> (u32, schemars::Schema) {
+    (SCHEMA, schemars::schema_for!(FleetIncidents))
+}
+
+/// Asks the nodes of a set.
+pub(super) fn ask(
+    nodes: &str,
+    way: &WayArgs,
+    since: Option<u64>,
+) -> Result<Answers<Vec<Incident>>, Failure> {
+    let names = asking::nodes(nodes, way)?;
+    // A number: words with blanks would be several on the other side.
+    let since = since.map(|unix_ms| unix_ms.to_string());
+    let mut words = vec!["memwright", "incidents", "--all", "--json"];
+    words.extend(since.iter().flat_map(|since| ["--since", since]));
+    asking::ask_all(way, &names, &words, |output| {
+        serde_json::from_slice::<Vec<Incident>>(output)
+            .map_err(|_| "the answer is no list of incidents".to_owned())
+    })
+}
+
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn run(args: &FleetIncidentsArgs) -> Result<Exit, Failure> {
+    let since = args.since.map(|moment| moment.unix_ms(mw_sys::unix_ms()));
+    let (answers, failed) = ask(&args.nodes, &args.way, since)?;
+    let gap_ms = milliseconds(args.gap);
+    let fleet = FleetIncidents {
+        schema: SCHEMA,
+        nodes: answers.len(),
+        events: events(&answers, gap_ms),
+        failed,
+    };
+    if args.format.is_json() {
+        crate::command::print_json(&fleet)?;
+    } else {
+        terminal::print(&text(&fleet));
+    }
+    Ok(if fleet.nodes == 0 { Exit::CouldNotCheck } else { Exit::Fine })
+}
+
+/// Joins the incidents of nodes.
+pub(super) fn events(of_nodes: &[(String, Vec<Incident>)], gap_ms: u64) -> Vec<Event> {
+    let mut by_cause: BTreeMap<&str, Vec<(&str, &Incident)>> = BTreeMap::new();
+    for (node, incidents) in of_nodes {
+        for incident in incidents {
+            by_cause.entry(incident.cause()).or_default().push((node, incident));
+        }
+    }
+    let mut events: Vec<Event> = Vec::new();
+    for (cause, mut incidents) in by_cause {
+        incidents.sort_by_key(|(_, incident)| incident.started_unix_ms);
+        for (node, incident) in incidents {
+            let current = events.last_mut().filter(|event| {
+                let until = event.ended_unix_ms.saturating_add(gap_ms);
+                event.cause == cause && incident.started_unix_ms <= until
+            });
+            match current {
+                Some(event) => event.add(node, incident),
+                None => events.push(Event::new(cause, node, incident)),
+            }
+        }
+    }
+    events.sort_by_key(|event| event.started_unix_ms);
+    events
+}
+
+impl Incident {
+    /// The rule of its first cause, or unknown.
+    pub(super) fn cause(&self) -> &str {
+        self.cause.as_deref().unwrap_or(UNKNOWN)
+    }
+}
+
+impl Event {
+    fn new(cause: &str, node: &str, incident: &Incident) -> Self {
+        Self {
+            cause: cause.to_owned(),
+            started_unix_ms: incident.started_unix_ms,
+            ended_unix_ms: incident.ended_unix_ms,
+            incidents: 1,
+            nodes: BTreeSet::from([node.to_owned()]),
+            worst_ms: incident.worst_ms,
+            worst_node: node.to_owned(),
+            verdict: incident.verdict.clone(),
+        }
+    }
+
+    fn add(&mut self, node: &str, incident: &Incident) {
+        self.ended_unix_ms = self.ended_unix_ms.max(incident.ended_unix_ms);
+        self.incidents += 1;
+        self.nodes.insert(node.to_owned());
+        if incident.worst_ms > self.worst_ms {
+            self.worst_ms = incident.worst_ms;
+            node.clone_into(&mut self.worst_node);
+            self.verdict.clone_from(&incident.verdict);
+        }
+    }
+}
+
+/// The answer in the first line, then an event in each line.
+fn text(fleet: &FleetIncidents) -> String {
+    let incidents: usize = fleet.events.iter().map(|event| event.incidents).sum();
+    // The first of those with the most.
+    let most = fleet.events.iter().rev().max_by_key(|event| event.nodes.len());
+    let mut text = match most {
+        None if fleet.nodes == 0 => "no node answered".to_owned(),
+        None => format!("no incidents on {} nodes", fleet.nodes),
+        Some(most) => format!(
+            "{incidents} incidents in {} events on {} nodes; the most nodes, {}, had {}",
+            fleet.events.len(),
+            fleet.nodes,
+            most.nodes.len(),
+            most.cause
+        ),
+    };
+    if !fleet.failed.is_empty() && fleet.nodes > 0 {
+        let _ = write!(text, "; {} did not answer", fleet.failed.len());
+    }
+    text.push('\n');
+    for event in &fleet.events {
+        let nodes: Vec<String> = event.nodes.iter().cloned().collect();
+        let _ = writeln!(
+            text,
+            "  {} to {}  {} on {} ({}), {} incidents, worst {:.1} s on {}: {}",
+            time(event.started_unix_ms, "%Y-%m-%d %H:%M:%S"),
+            time(event.ended_unix_ms, "%H:%M:%S"),
+            event.cause,
+            nodes.len(),
+            node_set::fold(&nodes),
+            event.incidents,
+            event.worst_ms / 1000.0,
+            event.worst_node,
+            event.verdict,
+        );
+    }
+    for silent in &fleet.failed {
+        let _ = writeln!(text, "  {} did not answer: {}", silent.node, silent.why);
+    }
+    text
+}
+
+/// In local time.
+pub(super) fn time(unix_ms: u64, format: &str) -> String {
+    let time = i64::try_from(unix_ms).ok();
+    let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
+    time.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+
+    fn incident(minute: u64, cause: Option<&str>, worst_ms: f64) -> Incident {
+        Incident {
+            started_unix_ms: minute * MINUTE,
+            ended_unix_ms: minute * MINUTE + 5000,
+            worst_ms,
+            cause: cause.map(str::to_owned),
+            verdict: format!("worst {worst_ms}"),
+        }
+    }
+
+    #[test]
+    fn the_same_cause_on_many_nodes_is_one_event() {
+        let thp = Some("thp-compaction");
+        let of_nodes = [
+            ("n1".to_owned(), vec![incident(0, thp, 900.0), incident(8, thp, 1200.0)]),
+            ("n2".to_owned(), vec![incident(5, thp, 700.0), incident(6, None, 500.0)]),
+            // Long after the others.
+            ("n3".to_owned(), vec![incident(60, thp, 800.0)]),
+        ];
+        let events = events(&of_nodes, 10 * MINUTE);
+        let brief: Vec<_> = events
+            .iter()
+            .map(|event| (event.cause.as_str(), event.incidents, event.nodes.len(), event.worst_ms))
+            .collect();
+        assert_eq!(
+            brief,
+            [
+                ("thp-compaction", 3, 2, 1200.0),
+                (UNKNOWN, 1, 1, 500.0),
+                ("thp-compaction", 1, 1, 800.0)
+            ]
+        );
+        assert_eq!(events[0].verdict, "worst 1200");
+    }
+
+    #[test]
+    fn what_another_version_lists_is_read() {
+        let list = r#"[{"id":1,"started_unix_ms":5,"ended_unix_ms":9,"worst_ms":3.5,"cause":null,"new":{}}]"#;
+        let read: Vec<Incident> = serde_json::from_str(list).unwrap();
+        assert_eq!((read[0].cause.as_deref(), read[0].worst_ms), (None, 3.5));
+    }
+}

@@ -1,0 +1,205 @@
+//! `memwright fleet report`: the stalls of nodes as a page for people who decide.
+
+use super::asking::Silent;
+use super::incidents::{self, Event, Incident, UNKNOWN};
+use super::node_set;
+use crate::args::FleetReportArgs;
+use crate::output::{self, Readers, STANDARD_OUTPUT};
+use crate::{Exit, Failure, terminal};
+use mw_render::html::{self, FleetEvent, FleetPage, FleetRow};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+const USUAL_SPAN_MS: u64 = 7 * 24 * 3_600_000;
+
+/// So many nodes and events are listed.
+const MAX_NODES: usize = 50;
+const MAX_EVENTS: usize = 100;
+
+pub(super) fn run(args: &FleetReportArgs) -> Result<Exit, Failure> {
+    let now = mw_sys::unix_ms();
+    let since = args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now));
+    let (of_nodes, failed) = incidents::ask(&args.nodes, &args.way, Some(since))?;
+    let page = page(&of_nodes, &failed, (since, now), incidents::milliseconds(args.gap));
+    let html = html::fleet(&page).map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
+    write(&args.output, &html)?;
+    if args.output != Path::new(STANDARD_OUTPUT) {
+        terminal::tell(&page.verdict);
+        terminal::tell(args.output.display());
+    }
+    Ok(if of_nodes.is_empty() { Exit::CouldNotCheck } else { Exit::Fine })
+}
+
+fn write(path: &Path, html: &str) -> Result<(), Failure> {
+    if path == Path::new(STANDARD_OUTPUT) {
+        terminal::check_output()?;
+        terminal::print_page(html);
+        return Ok(());
+    }
+    let failed = |error: &io::Error| {
+        let line = format!("{}: {error}; choose another file with --output", path.display());
+        Failure::new(Exit::CouldNotCheck, line)
+    };
+    output::write(path, Readers::Owner, &failed, |file| {
+        file.write_all(html.as_bytes()).map_err(|error| failed(&error))
+    })
+}
+
+/// Incidents of a cause or of a node.
+#[derive(Default)]
+struct Sum<'a> {
+    incidents: usize,
+    /// By node, from when to when.
+    spans: BTreeMap<&'a str, Vec<(u64, u64)>>,
+    /// By cause, how many.
+    causes: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Sum<'a> {
+    fn add(&mut self, node: &'a str, incident: &'a Incident) {
+        self.incidents += 1;
+        let span = (incident.started_unix_ms, incident.ended_unix_ms);
+        self.spans.entry(node).or_default().push(span);
+        *self.causes.entry(incident.cause()).or_default() += 1;
+    }
+
+    /// In milliseconds. What overlaps on a node counts once.
+    fn lost_ms(&self) -> u64 {
+        self.spans.values().map(|spans| union(spans)).sum()
+    }
+}
+
+fn union(spans: &[(u64, u64)]) -> u64 {
+    let mut spans = spans.to_vec();
+    spans.sort_unstable();
+    let (mut sum, mut until) = (0_u64, 0);
+    for (start, end) in spans {
+        sum = sum.saturating_add(end.saturating_sub(start.max(until)));
+        until = until.max(end);
+    }
+    sum
+}
+
+fn page(
+    of_nodes: &[(String, Vec<Incident>)],
+    failed: &[Silent],
+    (since, until): (u64, u64),
+    gap_ms: u64,
+) -> FleetPage {
+    let (mut all, mut by_cause, mut by_node) =
+        (Sum::default(), BTreeMap::<&str, Sum<'_>>::new(), BTreeMap::<&str, Sum<'_>>::new());
+    for (node, incidents) in of_nodes {
+        for incident in incidents {
+            all.add(node, incident);
+            by_cause.entry(incident.cause()).or_default().add(node, incident);
+            by_node.entry(node).or_default().add(node, incident);
+        }
+    }
+    let causes = rows(&by_cause, |sum| format!("{} nodes", sum.spans.len()));
+    let mut nodes = rows(&by_node, |sum| {
+        let most = sum.causes.iter().max_by_key(|(_, count)| **count);
+        most.map_or(UNKNOWN, |(cause, _)| cause).to_owned()
+    });
+    let mut events = incidents::events(of_nodes, gap_ms);
+    events.reverse();
+    let (more_nodes, more_events) =
+        (nodes.len().saturating_sub(MAX_NODES), events.len().saturating_sub(MAX_EVENTS));
+    nodes.truncate(MAX_NODES);
+    events.truncate(MAX_EVENTS);
+    let verdict = match causes.first() {
+        None if of_nodes.is_empty() => "no node answered".to_owned(),
+        None => format!("no stalls on {} nodes", of_nodes.len()),
+        Some(first) => format!(
+            "{} lost on {} of {} nodes, {} of it to {}",
+            words(all.lost_ms()),
+            by_node.len(),
+            of_nodes.len(),
+            first.lost,
+            first.name
+        ),
+    };
+    let facts = [
+        ("Nodes", of_nodes.len()),
+        ("With stalls", by_node.len()),
+        ("Incidents", all.incidents),
+        ("Without an answer", failed.len()),
+    ];
+    FleetPage {
+        verdict,
+        period: format!("{} to {}", shown(since), shown(until)),
+        facts: facts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect(),
+        causes,
+        nodes,
+        more_nodes,
+        events: events.iter().map(event).collect(),
+        more_events,
+        silent: failed.iter().map(|silent| (silent.node.clone(), silent.why.clone())).collect(),
+    }
+}
+
+/// The most time lost first.
+fn rows(sums: &BTreeMap<&str, Sum<'_>>, about: impl Fn(&Sum<'_>) -> String) -> Vec<FleetRow> {
+    let mut lost: Vec<(u64, &str, &Sum<'_>)> =
+        sums.iter().map(|(name, sum)| (sum.lost_ms(), *name, sum)).collect();
+    lost.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    let most = lost.first().map_or(1, |(ms, ..)| *ms).max(1);
+    let row = |(ms, name, sum): &(u64, &str, &Sum<'_>)| FleetRow {
+        name: (*name).to_owned(),
+        incidents: sum.incidents,
+        about: about(sum),
+        lost: words(*ms),
+        share_percent: *ms as f64 / most as f64 * 100.0,
+    };
+    lost.iter().map(row).collect()
+}
+
+fn event(event: &Event) -> FleetEvent {
+    let nodes: Vec<String> = event.nodes.iter().cloned().collect();
+    FleetEvent {
+        began: shown(event.started_unix_ms),
+        lasted: words(event.ended_unix_ms.saturating_sub(event.started_unix_ms)),
+        cause: event.cause.clone(),
+        nodes: node_set::fold(&nodes),
+        incidents: event.incidents,
+        worst: format!("{:.1} s on {}", event.worst_ms / 1000.0, event.worst_node),
+        verdict: event.verdict.clone(),
+    }
+}
+
+fn shown(unix_ms: u64) -> String {
+    incidents::time(unix_ms, "%Y-%m-%d %H:%M")
+}
+
+/// A time in its two largest units.
+fn words(ms: u64) -> String {
+    let seconds = ms.div_ceil(1000);
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_on_a_node_counts_once() {
+        assert_eq!(union(&[(0, 10), (5, 20), (30, 40)]), 30);
+        assert_eq!(union(&[(30, 40), (0, 100), (50, 60)]), 100);
+        assert_eq!(union(&[]), 0);
+        // A clock went back.
+        assert_eq!(union(&[(10, 5)]), 0);
+    }
+
+    #[test]
+    fn times_are_in_their_two_largest_units() {
+        for (ms, expected) in
+            [(0, "0 s"), (900, "1 s"), (61_000, "1 min 1 s"), (7_260_000, "2 h 1 min")]
+        {
+            assert_eq!(words(ms), expected);
+        }
+    }
+}

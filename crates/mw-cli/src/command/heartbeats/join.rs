@@ -1,0 +1,190 @@
+//! What the recording has of the seconds before a line: a stall with its cause, or how much of the time tasks waited for
+//! memory, disks and CPUs.
+
+use super::known::{Known, Says};
+use super::logs::{Found, Lines};
+use crate::{Exit, Failure};
+use mw_model::{IncidentRow, Tick};
+use mw_record::{RecordError, Recording};
+use serde::Serialize;
+
+/// The version of what is printed as JSON.
+pub(super) const SCHEMA: u32 = 1;
+
+/// A heartbeat is late by seconds: what ended longer before a line does not explain it.
+const BEFORE_MS: u64 = 15_000;
+
+/// A stall may be noticed after the line.
+const AFTER_MS: u64 = 2_000;
+
+/// Lines of one software that follow each other within this time are one report.
+const TOGETHER_MS: u64 = 10_000;
+
+/// What is kept of a line.
+const MAX_LINE_CHARS: usize = 300;
+
+/// What `heartbeats --json` prints.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Heartbeats {
+    /// The version of the format.
+    schema: u32,
+    /// The reports, by time.
+    pub(super) lines: Vec<Explained>,
+    /// How many lines there were beyond a limit.
+    pub(super) left_out: usize,
+}
+
+/// A report, and what is recorded of the time before it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(super) struct Explained {
+    /// When, in milliseconds since 1970.
+    pub(super) unix_ms: u64,
+    /// The software.
+    pub(super) software: String,
+    /// Whether this machine was late, or another one was not heard.
+    pub(super) says: Says,
+    /// Its line.
+    pub(super) line: String,
+    /// How many lines follow each other closely, this one included.
+    pub(super) times: usize,
+    /// When the last of them was written.
+    last_unix_ms: u64,
+    /// The number of the incident that was recorded then.
+    incident: Option<u64>,
+    /// The first cause of that incident: a rule.
+    cause: Option<String>,
+    /// The shares of the time before it in which tasks waited, in percent.
+    waited: Option<Waited>,
+    /// The same in one line.
+    pub(super) explanation: String,
+}
+
+/// Shares of time in which some task waited, in percent, as of /proc/pressure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Waited {
+    /// For memory.
+    memory_percent: f64,
+    /// For disks.
+    io_percent: f64,
+    /// For CPUs.
+    cpu_percent: f64,
+}
+
+impl Explained {
+    /// Whether a stall before it was caused by memory; unknown without a recording of that time.
+    pub(super) fn is_memory(&self) -> Option<bool> {
+        match (&self.cause, self.incident, self.waited) {
+            (Some(cause), ..) => {
+                Some(mw_rules::find(cause).is_some_and(mw_rules::Rule::is_of_memory))
+            }
+            (None, Some(_), _) | (None, None, Some(_)) => Some(false),
+            (None, None, None) => None,
+        }
+    }
+}
+
+/// Explains lines by a recording, where there is one.
+pub(super) fn join(
+    lines: Lines,
+    recording: Option<&Recording>,
+    wanted: &[Known],
+) -> Result<Heartbeats, Failure> {
+    let could_not = |error: RecordError| Failure::new(Exit::CouldNotCheck, error);
+    let incidents = recording.map(Recording::incidents).transpose().map_err(could_not)?;
+    let incidents = incidents.unwrap_or_default();
+    let mut reports: Vec<Explained> = Vec::new();
+    for found in lines.found {
+        let Some(known) = wanted.get(found.known) else { continue };
+        let is_same = |report: &&mut Explained| {
+            report.software == known.software
+                && report.says == known.says
+                && found.unix_ms.saturating_sub(report.last_unix_ms) <= TOGETHER_MS
+        };
+        match reports.iter_mut().rev().find(is_same) {
+            Some(report) => {
+                report.times += 1;
+                report.last_unix_ms = found.unix_ms;
+            }
+            None => reports.push(explain(&found, known, &incidents, recording).map_err(could_not)?),
+        }
+    }
+    Ok(Heartbeats { schema: SCHEMA, lines: reports, left_out: lines.left_out })
+}
+
+fn explain(
+    found: &Found,
+    known: &Known,
+    incidents: &[IncidentRow],
+    recording: Option<&Recording>,
+) -> Result<Explained, RecordError> {
+    let since = found.unix_ms.saturating_sub(BEFORE_MS);
+    let until = found.unix_ms.saturating_add(AFTER_MS);
+    let overlaps = |row: &&IncidentRow| row.ended_unix_ms >= since && row.started_unix_ms <= until;
+    // A cause before none, then the longest.
+    let by_weight = |a: &&IncidentRow, b: &&IncidentRow| {
+        let weight = |row: &IncidentRow| (row.cause.is_some(), row.worst_ms);
+        weight(a).partial_cmp(&weight(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let incident = incidents.iter().filter(overlaps).max_by(by_weight);
+    let waited = match recording {
+        Some(recording) => waited(&recording.ticks(since, found.unix_ms)?),
+        None => None,
+    };
+    let explanation = match (incident, waited) {
+        (Some(row), _) => format!(
+            "incident {} ({} to {}): {}",
+            row.id,
+            shown(row.started_unix_ms),
+            shown(row.ended_unix_ms),
+            row.verdict
+        ),
+        (None, Some(Waited { memory_percent, io_percent, cpu_percent })) => format!(
+            "no stall recorded; in the {} s before, tasks waited for memory {memory_percent:.0}%, for disks \
+             {io_percent:.0}%, for CPUs {cpu_percent:.0}% of the time",
+            BEFORE_MS / 1000
+        ),
+        (None, None) => "nothing recorded of that time".to_owned(),
+    };
+    let line: String = found.text.chars().take(MAX_LINE_CHARS).collect();
+    Ok(Explained {
+        unix_ms: found.unix_ms,
+        software: known.software.clone(),
+        says: known.says,
+        line: mw_model::visible::line(&line).to_string(),
+        times: 1,
+        last_unix_ms: found.unix_ms,
+        incident: incident.map(|row| row.id),
+        cause: incident.and_then(|row| row.cause.clone()),
+        waited,
+        explanation,
+    })
+}
+
+/// Between the first and the last tick.
+fn waited(ticks: &[Tick]) -> Option<Waited> {
+    let (first, last) = (ticks.first()?, ticks.last()?);
+    let us = last.unix_ms.checked_sub(first.unix_ms).filter(|ms| *ms > 0)?.saturating_mul(1000);
+    let percent = |of: fn(&Tick) -> Option<u64>| {
+        let waited = of(last)?.saturating_sub(of(first)?);
+        Some((waited as f64 / us as f64 * 100.0).min(100.0))
+    };
+    Some(Waited {
+        memory_percent: percent(|tick| some_us(&tick.sample.pressure.memory))?,
+        io_percent: percent(|tick| some_us(&tick.sample.pressure.io))?,
+        cpu_percent: percent(|tick| some_us(&tick.sample.pressure.cpu))?,
+    })
+}
+
+fn some_us(pressure: &mw_model::Reading<mw_proc::pressure::Pressure>) -> Option<u64> {
+    pressure.value().map(|pressure| pressure.some.total_us)
+}
+
+/// In local time.
+pub(super) fn shown(unix_ms: u64) -> String {
+    let time = i64::try_from(unix_ms).ok();
+    let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
+    time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
