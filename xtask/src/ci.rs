@@ -28,6 +28,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mariadb-server", "/usr/sbin/mariadbd"),
     ("pkg-config", "/usr/bin/pkg-config"),
     ("postgresql", "/usr/share/doc/postgresql"),
+    ("python3-numpy", "/usr/share/doc/python3-numpy"),
     ("python3-venv", "/usr/share/doc/python3-venv"),
     ("zstd", "/usr/bin/zstd"),
     ("prometheus", "/usr/bin/prometheus"),

@@ -22,6 +22,7 @@ mod packages;
 mod plots;
 mod preflight;
 mod promises;
+mod python;
 mod recorders;
 mod suites;
 mod system;
@@ -98,6 +99,12 @@ enum Task {
         /// Write docs/fleet-scale.md from it
         #[arg(long)]
         write: bool,
+    },
+    /// Build the Python package as a wheel
+    Python {
+        /// Where to [default: target/python]
+        #[arg(long)]
+        out: Option<PathBuf>,
     },
     /// Install the chart on Kubernetes' API server and set conditions of a node as a pod does; builds the server, etcd
     /// and Helm with Go (half an hour on 2 cores, once)
@@ -284,6 +291,7 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
         Task::Dist { out, .. } => dist::run(out),
         Task::Fleet { nodes, program, write } => fleet::run(&nodes, program, write),
+        Task::Python { out } => python::run(out),
         Task::Kubernetes { program } => kubernetes::run(program),
         Task::System { kernel, package, previous, steps, write } => {
             system::run(&system::Choice { kernels: kernel, package, previous, steps, write })

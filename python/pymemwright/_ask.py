@@ -1,0 +1,83 @@
+"""Questions to the ``memwright`` program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any, NamedTuple, Optional
+
+from . import _errors as errors
+from ._memory import Size, size_of
+
+#: Names a program other than that of PATH.
+VARIABLE = "MEMWRIGHT"
+
+_LIMIT_S = 60
+
+
+class Preflight(NamedTuple):
+    """Whether the machine can provide a request."""
+
+    #: ``yes``, ``slowly``, ``no`` or ``unknown``.
+    answer: str
+    #: The answer in one line.
+    summary: str
+    #: The shortest and the longest time to expect with one thread, in seconds; None where it is not predicted.
+    seconds: "Optional[tuple[float, float]]"
+    #: All that ``memwright check --for --json`` says.
+    report: "dict[str, Any]"
+
+
+def check() -> "dict[str, Any]":
+    """The report of ``memwright check --json`` (docs/schema/report-v1.json).
+
+    Raises:
+        MemwrightError: The program is not there, or could not check the machine.
+    """
+    return _run([])
+
+
+def preflight(
+    size: Size, *, lock: bool = False, page: Optional[str] = None, node: Optional[int] = None
+) -> Preflight:
+    """Whether this process could allocate so much now.
+
+    Args:
+        size: Bytes, or text such as ``"32G"``.
+        lock: Locked in memory.
+        page: ``2M``, ``1G`` or ``thp``; None for base pages.
+        node: From this NUMA node alone.
+    """
+    request = str(size_of(size))
+    request += ",lock" if lock else ""
+    if page is not None:
+        request += f",huge={page}"
+    if node is not None:
+        request += f",node={int(node)}"
+    report = _run(["--for", request])
+    found = report["preflight"]
+    time = found.get("time")
+    seconds = (time["low_ms"] / 1000, time["high_ms"] / 1000) if time else None
+    return Preflight(found["answer"], found["summary"], seconds, report)
+
+
+def _run(arguments: "list[str]") -> "dict[str, Any]":
+    program = os.environ.get(VARIABLE, "memwright")
+    command = [program, "check", "--json", *arguments]
+    try:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
+        )
+    except OSError as error:
+        raise errors.MemwrightError(
+            f"{program}: {error.strerror}; install memwright, or name the program with {VARIABLE}"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise errors.MemwrightError(f"{program} did not end within {_LIMIT_S} s") from error
+    if ended.returncode == 2 or not ended.stdout:
+        said = ended.stderr.decode(errors="replace").strip()
+        kind = errors.Invalid if ended.returncode == 2 else errors.MemwrightError
+        raise kind(said or f"{program} ended with {ended.returncode}")
+    report: "dict[str, Any]" = json.loads(ended.stdout)
+    return report

@@ -1,0 +1,395 @@
+"""The package with the real library: memory, its views, errors, signals, forks, threads."""
+
+import ctypes
+import gc
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Callable
+
+import pymemwright as mw
+from pymemwright._library import PROGRESS_FN, library
+
+MIB = 1 << 20
+
+
+def resident_kib() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 10
+
+
+def child(code: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a script in an interpreter of its own, with everything that it can complain about."""
+    command = [sys.executable, "-X", "dev", "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+
+
+class SegmentTest(unittest.TestCase):
+    def test_memory_is_populated_zero_and_writable(self) -> None:
+        before = resident_kib()
+        with mw.Segment("64M", kind="anon", page="4k") as segment:
+            self.assertEqual((len(segment), segment.kind, segment.page), (64 * MIB, "anon", "4k"))
+            self.assertGreater(resident_kib() - before, 60 << 10)
+            view = segment.view
+            self.assertEqual((view.format, view.readonly, view.nbytes), ("B", False, 64 * MIB))
+            self.assertEqual(bytes(view[-5:]), bytes(5))
+            view[-3:] = b"end"
+            self.assertEqual(bytes(segment.view[-3:]), b"end")
+            view.release()
+        self.assertTrue(segment.closed)
+        self.assertLess(resident_kib() - before, 20 << 10)
+
+    def test_a_memfd_segment_has_descriptors_of_its_size(self) -> None:
+        with mw.Segment(8 * MIB) as segment:
+            sizes = [os.fstat(fd).st_size for fd in segment.fds]
+            self.assertEqual(sum(sizes), 8 * MIB)
+
+    def test_progress_is_reported_and_cancels(self) -> None:
+        class Enough(Exception):
+            pass
+
+        seen = []
+
+        def stop(now: mw.Progress) -> None:
+            seen.append(now)
+            raise Enough("half is enough")
+
+        before = resident_kib()
+        with self.assertRaisesRegex(Enough, "half"):
+            # Small pages and one thread: it takes longer than the first report.
+            mw.Segment("3G", kind="anon", page="4k", workers=1, progress=stop)
+        self.assertEqual(len(seen), 1)
+        self.assertEqual((seen[0].phase, seen[0].total), ("create", 3 << 30))
+        self.assertLess(resident_kib() - before, 64 << 10)
+
+    def test_ctrl_c_gives_everything_back(self) -> None:
+        code = """
+            import os, signal, threading, time
+            import pymemwright as mw
+            threading.Timer(0.15, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            try:
+                mw.Segment("4G", kind="anon", page="4k", workers=1)
+            except KeyboardInterrupt:
+                with open("/proc/self/statm") as statm:
+                    pages = int(statm.read().split()[1])
+                print("interrupted", pages * os.sysconf("SC_PAGE_SIZE") < 256 << 20)
+        """
+        self.assertEqual(child(code).stdout, "interrupted True\n")
+
+    def test_a_limit_is_said_with_numbers(self) -> None:
+        with self.assertRaises(mw.Short) as caught:
+            mw.Segment("900T", kind="anon")
+        error = caught.exception
+        # What the program maps besides counts, too.
+        self.assertGreaterEqual(error.requested, 900 << 40)
+        self.assertEqual(error.missing, error.requested - error.available)
+        self.assertIsInstance(error, MemoryError)
+        self.assertIn(f"{error.missing} missing", str(error))
+
+    def test_what_is_no_size_is_refused(self) -> None:
+        for size in [-1, 0, 1 << 70, 1 << 63, "", "8X", "-1G", "99999999P"]:
+            with self.subTest(size=size), self.assertRaises((ValueError, MemoryError)):
+                mw.Segment(size)
+        for size in [1.5, math.nan, None, b"8G", True, [1]]:
+            with self.subTest(size=size), self.assertRaises(TypeError):
+                mw.Segment(size)  # type: ignore[arg-type]
+
+    def test_what_is_no_choice_is_refused_with_the_choices(self) -> None:
+        with self.assertRaisesRegex(mw.Invalid, "memfd, anon"):
+            mw.Segment(MIB, kind="disk")
+        with self.assertRaisesRegex(mw.Invalid, "4k, thp"):
+            mw.Segment(MIB, page="3M")
+        with self.assertRaises(mw.MemwrightError):
+            mw.Segment(MIB, nodes=[1000])
+        with self.assertRaises(mw.Invalid):
+            mw.Segment(MIB, nodes=[-1])
+
+
+class ViewTest(unittest.TestCase):
+    def test_a_view_that_outlives_its_segment_is_valid(self) -> None:
+        segment = mw.Segment(4 * MIB)
+        part = segment.view[MIB : 2 * MIB]
+        part[0] = 7
+        with self.assertRaises(BufferError):
+            segment.close()
+        self.assertTrue(segment.closed)
+        gc.collect()
+        self.assertEqual(part[0], 7)
+        part[-1] = 9
+        before = resident_kib()
+        del part
+        self.assertLess(resident_kib(), before)
+
+    def test_a_closed_segment_says_so(self) -> None:
+        segment = mw.Segment(MIB)
+        segment.close()
+        segment.close()
+        for use in [lambda: segment.view, lambda: segment.address, lambda: len(segment), lambda: segment.fds]:
+            with self.assertRaisesRegex(ValueError, "the segment is closed"):
+                use()
+        self.assertEqual(repr(segment), "<Segment closed>")
+
+    def test_a_segment_that_nobody_has_is_given_back(self) -> None:
+        before = resident_kib()
+        mw.Segment("64M", kind="anon", page="4k")
+        gc.collect()
+        self.assertLess(resident_kib() - before, 20 << 10)
+
+    def test_two_threads_may_close_at_once(self) -> None:
+        for _ in range(50):
+            segment = mw.Segment(MIB)
+            threads = [threading.Thread(target=segment.close) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertTrue(segment.closed)
+
+    def test_other_threads_go_on_while_one_allocates(self) -> None:
+        turns = 0
+        done = threading.Event()
+
+        def count() -> None:
+            nonlocal turns
+            while not done.is_set():
+                turns += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        start = time.monotonic()
+        mw.Segment("1G", kind="anon", page="4k", workers=1).close()
+        took = time.monotonic() - start
+        done.set()
+        thread.join()
+        self.assertGreater(turns, took * 100)
+
+    def test_a_fork_and_the_end_of_the_interpreter_are_harmless(self) -> None:
+        code = """
+            import os
+            import pymemwright as mw
+            segment = mw.Segment(4 << 20)
+            view = segment.view
+            view[0] = 5
+            pid = os.fork()
+            if pid == 0:
+                assert view[0] == 5
+                view.release()
+                segment.close()
+                os._exit(3)
+            _, status = os.waitpid(pid, 0)
+            print(os.waitstatus_to_exitcode(status), view[0])
+            keep = [segment, view, segment.view]
+        """
+        ended = child(code)
+        self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "3 5\n", ""))
+
+    def test_numpy_has_no_copy(self) -> None:
+        import numpy
+
+        segment = mw.Segment(8 * MIB)
+        array = numpy.frombuffer(segment.view, dtype=numpy.float32).reshape(1024, -1)
+        array[3, 4] = 2.5
+        self.assertEqual(array.ctypes.data, segment.address)
+        self.assertEqual(numpy.frombuffer(segment.view, dtype=numpy.float32).max(), 2.5)
+        with self.assertRaises(BufferError):
+            segment.close()
+        self.assertEqual(array[3, 4], 2.5)
+
+    def test_chunks_cover_everything_on_borders_of_rows(self) -> None:
+        with mw.Segment(10 * MIB) as segment:
+            chunks = list(segment.chunks(most="3M", align=MIB + MIB // 2))
+            self.assertEqual([chunk.length for chunk in chunks], [3 * MIB, 3 * MIB, 3 * MIB, MIB])
+            self.assertEqual([chunk.address - segment.address for chunk in chunks], [chunk.offset for chunk in chunks])
+            with self.assertRaises(mw.Invalid):
+                list(segment.chunks(most=MIB, align=2 * MIB))
+
+
+class PoolTest(unittest.TestCase):
+    def test_without_a_server_that_is_said(self) -> None:
+        with self.assertRaises(mw.NoServer) as caught:
+            mw.attach("db", "1G", socket="/nowhere/pool.sock")
+        self.assertIn("/nowhere/pool.sock", str(caught.exception))
+        for wait in [-1, math.nan, math.inf]:
+            with self.assertRaises(mw.Invalid):
+                mw.attach("db", "1G", wait=wait)
+        with self.assertRaises(mw.Invalid):
+            mw.attach("d\0b", "1G")
+
+    @unittest.skipUnless("MEMWRIGHT" in os.environ, "no memwright program")
+    def test_kept_contents_outlive_the_process_that_is_killed(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            socket = str(Path(directory) / "pool.sock")
+            program = os.environ["MEMWRIGHT"]
+            config = Path(directory) / "memwright.toml"
+            config.write_text(f'state-dir = "{directory}"\n')
+            server = subprocess.Popen(
+                [program, "--config", str(config), "pool", "serve", "--socket", socket, "--budget", "512M"],
+                stderr=subprocess.DEVNULL,
+            )
+            try:
+                deadline = time.monotonic() + 60
+                while not Path(socket).exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                subprocess.run(
+                    [program, "pool", "create", "p", "--size", "64M", "--socket", socket],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+                code = f"""
+                    import os, signal
+                    import pymemwright as mw
+                    lease = mw.attach("p", "32M", keep="weights", wait=60, socket={socket!r})
+                    assert not lease.kept and lease.view[5] == 0
+                    lease.view[5] = 42
+                    lease.mark_consistent()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                """
+                self.assertEqual(child(code).returncode, -signal.SIGKILL)
+                start = time.monotonic()
+                with mw.attach("p", "32M", keep="weights", wait=60, socket=socket) as lease:
+                    took = time.monotonic() - start
+                    self.assertEqual((lease.kept, lease.generation, lease.dirty), (True, 1, False))
+                    self.assertEqual((lease.view[5], lease.nbytes), (42, 32 * MIB))
+                    self.assertLess(took, 5)
+                with self.assertRaises(mw.Refused):
+                    mw.attach("p", "10G", socket=socket)
+            finally:
+                server.terminate()
+                server.wait(60)
+
+
+class AskTest(unittest.TestCase):
+    @unittest.skipUnless("MEMWRIGHT" in os.environ, "no memwright program")
+    def test_the_program_answers(self) -> None:
+        self.assertIn("verdict", mw.check())
+        small = mw.preflight("16M")
+        self.assertIn(small.answer, ("yes", "slowly"))
+        large = mw.preflight("900T", lock=True)
+        self.assertEqual((large.answer, large.seconds), ("no", None))
+        with self.assertRaises(mw.Invalid):
+            mw.preflight("1G", page="3M")
+
+    def test_without_the_program_that_is_said(self) -> None:
+        code = """
+            import pymemwright as mw
+            try:
+                mw.check()
+            except mw.MemwrightError as error:
+                print(error)
+        """
+        self.assertIn("/nowhere/memwright: No such file", child(code, MEMWRIGHT="/nowhere/memwright").stdout)
+
+
+#: A CUDA runtime that registers at most two regions, and writes down what it is asked.
+STUB = """
+#include <stdio.h>
+#include <stddef.h>
+static int registered, pending;
+int cudaHostRegister(void *address, size_t bytes, unsigned flags) {
+    (void)address; (void)flags;
+    if (registered == 2) { pending = 2; return 2; }
+    registered++;
+    fprintf(stderr, "register %zu\\n", bytes);
+    return 0;
+}
+int cudaHostUnregister(void *address) { (void)address; registered--; fprintf(stderr, "unregister\\n"); return 0; }
+int cudaGetLastError(void) { int last = pending; pending = 0; fprintf(stderr, "cleared %d\\n", last); return last; }
+const char *cudaGetErrorString(int code) { return code == 2 ? "out of memory" : "other"; }
+"""
+
+
+class CudaTest(unittest.TestCase):
+    def test_without_a_runtime_that_is_said(self) -> None:
+        code = """
+            import pymemwright as mw
+            try:
+                mw.register_cuda(mw.Segment(1 << 20))
+            except mw.NoCuda as error:
+                print(error)
+        """
+        self.assertIn("no CUDA runtime: none of /nowhere/cudart", child(code, MEMWRIGHT_CUDART="/nowhere/cudart").stdout)
+
+    def test_chunks_are_registered_and_rolled_back(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            source, stub = Path(directory) / "stub.c", Path(directory) / "libcudart.so"
+            source.write_text(STUB)
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", str(stub), str(source)], check=True)
+            code = """
+                import pymemwright as mw
+                segment = mw.Segment(8 << 20)
+                with mw.register_cuda(segment, chunk="4M", progress=lambda done, total: print(done, total)):
+                    try:
+                        segment.close()
+                    except BufferError as error:
+                        print("still registered")
+                try:
+                    mw.register_cuda(mw.Segment(8 << 20), chunk="2M")
+                except mw.CudaError as error:
+                    print(error, error.code)
+            """
+            ended = child(code, MEMWRIGHT_CUDART=str(stub))
+            self.assertEqual(
+                ended.stdout.splitlines(),
+                [
+                    "4194304 8388608",
+                    "8388608 8388608",
+                    "still registered",
+                    "cudaHostRegister of 2097152 bytes at 4194304: out of memory (2) 2",
+                ],
+            )
+            # Two are registered and unregistered twice, and the error is pending no more.
+            calls = ended.stderr.split("\n")
+            self.assertEqual((calls.count("unregister"), calls.count("cleared 2")), (4, 1))
+
+
+class PlainSegment:
+    """The calls of the library that a segment takes, without the package's objects."""
+
+    def __init__(self, size: int) -> None:
+        lib = library()
+        options = lib.mw_options_new(size)
+        segment, error = ctypes.c_void_p(), ctypes.c_void_p()
+        no_progress = PROGRESS_FN()
+        lib.mw_segment_create(options, no_progress, None, ctypes.byref(segment), ctypes.byref(error))
+        lib.mw_options_free(options)
+        lib.mw_segment_destroy(segment)
+
+
+class CostTest(unittest.TestCase):
+    def test_a_small_segment_costs_little_more_than_the_call(self) -> None:
+        def median_us(call: "Callable[[], object]") -> float:
+            times = []
+            for _ in range(300):
+                start = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - start)
+            return sorted(times)[len(times) // 2] * 1e6
+
+        plain = median_us(lambda: PlainSegment(MIB))
+        binding = median_us(lambda: mw.Segment(MIB).close())
+        print(f"1 MiB: {plain:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
+        self.assertLess(binding - plain, 500)
+
+    def test_importing_is_cheap_and_loads_nothing(self) -> None:
+        code = """
+            import sys, time
+            start = time.perf_counter()
+            import pymemwright
+            took = time.perf_counter() - start
+            loaded = any("libmemwright" in line for line in open("/proc/self/maps"))
+            print(took < 1.0, loaded)
+        """
+        self.assertEqual(child(code).stdout, "True False\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
