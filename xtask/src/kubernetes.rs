@@ -2,11 +2,13 @@
 //! modules. There is no kubelet: the node and the pod are objects, and the pod's program is run here with the pod's token.
 
 mod build;
+mod commands;
 mod server;
 
 use crate::lab;
 use crate::workspace::root;
 use anyhow::{Context, ensure};
+use commands::{checked, said};
 use serde_json::{Value, json};
 use server::Server;
 use std::path::{Path, PathBuf};
@@ -146,16 +148,4 @@ fn limits(program: &Path, server: &Server, token: &str) -> anyhow::Result<()> {
     let unknown = server.get("/api/v1/nodes/n3");
     ensure!(unknown.is_err(), "a node that nobody made");
     Ok(())
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}: {}{}", output.status, text(&output.stdout), text(&output.stderr))
-}
-
-/// The output of a command that must succeed.
-fn checked(command: &mut Command) -> anyhow::Result<Output> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", said(&output));
-    Ok(output)
 }

@@ -241,3 +241,44 @@ fn a_stopped_sentinel_is_found_by_its_own_line() {
     let said = String::from_utf8(ended.stdout).unwrap();
     assert!(said.contains("Redis Sentinel: ") && !said.contains("memory caused"), "{said}");
 }
+
+/// A journald of its own, in a mount namespace of its own.
+const JOURNAL: &str = r#"
+mount -t tmpfs tmpfs /run
+mkdir -p /run/systemd/journal /run/log/journal
+mount -t tmpfs tmpfs /var/log
+"$JOURNALD" >/dev/null 2>&1 &
+journald=$!
+for _ in $(seq 100); do [ -S /run/systemd/journal/stdout ] && break; sleep 0.1; done
+echo 'Corosync main process was not scheduled for 4521.3 ms (threshold is 800.0 ms).' | systemd-cat -t corosync
+echo '{"msg":"leader failed to send out heartbeat on time; took too long"}' | systemd-cat -t etcd
+echo 'nothing of interest' | systemd-cat -t other
+for _ in $(seq 100); do journalctl -q -t other | grep -q interest && break; sleep 0.1; done
+"$MEMWRIGHT" heartbeats --recording /nowhere
+kill $journald
+wait $journald
+"#;
+
+#[test]
+fn the_journal_is_searched() {
+    const JOURNALD: &str = "/usr/lib/systemd/systemd-journald";
+    if !mw_test::is_root() {
+        return mw_test::skip("only root may mount");
+    }
+    if !Path::new(JOURNALD).exists() {
+        return mw_test::skip("no journald; apt-get install systemd");
+    }
+    // In a PID namespace whose end is that of journald.
+    let ended = Command::new("timeout")
+        .args(["60", "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", JOURNAL])
+        .env("JOURNALD", JOURNALD)
+        .env("MEMWRIGHT", env!("CARGO_BIN_EXE_memwright"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert!(
+        said.starts_with("2 reports of a late heartbeat: 2 at times without a recording\n"),
+        "{said}"
+    );
+    assert!(said.contains("  corosync: Corosync main") && said.contains("  etcd: {"), "{said}");
+}

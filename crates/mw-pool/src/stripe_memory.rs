@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What a worker thread zeroes at a time.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -225,9 +226,15 @@ fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
 /// that can read and write, one that can only read, and a mapping, and none once they are gone. From
 /// Linux 7.0 on a kernel has file leases only where the file system supports them.
 pub(crate) fn kernel_knows_owners(pages: PageSize) -> bool {
-    // A child of another thread has a descriptor for a moment, until it executes its program.
-    const ATTEMPTS: u32 = 5;
-    (0..ATTEMPTS).any(|_| try_ownership(pages).unwrap_or(false))
+    // A child of another thread has a descriptor until it executes its program: milliseconds on busy CPUs.
+    const ATTEMPTS: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(2);
+    (0..ATTEMPTS).any(|attempt| {
+        if attempt > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        try_ownership(pages).unwrap_or(false)
+    })
 }
 
 fn try_ownership(pages: PageSize) -> io::Result<bool> {

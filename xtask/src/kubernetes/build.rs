@@ -1,6 +1,6 @@
 //! Builds Helm, etcd and the API server with Go, once, in target/kubernetes.
 
-use super::checked;
+use super::commands::checked;
 use crate::workspace::target_dir;
 use anyhow::Context;
 use std::fmt::Write;

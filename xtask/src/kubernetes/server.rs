@@ -1,6 +1,6 @@
 //! An API server with its etcd, on free ports of this machine, in a directory of its own.
 
-use super::checked;
+use super::commands::checked;
 use anyhow::Context;
 use mw_test::Killed;
 use serde_json::Value;
