@@ -94,12 +94,14 @@ pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     let is_ready = steps.iter().all(|step| step.result.is_ok());
     if let Some(Built { tests, preflight }) = built.filter(|_| is_ready) {
         let (beside, alone) = tests::split(tests);
-        steps.extend(side_by_side(&beside, options, &mut results)?);
+        let (together, failed_runs) = side_by_side(&beside, options, &mut results)?;
+        steps.extend(together);
         steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
             Ok(results.summary())
         }));
+        steps.push(simple("failed runs of the lab, once more", || lab::again(&failed_runs)));
         steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
         if full {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
@@ -128,30 +130,41 @@ fn end_after(limit: Duration) {
     std::process::exit(1);
 }
 
-/// The tests, and beside them what waits for nothing and measures nothing.
+/// The tests, and beside them what waits for nothing and measures nothing. Also returns the lab's runs that failed.
 fn side_by_side(
     targets: &[Target],
     options: tests::Options,
     results: &mut Results,
-) -> anyhow::Result<Vec<Step>> {
+) -> anyhow::Result<(Vec<Step>, Vec<lab::FailedRun>)> {
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
-            vec![
+            let mut failed_runs = Vec::new();
+            let steps = vec![
                 simple("lint", lint),
                 simple("documentation", || docs::run(true)),
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
                 simple("systemd units", units::run),
-                simple("lab: field reports and decoys", lab::quick),
+                step("lab: field reports and decoys", || {
+                    failed_runs = lab::quick()?;
+                    let names: Vec<String> = failed_runs.iter().map(ToString::to_string).collect();
+                    Ok(if names.is_empty() {
+                        String::new()
+                    } else {
+                        format!("failed: {}", names.join("; "))
+                    })
+                }),
                 simple("blind trials: two plays", trials::quick),
                 simple("preflight: two conditions", preflight::quick),
-            ]
+            ];
+            (steps, failed_runs)
         });
         let tests = test("tests", results, || tests::beside(targets, options));
-        let mut steps = others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
+        let (mut steps, failed_runs) =
+            others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
         steps.push(tests);
-        Ok(steps)
+        Ok((steps, failed_runs))
     })
 }
 

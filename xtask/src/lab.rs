@@ -37,21 +37,64 @@ parentheses, the least and the largest multiple of the value before.
 /// says so.
 const RETRIES: u16 = 1;
 
-/// The quick list (quick.rs), two guests at once, with the program that `cargo build --workspace` makes:
-/// it passes the same bounds as the optimised one, whose build takes longer than the runs.
-pub(crate) fn quick() -> anyhow::Result<()> {
-    let binary = target_dir().join("debug/memwright");
+/// A run of the quick list that failed.
+pub(crate) struct FailedRun {
+    watched: bool,
+    /// `CASE/VARIANT`.
+    name: String,
+    why: String,
+}
+
+impl std::fmt::Display for FailedRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let watched = if self.watched { ", watched" } else { "" };
+        write!(f, "{}{watched}: {}", self.name, self.why)
+    }
+}
+
+/// The quick list (quick.rs), two guests at once, with the program that `cargo build --workspace` makes: it passes
+/// the same bounds as the optimised one, whose build takes longer than the runs. Returns what failed, for [`again`].
+pub(crate) fn quick() -> anyhow::Result<Vec<FailedRun>> {
+    let mut failed = Vec::new();
     for (watched, runs) in quick::GROUPS {
         for run in runs {
             println!("{}: {}", run.name, run.reason);
         }
-        let retries = format!("--retries={RETRIES}");
-        let mut args = vec!["--strict", "--jobs=2", &retries];
-        args.extend(watched.then_some("--watch"));
-        args.extend(runs.iter().map(|run| run.name));
-        run_cases(&binary, &args)?;
+        let names: Vec<&str> = runs.iter().map(|run| run.name).collect();
+        failed.extend(failed_of(&names, watched, 2)?);
     }
+    Ok(failed)
+}
+
+/// Runs what failed once more, with nothing beside it.
+pub(crate) fn again(failed: &[FailedRun]) -> anyhow::Result<()> {
+    let mut still = Vec::new();
+    for run in failed {
+        println!("failed beside other work: {run}");
+        still.extend(failed_of(&[&run.name], run.watched, 1)?);
+    }
+    let still: Vec<String> = still.iter().map(FailedRun::to_string).collect();
+    anyhow::ensure!(still.is_empty(), "failed twice: {}", still.join("; "));
     Ok(())
+}
+
+/// The runs with `names` that do not pass; one that cannot run here does not pass either.
+fn failed_of(names: &[&str], watched: bool, jobs: u16) -> anyhow::Result<Vec<FailedRun>> {
+    let mut command = Command::new(target_dir().join("debug/memwright"));
+    command.args(["lab", "--json", &format!("--jobs={jobs}")]).args(names);
+    command.args(watched.then_some("--watch"));
+    let output = command.stderr(Stdio::inherit()).output().context("memwright lab")?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("memwright lab {}: {}", names.join(" "), output.status))?;
+    let runs = report["runs"].as_array().context("memwright lab: no runs in its report")?;
+    anyhow::ensure!(runs.len() == names.len(), "memwright lab: {} runs", runs.len());
+    let text = |run: &serde_json::Value, field: &str| run[field].as_str().unwrap_or("").to_owned();
+    let failed = runs.iter().filter(|run| run["outcome"] != "passed").map(|run| FailedRun {
+        watched,
+        name: format!("{}/{}", text(run, "case"), text(run, "variant")),
+        why: format!("{}: {}", text(run, "outcome"), text(run, "why")),
+    });
+    Ok(failed.collect())
 }
 
 /// Every case on its own kernel, and watched by the recorder where it says how.
