@@ -1,12 +1,13 @@
 //! This machine's files. Another file system may answer for them, as lxcfs does in a container, and hang.
 
 use crate::{Exit, Failure};
-use mw_collect::Source;
+use mw_collect::{MIN_WINDOW, Source};
 use mw_model::Window;
 use mw_proc::mountinfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// How long another file system may take to deliver a file of the kernel.
 const LIMIT_S: i64 = 5;
@@ -30,7 +31,15 @@ pub(crate) fn source() -> Result<Source, Failure> {
 /// # Errors
 /// As [`source`].
 pub(crate) fn window() -> Result<Window, Failure> {
-    source().map(|source| mw_collect::window(&source))
+    window_of(MIN_WINDOW)
+}
+
+/// The same, with at least `span` between its samples.
+///
+/// # Errors
+/// As [`source`].
+pub(crate) fn window_of(span: Duration) -> Result<Window, Failure> {
+    source().map(|source| mw_collect::window_of(&source, span))
 }
 
 /// Files and directories of the kernel for which FUSE answers.

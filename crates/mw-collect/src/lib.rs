@@ -62,19 +62,22 @@ pub fn snapshot(source: &Source) -> Snapshot {
     collect(source).1
 }
 
-/// Collects a snapshot with two samples of the fast counters: at least [`MIN_WINDOW`] apart on the
-/// running machine, as far apart as in the capture for a tree.
+/// Collects a snapshot with two samples of the fast counters: at least [`MIN_WINDOW`] apart on a
+/// running machine, as far apart as in the capture for a captured tree.
 pub fn window(source: &Source) -> Window {
+    window_of(source, MIN_WINDOW)
+}
+
+/// [`window`], with at least `span` between the samples of a running machine.
+pub fn window_of(source: &Source, span: Duration) -> Window {
     let (mut sampler, mut snapshot) = collect(source);
-    let earlier = match source.kind() {
-        OriginKind::Live => {
-            let first = snapshot.sample.clone();
-            let span = MIN_WINDOW.saturating_sub(sampler.since(&first));
-            std::thread::sleep(span);
-            sampler.sample(&mut snapshot.sample);
-            Some(first)
-        }
-        OriginKind::Tree => capture::earlier_sample(source, &snapshot.sample),
+    let earlier = if source.is_running() {
+        let first = snapshot.sample.clone();
+        std::thread::sleep(span.saturating_sub(sampler.since(&first)));
+        sampler.sample(&mut snapshot.sample);
+        Some(first)
+    } else {
+        capture::earlier_sample(source, &snapshot.sample)
     };
     Window { earlier: earlier.into_iter().collect(), now: snapshot }
 }
@@ -158,7 +161,7 @@ fn origin(source: &Source) -> Origin {
     Origin {
         kind: source.kind(),
         root: source.root().display().to_string(),
-        taken_unix_ms: if live {
+        taken_unix_ms: if source.is_running() {
             capture::now_unix_ms()
         } else {
             source.number(capture::CLOCK).ok()
@@ -167,7 +170,11 @@ fn origin(source: &Source) -> Origin {
             .parse("/proc/sys/kernel/osrelease", KernelVersion::parse)
             .or_else(|_| source.parse("/proc/version", KernelVersion::parse))
             .ok(),
-        page_bytes: if live { rustix::param::page_size() as u64 } else { page_bytes() },
+        page_bytes: if source.is_running() {
+            rustix::param::page_size() as u64
+        } else {
+            page_bytes()
+        },
         cpus: source
             .parse("/sys/devices/system/cpu/online", mw_proc::cpulist::parse)
             .ok()

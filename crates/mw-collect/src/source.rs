@@ -1,4 +1,5 @@
-//! Where the kernel's files are read from: the running machine, or a tree captured from another.
+//! Where the kernel's files are read from: the running machine, or a tree: captured from another machine, or with the
+//! proc file system of a running one mounted in it, as the pods of Kubernetes mount that of their node.
 //!
 //! A tree is not trusted: a link in it must not lead out of it (to this machine's own /proc), a
 //! fifo must not hang the reader, and a file of a gigabyte must not be loaded. So every open of a
@@ -9,7 +10,7 @@ use crate::hints;
 use mw_model::{Missing, OriginKind, Reading};
 use mw_proc::error::ParseError;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub struct Source {
     kind: OriginKind,
     root: PathBuf,
     dir: OwnedFd,
+    running: bool,
     patience: u32,
 }
 
@@ -70,7 +72,16 @@ impl Source {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(root, flags, Mode::empty())
             .map_err(|errno| SourceError::Open { path: root.to_owned(), errno })?;
-        Ok(Self { kind, root: root.to_owned(), dir, patience: 1 })
+        let mut source = Self { kind, root: root.to_owned(), dir, running: true, patience: 1 };
+        source.running = kind == OriginKind::Live || source.has_proc_mounted();
+        Ok(source)
+    }
+
+    /// Whether the kernel provides `proc` of the tree.
+    fn has_proc_mounted(&self) -> bool {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = self.open_at("/proc", flags);
+        proc.and_then(rustix::fs::fstatfs).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC)
     }
 
     /// The same root, for another thread.
@@ -78,7 +89,12 @@ impl Source {
         Ok(Self { root: self.root.clone(), dir: self.dir.try_clone()?, ..*self })
     }
 
-    /// Live machine or captured tree.
+    /// Whether its counters go on counting: this machine's, or those of a proc file system that is mounted in a tree.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Live machine or tree.
     pub fn kind(&self) -> OriginKind {
         self.kind
     }
@@ -113,7 +129,7 @@ impl Source {
     /// How long a look may take that may take `live` on a running machine: nobody waits for the
     /// files of a captured tree.
     pub(crate) fn budget(&self, live: Duration) -> Duration {
-        live * if self.kind == OriginKind::Live { self.patience } else { 1000 }
+        live * if self.running { self.patience } else { 1000 }
     }
 
     pub fn root(&self) -> &Path {

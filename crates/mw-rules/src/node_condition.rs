@@ -5,6 +5,7 @@
 pub enum NodeCondition {
     MemoryFragmented,
     HugePagesUnavailable,
+    /// Of rules that go by rates and pressure: a setting or a counter since boot is no stall of now.
     MemoryStalling,
 }
 

@@ -90,8 +90,7 @@ pub const RULES: &[Rule] = &[
     rule!("dirty-throttle", dirty_throttle: hazard, cause)
         .ranks(Intermediate)
         .by(roles::writers)
-        .explains(&[Spent::DirtyThrottling])
-        .of_condition(MemoryStalling),
+        .explains(&[Spent::DirtyThrottling]),
     rule!("drop-caches", drop_caches: hazard, cause)
         .by(drop_caches::culprits)
         .explains(drop_caches::READS),
@@ -163,14 +162,11 @@ pub const RULES: &[Rule] = &[
         .of_condition(MemoryStalling),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction])
-        .of_condition(MemoryStalling),
+        .explains(&[Spent::Compaction]),
     rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("working-set-thrash", working_set_thrash: hazard, cause).of_condition(MemoryStalling),
-    rule!("zone-reclaim", zone_reclaim: hazard, cause)
-        .explains(&[Spent::Reclaim])
-        .of_condition(MemoryStalling),
+    rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
     rule!("zram-pressure", zram_pressure: hazard),
 ];
 

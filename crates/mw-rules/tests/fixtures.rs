@@ -8,7 +8,8 @@
 use mw_collect::Source;
 use mw_model::{Reading, Report, Window};
 use mw_proc::meminfo::Meminfo;
-use mw_rules::RULES;
+use mw_proc::pressure::Pressure;
+use mw_rules::{ConditionState, NodeCondition, RULES};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,27 @@ fn check(variant: &Path, failures: &mut Vec<String>) -> Report {
         failures.push(format!("{}\n  expected:\n{wanted}  found:\n{said}", variant.display()));
     }
     report
+}
+
+/// Settings, and counters since boot, would keep the condition true for ever.
+#[test]
+fn a_node_stalls_only_by_rates_and_pressure() {
+    let mut stalling = 0;
+    for variant in folders(&fixtures()).iter().flat_map(|case| folders(case)) {
+        let source = Source::tree(&variant).unwrap_or_else(|error| panic!("{error}"));
+        let mut window = mw_collect::window(&source);
+        let is_stalling = |window: &Window| {
+            let report = mw_rules::check(window, None);
+            matches!(NodeCondition::MemoryStalling.state(&report), ConditionState::True(_))
+        };
+        stalling += usize::from(is_stalling(&window));
+        // The same state, in which nothing happens any more.
+        window.earlier = vec![window.now.sample.clone()];
+        window.now.sample.at_ms += 1000.0;
+        window.now.sample.pressure.memory = Reading::Value(Pressure::default());
+        assert!(!is_stalling(&window), "{}", variant.display());
+    }
+    assert!(stalling >= 4, "{stalling}");
 }
 
 #[test]

@@ -13,9 +13,7 @@
 
 use crate::source::Source;
 use mw_model::map_count::{MAX_MAP_COUNT, near_limit};
-use mw_model::{
-    Absence, MapCount, MapCounts, Missing, OriginKind, Process, Processes, Reading, Sysctl,
-};
+use mw_model::{Absence, MapCount, MapCounts, Missing, Process, Processes, Reading, Sysctl};
 use mw_proc::slabinfo::Slab;
 use mw_sys::HelperThread;
 use rustix::io::Errno;
@@ -65,7 +63,7 @@ pub(crate) struct Known<'a> {
 }
 
 pub(crate) fn collect(source: &Source, known: &Known<'_>) -> Result<MapCounts, Missing> {
-    let is_tree = source.kind() == OriginKind::Tree;
+    let is_tree = !source.is_running();
     let captured = is_tree.then(|| source.read(MAP_COUNTS).ok()).flatten();
     if let Some(text) = captured {
         return Ok(parse(&String::from_utf8_lossy(&text)));

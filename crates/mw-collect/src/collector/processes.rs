@@ -71,13 +71,13 @@ pub(crate) fn started_ticks(source: &Source, pids: &[u32]) -> Vec<Option<u64>> {
 /// Reads processes in batches; `None` for a process that did not answer in time.
 type ReadBatch<'a, T> = Box<dyn FnMut(&[u32]) -> Vec<Option<Option<T>>> + 'a>;
 
-/// Reads processes: those of the running machine on a helper thread, because a file in /proc may wait
+/// Reads processes: those of a running machine on a helper thread, because a file in /proc may wait
 /// for a lock of its process.
 fn reader<T: Send + 'static>(
     source: &Source,
     read: fn(&Source, u32) -> Option<T>,
 ) -> Result<ReadBatch<'_, T>, Missing> {
-    if source.kind() == OriginKind::Tree {
+    if !source.is_running() {
         return Ok(Box::new(move |pids| pids.iter().map(|pid| Some(read(source, *pid))).collect()));
     }
     let failed = |error: std::io::Error| Missing::failed("/proc/PID", error.to_string());

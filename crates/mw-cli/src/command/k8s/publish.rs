@@ -3,6 +3,7 @@
 use super::api::Api;
 use super::condition::{Condition, Known, Status, all_unknown, conditions, patch, removal};
 use crate::args::K8sConditionArgs;
+use crate::command::tree;
 use crate::{Exit, Failure, live, terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// An unchanged result is sent this often, as node-problem-detector does.
 const HEARTBEAT: Duration = Duration::from_secs(300);
+
+/// How long the rates of a check are counted for: a burst of some milliseconds is no condition of a node.
+const WINDOW: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
     let node = node_name(args)?;
@@ -64,8 +68,8 @@ fn dry_run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
 
 fn judge(args: &K8sConditionArgs) -> Result<Vec<Condition>, Failure> {
     let window = match &args.root {
-        Some(root) => crate::command::tree::read(root, mw_collect::window)?,
-        None => live::window()?,
+        Some(root) => tree::read(root, |source| mw_collect::window_of(source, WINDOW))?,
+        None => live::window_of(WINDOW)?,
     };
     Ok(conditions(&mw_rules::check(&window, None)))
 }
@@ -130,6 +134,7 @@ impl Publisher<'_> {
 
     /// Checks, and sends what is new or due. The result is what the API server has.
     fn step(&self, sent: Option<Sent>) -> Result<Sent, String> {
+        let at = Instant::now();
         let conditions =
             judge(self.args).unwrap_or_else(|failure| all_unknown(&failure.to_string()));
         let as_sent = sent.filter(|sent| are_as(&sent.conditions, &conditions));
@@ -140,11 +145,11 @@ impl Publisher<'_> {
         if as_sent.is_none() {
             self.lines(&conditions).for_each(terminal::tell);
         }
-        Ok(Sent { conditions, at: Instant::now() })
+        Ok(Sent { conditions, at })
     }
 }
 
-/// What the API server was sent, and when.
+/// What the API server was sent, and when that was checked.
 #[derive(Clone)]
 struct Sent {
     conditions: Vec<Condition>,
