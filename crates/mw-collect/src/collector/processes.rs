@@ -1,7 +1,7 @@
 //! /proc/PID/status and limits, of a bounded number of processes.
 
 use crate::source::Source;
-use mw_model::{Missing, OriginKind, Process, Processes};
+use mw_model::{Missing, Process, Processes};
 use mw_proc::limits::Limits;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
