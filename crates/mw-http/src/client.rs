@@ -1,5 +1,6 @@
 //! The agent, and what went wrong in words without a secret.
 
+use crate::url::is_this_machine;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +14,8 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 const UNKNOWN_ISSUER: &str = "UnknownIssuer";
 
 /// An agent for requests to `uri`, each within `limit`. `ca_file` has the certificates that are trusted, in PEM; without
-/// it they are the system's. An HTTP status is not an error.
+/// it they are the system's. An HTTP status is not an error. The environment's proxy (`HTTPS_PROXY`, `NO_PROXY`) carries
+/// TLS alone: another machine would read the rest, and what is meant for this one does not leave it.
 ///
 /// # Errors
 /// No certificate is trusted, and why.
@@ -26,7 +28,11 @@ pub fn agent(uri: &Uri, ca_file: Option<&Path>, limit: Duration) -> Result<Agent
         .max_response_header_size(MAX_HEADER_BYTES)
         .max_idle_connections(0)
         .user_agent(concat!("memwright/", env!("CARGO_PKG_VERSION")));
-    if uri.scheme_str() == Some("https") {
+    let is_encrypted = uri.scheme_str() == Some("https");
+    if !is_encrypted || uri.host().is_none_or(is_this_machine) {
+        config = config.proxy(None);
+    }
+    if is_encrypted {
         let roots = RootCerts::from(roots(ca_file)?);
         config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
     }

@@ -58,7 +58,10 @@ fn read(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("not a regular file"));
     }
     let mut text = String::new();
-    file.take(MAX_SECRET_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_SECRET_BYTES {
+        return Err(io::Error::other(format!("longer than {MAX_SECRET_BYTES} bytes")));
+    }
     Ok(text)
 }
 
@@ -72,5 +75,25 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_whole_or_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let secret = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            SecretFile(file.path().display().to_string()).read()
+        };
+        let longest = "x".repeat(8192);
+        assert_eq!(secret(&longest).unwrap().text(), longest);
+        assert!(secret(&format!("{longest}x")).unwrap_err().contains("longer than 8192 bytes"));
+        assert!(secret("a\nb").unwrap_err().contains("not one line"));
+        assert!(secret(" \n").is_err());
     }
 }

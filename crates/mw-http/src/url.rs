@@ -35,7 +35,7 @@ pub fn checked(url: &str, has_token: bool) -> Result<Uri, UrlError> {
     }
 }
 
-fn is_this_machine(host: &str) -> bool {
+pub(crate) fn is_this_machine(host: &str) -> bool {
     let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
