@@ -183,7 +183,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l via -d 'Command that runs another one on a node, which it takes as its last arguments' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l jobs -d 'Ask this many nodes at once' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l timeout -d 'How long a node may take to answer' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l format -d 'What to print: a table, JSON, or the nodes that answer yes as a node set for Slurm and ClusterShell' -r -f -a "text\t''
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l format -d 'What to print: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set for Slurm and ClusterShell' -r -f -a "text\t''
 json\t''
 nodeset\t''"
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F

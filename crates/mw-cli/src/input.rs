@@ -2,7 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Standard input, where a file can be named.
@@ -28,6 +28,29 @@ impl Input {
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
         Ok(Self(File::from(opened)))
+    }
+}
+
+impl Input {
+    /// Goes to the last `max_bytes` of a file that has more; the number of bytes before them. A pipe stays where it is.
+    ///
+    /// # Errors
+    /// Those of lseek(2).
+    pub(crate) fn skip_to_last(&mut self, max_bytes: u64) -> io::Result<u64> {
+        let metadata = self.0.metadata()?;
+        let before = metadata.len().saturating_sub(max_bytes);
+        if !metadata.is_file() || before == 0 {
+            return Ok(0);
+        }
+        self.0.seek(SeekFrom::Start(before))
+    }
+
+    /// Whether there is something left to read, which is consumed.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub(crate) fn has_more(&mut self) -> io::Result<bool> {
+        Ok(self.read(&mut [0])? > 0)
     }
 }
 

@@ -164,10 +164,10 @@ fn a_server_of_metrics_that_answers_something_else_is_one_line() {
     for (answer, part) in [
         (http("400 Bad Request", json, wrong), "HTTP 400: invalid parameter"),
         (http("200 OK", json, none), "no series of memwright_allocatable_bytes"),
-        (http("200 OK", "text/html", "<html>"), "is no JSON"),
+        (http("200 OK", "text/html", "<html>"), "no answer of the API of Prometheus"),
         (http("200 OK", json, "{}"), "no answer of the API of Prometheus"),
         (http("302 Found", json, ""), "HTTP 302"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n{".to_owned(), "is no JSON"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n{".to_owned(), "1 bytes"),
         ("nonsense".to_owned(), ""),
     ] {
         let url = format!("http://127.0.0.1:{}", server(answer));
@@ -260,6 +260,11 @@ fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
         "11 of 1000 nodes have 990 GiB on 2 MiB huge pages; 989 have too little by their metrics";
     assert_eq!(said.lines().next(), Some(first));
     assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(said.lines().nth(1).is_some_and(|line| line.contains("n1000")), "{said}");
+    let by_metrics = ["--prometheus", &url, "--by-metrics", "--format", "nodeset"];
+    let ended = nodes.room(&[&["990G,huge=2M"][..], &by_metrics].concat());
+    assert_eq!(text(&ended.stdout), "n1000,n[0990-0999]\n");
 
     // By their metrics they have it; asked, they have not.
     let ended = nodes.room(&["990G,huge=2M", "--prometheus", &url, "--ask", "3"]);
@@ -269,7 +274,12 @@ fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
     // Only these are looked at.
     let ended = nodes.room(&["8M", "--prometheus", &url, "--nodes", "n[0007-0008],n2000"]);
     let said = text(&ended.stdout);
-    assert!(said.starts_with("2 of 2 nodes can provide 8 MiB\n"), "{said}");
+    let first = "2 of 3 nodes can provide 8 MiB; 1 have no metrics\n";
+    assert!(said.starts_with(first) && said.ends_with("  without metrics: n2000\n"), "{said}");
+    // Metrics have no domain, or the nodes have none.
+    let whole = "n0007.example.org,n0007.example.net";
+    let ended = nodes.room(&["8M", "--prometheus", &url, "--nodes", whole]);
+    assert!(text(&ended.stdout).starts_with("2 of 2 nodes can provide"), "{}", text(&ended.stdout));
 }
 
 #[test]
@@ -349,6 +359,8 @@ fn the_report_is_one_page_with_causes_nodes_and_events() {
     let page = nodes.dir.path().join("fleet.html");
     let ended = nodes.fleet(&[
         "report",
+        "--since",
+        "2025-11-20T00:00:00Z",
         "--nodes",
         "stalled[10-29],calm1,gone1",
         "-o",

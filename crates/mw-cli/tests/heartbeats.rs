@@ -109,12 +109,12 @@ fn a_line_after_a_stall_names_its_cause() {
 #[test]
 fn memory_is_not_blamed_for_other_stalls_and_for_none() {
     let other = Recorded::new(Some("not-memory")).says(COROSYNC);
-    assert!(other.starts_with("1 report of a late heartbeat: 1 without one\n"), "{other}");
+    assert!(other.starts_with("1 report of a late heartbeat: 1 after another stall\n"), "{other}");
     assert!(other.contains("incident 2"), "{other}");
     let quiet = Recorded::new(None).says(COROSYNC);
-    assert!(quiet.starts_with("1 report of a late heartbeat: 1 without one\n"), "{quiet}");
+    assert!(quiet.starts_with("1 report of a late heartbeat: 1 without a stall\n"), "{quiet}");
     assert!(
-        quiet.contains("no stall recorded; in the 15 s before, tasks waited for memory "),
+        quiet.contains("no stall recorded; from 15 s before, tasks waited for memory "),
         "{quiet}"
     );
     // Long after the stall.
@@ -124,6 +124,23 @@ fn memory_is_not_blamed_for_other_stalls_and_for_none() {
         late.contains("1 at times without a recording") && late.contains("nothing recorded"),
         "{late}"
     );
+}
+
+/// Each of a row of lines has its stall: one report is not an hour.
+#[test]
+fn a_report_lasts_for_a_minute() {
+    let line = |second: u64| {
+        format!(
+            "2023-11-14T22:{}:{:02}Z WARNING: Loop time exceeded, rescheduling immediately.\n",
+            second / 60,
+            second % 60
+        )
+    };
+    // The stall lies between the sixth and the tenth second after 22:14:00; the first line is long before it.
+    let log: String = (0..20).map(|place| line(12 * 60 + place * 8)).collect();
+    let said = Recorded::new(Some("page-cache-flood")).says(&log);
+    let first = "3 reports of a late heartbeat: 1 after a stall that memory caused, 2 at times without a recording\n";
+    assert!(said.starts_with(first), "{said}");
 }
 
 #[test]

@@ -78,7 +78,8 @@ pub struct FleetRoomArgs {
     /// How nodes are asked.
     #[command(flatten)]
     pub way: WayArgs,
-    /// What to print: a table, JSON, or the nodes that answer yes as a node set for Slurm and ClusterShell
+    /// What to print: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set
+    /// for Slurm and ClusterShell
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: FleetFormat,
     /// Same as --format json

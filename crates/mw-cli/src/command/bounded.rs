@@ -27,13 +27,17 @@ pub(super) struct Limits {
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
+    /// Whether it wrote more than is kept of its output.
+    pub(super) is_cut: bool,
     errors: Vec<u8>,
 }
 
 impl Ended {
+    /// The first line of standard error: of a hint it is what matters.
     #[cfg(feature = "watch")]
-    pub(super) fn has_errors(&self) -> bool {
-        !self.errors.is_empty()
+    pub(super) fn first_error(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.errors);
+        text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
 
     /// The last line of standard error, or else of standard output, or else the status: what led to a failure comes
@@ -72,12 +76,15 @@ pub(super) fn run(mut command: Command, limits: Limits) -> Result<Ended, String>
         wait(pid, &mut output, &mut errors, |now| now >= killed_until);
         // Where the kernel holds it for longer, whoever inherits it reaps it.
         let _ = child.try_wait();
+        if mw_sys::is_termination_requested() {
+            return Err(format!("{program} was interrupted"));
+        }
         return Err(format!("{program} did not end within {} s; killed", limits.time.as_secs()));
     }
     let status = child.wait().map_err(|error| format!("{program}: {error}"))?;
     output.read_rest();
     errors.read_rest();
-    Ok(Ended { status, output: output.bytes, errors: errors.bytes })
+    Ok(Ended { status, is_cut: output.is_cut, output: output.bytes, errors: errors.bytes })
 }
 
 /// Whether it ends before its time is over.
@@ -111,6 +118,7 @@ struct Stream {
     pipe: Option<Box<dyn Pipe>>,
     bytes: Vec<u8>,
     max_bytes: usize,
+    is_cut: bool,
 }
 
 trait Pipe: Read + AsFd {}
@@ -124,7 +132,7 @@ impl Stream {
     fn new(pipe: Option<impl Pipe + 'static>, max_bytes: usize) -> Self {
         let _ = pipe.as_ref().map(|pipe| ioctl_fionbio(pipe, true));
         let pipe = pipe.map(|pipe| Box::new(pipe) as Box<dyn Pipe>);
-        Self { pipe, bytes: Vec::new(), max_bytes }
+        Self { pipe, bytes: Vec::new(), max_bytes, is_cut: false }
     }
 
     /// Reads what is there; one that writes without end is stopped by its time, not by this loop.
@@ -136,6 +144,7 @@ impl Stream {
             Ok(count) => {
                 let room = self.max_bytes.saturating_sub(self.bytes.len());
                 self.bytes.extend(buffer.iter().take(count.min(room)));
+                self.is_cut |= count > room;
                 return count;
             }
             Err(error)
@@ -173,11 +182,12 @@ mod tests {
     #[test]
     fn everything_that_fits_is_kept() {
         let ended = sh("head -c 300000 /dev/zero; echo end", LIMITS).unwrap();
-        assert_eq!(ended.output.len(), 300_004);
+        assert_eq!((ended.output.len(), ended.is_cut), (300_004, false));
         assert!(ended.output.ends_with(b"end\n"));
         let ended = sh("head -c 300000 /dev/zero; echo no >&2", Limits { bytes: 1000, ..LIMITS });
         let ended = ended.unwrap();
-        assert_eq!((ended.output.len(), ended.last_line().as_str()), (1000, "no"));
+        assert_eq!((ended.output.len(), ended.is_cut), (1000, true));
+        assert_eq!(ended.last_line(), "no");
     }
 
     #[test]

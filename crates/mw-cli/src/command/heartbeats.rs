@@ -15,7 +15,7 @@ use crate::args::HeartbeatsArgs;
 use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
-use join::{Explained, Heartbeats};
+use join::{After, Heartbeats};
 use known::Says;
 use std::fmt::Write;
 
@@ -54,26 +54,29 @@ pub(crate) fn schema() -> (u32, schemars::Schema) {
 
 /// The answer in the first line, then the lines, each with what is recorded of the time before it.
 fn text(heartbeats: &Heartbeats) -> String {
-    let Heartbeats { lines, left_out, .. } = heartbeats;
-    if lines.is_empty() {
-        return "no line reports a late heartbeat\n".to_owned();
-    }
-    let count = |is: fn(&Explained) -> bool| lines.iter().filter(|line| is(line)).count();
-    let memory = count(|line| line.is_memory() == Some(true));
-    let other = count(|line| line.is_memory() == Some(false));
-    let unrecorded = count(|line| line.is_memory().is_none());
-    let reports = if lines.len() == 1 { "report" } else { "reports" };
-    let mut text = format!("{} {reports} of a late heartbeat: ", lines.len());
+    let Heartbeats { lines, left_out, not_read, .. } = heartbeats;
+    let mut text = match lines.len() {
+        0 => "no line reports a late heartbeat".to_owned(),
+        1 => "1 report of a late heartbeat: ".to_owned(),
+        count => format!("{count} reports of a late heartbeat: "),
+    };
+    let count = |after| lines.iter().filter(|line| line.after() == after).count();
     let parts = [
-        (memory, "after a stall that memory caused"),
-        (other, "without one"),
-        (unrecorded, "at times without a recording"),
+        (After::Memory, "after a stall that memory caused"),
+        (After::Other, "after another stall"),
+        (After::Unexplained, "after a stall of unknown cause"),
+        (After::Nothing, "without a stall"),
+        (After::Unrecorded, "at times without a recording"),
     ];
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts = parts.iter().map(|(after, what)| (count(*after), what));
+    let parts = parts.filter(|(count, _)| *count > 0);
     let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
     text += &parts.join(", ");
     if *left_out > 0 {
-        let _ = write!(text, "; {left_out} more were left out");
+        let _ = write!(text, "; {left_out} earlier lines were left out");
+    }
+    if !not_read.is_empty() {
+        let _ = write!(text, "; not read: {}", not_read.join(", "));
     }
     text.push('\n');
     for line in lines {

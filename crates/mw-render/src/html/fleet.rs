@@ -18,6 +18,8 @@ pub struct FleetPage {
     pub facts: Vec<(String, String)>,
     /// By cause, the most time lost first.
     pub causes: Vec<FleetRow>,
+    /// How many causes follow.
+    pub more_causes: usize,
     /// By node, the most time lost first.
     pub nodes: Vec<FleetRow>,
     /// How many nodes follow.
@@ -28,6 +30,8 @@ pub struct FleetPage {
     pub more_events: usize,
     /// Nodes that did not answer, and why.
     pub silent: Vec<(String, String)>,
+    /// How many such nodes follow.
+    pub more_silent: usize,
 }
 
 /// A cause or a node, and what it cost.

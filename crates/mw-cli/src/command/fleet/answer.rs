@@ -1,8 +1,7 @@
 //! What a node says of a request: the JSON report of `check --for`, by whichever version of memwright.
 
 use super::asking::line;
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 /// What became of a question, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,6 +28,26 @@ impl Verdict {
     }
 }
 
+/// What is read of a node's report.
+#[derive(Deserialize)]
+struct NodeReport {
+    memwright: Option<String>,
+    preflight: Option<NodePreflight>,
+}
+
+#[derive(Deserialize)]
+struct NodePreflight {
+    answer: String,
+    #[serde(default)]
+    summary: String,
+    time: Option<NodeTime>,
+}
+
+#[derive(Deserialize)]
+struct NodeTime {
+    high_ms: Option<f64>,
+}
+
 /// A node's answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -47,25 +66,28 @@ pub(super) struct Answer {
 
 /// Of what a node has printed on standard output, without its name.
 pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
-    let report: Value =
+    let report: NodeReport =
         serde_json::from_slice(output).map_err(|_| "the answer is no report of memwright")?;
-    let preflight = &report["preflight"];
-    let verdict = match preflight["answer"].as_str() {
-        Some("yes") => Verdict::Yes,
-        Some("slowly") => Verdict::Slowly,
-        Some("no") => Verdict::No,
-        Some("unknown") => Verdict::Unknown,
-        _ => {
-            let version = report["memwright"].as_str().unwrap_or("an unknown version");
-            return Err(format!("no answer to the request; memwright there is {version}"));
-        }
+    let said = report.preflight.and_then(|preflight| {
+        let verdict = match preflight.answer.as_str() {
+            "yes" => Verdict::Yes,
+            "slowly" => Verdict::Slowly,
+            "no" => Verdict::No,
+            "unknown" => Verdict::Unknown,
+            _ => return None,
+        };
+        Some((verdict, preflight))
+    });
+    let Some((verdict, preflight)) = said else {
+        let version = report.memwright.unwrap_or_else(|| "an unknown version".to_owned());
+        return Err(format!("no answer to the request; memwright there is {version}"));
     };
     Ok(Answer {
         node: String::new(),
         verdict,
-        time_ms: preflight["time"]["high_ms"].as_f64(),
+        time_ms: preflight.time.and_then(|time| time.high_ms),
         by_metrics_bytes: None,
-        text: line(preflight["summary"].as_str().unwrap_or_default()),
+        text: line(&preflight.summary),
     })
 }
 
@@ -80,12 +102,15 @@ pub(super) fn failed(node: &str, why: &str) -> Answer {
     }
 }
 
-/// The best first: by verdict, then by the time, then by name.
+/// The best first: by verdict, then by the time, then by what they have by their metrics, then by name.
 pub(super) fn sort(answers: &mut [Answer]) {
     answers.sort_by(|a, b| {
         let time = |answer: &Answer| answer.time_ms.unwrap_or(f64::INFINITY);
         let by_verdict = a.verdict.cmp(&b.verdict);
-        by_verdict.then(time(a).total_cmp(&time(b))).then_with(|| a.node.cmp(&b.node))
+        by_verdict
+            .then(time(a).total_cmp(&time(b)))
+            .then(b.by_metrics_bytes.cmp(&a.by_metrics_bytes))
+            .then_with(|| a.node.cmp(&b.node))
     });
 }
 

@@ -5,6 +5,7 @@ use crate::args::WayArgs;
 use crate::command::bounded::{self, Limits};
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
+use mw_model::format_bytes;
 use serde::Serialize;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,9 @@ use std::sync::mpsc::channel;
 
 /// A report has some 30 KiB, a thousand incidents 400 KiB.
 const MAX_BYTES: usize = 4 << 20;
+
+/// Of the answers of all nodes together.
+const MAX_BYTES_OF_ALL: usize = 256 << 20;
 
 /// What is kept of a line that another machine has written.
 const MAX_LINE_CHARS: usize = 300;
@@ -57,7 +61,8 @@ pub(super) fn ask_all<T: Send>(
     read: impl Fn(&[u8]) -> Result<T, String> + Sync,
 ) -> Result<Answers<T>, Failure> {
     let via: Vec<&str> = way.via.split_whitespace().collect();
-    let one = |node: &str| read(&output(&via, node, words, way)?);
+    let left = AtomicUsize::new(MAX_BYTES_OF_ALL);
+    let one = |node: &str| read(&taken(output(&via, node, words, way)?, &left)?);
     let next = AtomicUsize::new(0);
     let (sender, received) = channel();
     let (mut answers, mut failed) = (Vec::new(), Vec::new());
@@ -89,6 +94,18 @@ pub(super) fn ask_all<T: Send>(
     Ok((answers, failed))
 }
 
+/// An answer for which there is room among those of all nodes.
+fn taken(answer: Vec<u8>, left: &AtomicUsize) -> Result<Vec<u8>, String> {
+    let take = |left: usize| left.checked_sub(answer.len());
+    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        Ok(_) => Ok(answer),
+        Err(_) => {
+            let limit = format_bytes(MAX_BYTES_OF_ALL as u64);
+            Err(format!("not read: the answers of all nodes exceed {limit}; ask fewer nodes"))
+        }
+    }
+}
+
 /// What a node prints on standard output. A name that could be an option or a command of a shell is not passed on.
 fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec<u8>, String> {
     let (program, first) = via.split_first().ok_or("no command")?;
@@ -101,6 +118,9 @@ fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec
     let ended = bounded::run(command, limits)?;
     if ended.output.is_empty() {
         return Err(format!("{program}: {}", ended.last_line()));
+    }
+    if ended.is_cut {
+        return Err(format!("its answer exceeds {}", format_bytes(MAX_BYTES as u64)));
     }
     Ok(ended.output)
 }
@@ -119,5 +139,13 @@ mod tests {
     fn a_line_of_another_machine_is_short_and_harmless() {
         let line = line(&format!("\x1b[2J{}\nsecond", "x".repeat(9000)));
         assert!(line.len() < 1000 && !line.contains(['\x1b', '\n']), "{line}");
+    }
+
+    #[test]
+    fn the_answers_of_all_nodes_have_a_limit() {
+        let left = AtomicUsize::new(10);
+        assert!(taken(vec![0; 8], &left).is_ok());
+        assert!(taken(vec![0; 8], &left).is_err_and(|why| why.contains("ask fewer nodes")));
+        assert!(taken(vec![0; 2], &left).is_ok());
     }
 }

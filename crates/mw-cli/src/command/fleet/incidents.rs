@@ -1,7 +1,7 @@
 //! `memwright fleet incidents`: the stalls of many nodes. Those with the same cause that follow each other closely are one
 //! event, on however many nodes.
 
-use super::asking::{self, Answers, Silent};
+use super::asking::{self, Silent, line};
 use super::node_set;
 use crate::args::{FleetIncidentsArgs, WayArgs};
 use crate::{Exit, Failure, terminal};
@@ -27,6 +27,18 @@ pub(super) struct Incident {
     verdict: String,
 }
 
+/// A clock may be wrong by this much.
+const CLOCK_ERROR_MS: u64 = 24 * 3_600_000;
+
+/// What nodes have said.
+pub(super) struct Asked {
+    /// The incidents of each node that answered.
+    pub(super) of_nodes: Vec<(String, Vec<Incident>)>,
+    pub(super) failed: Vec<Silent>,
+    /// How many incidents have times that cannot be.
+    pub(super) left_out: usize,
+}
+
 /// What `fleet incidents --json` prints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -37,6 +49,8 @@ struct FleetIncidents {
     nodes: usize,
     /// The events, the latest last.
     events: Vec<Event>,
+    /// How many incidents were left out: they end before they begin, or in the future.
+    left_out: usize,
     /// The nodes that did not answer.
     failed: Vec<Silent>,
 }
@@ -69,20 +83,27 @@ pub(crate) fn schema() -> (u32, schemars::Schema) {
 }
 
 /// Asks the nodes of a set.
-pub(super) fn ask(
-    nodes: &str,
-    way: &WayArgs,
-    since: Option<u64>,
-) -> Result<Answers<Vec<Incident>>, Failure> {
+pub(super) fn ask(nodes: &str, way: &WayArgs, since: Option<u64>) -> Result<Asked, Failure> {
     let names = asking::nodes(nodes, way)?;
     // A number: words with blanks would be several on the other side.
     let since = since.map(|unix_ms| unix_ms.to_string());
     let mut words = vec!["memwright", "incidents", "--all", "--json"];
     words.extend(since.iter().flat_map(|since| ["--since", since]));
-    asking::ask_all(way, &names, &words, |output| {
+    let (answers, failed) = asking::ask_all(way, &names, &words, |output| {
         serde_json::from_slice::<Vec<Incident>>(output)
             .map_err(|_| "the answer is no list of incidents".to_owned())
-    })
+    })?;
+    let latest = mw_sys::unix_ms().saturating_add(CLOCK_ERROR_MS);
+    let mut left_out = 0;
+    let mut possible = |incidents: Vec<Incident>| {
+        let all = incidents.len();
+        let kept = incidents.into_iter().filter(|incident| incident.is_possible(latest));
+        let kept: Vec<Incident> = kept.map(Incident::in_lines).collect();
+        left_out += all.saturating_sub(kept.len());
+        kept
+    };
+    let of_nodes = answers.into_iter().map(|(node, incidents)| (node, possible(incidents)));
+    Ok(Asked { of_nodes: of_nodes.collect(), failed, left_out })
 }
 
 pub(super) fn milliseconds(time: Duration) -> u64 {
@@ -91,12 +112,13 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 
 pub(super) fn run(args: &FleetIncidentsArgs) -> Result<Exit, Failure> {
     let since = args.since.map(|moment| moment.unix_ms(mw_sys::unix_ms()));
-    let (answers, failed) = ask(&args.nodes, &args.way, since)?;
+    let Asked { of_nodes, failed, left_out } = ask(&args.nodes, &args.way, since)?;
     let gap_ms = milliseconds(args.gap);
     let fleet = FleetIncidents {
         schema: SCHEMA,
-        nodes: answers.len(),
-        events: events(&answers, gap_ms),
+        nodes: of_nodes.len(),
+        events: events(&of_nodes, gap_ms),
+        left_out,
         failed,
     };
     if args.format.is_json() {
@@ -137,6 +159,18 @@ impl Incident {
     /// The rule of its first cause, or unknown.
     pub(super) fn cause(&self) -> &str {
         self.cause.as_deref().unwrap_or(UNKNOWN)
+    }
+
+    fn is_possible(&self, latest_unix_ms: u64) -> bool {
+        let times =
+            self.started_unix_ms <= self.ended_unix_ms && self.ended_unix_ms <= latest_unix_ms;
+        times && (0.0..=latest_unix_ms as f64).contains(&self.worst_ms)
+    }
+
+    /// What another machine has written, fit for a terminal.
+    fn in_lines(self) -> Self {
+        let cause = self.cause.as_deref().map(line);
+        Self { cause, verdict: line(&self.verdict), ..self }
     }
 }
 
@@ -184,6 +218,9 @@ fn text(fleet: &FleetIncidents) -> String {
     };
     if !fleet.failed.is_empty() && fleet.nodes > 0 {
         let _ = write!(text, "; {} did not answer", fleet.failed.len());
+    }
+    if fleet.left_out > 0 {
+        let _ = write!(text, "; {} incidents with impossible times are left out", fleet.left_out);
     }
     text.push('\n');
     for event in &fleet.events {
@@ -255,6 +292,28 @@ mod tests {
             ]
         );
         assert_eq!(events[0].verdict, "worst 1200");
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_joined_with_the_rest() {
+        let latest = 100 * MINUTE;
+        let at = |started_unix_ms, ended_unix_ms, worst_ms| Incident {
+            started_unix_ms,
+            ended_unix_ms,
+            worst_ms,
+            ..incident(0, Some("a\nb\u{1b}[2J"), 1.0)
+        };
+        assert!(at(5, 9, 3.5).is_possible(latest));
+        for wrong in [
+            at(9, 5, 3.5),
+            at(5, u64::MAX, 3.5),
+            at(5, 9, 1e300),
+            at(5, 9, f64::NAN),
+            at(5, 9, -1.0),
+        ] {
+            assert!(!wrong.is_possible(latest), "{wrong:?}");
+        }
+        assert!(!at(5, 9, 3.5).in_lines().cause().contains(['\n', '\u{1b}']));
     }
 
     #[test]

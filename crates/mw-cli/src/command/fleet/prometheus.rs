@@ -4,7 +4,8 @@ use crate::args::FleetRoomArgs;
 use crate::{Exit, Failure};
 use mw_http::{SecretFile, Uri, checked};
 use mw_model::Request;
-use serde_json::Value;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The server answers within it, or says that it does not; Prometheus' own limit is two minutes.
@@ -16,6 +17,33 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 const MAX_SAID_CHARS: usize = 300;
 
 const METRIC: &str = "memwright_allocatable_bytes";
+
+/// Those with the most first.
+pub(super) fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+}
+
+/// What is read of an answer of the API. Its rows are those of a vector.
+#[derive(Deserialize)]
+struct ApiAnswer {
+    status: String,
+    error: Option<String>,
+    data: Option<ApiData>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiData {
+    result_type: String,
+    result: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    metric: BTreeMap<String, String>,
+    /// When it was scraped, in seconds since 1970, and the value.
+    value: (f64, String),
+}
 
 /// A node, and what it can give by its metrics.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +77,7 @@ impl<'a> Server<'a> {
     pub(super) fn candidates(&self, request: &Request) -> Result<Vec<Candidate>, Failure> {
         let text =
             self.query(&query(request, &self.args.label)).map_err(|why| self.failure(&why))?;
-        let mut found = candidates(&text, &self.args.label).map_err(|why| self.failure(&why))?;
+        let mut found = candidates(text, &self.args.label).map_err(|why| self.failure(&why))?;
         if found.is_empty() {
             let why = format!(
                 "no series of {METRIC} for such pages with the label {}; does it scrape memwright?",
@@ -57,11 +85,11 @@ impl<'a> Server<'a> {
             );
             return Err(self.failure(&why));
         }
-        found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+        sort(&mut found);
         Ok(found)
     }
 
-    fn query(&self, query: &str) -> Result<Value, String> {
+    fn query(&self, query: &str) -> Result<ApiAnswer, String> {
         let agent = mw_http::agent(&self.uri, self.args.ca_file.as_deref(), LIMIT)?;
         let mut request = agent.post(self.uri.clone());
         if let Some(authorization) = &self.authorization {
@@ -71,15 +99,12 @@ impl<'a> Server<'a> {
         let answer = answer.map_err(|error| mw_http::failure(&error, LIMIT))?;
         let status = answer.status();
         let bytes = mw_http::said(answer, MAX_ANSWER_BYTES);
-        let json = serde_json::from_slice::<Value>(&bytes);
+        let answer = serde_json::from_slice::<ApiAnswer>(&bytes);
         if status.is_success() {
-            let size = bytes.len();
-            return json.map_err(|error| format!("the answer of {size} bytes is no JSON: {error}"));
+            return answer.map_err(|error| unreadable(bytes.len(), &error));
         }
-        let said: String = json
-            .ok()
-            .and_then(|json| Some(json["error"].as_str()?.chars().take(MAX_SAID_CHARS).collect()))
-            .unwrap_or_default();
+        let said = answer.ok().and_then(|answer| answer.error).unwrap_or_default();
+        let said: String = said.chars().take(MAX_SAID_CHARS).collect();
         let separator = if said.is_empty() { "" } else { ": " };
         let said = mw_model::visible::line(&said);
         Err(format!("HTTP {}{separator}{said}", status.as_u16()))
@@ -91,25 +116,34 @@ impl<'a> Server<'a> {
     }
 }
 
-/// What each node can give of such pages, from any of its NUMA nodes or from the one of the request.
-fn query(request: &Request, label: &str) -> String {
-    let node = request.node.map_or(String::new(), |node| format!(",numa_node=\"{node}\""));
-    format!("sum by ({label}) ({METRIC}{{page_size=\"{}\"{node}}})", request.page)
+fn unreadable(bytes: usize, error: &serde_json::Error) -> String {
+    format!("no answer of the API of Prometheus: {bytes} bytes, {error}")
 }
 
-/// The rows of an answer. A row without the label is left out.
-fn candidates(answer: &Value, label: &str) -> Result<Vec<Candidate>, String> {
-    if answer["status"] != "success" || answer["data"]["resultType"] != "vector" {
-        return Err("no answer of the API of Prometheus".to_owned());
-    }
-    let rows = answer["data"]["result"].as_array().ok_or("an answer without a result")?;
-    let candidate = |row: &Value| {
-        let name = without_port(row["metric"][label].as_str()?).to_owned();
-        let value: f64 = row["value"][1].as_str()?.parse().ok()?;
-        // Saturates: infinite is the largest, and what is no number 0.
-        Some(Candidate { name, bytes: value as u64 })
+/// What each node can give of such pages, from any of its NUMA nodes or from the one of the request. Of a node that is
+/// scraped twice one series counts.
+fn query(request: &Request, label: &str) -> String {
+    let node = request.node.map_or(String::new(), |node| format!(",numa_node=\"{node}\""));
+    let series = format!("{METRIC}{{page_size=\"{}\"{node}}}", request.page);
+    format!("sum by ({label}) (max by ({label}, numa_node) ({series}))")
+}
+
+/// The hosts of an answer, each with the most that a port of it reports. A row without the label is left out.
+fn candidates(answer: ApiAnswer, label: &str) -> Result<Vec<Candidate>, String> {
+    let rows = match answer.data {
+        Some(data) if answer.status == "success" && data.result_type == "vector" => data.result,
+        _ => return Err("no answer of the API of Prometheus".to_owned()),
     };
-    Ok(rows.iter().filter_map(candidate).collect())
+    let mut most: BTreeMap<String, u64> = BTreeMap::new();
+    for Row { metric, value: (_, value) } in rows {
+        let (Some(instance), Ok(value)) = (metric.get(label), value.parse::<f64>()) else {
+            continue;
+        };
+        let bytes = most.entry(without_port(instance).to_owned()).or_default();
+        // Saturates: infinite is the largest, and what is no number 0.
+        *bytes = (*bytes).max(value as u64);
+    }
+    Ok(most.into_iter().map(|(name, bytes)| Candidate { name, bytes }).collect())
 }
 
 /// The host of `host:9818`, `[fe80::1]:9818` or `host`.
@@ -148,12 +182,13 @@ mod tests {
     const ANSWER: &str = r#"{"status":"success","data":{"resultType":"vector","result":[
         {"metric":{"instance":"n1:9818"},"value":[1764086400.1,"25769803776"]},
         {"metric":{"instance":"n2.example.org:9818"},"value":[1764086400.1,"1.073741824e+09"]},
+        {"metric":{"instance":"n1:9100"},"value":[1764086400.1,"9"]},
         {"metric":{},"value":[1764086400.1,"1"]},
         {"metric":{"instance":"n4:9818"},"value":[1764086400.1,"NaN"]}]}}"#;
 
     #[test]
     fn rows_are_nodes_without_their_ports() {
-        let found = candidates(&serde_json::from_str(ANSWER).unwrap(), "instance").unwrap();
+        let found = candidates(serde_json::from_str(ANSWER).unwrap(), "instance").unwrap();
         let found: Vec<_> =
             found.iter().map(|node| (node.name.as_str(), node.bytes >> 30)).collect();
         assert_eq!(found, [("n1", 24), ("n2.example.org", 1), ("n4", 0)]);
@@ -167,11 +202,10 @@ mod tests {
     #[test]
     fn a_query_is_for_the_pages_and_the_node_of_the_request() {
         let query = |request: &str| query(&request.parse().unwrap(), "instance");
-        let all = r#"sum by (instance) (memwright_allocatable_bytes{page_size="2M"})"#;
+        let all = r#"sum by (instance) (max by (instance, numa_node) (memwright_allocatable_bytes{page_size="2M"}))"#;
         assert_eq!(query("23G,huge=2M,lock"), all);
-        let one =
-            r#"sum by (instance) (memwright_allocatable_bytes{page_size="4k",numa_node="1"})"#;
-        assert_eq!(query("1G,node=1"), one);
+        let one = r#"(memwright_allocatable_bytes{page_size="4k",numa_node="1"}))"#;
+        assert!(query("1G,node=1").ends_with(one), "{}", query("1G,node=1"));
     }
 
     #[test]
@@ -182,10 +216,9 @@ mod tests {
             r#"{"status":"error"}"#,
             r#"{"status":"success","data":{"resultType":"vector"}}"#,
         ] {
-            assert!(
-                candidates(&serde_json::from_str(text).unwrap(), "instance").is_err(),
-                "{text}"
-            );
+            let answer = serde_json::from_str(text).map_err(|error| error.to_string());
+            let found = answer.and_then(|answer| candidates(answer, "instance"));
+            assert!(found.is_err(), "{text}");
         }
     }
 
@@ -204,7 +237,7 @@ mod tests {
             let mut answer = ANSWER.to_owned();
             answer.insert_str(at, &text);
             if let Ok(answer) = serde_json::from_str(&answer) {
-                let _ = candidates(&answer, "instance");
+                let _ = candidates(answer, "instance");
             }
         }
     }

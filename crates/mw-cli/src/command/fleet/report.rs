@@ -1,7 +1,6 @@
 //! `memwright fleet report`: the stalls of nodes as a page for people who decide.
 
-use super::asking::Silent;
-use super::incidents::{self, Event, Incident, UNKNOWN};
+use super::incidents::{self, Asked, Event, Incident, UNKNOWN};
 use super::node_set;
 use crate::args::FleetReportArgs;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
@@ -13,22 +12,22 @@ use std::path::Path;
 
 const USUAL_SPAN_MS: u64 = 7 * 24 * 3_600_000;
 
-/// So many nodes and events are listed.
-const MAX_NODES: usize = 50;
+/// So many rows a table has.
+const MAX_ROWS: usize = 50;
 const MAX_EVENTS: usize = 100;
 
 pub(super) fn run(args: &FleetReportArgs) -> Result<Exit, Failure> {
     let now = mw_sys::unix_ms();
     let since = args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now));
-    let (of_nodes, failed) = incidents::ask(&args.nodes, &args.way, Some(since))?;
-    let page = page(&of_nodes, &failed, (since, now), incidents::milliseconds(args.gap));
+    let asked = incidents::ask(&args.nodes, &args.way, Some(since))?;
+    let page = page(&asked, (since, now), incidents::milliseconds(args.gap));
     let html = html::fleet(&page).map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     write(&args.output, &html)?;
     if args.output != Path::new(STANDARD_OUTPUT) {
         terminal::tell(&page.verdict);
         terminal::tell(args.output.display());
     }
-    Ok(if of_nodes.is_empty() { Exit::CouldNotCheck } else { Exit::Fine })
+    Ok(if asked.of_nodes.is_empty() { Exit::CouldNotCheck } else { Exit::Fine })
 }
 
 fn write(path: &Path, html: &str) -> Result<(), Failure> {
@@ -57,16 +56,18 @@ struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    fn add(&mut self, node: &'a str, incident: &'a Incident) {
+    /// Only what lies within the period counts.
+    fn add(&mut self, node: &'a str, incident: &'a Incident, period: (u64, u64)) {
         self.incidents += 1;
-        let span = (incident.started_unix_ms, incident.ended_unix_ms);
+        let within = |unix_ms: u64| unix_ms.max(period.0).min(period.1);
+        let span = (within(incident.started_unix_ms), within(incident.ended_unix_ms));
         self.spans.entry(node).or_default().push(span);
         *self.causes.entry(incident.cause()).or_default() += 1;
     }
 
     /// In milliseconds. What overlaps on a node counts once.
     fn lost_ms(&self) -> u64 {
-        self.spans.values().map(|spans| union(spans)).sum()
+        self.spans.values().fold(0, |sum, spans| sum.saturating_add(union(spans)))
     }
 }
 
@@ -81,31 +82,29 @@ fn union(spans: &[(u64, u64)]) -> u64 {
     sum
 }
 
-fn page(
-    of_nodes: &[(String, Vec<Incident>)],
-    failed: &[Silent],
-    (since, until): (u64, u64),
-    gap_ms: u64,
-) -> FleetPage {
+fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
+    let Asked { of_nodes, failed, left_out } = asked;
     let (mut all, mut by_cause, mut by_node) =
         (Sum::default(), BTreeMap::<&str, Sum<'_>>::new(), BTreeMap::<&str, Sum<'_>>::new());
     for (node, incidents) in of_nodes {
         for incident in incidents {
-            all.add(node, incident);
-            by_cause.entry(incident.cause()).or_default().add(node, incident);
-            by_node.entry(node).or_default().add(node, incident);
+            all.add(node, incident, period);
+            by_cause.entry(incident.cause()).or_default().add(node, incident, period);
+            by_node.entry(node).or_default().add(node, incident, period);
         }
     }
-    let causes = rows(&by_cause, |sum| format!("{} nodes", sum.spans.len()));
+    let mut causes = rows(&by_cause, |sum| format!("{} nodes", sum.spans.len()));
     let mut nodes = rows(&by_node, |sum| {
         let most = sum.causes.iter().max_by_key(|(_, count)| **count);
         most.map_or(UNKNOWN, |(cause, _)| cause).to_owned()
     });
     let mut events = incidents::events(of_nodes, gap_ms);
     events.reverse();
-    let (more_nodes, more_events) =
-        (nodes.len().saturating_sub(MAX_NODES), events.len().saturating_sub(MAX_EVENTS));
-    nodes.truncate(MAX_NODES);
+    let more_nodes = nodes.len().saturating_sub(MAX_ROWS);
+    let more_causes = causes.len().saturating_sub(MAX_ROWS);
+    let more_events = events.len().saturating_sub(MAX_EVENTS);
+    nodes.truncate(MAX_ROWS);
+    causes.truncate(MAX_ROWS);
     events.truncate(MAX_EVENTS);
     let verdict = match causes.first() {
         None if of_nodes.is_empty() => "no node answered".to_owned(),
@@ -124,17 +123,25 @@ fn page(
         ("With stalls", by_node.len()),
         ("Incidents", all.incidents),
         ("Without an answer", failed.len()),
+        ("Left out for impossible times", *left_out),
     ];
+    let facts = facts.iter().filter(|(name, count)| *count > 0 || !name.starts_with("Left out"));
     FleetPage {
         verdict,
-        period: format!("{} to {}", shown(since), shown(until)),
-        facts: facts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect(),
+        period: format!("{} to {}", shown(period.0), shown(period.1)),
+        facts: facts.map(|(name, count)| ((*name).to_owned(), count.to_string())).collect(),
         causes,
+        more_causes,
         nodes,
         more_nodes,
         events: events.iter().map(event).collect(),
         more_events,
-        silent: failed.iter().map(|silent| (silent.node.clone(), silent.why.clone())).collect(),
+        silent: failed
+            .iter()
+            .take(MAX_ROWS)
+            .map(|silent| (silent.node.clone(), silent.why.clone()))
+            .collect(),
+        more_silent: failed.len().saturating_sub(MAX_ROWS),
     }
 }
 

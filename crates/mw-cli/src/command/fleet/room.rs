@@ -8,8 +8,9 @@ use crate::args::{FleetFormat, FleetRoomArgs};
 use crate::{Exit, Failure, terminal};
 use mw_model::format_bytes;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::net::IpAddr;
 
 /// The version of what `--json` prints.
 const SCHEMA: u32 = 1;
@@ -28,6 +29,8 @@ struct FleetRoom {
     too_little: usize,
     /// How many have enough by their metrics and were not asked, because others have more.
     not_asked: usize,
+    /// Those of --nodes of which the server has no metrics.
+    without_metrics: Vec<String>,
     /// The answers, the best first.
     answers: Vec<Answer>,
 }
@@ -38,35 +41,69 @@ pub(super) fn schema() -> (u32, schemars::Schema) {
 }
 
 pub(super) fn run(args: &FleetRoomArgs) -> Result<Exit, Failure> {
-    let named = args.nodes.as_deref().map(|set| asking::nodes(set, &args.way)).transpose()?;
+    let chosen = args.nodes.as_deref().map(|set| asking::nodes(set, &args.way)).transpose()?;
     let mut room = FleetRoom {
         schema: SCHEMA,
         request: args.request.argument(),
         nodes: 0,
         too_little: 0,
         not_asked: 0,
+        without_metrics: Vec::new(),
         answers: Vec::new(),
     };
     match &args.prometheus {
         Some(url) => {
             let server = Server::new(args, url)?;
             let mut candidates = server.candidates(&args.request)?;
-            if let Some(named) = &named {
-                let named: HashSet<&str> = named.iter().map(String::as_str).collect();
-                candidates.retain(|candidate| named.contains(candidate.name.as_str()));
+            if let Some(chosen) = chosen {
+                (candidates, room.without_metrics) = of_named(chosen, &candidates);
             }
             by_metrics(args, candidates, &mut room)?;
         }
         None => {
-            let named = named.unwrap_or_default();
-            room.nodes = named.len();
-            room.answers = answers(args, &named)?;
+            let chosen = chosen.unwrap_or_default();
+            room.nodes = chosen.len();
+            room.answers = answers(args, &chosen)?;
         }
     }
     answer::sort(&mut room.answers);
     print(args, &room)?;
-    let has = |verdict| room.answers.iter().any(|answer| answer.verdict == verdict);
-    Ok(if has(Verdict::Yes) || has(Verdict::Slowly) { Exit::Fine } else { Exit::Findings })
+    let has = |verdict| named(&room, verdict).next().is_some();
+    let has_room = has(Verdict::Yes) || has(Verdict::Slowly) || has(listed(args));
+    Ok(if has_room { Exit::Fine } else { Exit::Findings })
+}
+
+/// The verdict of the nodes that are the answer: without a question to them, all that have enough by their metrics.
+fn listed(args: &FleetRoomArgs) -> Verdict {
+    if args.by_metrics { Verdict::Unknown } else { Verdict::Yes }
+}
+
+/// The candidates with these names, and the names without one. Metrics may have the host's name with its domain, or
+/// without.
+fn of_named(named: Vec<String>, found: &[Candidate]) -> (Vec<Candidate>, Vec<String>) {
+    let host = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let whole: HashMap<&str, u64> =
+        found.iter().map(|candidate| (candidate.name.as_str(), candidate.bytes)).collect();
+    let mut hosts: HashMap<String, Vec<&Candidate>> = HashMap::new();
+    for candidate in found.iter().filter(|candidate| candidate.name.parse::<IpAddr>().is_err()) {
+        hosts.entry(host(&candidate.name)).or_default().push(candidate);
+    }
+    let bytes = |name: &str| {
+        whole.get(name).copied().or_else(|| match hosts.get(&host(name)).map(Vec::as_slice) {
+            // One of both has no domain; two hosts of that name in two domains cannot be told apart.
+            Some([one]) if one.name.contains('.') != name.contains('.') => Some(one.bytes),
+            _ => None,
+        })
+    };
+    let (mut candidates, mut without) = (Vec::new(), Vec::new());
+    for name in named {
+        match bytes(&name) {
+            Some(bytes) => candidates.push(Candidate { name, bytes }),
+            None => without.push(name),
+        }
+    }
+    super::prometheus::sort(&mut candidates);
+    (candidates, without)
 }
 
 /// Asks those that have enough by their metrics; those with the most, where they are many.
@@ -75,9 +112,10 @@ fn by_metrics(
     mut candidates: Vec<Candidate>,
     room: &mut FleetRoom,
 ) -> Result<(), Failure> {
-    room.nodes = candidates.len();
+    room.nodes = candidates.len() + room.without_metrics.len();
+    let all = candidates.len();
     candidates.retain(|candidate| candidate.bytes >= args.request.size_bytes);
-    room.too_little = room.nodes.saturating_sub(candidates.len());
+    room.too_little = all.saturating_sub(candidates.len());
     let by_metrics = |candidate: &Candidate| Answer {
         verdict: Verdict::Unknown,
         by_metrics_bytes: Some(candidate.bytes),
@@ -114,7 +152,7 @@ fn print(args: &FleetRoomArgs, room: &FleetRoom) -> Result<(), Failure> {
         FleetFormat::Json => return crate::command::print_json(room),
         FleetFormat::Text => terminal::print(&text(args, room)),
         FleetFormat::Nodeset => {
-            let names: Vec<String> = named(room, Verdict::Yes).map(str::to_owned).collect();
+            let names: Vec<String> = named(room, listed(args)).map(str::to_owned).collect();
             terminal::print(&(node_set::fold(&names) + "\n"));
         }
     }
@@ -141,6 +179,7 @@ fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
     let more = [
         (room.too_little, "have too little by their metrics"),
         (room.not_asked, "were not asked (--ask)"),
+        (room.without_metrics.len(), "have no metrics"),
         (count(Verdict::Failed), "did not answer"),
     ];
     let more = more.into_iter().filter(|(count, _)| *count > 0);
@@ -159,6 +198,9 @@ fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
         let said =
             said.strip_prefix(verdict).and_then(|said| said.strip_prefix(": ")).unwrap_or(said);
         let _ = writeln!(text, "  {node:width$}  {verdict:7}  {metrics}{said}");
+    }
+    if !room.without_metrics.is_empty() {
+        let _ = writeln!(text, "  without metrics: {}", node_set::fold(&room.without_metrics));
     }
     text
 }

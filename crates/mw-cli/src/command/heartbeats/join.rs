@@ -17,11 +17,11 @@ const BEFORE_MS: u64 = 15_000;
 /// A stall may be noticed after the line.
 const AFTER_MS: u64 = 2_000;
 
-/// Lines of one software that follow each other within this time are one report.
+/// Lines of one software that follow each other within this time are one report,
 const TOGETHER_MS: u64 = 10_000;
 
-/// What is kept of a line.
-const MAX_LINE_CHARS: usize = 300;
+/// which is no longer than this: it is explained by one stall.
+const LONGEST_MS: u64 = 60_000;
 
 /// What `heartbeats --json` prints.
 #[derive(Debug, Serialize)]
@@ -31,8 +31,10 @@ pub(super) struct Heartbeats {
     schema: u32,
     /// The reports, by time.
     pub(super) lines: Vec<Explained>,
-    /// How many lines there were beyond a limit.
+    /// How many lines there were beyond a limit; they are the oldest.
     pub(super) left_out: usize,
+    /// What was not read, in words.
+    pub(super) not_read: Vec<String>,
 }
 
 /// A report, and what is recorded of the time before it.
@@ -55,7 +57,7 @@ pub(super) struct Explained {
     incident: Option<u64>,
     /// The first cause of that incident: a rule.
     cause: Option<String>,
-    /// The shares of the time before it in which tasks waited, in percent.
+    /// The shares of its time and of that before it in which tasks waited, in percent.
     waited: Option<Waited>,
     /// The same in one line.
     pub(super) explanation: String,
@@ -73,17 +75,41 @@ struct Waited {
     cpu_percent: f64,
 }
 
+/// What a report follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// A stall that memory caused.
+    Memory,
+    /// A stall with another cause.
+    Other,
+    /// A stall whose cause is not known.
+    Unexplained,
+    /// No stall, though that time was recorded.
+    Nothing,
+    Unrecorded,
+}
+
 impl Explained {
-    /// Whether a stall before it was caused by memory; unknown without a recording of that time.
-    pub(super) fn is_memory(&self) -> Option<bool> {
+    pub(super) fn after(&self) -> After {
         match (&self.cause, self.incident, self.waited) {
-            (Some(cause), ..) => {
-                Some(mw_rules::find(cause).is_some_and(mw_rules::Rule::is_of_memory))
-            }
-            (None, Some(_), _) | (None, None, Some(_)) => Some(false),
-            (None, None, None) => None,
+            (Some(cause), ..) => match mw_rules::find(cause) {
+                Some(rule) if rule.is_of_memory() => After::Memory,
+                Some(_) => After::Other,
+                None => After::Unexplained,
+            },
+            (None, Some(_), _) => After::Unexplained,
+            (None, None, Some(_)) => After::Nothing,
+            (None, None, None) => After::Unrecorded,
         }
     }
+}
+
+/// Lines of one kind that follow each other closely.
+struct Group<'a> {
+    first: &'a Found,
+    known: &'a Known,
+    last_unix_ms: u64,
+    times: usize,
 }
 
 /// Explains lines by a recording, where there is one.
@@ -95,33 +121,50 @@ pub(super) fn join(
     let could_not = |error: RecordError| Failure::new(Exit::CouldNotCheck, error);
     let incidents = recording.map(Recording::incidents).transpose().map_err(could_not)?;
     let incidents = incidents.unwrap_or_default();
-    let mut reports: Vec<Explained> = Vec::new();
-    for found in lines.found {
+    let explained = groups(&lines.found, wanted)
+        .into_iter()
+        .map(|group| explain(&group, &incidents, recording));
+    let reports = explained.collect::<Result<Vec<_>, _>>().map_err(could_not)?;
+    Ok(Heartbeats {
+        schema: SCHEMA,
+        lines: reports,
+        left_out: lines.left_out,
+        not_read: lines.not_read,
+    })
+}
+
+fn groups<'a>(found: &'a [Found], wanted: &'a [Known]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for found in found {
         let Some(known) = wanted.get(found.known) else { continue };
-        let is_same = |report: &&mut Explained| {
-            report.software == known.software
-                && report.says == known.says
-                && found.unix_ms.saturating_sub(report.last_unix_ms) <= TOGETHER_MS
+        let is_same = |group: &&mut Group<'_>| {
+            (&group.known.software, group.known.says) == (&known.software, known.says)
         };
-        match reports.iter_mut().rev().find(is_same) {
-            Some(report) => {
-                report.times += 1;
-                report.last_unix_ms = found.unix_ms;
+        let is_near = |group: &&mut Group<'_>| {
+            found.unix_ms.saturating_sub(group.last_unix_ms) <= TOGETHER_MS
+                && found.unix_ms.saturating_sub(group.first.unix_ms) <= LONGEST_MS
+        };
+        match groups.iter_mut().rev().find(is_same).filter(is_near) {
+            Some(group) => {
+                group.times += 1;
+                group.last_unix_ms = found.unix_ms;
             }
-            None => reports.push(explain(&found, known, &incidents, recording).map_err(could_not)?),
+            None => {
+                groups.push(Group { first: found, known, last_unix_ms: found.unix_ms, times: 1 })
+            }
         }
     }
-    Ok(Heartbeats { schema: SCHEMA, lines: reports, left_out: lines.left_out })
+    groups
 }
 
 fn explain(
-    found: &Found,
-    known: &Known,
+    group: &Group<'_>,
     incidents: &[IncidentRow],
     recording: Option<&Recording>,
 ) -> Result<Explained, RecordError> {
+    let Group { first: found, known, .. } = group;
     let since = found.unix_ms.saturating_sub(BEFORE_MS);
-    let until = found.unix_ms.saturating_add(AFTER_MS);
+    let until = group.last_unix_ms.saturating_add(AFTER_MS);
     let overlaps = |row: &&IncidentRow| row.ended_unix_ms >= since && row.started_unix_ms <= until;
     // A cause before none, then the longest.
     let by_weight = |a: &&IncidentRow, b: &&IncidentRow| {
@@ -130,7 +173,7 @@ fn explain(
     };
     let incident = incidents.iter().filter(overlaps).max_by(by_weight);
     let waited = match recording {
-        Some(recording) => waited(&recording.ticks(since, found.unix_ms)?),
+        Some(recording) => waited(&recording.ticks(since, group.last_unix_ms)?),
         None => None,
     };
     let explanation = match (incident, waited) {
@@ -142,20 +185,19 @@ fn explain(
             row.verdict
         ),
         (None, Some(Waited { memory_percent, io_percent, cpu_percent })) => format!(
-            "no stall recorded; in the {} s before, tasks waited for memory {memory_percent:.0}%, for disks \
+            "no stall recorded; from {} s before, tasks waited for memory {memory_percent:.0}%, for disks \
              {io_percent:.0}%, for CPUs {cpu_percent:.0}% of the time",
             BEFORE_MS / 1000
         ),
         (None, None) => "nothing recorded of that time".to_owned(),
     };
-    let line: String = found.text.chars().take(MAX_LINE_CHARS).collect();
     Ok(Explained {
         unix_ms: found.unix_ms,
         software: known.software.clone(),
         says: known.says,
-        line: mw_model::visible::line(&line).to_string(),
-        times: 1,
-        last_unix_ms: found.unix_ms,
+        line: mw_model::visible::line(&found.text).to_string(),
+        times: group.times,
+        last_unix_ms: group.last_unix_ms,
         incident: incident.map(|row| row.id),
         cause: incident.and_then(|row| row.cause.clone()),
         waited,

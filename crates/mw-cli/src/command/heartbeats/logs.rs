@@ -7,20 +7,25 @@ use crate::input::Input;
 use crate::{Exit, Failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::Value;
+use mw_model::format_bytes;
+use serde::Deserialize;
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 /// Of a line, so much is looked at; the rest is skipped.
 const MAX_LINE_BYTES: u64 = 16 << 10;
 
-/// Of a log, so much is read. What is beyond is newer and is said to be left out.
+/// Of a log, so much is read: its end, or the beginning of what comes through a pipe.
 const MAX_LOG_BYTES: u64 = 4 << 30;
 
-/// So many lines are kept, of all logs.
-pub(super) const MAX_LINES: usize = 10_000;
+/// So many lines are kept, of all logs: the latest.
+const MAX_LINES: usize = 10_000;
+
+/// What is kept of a line.
+const MAX_LINE_CHARS: usize = 300;
 
 const JOURNAL: Limits = Limits { time: Duration::from_secs(60), bytes: 64 << 20 };
 
@@ -46,53 +51,86 @@ pub(super) struct Found {
     pub(super) text: String,
 }
 
-/// What was found, by time, and how many lines there were beyond the limit.
+/// What was found, by time.
+#[derive(Default)]
 pub(super) struct Lines {
     pub(super) found: Vec<Found>,
+    /// How many lines there were beyond the limit; they are the oldest.
     pub(super) left_out: usize,
+    /// What was not read, in words.
+    pub(super) not_read: Vec<String>,
 }
 
 /// Reads the logs, or the journal if there is none.
 pub(super) fn read(logs: &[PathBuf], wanted: &[Known], range: Range) -> Result<Lines, Failure> {
-    let mut lines = Lines { found: Vec::new(), left_out: 0 };
+    let mut lines = Lines::default();
     if logs.is_empty() {
         journal(wanted, range, &mut lines)?;
     }
     for log in logs {
-        let read = file(log, wanted, range, &mut lines);
-        read.map_err(|error| {
+        let read = Input::open(log)
+            .and_then(|input| file(input, MAX_LOG_BYTES, wanted, range, &mut lines));
+        let not_read = read.map_err(|error| {
             Failure::new(Exit::CouldNotCheck, format!("{}: {error}", log.display()))
         })?;
+        let not_read = not_read.map(|what| format!("{} of {}", what, log.display()));
+        lines.not_read.extend(not_read);
     }
-    lines.found.sort_by_key(|found| found.unix_ms);
+    lines.keep_latest();
     Ok(lines)
 }
 
 impl Lines {
-    fn add(&mut self, found: Found) {
-        if self.found.len() < MAX_LINES {
-            self.found.push(found);
-        } else {
-            self.left_out += 1;
+    fn add(&mut self, unix_ms: u64, text: &str, wanted: &[Known]) {
+        let Some(known) = wanted.iter().position(|known| known.is_in(text)) else { return };
+        let text = text.trim().chars().take(MAX_LINE_CHARS).collect();
+        self.found.push(Found { unix_ms, known, text });
+        if self.found.len() >= 2 * MAX_LINES {
+            self.keep_latest();
         }
+    }
+
+    /// By time.
+    fn keep_latest(&mut self) {
+        self.found.sort_by_key(|found| found.unix_ms);
+        let beyond = self.found.len().saturating_sub(MAX_LINES);
+        self.found.drain(..beyond);
+        self.left_out += beyond;
     }
 }
 
-fn file(path: &Path, wanted: &[Known], range: Range, lines: &mut Lines) -> std::io::Result<()> {
-    let mut reader = BufReader::new(Input::open(path)?.take(MAX_LOG_BYTES));
+/// Reads a log, of one that is longer its last `max_bytes`; says what was not read.
+fn file(
+    mut input: Input,
+    max_bytes: u64,
+    wanted: &[Known],
+    range: Range,
+    lines: &mut Lines,
+) -> std::io::Result<Option<String>> {
+    let skipped = input.skip_to_last(max_bytes)?;
+    let mut reader = BufReader::new(input.take(max_bytes));
     let (zone, now) = (TimeZone::system(), Timestamp::now());
     let mut bytes = Vec::new();
+    if skipped > 0 {
+        // The rest of a line.
+        next(&mut reader, &mut bytes)?;
+    }
     // Lines without a time belong to the one before.
     let mut last = None;
     while next(&mut reader, &mut bytes)? {
         last = stamp::unix_ms(&bytes, &zone, now).or(last);
         let Some(unix_ms) = last.filter(|unix_ms| range.has(*unix_ms)) else { continue };
-        let text = String::from_utf8_lossy(&bytes);
-        if let Some(known) = wanted.iter().position(|known| known.is_in(&text)) {
-            lines.add(Found { unix_ms, known, text: text.trim().to_owned() });
-        }
+        lines.add(unix_ms, &String::from_utf8_lossy(&bytes), wanted);
     }
-    Ok(())
+    // A pipe has no end that could be gone to.
+    let is_cut =
+        skipped == 0 && reader.get_ref().limit() == 0 && reader.get_mut().get_mut().has_more()?;
+    let size = format_bytes(max_bytes);
+    Ok(match (skipped, is_cut) {
+        (0, false) => None,
+        (0, true) => Some(format!("what follows the first {size}")),
+        _ => Some(format!("the first {}", format_bytes(skipped))),
+    })
 }
 
 /// The next line, cut where it is long; `false` at the end.
@@ -120,31 +158,136 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> 
     Ok(true)
 }
 
-/// The lines of this machine's journal; journalctl looks for them.
+/// An entry of the journal.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "__REALTIME_TIMESTAMP")]
+    micros: String,
+    #[serde(rename = "MESSAGE")]
+    message: Option<Message>,
+}
+
+/// A message that is no text is a list of bytes; one that was set twice is a list of both.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Message {
+    Text(String),
+    Bytes(Vec<u8>),
+    Several(Vec<Message>),
+}
+
+impl Message {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Bytes(bytes) => String::from_utf8_lossy(bytes),
+            Self::Several(list) => list.first().map_or(Cow::Borrowed(""), Self::text),
+        }
+    }
+}
+
+/// The lines of this machine's journal, the latest first; journalctl looks for them.
 fn journal(wanted: &[Known], range: Range, lines: &mut Lines) -> Result<(), Failure> {
     let failed = |why: String| {
         Failure::new(Exit::CouldNotCheck, format!("{why}; name a log with --log FILE"))
     };
     let expressions: Vec<String> = wanted.iter().map(Known::expression).collect();
     let mut command = Command::new("journalctl");
-    command.args(["--quiet", "--no-pager", "--output=json", "--output-fields=MESSAGE"]);
+    command.args(["--no-pager", "--all", "--output=json", "--output-fields=MESSAGE"]);
+    command.args(["--reverse", &format!("--lines={}", 2 * MAX_LINES)]);
+    command.env("LC_ALL", "C.UTF-8").env("SYSTEMD_COLORS", "0");
     command.arg("--case-sensitive=yes").arg(format!("--grep={}", expressions.join("|")));
     command.arg(format!("--since=@{}", range.since / 1000));
     command.arg(format!("--until=@{}", range.until.div_ceil(1000)));
     let ended = bounded::run(command, JOURNAL).map_err(failed)?;
-    // It ends with 1 where no line was found.
-    if !ended.status.success() && ended.has_errors() {
-        return Err(failed(format!("journalctl: {}", ended.last_line())));
+    let mut unreadable = 0_usize;
+    let mut entries =
+        ended.output.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).peekable();
+    // It ends with 1 where no line was found, and says on standard error whose lines this user may not read.
+    let has_found = entries.peek().is_some();
+    let error = ended.first_error().map(|error| mw_model::visible::line(&error).to_string());
+    if let (Some(error), false) = (&error, has_found) {
+        return Err(failed(format!("journalctl: {error}")));
     }
-    for line in ended.output.split(|byte| *byte == b'\n') {
-        let Ok(entry) = serde_json::from_slice::<Value>(line) else { continue };
-        let micros =
-            entry["__REALTIME_TIMESTAMP"].as_str().and_then(|text| text.parse::<u64>().ok());
-        // A message that is no text is a list of bytes.
-        let (Some(micros), Some(text)) = (micros, entry["MESSAGE"].as_str()) else { continue };
-        if let Some(known) = wanted.iter().position(|known| known.is_in(text)) {
-            lines.add(Found { unix_ms: micros / 1000, known, text: text.trim().to_owned() });
+    if !has_found && !has_entries() {
+        return Err(failed("the journal has no entries that this user may read".to_owned()));
+    }
+    for line in entries {
+        let entry = serde_json::from_slice::<Entry>(line).ok();
+        let found =
+            entry.and_then(|entry| Some((entry.micros.parse::<u64>().ok()?, entry.message?)));
+        match found {
+            Some((micros, message)) => lines.add(micros / 1000, &message.text(), wanted),
+            None => unreadable += 1,
         }
     }
+    lines.not_read.extend(error.map(|error| format!("all of the journal ({error})")));
+    if ended.is_cut {
+        lines.not_read.push("older lines of the journal".to_owned());
+    }
+    // The last line of an output that was cut is none.
+    if unreadable > usize::from(ended.is_cut) {
+        lines.not_read.push(format!("{unreadable} lines of the journal"));
+    }
     Ok(())
+}
+
+/// Whether the journal has anything to be read.
+fn has_entries() -> bool {
+    let mut command = Command::new("journalctl");
+    command.args(["--quiet", "--no-pager", "--lines=1", "--output=cat"]);
+    bounded::run(command, JOURNAL).is_ok_and(|ended| !ended.output.is_empty())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::known;
+    use super::*;
+
+    const LINE: &str =
+        "2023-11-14T22:14:11Z WARNING: Loop time exceeded, rescheduling immediately.\n";
+
+    fn read_to(max_bytes: u64, log: &str) -> (Lines, Option<String>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), log).unwrap();
+        let (mut lines, all) = (Lines::default(), Range { since: 0, until: u64::MAX });
+        let input = Input::open(file.path()).unwrap();
+        let not_read = super::file(input, max_bytes, &known::shipped(), all, &mut lines).unwrap();
+        (lines, not_read)
+    }
+
+    #[test]
+    fn of_a_long_log_the_end_is_read() {
+        let log = LINE.repeat(100);
+        let (lines, not_read) = read_to(LINE.len() as u64 * 10 + 5, &log);
+        assert_eq!(lines.found.len(), 10);
+        assert_eq!(
+            not_read.unwrap(),
+            format!("the first {}", format_bytes(LINE.len() as u64 * 90 - 5))
+        );
+        assert_eq!(read_to(LINE.len() as u64 * 100, &log).1, None);
+    }
+
+    #[test]
+    fn the_latest_lines_are_kept() {
+        let mut lines = Lines::default();
+        for unix_ms in 0..25_000 {
+            lines.add(unix_ms, LINE, &known::shipped());
+        }
+        lines.keep_latest();
+        assert_eq!((lines.found.len(), lines.left_out), (MAX_LINES, 15_000));
+        assert_eq!(lines.found.first().unwrap().unix_ms, 15_000);
+    }
+
+    #[test]
+    fn a_message_may_be_bytes() {
+        for (message, text) in
+            [("\"a\"", "a"), ("[97,255,98]", "a\u{fffd}b"), ("[\"a\",\"b\"]", "a")]
+        {
+            let json = format!("{{\"__REALTIME_TIMESTAMP\":\"5\",\"MESSAGE\":{message}}}");
+            let entry: Entry = serde_json::from_str(&json).unwrap();
+            assert_eq!(entry.message.unwrap().text(), text);
+        }
+    }
 }
