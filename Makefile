@@ -13,6 +13,8 @@ MANDIR = $(DATADIR)/man
 DOCDIR = $(DATADIR)/doc/memwright
 # Alerts and dashboards.
 MONITORINGDIR = $(DATADIR)/memwright
+# Queries over the data set of a fleet.
+FLEETDIR = $(MONITORINGDIR)/fleet
 UNITDIR = $(PREFIX)/lib/systemd/system
 SYSUSERSDIR = $(PREFIX)/lib/sysusers.d
 TMPFILESDIR = $(PREFIX)/lib/tmpfiles.d
@@ -22,7 +24,7 @@ FISHDIR = $(DATADIR)/fish/vendor_completions.d
 ZSHDIR = $(DATADIR)/zsh/$(if $(filter /usr,$(PREFIX)),$(DEBIAN),site-functions)
 DEBIAN = $(if $(wildcard /etc/debian_version),vendor-completions,site-functions)
 
-# More commands: lab, parquet or full.
+# More commands: lab, parquet, ship or full.
 FEATURES =
 CARGO = cargo
 INSTALL = install
@@ -31,11 +33,13 @@ INSTALL = install
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 BUILT = $(CARGO_TARGET_DIR)/release
 
-UNITS = memwright.service memwright.socket memwright-pool.service
+UNITS = memwright.service memwright.socket memwright-pool.service memwright-ship.service memwright-ship.timer
 # That of lab belongs to a program that has the command.
 MAN1 = $(filter-out $(if $(filter full lab,$(FEATURES)),,%/memwright-lab.1),$(wildcard docs/man/*.1))
 MAN5 = $(wildcard docs/man/*.5)
 MONITORING = packaging/prometheus/memwright.rules.yml $(wildcard packaging/grafana/*.json) $(wildcard packaging/kubernetes/*.json)
+VIEWS = $(wildcard fleet/*.sql)
+QUERIES = $(wildcard fleet/queries/*.sql)
 DOCS = LICENSE-APACHE LICENSE-MIT CHANGELOG.md packaging/memwright.toml
 
 # Its libraries have Makefiles of their own, which install no more than they build.
@@ -49,13 +53,15 @@ all:
 # Builds nothing, so that root needs no toolchain.
 install:
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(DOCDIR) $(UNITDIR) \
-	    $(MONITORINGDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(BASHDIR) $(FISHDIR) $(ZSHDIR))
+	    $(MONITORINGDIR) $(FLEETDIR)/queries $(SYSUSERSDIR) $(TMPFILESDIR) $(BASHDIR) $(FISHDIR) $(ZSHDIR))
 	$(INSTALL) -m 755 $(BUILT)/memwright $(DESTDIR)$(BINDIR)/
 	for library in $(LIBRARIES); do $(WITH) $$library install || exit; done
 	$(INSTALL) -m 644 $(MAN1) $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 $(MAN5) $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 $(DOCS) $(DESTDIR)$(DOCDIR)/
 	$(INSTALL) -m 644 $(MONITORING) $(DESTDIR)$(MONITORINGDIR)/
+	$(INSTALL) -m 644 $(VIEWS) $(DESTDIR)$(FLEETDIR)/
+	$(INSTALL) -m 644 $(QUERIES) $(DESTDIR)$(FLEETDIR)/queries/
 	$(INSTALL) -m 644 docs/completions/memwright.bash $(DESTDIR)$(BASHDIR)/memwright
 	$(INSTALL) -m 644 docs/completions/memwright.fish $(DESTDIR)$(FISHDIR)/
 	$(INSTALL) -m 644 docs/completions/_memwright $(DESTDIR)$(ZSHDIR)/
@@ -73,6 +79,7 @@ uninstall:
 	    $(DESTDIR)$(BASHDIR)/memwright $(DESTDIR)$(FISHDIR)/memwright.fish $(DESTDIR)$(ZSHDIR)/_memwright \
 	    $(DESTDIR)$(SYSUSERSDIR)/memwright-pool.conf $(DESTDIR)$(TMPFILESDIR)/memwright-pool.conf \
 	    $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(MONITORINGDIR)/,$(notdir $(MONITORING)))
-	-rmdir $(DESTDIR)$(DOCDIR) $(DESTDIR)$(MONITORINGDIR)
+	cd $(DESTDIR)$(MONITORINGDIR) && $(RM) $(VIEWS) $(QUERIES)
+	-rmdir $(DESTDIR)$(DOCDIR) $(DESTDIR)$(FLEETDIR)/queries $(DESTDIR)$(FLEETDIR) $(DESTDIR)$(MONITORINGDIR)
 
 .PHONY: all install uninstall

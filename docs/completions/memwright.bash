@@ -73,6 +73,9 @@ _memwright() {
             memwright,run)
                 cmd="memwright__subcmd__run"
                 ;;
+            memwright,ship)
+                cmd="memwright__subcmd__ship"
+                ;;
             memwright,slurm)
                 cmd="memwright__subcmd__slurm"
                 ;;
@@ -183,6 +186,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,run)
                 cmd="memwright__subcmd__help__subcmd__run"
+                ;;
+            memwright__subcmd__help,ship)
+                cmd="memwright__subcmd__help__subcmd__ship"
                 ;;
             memwright__subcmd__help,slurm)
                 cmd="memwright__subcmd__help__subcmd__slurm"
@@ -383,7 +389,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats trends notify top export why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1061,7 +1067,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats trends notify top export why help"
+            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1579,6 +1585,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__ship)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2502,6 +2522,56 @@ _memwright() {
                     return 0
                     ;;
                 --library)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__ship)
+            opts="-h -V --to --host --since --endpoint --region --ca-file --recording --state-dir --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --endpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --region)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recording)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-critical-path", &[]),
     ("mw-profile", &["mw-critical-path", "mw-model", "mw-proc", "mw-sys"]),
     ("mw-record", &["mw-model", "mw-sys"]),
+    ("mw-ship", &["mw-http", "mw-model", "mw-record", "mw-sys"]),
     (
         "mw-watch",
         &[
@@ -69,6 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-render",
             "mw-rules",
             "mw-segment",
+            "mw-ship",
             "mw-sys",
             "mw-top",
             "mw-watch",
@@ -86,6 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-record",
             "mw-render",
             "mw-rules",
+            "mw-ship",
             "mw-sys",
             "mw-test",
         ],

@@ -3,8 +3,8 @@
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::cargo;
 use crate::{
-    arch, circles, dist, docs, environments, lab, packages, preflight, promises, suites, system,
-    tools, trials, units,
+    arch, circles, cluster, dist, docs, environments, lab, packages, preflight, promises, ship,
+    suites, system, tools, trials, units,
 };
 use std::fmt::Write;
 use std::process::Command;
@@ -64,6 +64,8 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("lab: every case", lab::full),
     ("blind trials", trials::full),
     ("preflight campaign", preflight::full),
+    ("heartbeats of real cluster software", || cluster::run(None)),
+    ("queries over a fleet, on two engines", || ship::run(None, false)),
     ("check in other environments", || environments::run(&[], None, false)),
     ("licences and sources of dependencies", tools::dependencies),
     ("packages: built twice and installed", dist::check),
@@ -157,6 +159,7 @@ fn side_by_side(
                 }),
                 simple("blind trials: two plays", trials::quick),
                 simple("preflight: two conditions", preflight::quick),
+                simple("queries over a fleet", ship::quick),
             ];
             (steps, failed_runs)
         });

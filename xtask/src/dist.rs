@@ -27,6 +27,9 @@ const CARGO_HOME: &str = "/usr/src/cargo";
 /// What the archive of the static program contains beside it.
 const DOCUMENTS: &[&str] = &["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
+/// What the program of a package has beyond that of a plain build: a fleet has packages.
+const FEATURES: &str = "--features=mw-cli/ship";
+
 /// Debian packages that build and check the others.
 const PACKAGES: &[(&str, &str)] = &[
     ("binutils", "/usr/bin/strip"),
@@ -55,12 +58,12 @@ fn build(sources: &Path, target: &Path, out: &Path) -> anyhow::Result<Vec<PathBu
     let release = Release::new(sources, target)?;
     release.copy_sources()?;
     release.compile(
-        &["--package", "mw-cli", "--package", "mw-preload", "--package", "mw-capi"],
+        &["--package", "mw-cli", "--package", "mw-preload", "--package", "mw-capi", FEATURES],
         &[],
     )?;
     // With a target of its own, procedural macros, which are libraries, are not linked statically.
     let flag = "-Ctarget-feature=+crt-static";
-    release.compile(&["--target", TARGET, "--package", "mw-cli"], &[flag])?;
+    release.compile(&["--target", TARGET, "--package", "mw-cli", FEATURES], &[flag])?;
     let work = tempfile::tempdir()?;
     let packages = work.path().join("packages");
     for dir in [&packages, &work.path().join("rpm")] {
@@ -205,6 +208,7 @@ impl Release {
             "1.5",
             "--target",
             TARGET,
+            FEATURES,
         ]);
         cargo.env("PATH", tools::path_with(tools::CYCLONEDX)?).current_dir(&self.sources);
         workspace::run(cargo.args(["--override-filename", "bill-of-materials"]))?;

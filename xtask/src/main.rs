@@ -4,6 +4,7 @@ mod arch;
 mod campaign;
 mod ci;
 mod circles;
+mod cluster;
 mod dist;
 mod docs;
 mod environments;
@@ -24,6 +25,7 @@ mod preflight;
 mod promises;
 mod python;
 mod recorders;
+mod ship;
 mod suites;
 mod system;
 mod tests;
@@ -98,6 +100,21 @@ enum Task {
         program: Option<PathBuf>,
         /// Write docs/fleet-scale.md from it
         #[arg(long)]
+        write: bool,
+    },
+    /// Stop corosync, etcd, Galera, keepalived, Patroni and ZooKeeper, and look for their lines with memwright heartbeats
+    Cluster {
+        /// memwright to try [default: target/debug/memwright]
+        #[arg(long)]
+        program: Option<PathBuf>,
+    },
+    /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
+    Ship {
+        /// Also on a fleet of so many machines and days, to see what it takes
+        #[arg(long, num_args = 2, value_names = ["MACHINES", "DAYS"])]
+        fleet: Vec<u32>,
+        /// Write docs/ship-scale.md from it
+        #[arg(long, requires = "fleet")]
         write: bool,
     },
     /// Build the Python package as a wheel
@@ -291,7 +308,12 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
         Task::Dist { out, .. } => dist::run(out),
         Task::Fleet { nodes, program, write } => fleet::run(&nodes, program, write),
+        Task::Cluster { program } => cluster::run(program),
         Task::Python { out } => python::run(out),
+        Task::Ship { fleet, write } => match fleet.as_slice() {
+            [machines, days] => ship::run(Some((*machines, *days)), write),
+            _ => ship::run(None, write),
+        },
         Task::Kubernetes { program } => kubernetes::run(program),
         Task::System { kernel, package, previous, steps, write } => {
             system::run(&system::Choice { kernels: kernel, package, previous, steps, write })

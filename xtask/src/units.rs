@@ -14,7 +14,8 @@ const STAND_IN: &str = "/bin/true";
 /// Services, and the highest exposure that systemd may find, in tenths: from 0, a perfect sandbox, to 100.
 ///
 /// What keeps the recorder from 30 are permissions without which it is blind; docs/security.md lists them.
-const EXPOSURES: &[(&str, u32)] = &[("memwright.service", 39), ("memwright-pool.service", 20)];
+const EXPOSURES: &[(&str, u32)] =
+    &[("memwright.service", 39), ("memwright-pool.service", 20), ("memwright-ship.service", 30)];
 
 /// Checks all units, users and temporary files.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -29,7 +30,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
                 verify(&copy)?;
                 verify_exposure(&copy)?;
             }
-            Some("socket") => verify(&copy)?,
+            Some("socket" | "timer") => verify(&copy)?,
             Some("sysusers") => apply("systemd-sysusers", &[], &copy)?,
             Some("tmpfiles") => apply("systemd-tmpfiles", &["--create"], &copy)?,
             _ => anyhow::bail!("{}: there is no check for it", path.display()),

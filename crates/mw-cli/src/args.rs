@@ -30,6 +30,8 @@ mod pool;
 mod replay;
 #[cfg(feature = "run")]
 mod run;
+#[cfg(feature = "ship")]
+mod ship;
 mod slurm;
 #[cfg(feature = "top")]
 mod top;
@@ -86,6 +88,8 @@ pub use replay::ReplayArgs;
 pub use run::{HugePolicy, RunArgs};
 #[cfg(feature = "run")]
 pub(crate) use run::{direct_io, threshold};
+#[cfg(feature = "ship")]
+pub use ship::ShipArgs;
 pub(crate) use slurm::is_prolog;
 pub use slurm::{SlurmArgs, SlurmCommand, SlurmHealthArgs, SlurmPrologArgs};
 #[cfg(feature = "top")]
@@ -175,6 +179,9 @@ pub enum Command {
     /// Find the lines in logs by which cluster software reports a late heartbeat, and what stalled then
     #[cfg(feature = "watch")]
     Heartbeats(HeartbeatsArgs),
+    /// Add the recording to a data set of many machines: Parquet files in a directory or in S3
+    #[cfg(feature = "ship")]
+    Ship(ShipArgs),
     /// Show which process, cgroup, slab cache or tmpfs grows steadily, and when memory or its limit
     /// is full
     #[cfg(feature = "watch")]

@@ -29,6 +29,9 @@
 //!
 //! [[notify]]
 //! journal = true
+//!
+//! [ship]
+//! to = "s3://fleet/memwright"
 //! ```
 
 #[cfg(feature = "watch")]
@@ -85,6 +88,25 @@ pub(crate) struct Config {
     #[cfg(not(feature = "watch"))]
     #[serde(rename = "notify")]
     _notify: Option<Vec<toml::Table>>,
+    #[cfg(feature = "ship")]
+    #[serde(default)]
+    ship: Ship,
+    /// Only the programs that ship recordings read it.
+    #[cfg(not(feature = "ship"))]
+    #[serde(rename = "ship")]
+    _ship: Option<toml::Table>,
+}
+
+/// What concerns `ship`.
+#[cfg(feature = "ship")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Ship {
+    pub(crate) to: Option<String>,
+    pub(crate) host: Option<String>,
+    pub(crate) endpoint: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -136,6 +158,12 @@ impl Config {
         notify::tables(&self.notify)
     }
 
+    /// What concerns `ship`.
+    #[cfg(feature = "ship")]
+    pub(crate) fn ship(&self) -> &Ship {
+        &self.ship
+    }
+
     #[cfg(feature = "watch")]
     pub(crate) fn recording(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.watch.recording.clone());
@@ -154,7 +182,7 @@ fn one_line(path: &Path, text: &str, error: &toml::de::Error) -> String {
     format!("{} line {line}: {}", path.display(), error.message().replace('\n', " "))
 }
 
-#[cfg(all(test, feature = "pool", feature = "run", feature = "watch"))]
+#[cfg(all(test, feature = "full"))]
 #[path = "config/tests.rs"]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

@@ -138,6 +138,8 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Report(args) => command::report::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Heartbeats(args) => command::heartbeats::run(&args, &config),
+        #[cfg(feature = "ship")]
+        Command::Ship(args) => command::ship::run(&args, &config),
         #[cfg(feature = "watch")]
         Command::Trends(args) => command::trends::run(&args, &config),
         #[cfg(feature = "watch")]

@@ -124,6 +124,7 @@ const CASES: &[Case] = &[
     silent("slurm health --node n1"),
     words("heartbeats --log /dev/null --recording {recording}"),
     words("fleet facts"),
+    words("ship --to {dir}/out --recording {recording} --state-dir {dir}/out"),
     words("fleet drift --nodes n[1-2] --via /bin/true"),
     words("fleet report -o - --nodes n[1-2] --via /bin/true"),
     words("fleet incidents --nodes n[1-2] --via /bin/true"),

@@ -58,6 +58,11 @@ impl Recording {
         &self.first.memwright
     }
 
+    /// When it was begun, in milliseconds since 1970: tells it from another one of the same machine.
+    pub fn created_unix_ms(&self) -> u64 {
+        self.first.created_unix_ms
+    }
+
     /// What is lost of the file, and what can be read still; for people.
     pub fn damage(&self) -> Option<String> {
         self.look(|view| Ok(view.damage())).unwrap_or_else(|error| Some(error.to_string()))

@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
-const FEATURES: [(&str, bool); 9] = [
+const FEATURES: [(&str, bool); 10] = [
     ("doctor", cfg!(feature = "doctor")),
     ("fleet", cfg!(feature = "fleet")),
     ("lab", cfg!(feature = "lab")),
     ("parquet", cfg!(feature = "parquet")),
     ("pool", cfg!(feature = "pool")),
     ("run", cfg!(feature = "run")),
+    ("ship", cfg!(feature = "ship")),
     ("top", cfg!(feature = "top")),
     ("watch", cfg!(feature = "watch")),
     ("why", cfg!(feature = "why")),

@@ -15,6 +15,7 @@ const OPTIONAL: &[Optional] = &[
     ("report", "watch", cfg!(feature = "watch")),
     ("export", "watch", cfg!(feature = "watch")),
     ("heartbeats", "watch", cfg!(feature = "watch")),
+    ("ship", "ship", cfg!(feature = "ship")),
     ("notify", "watch", cfg!(feature = "watch")),
     ("trends", "watch", cfg!(feature = "watch")),
     ("fleet", "fleet", cfg!(feature = "fleet")),

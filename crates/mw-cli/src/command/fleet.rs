@@ -36,6 +36,9 @@ pub(crate) fn run(args: &FleetArgs, config: &Config) -> Result<Exit, Failure> {
     }
 }
 
+#[cfg(feature = "ship")]
+pub(crate) use facts::own as own_facts;
+
 /// What its commands print as JSON: a name, the version of the format, and its JSON schema.
 #[cfg(feature = "schema")]
 pub(crate) fn schemas() -> [(&'static str, (u32, schemars::Schema)); 4] {

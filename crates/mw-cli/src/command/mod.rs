@@ -38,6 +38,8 @@ pub(crate) mod report;
 mod reserved;
 #[cfg(feature = "run")]
 pub(crate) mod run;
+#[cfg(feature = "ship")]
+pub(crate) mod ship;
 pub(crate) mod slurm;
 #[cfg(feature = "top")]
 pub(crate) mod top;

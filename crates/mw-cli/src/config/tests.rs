@@ -51,6 +51,7 @@ fn every_table_is_found() {
             "[check]",
             "[pool]",
             "[run]",
+            "[ship]",
             "[watch]"
         ]
     );

@@ -22,6 +22,7 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) host: Host,
     pub(super) memwright: String,
+    pub(super) created_unix_ms: u64,
     /// What is wrong with the file as a whole.
     pub(super) problem: Option<String>,
     /// The file at rest, where it is read without a look at what a writer does.
@@ -73,7 +74,9 @@ fn examine(path: &Path, connection: Connection) -> Result<Opened, RecordError> {
     let host = serde_json::from_str(&host)
         .map_err(|error| damaged(path.to_owned(), format!("meta host: {error}")))?;
     let memwright = meta(&connection, "memwright").map_err(fail)?;
-    Ok(Opened { connection, host, memwright, problem, rest: None, _copy: None })
+    let created = meta(&connection, "created_unix_ms").map_err(fail)?;
+    let created_unix_ms = created.parse().unwrap_or_default();
+    Ok(Opened { connection, host, memwright, created_unix_ms, problem, rest: None, _copy: None })
 }
 
 /// What needs no look into the file.

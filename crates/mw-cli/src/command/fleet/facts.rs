@@ -32,16 +32,10 @@ pub(super) fn run(args: &FleetFactsArgs, config: &Config) -> Result<Exit, Failur
         Some(root) => crate::command::tree::read(root, mw_collect::window)?,
         None => live::window()?,
     };
-    let mut facts = of_window(&window);
-    if args.root.is_none() {
-        facts.insert("memwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        // With the distribution's part, which a tree may lack.
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        facts.insert("kernel".to_owned(), release);
-        add_changes(config, &mut facts);
-        #[cfg(feature = "pool")]
-        add_pools(config, &mut facts);
-    }
+    let facts = match args.root {
+        Some(_) => of_window(&window),
+        None => of_this_machine(&window, config),
+    };
     if args.format.is_json() {
         crate::command::print_json(&Facts { schema: SCHEMA, facts })?;
     } else {
@@ -52,6 +46,24 @@ pub(super) fn run(args: &FleetFactsArgs, config: &Config) -> Result<Exit, Failur
         terminal::print(&text);
     }
     Ok(Exit::Fine)
+}
+
+fn of_this_machine(window: &Window, config: &Config) -> BTreeMap<String, String> {
+    let mut facts = of_window(window);
+    facts.insert("memwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    // With the distribution's part, which a tree may lack.
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    facts.insert("kernel".to_owned(), release);
+    add_changes(config, &mut facts);
+    #[cfg(feature = "pool")]
+    add_pools(config, &mut facts);
+    facts
+}
+
+/// Those of this machine.
+#[cfg(feature = "ship")]
+pub(crate) fn own(config: &Config) -> Result<BTreeMap<String, String>, Failure> {
+    Ok(of_this_machine(&live::window()?, config))
 }
 
 /// What a captured tree tells, too.

@@ -1,0 +1,147 @@
+//! Rows of a table, and their form as Parquet.
+
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type};
+use std::sync::Arc;
+
+/// A row group has at most so many rows: a day of minutes is one.
+const ROWS_AT_ONCE: usize = 16_384;
+
+/// What is written once and read for years may take its time.
+const ZSTD_LEVEL: i32 = 12;
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A moment in UTC, in milliseconds.
+    Time,
+    /// A signed number of 64 bits.
+    Number,
+    /// UTF-8.
+    Text,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// What it has, with its unit.
+    pub about: &'static str,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    None,
+    Number(i64),
+    Text(String),
+}
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
+    }
+}
+
+/// Rows of a table; each has a cell for every column.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl Frame {
+    /// The rows as a Parquet file.
+    pub(crate) fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+            .set_created_by(concat!("memwright ", env!("CARGO_PKG_VERSION")).to_owned());
+        for column in self.columns.iter().filter(|column| column.kind != Kind::Text) {
+            let path = ColumnPath::from(column.name);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        let (schema, mut file) = (Arc::new(self.schema()?), Vec::new());
+        let mut writer =
+            SerializedFileWriter::new(&mut file, schema, Arc::new(properties.build()))?;
+        for rows in self.rows.chunks(ROWS_AT_ONCE) {
+            let mut group = writer.next_row_group()?;
+            for (place, column) in self.columns.iter().enumerate() {
+                let cells = rows.iter().map(|row| row.get(place).unwrap_or(&Cell::None));
+                match column.kind {
+                    Kind::Text => put_text(&mut group, cells)?,
+                    Kind::Time | Kind::Number => put_numbers(&mut group, cells)?,
+                }
+            }
+            group.close()?;
+        }
+        writer.close()?;
+        Ok(file)
+    }
+
+    fn schema(&self) -> Result<Type, ParquetError> {
+        let field = |column: &Column| {
+            let (physical, logical) = match column.kind {
+                Kind::Time => (Physical::INT64, LogicalType::timestamp(true, TimeUnit::MILLIS)),
+                Kind::Number => (Physical::INT64, LogicalType::integer(64, true)),
+                Kind::Text => (Physical::BYTE_ARRAY, LogicalType::String),
+            };
+            let field = Type::primitive_type_builder(column.name, physical)
+                .with_logical_type(Some(logical))
+                .with_repetition(Repetition::OPTIONAL);
+            Ok(Arc::new(field.build()?))
+        };
+        let fields = self.columns.iter().map(field).collect::<Result<Vec<_>, ParquetError>>()?;
+        Type::group_type_builder("memwright").with_fields(fields).build()
+    }
+}
+
+fn put_numbers<'a>(
+    group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
+    cells: impl Iterator<Item = &'a Cell>,
+) -> Result<(), ParquetError> {
+    let (mut values, mut there) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let number = if let Cell::Number(number) = cell { Some(*number) } else { None };
+        there.push(i16::from(number.is_some()));
+        values.extend(number);
+    }
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    column.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+    column.close()
+}
+
+fn put_text<'a>(
+    group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
+    cells: impl Iterator<Item = &'a Cell>,
+) -> Result<(), ParquetError> {
+    let (mut values, mut there) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let text = if let Cell::Text(text) = cell { Some(text.as_str()) } else { None };
+        there.push(i16::from(text.is_some()));
+        values.extend(text.map(ByteArray::from));
+    }
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)?;
+    column.close()
+}
