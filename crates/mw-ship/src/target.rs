@@ -41,7 +41,8 @@ impl Target {
     /// It names neither; or there are no credentials.
     pub fn open(name: &str, options: &S3Options) -> Result<Self, TargetError> {
         if let Some(rest) = name.strip_prefix(SCHEME) {
-            return Bucket::new(rest, options).map(|bucket| Self::S3(Box::new(bucket)));
+            let bucket = Bucket::new(rest, options).map_err(TargetError::Usage)?;
+            return Ok(Self::S3(Box::new(bucket)));
         }
         let path = PathBuf::from(name);
         let found = std::fs::metadata(&path).map_err(|source| Self::failed(&path, source))?;

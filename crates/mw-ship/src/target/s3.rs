@@ -1,6 +1,5 @@
 //! A bucket that speaks S3. Requests are signed in their URL, which is in no message.
 
-use super::TargetError;
 use mw_http::{Body, Error, Response, Uri};
 use rusty_s3::{Credentials, S3Action, UrlStyle};
 use std::path::PathBuf;
@@ -40,17 +39,16 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// `rest` is `BUCKET[/PREFIX]`.
-    pub(super) fn new(rest: &str, options: &S3Options) -> Result<Self, TargetError> {
-        let usage = |why: String| TargetError::Usage(why);
+    /// `rest` is `BUCKET[/PREFIX]`. An error is a mistake in how it is named.
+    pub(super) fn new(rest: &str, options: &S3Options) -> Result<Self, String> {
         let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let prefix = prefix.trim_matches('/');
         let is_plain = |text: &str| text.split('/').all(|part| part != ".." && part != ".");
         if name.is_empty() || !is_plain(prefix) {
-            return Err(usage(format!("invalid bucket 's3://{rest}' (use s3://BUCKET/PREFIX)")));
+            return Err(format!("invalid bucket 's3://{rest}' (use s3://BUCKET/PREFIX)"));
         }
         let credentials = Credentials::from_env().ok_or_else(|| {
-            usage("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY".to_owned())
+            "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY".to_owned()
         })?;
         let region = options.region.as_deref().unwrap_or(USUAL_REGION);
         let (endpoint, style) = match &options.endpoint {
@@ -58,11 +56,10 @@ impl Bucket {
             None => (format!("https://s3.{region}.amazonaws.com"), UrlStyle::VirtualHost),
         };
         // A signature is as good as a token.
-        mw_http::checked(&endpoint, true).map_err(|error| usage(format!("--endpoint {error}")))?;
-        let url =
-            endpoint.parse().map_err(|_| usage(format!("invalid --endpoint '{endpoint}'")))?;
+        mw_http::checked(&endpoint, true).map_err(|error| format!("--endpoint {error}"))?;
+        let url = endpoint.parse().map_err(|_| format!("invalid --endpoint '{endpoint}'"))?;
         let bucket = rusty_s3::Bucket::new(url, style, name.to_owned(), region.to_owned())
-            .map_err(|error| usage(format!("--endpoint '{endpoint}': {error}")))?;
+            .map_err(|error| format!("--endpoint '{endpoint}': {error}"))?;
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         Ok(Self { bucket, credentials, prefix, ca_file: options.ca_file.clone() })
     }
