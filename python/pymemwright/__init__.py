@@ -2,7 +2,8 @@
 
 ``Segment`` allocates memory in parallel, locked or on huge pages, all or nothing. ``attach`` leases populated memory
 from a pool, which outlives this process. Both give their memory as a writable ``memoryview`` without a copy. ``check``
-and ``preflight`` ask the ``memwright`` program whether the machine can provide it.
+and ``preflight`` ask the ``memwright`` program whether the machine can provide it. ``Recording`` reads what its recorder
+has recorded.
 """
 
 from ._ask import Preflight, check, preflight
@@ -23,6 +24,7 @@ from ._errors import (
 from ._library import version
 from ._memory import Chunk, Progress
 from ._pool import Lease, attach
+from ._recording import Recording
 from ._segment import Segment
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "NotReady",
     "Preflight",
     "Progress",
+    "Recording",
     "Refused",
     "Segment",
     "Short",

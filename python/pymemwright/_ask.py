@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from typing import Any, NamedTuple, Optional
 
-from . import _errors as errors
 from ._memory import Size, size_of
-
-#: Names a program other than that of PATH.
-VARIABLE = "MEMWRIGHT"
-
-_LIMIT_S = 60
+from ._program import run_program
 
 
 class Preflight(NamedTuple):
@@ -63,21 +56,5 @@ def preflight(
 
 
 def _run(arguments: "list[str]") -> "dict[str, Any]":
-    program = os.environ.get(VARIABLE, "memwright")
-    command = [program, "check", "--json", *arguments]
-    try:
-        ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
-        )
-    except OSError as error:
-        raise errors.MemwrightError(
-            f"{program}: {error.strerror}; install memwright, or name the program with {VARIABLE}"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise errors.MemwrightError(f"{program} did not end within {_LIMIT_S} s") from error
-    if ended.returncode == 2 or not ended.stdout:
-        said = ended.stderr.decode(errors="replace").strip()
-        kind = errors.Invalid if ended.returncode == 2 else errors.MemwrightError
-        raise kind(said or f"{program} ended with {ended.returncode}")
-    report: "dict[str, Any]" = json.loads(ended.stdout)
+    report: "dict[str, Any]" = json.loads(run_program(["check", "--json", *arguments]))
     return report

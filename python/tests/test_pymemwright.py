@@ -307,6 +307,48 @@ const char *cudaGetErrorString(int code) { return code == 2 ? "out of memory" : 
 """
 
 
+class RecordingTest(unittest.TestCase):
+    """Of this machine, for some seconds."""
+
+    directory: "tempfile.TemporaryDirectory[str]"
+    path: str
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.directory.cleanup)
+        cls.path = os.path.join(cls.directory.name, "recording.db")
+        program = os.environ["MEMWRIGHT"]
+        command = [program, "watch", "--recording", cls.path]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as watch:
+            time.sleep(4)
+            watch.send_signal(signal.SIGTERM)
+            watch.wait(timeout=60)
+
+    def test_columns_are_numbers_by_name(self) -> None:
+        found = mw.Recording(self.path).columns("memory")
+        self.assertTrue(all(name == "at" or name.startswith("meminfo.") for name in found), list(found))
+        self.assertGreaterEqual(len(found["at"]), 2)
+        self.assertEqual(found["at"], sorted(found["at"]))
+        with open("/proc/meminfo") as meminfo:
+            total = int(meminfo.readline().split()[1]) << 10
+        self.assertEqual(set(found["meminfo.MemTotal"]), {total})
+        one = mw.Recording(Path(self.path)).columns("pressure.memory.some.*", since=found["at"][-1])
+        self.assertTrue(all(len(values) == 1 for values in one.values()), one)
+        self.assertIn("pressure.memory.some.total_us", one)
+
+    def test_incidents_are_listed(self) -> None:
+        self.assertIsInstance(mw.Recording(self.path).incidents(), list)
+
+    def test_what_is_not_there_is_said(self) -> None:
+        with self.assertRaisesRegex(mw.Invalid, "no column 'nonsense'; there are .*vmstat"):
+            mw.Recording(self.path).columns("nonsense")
+        with self.assertRaisesRegex(mw.Invalid, "--since"):
+            mw.Recording(self.path).columns(since="yesteryear")
+        with self.assertRaisesRegex(mw.MemwrightError, "/nowhere"):
+            mw.Recording("/nowhere").columns()
+
+
 class CudaTest(unittest.TestCase):
     def test_without_a_runtime_that_is_said(self) -> None:
         code = """
