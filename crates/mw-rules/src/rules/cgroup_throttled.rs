@@ -16,7 +16,7 @@
 //!
 //! ## Threshold
 //! The throttling, with the swap-in and the reads of reclaimed pages that the limit causes, takes at
-//! least half of the request.
+//! least half of the request, and `high` has increased where it could be read.
 //!
 //! ## How to fix it
 //! Raise memory.high above the service's working set (`systemctl set-property UNIT MemoryHigh=SIZE`), or
@@ -38,9 +38,13 @@ const OF_LIMIT: &[Spent] =
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let groups = stall.incident.groups.iter();
-    let over = groups.filter(|group| group.high_events.unwrap_or(0) > 0);
+    let groups = &stall.incident.groups;
+    let over = groups.iter().filter(|group| group.high_events.unwrap_or(0) > 0);
     let group = over.max_by_key(|group| (group.of_service, group.high_events));
+    // A task at memory.max comes through the same code. Where the kernel's count was read, it decides.
+    if group.is_none() && groups.iter().any(|group| group.high_events.is_some()) {
+        return Ok(None);
+    }
     let throttled = request.percent(&[Spent::MemoryHigh]);
     // Without sleeps of its own the limit is that of reclaim: memory.max meets the same.
     let is_throttled = throttled >= request.percent(&[Spent::CgroupReclaim]);

@@ -51,6 +51,13 @@ fn a_group_is_throttled_by_the_limit_that_it_exceeded() {
     assert_eq!(named(&of_own), is("cgroup-throttled", GROUP));
     let of_slice = with_group(with_group(waits(), over(slice())), calm(group()));
     assert_eq!(named(&of_slice), is("cgroup-throttled", SLICE));
+    // A task at memory.max comes through the same code.
+    let of_none = explained(&with_group(with_group(waits(), calm(slice())), calm(group())));
+    let rules: Vec<&str> = of_none.causes.iter().map(|cause| &*cause.finding.rule).collect();
+    assert!(!rules.contains(&"cgroup-throttled"), "{rules:?}");
+    // On a kernel that does not count it.
+    let uncounted = explained(&with_group(waits(), GroupUse { high_events: None, ..group() }));
+    assert_eq!(uncounted.causes[0].finding.rule, "cgroup-throttled");
 }
 
 /// The groups below a frozen one are frozen, too.
