@@ -72,7 +72,7 @@ pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
         counted.iter().filter_map(|record| record.judged.seen.as_ref()?.adds_up()).collect();
     let all = counted.len();
     vec![
-        figure("first cause right", "at least 85%", has(Verdict::Right), all, |p| p >= 85.0),
+        figure("first cause right", "at least 90%", has(Verdict::Right), all, |p| p >= 90.0),
         figure("first cause partly right", "", has(Verdict::Partly), all, |_| true),
         figure("first cause wrong", "", has(Verdict::Wrong), all, |_| true),
         figure("wrong, and at least 70% sure", "at most 2%", wrong_and_sure, all, |p| p <= 2.0),
