@@ -60,15 +60,16 @@ impl Stamp {
     }
 }
 
-/// `2026-11-25T10:02:14.123Z`, `2026-11-25 10:02:14,123`, `2026/11/25 10:02:14`.
+/// `2026-11-25T10:02:14.123Z`, `2026-11-25 10:02:14,123`, `2026/11/25 10:02:14`, and MariaDB's `2026-11-25  9:02:14`.
 fn iso(mut text: Cursor<'_>) -> Option<Stamp> {
     let year = text.number(4)?;
     let separator = text.one_of(b"-/")?;
     let month = text.number(2)?;
     text.one_of(&[separator])?;
     let day = text.number(2)?;
-    text.one_of(b"T ")?;
-    let time = text.time()?;
+    let blank = text.one_of(b"T ")?;
+    let is_padded = blank == b' ' && text.one_of(b" ").is_some();
+    let time = text.time(if is_padded { 1 } else { 2 })?;
     let offset = text.offset();
     Some(Stamp {
         year: i16::try_from(year).ok(),
@@ -87,7 +88,7 @@ fn redis(mut text: Cursor<'_>) -> Option<Stamp> {
     text.one_of(b" ")?;
     let year = text.number(4)?;
     text.one_of(b" ")?;
-    let time = text.time()?;
+    let time = text.time(2)?;
     Some(Stamp { year: i16::try_from(year).ok(), month, day: small(day)?, time, offset: None })
 }
 
@@ -100,7 +101,7 @@ fn syslog(mut text: Cursor<'_>) -> Option<Stamp> {
         None => text.number(2)?,
     };
     text.one_of(b" ")?;
-    let time = text.time()?;
+    let time = text.time(2)?;
     Some(Stamp { year: None, month, day: small(day)?, time, offset: None })
 }
 
@@ -109,7 +110,7 @@ fn klog(mut text: Cursor<'_>) -> Option<Stamp> {
     text.one_of(b"IWEF")?;
     let (month, day) = (text.number(2)?, text.number(2)?);
     text.one_of(b" ")?;
-    let time = text.time()?;
+    let time = text.time(2)?;
     Some(Stamp { year: None, month: small(month)?, day: small(day)?, time, offset: None })
 }
 
@@ -148,8 +149,8 @@ impl Cursor<'_> {
     }
 
     /// `10:02:14`, with a fraction after a point or a comma.
-    fn time(&mut self) -> Option<Time> {
-        let hour = self.number(2)?;
+    fn time(&mut self, hour_digits: usize) -> Option<Time> {
+        let hour = self.number(hour_digits)?;
         self.one_of(b":")?;
         let minute = self.number(2)?;
         self.one_of(b":")?;
@@ -215,6 +216,7 @@ mod tests {
             ),
             (r#"{"ts":"2022-08-30T09:17:30.387+0800"}"#, "2022-08-30T01:17:30.387Z"),
             ("2020-09-02 16:15:50 0 [Warning] WSREP:", "2020-09-02T15:15:50Z"),
+            ("2026-11-25  1:02:14 0 [Warning] WSREP:", "2026-11-25T00:02:14Z"),
         ] {
             assert_eq!(read(line).as_deref(), Some(time), "{line}");
         }
