@@ -30,6 +30,7 @@ const ALONE: &[&str] = &[
     "mw-cli watch",
     "mw-cli why",
     "mw-pool crowd",
+    "mw-pool unproven",
     "mw-profile cost",
     "mw-segment faults",
     "mw-watch crowd",
