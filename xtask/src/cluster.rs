@@ -5,6 +5,8 @@ use crate::packages;
 use crate::workspace::target_dir;
 use anyhow::{Context, ensure};
 use mw_test::Killed;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -44,7 +46,7 @@ pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
     ensure!(program.exists(), "no {}; cargo build --workspace makes it", program.display());
     let dir = tempfile::tempdir()?;
     // Users of their own work below it.
-    Command::new("chmod").arg("755").arg(dir.path()).status()?;
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
     let recording = dir.path().join("recording.db");
     let mut watch = Command::new(&program);
     watch.args(["watch", "--recording"]).arg(&recording);

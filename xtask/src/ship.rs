@@ -1,7 +1,7 @@
 //! The queries over the data set of `memwright ship`: what they say of a fleet with known conditions, on two engines, and
 //! what they take.
 
-use crate::workspace::{root, target_dir};
+use crate::workspace::{self, root, target_dir};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde_json::Value;
@@ -90,10 +90,10 @@ fn python(engines: &[(&str, &str, &str)]) -> anyhow::Result<PathBuf> {
     let dir = target_dir().join("ship/python");
     let python = dir.join("bin/python");
     if !python.exists() {
-        done(Command::new("python3").args(["-m", "venv"]).arg(&dir))?;
+        workspace::run(Command::new("python3").args(["-m", "venv"]).arg(&dir))?;
     }
     let packages = engines.iter().map(|(.., package)| *package).chain(["pytz"]);
-    done(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
+    workspace::run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
     Ok(python)
 }
 
@@ -106,12 +106,6 @@ fn script(python: &Path, name: &str, text: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn done(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
-}
-
 /// The data set of so many machines and days.
 fn simulate(python: &Path, name: &str, (machines, days): (u32, u32)) -> anyhow::Result<PathBuf> {
     let dir = target_dir().join("ship").join(name);
@@ -120,7 +114,7 @@ fn simulate(python: &Path, name: &str, (machines, days): (u32, u32)) -> anyhow::
     }
     let mut command = script(python, "simulate.py", SIMULATE)?;
     command.arg(&dir).args([machines, days].map(|count| count.to_string()));
-    done(&mut command)?;
+    workspace::run(&mut command)?;
     Ok(dir)
 }
 

@@ -171,7 +171,7 @@ fn without_the_state_the_same_is_shipped_again() {
     }
 }
 
-/// Whoever else may write there does not lead root elsewhere.
+/// A link in the data set does not make root write to another file.
 #[test]
 fn a_link_is_not_followed() {
     let machine = Machine::new();
@@ -203,7 +203,7 @@ fn a_day_whose_beginning_is_lost_does_not_replace_the_whole() {
     assert_eq!(machine.files()[&whole], b"whole");
 }
 
-/// Today is made again until it is over.
+/// The file of today is rewritten as rows are added.
 #[test]
 fn what_is_recorded_later_is_added() {
     let machine = Machine { dir: TempDir::new().unwrap() };
@@ -248,7 +248,7 @@ fn s3(faults: &[&'static str]) -> (u16, Arc<Mutex<Store>>) {
 }
 
 fn answer(mut client: TcpStream, store: &mut Store) {
-    let Some((head, body)) = read_bytes(&mut client) else { return };
+    let Some((head, body)) = mw_test::read_request_bytes(&client) else { return };
     store.requests += 1;
     let line = head.lines().next().unwrap_or_default();
     let (method, target) = line.split_once(' ').unwrap_or_default();
@@ -278,26 +278,6 @@ fn answer(mut client: TcpStream, store: &mut Store) {
         "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
         text.len()
     );
-}
-
-/// A request whose body is no text.
-fn read_bytes(client: &mut TcpStream) -> Option<(String, Vec<u8>)> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 65536];
-    loop {
-        let count = client.read(&mut buffer).ok().filter(|count| *count > 0)?;
-        bytes.extend_from_slice(&buffer[..count]);
-        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
-        });
-        if bytes.len() >= end + 4 + length.unwrap_or(0) {
-            return Some((head, bytes.split_off(end + 4)));
-        }
-    }
 }
 
 fn to_s3(machine: &Machine, port: u16) -> Command {

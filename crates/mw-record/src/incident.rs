@@ -73,7 +73,8 @@ pub(crate) fn unpack(body: &[u8], rows: &[u8]) -> Result<Incident, String> {
 }
 
 /// The word for a variant: of a kind of trigger, of a state.
-pub(crate) fn word(variant: impl Serialize) -> String {
+#[must_use]
+pub fn word(variant: impl Serialize) -> String {
     let value = serde_json::to_value(variant).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }

@@ -67,6 +67,7 @@ mod writer;
 pub use error::RecordError;
 pub use export::{ExportError, ExportFormat, export, export_table};
 pub use forecast::{keep_supplies, supplies};
+pub use incident::word;
 pub use reader::{MAX_TABLE_VALUES, MAX_TICKS, Recording};
 pub use retention::Retention;
 pub use version::{APPLICATION_ID, FORMAT};

@@ -4,6 +4,7 @@ use crate::frame::Frame;
 use crate::state::{Progress, State};
 use crate::tables::{self, TableSpec};
 use crate::target::{Target, TargetError};
+use mw_model::IncidentRow;
 use mw_record::{RecordError, Recording};
 use parquet::errors::ParquetError;
 use rustix::fs::{FlockOperation, OFlags};
@@ -40,7 +41,7 @@ pub enum ShipError {
     Busy(PathBuf),
 }
 
-/// What is shipped, and whereto.
+/// A recording, and the data set that it is added to.
 #[derive(Debug)]
 pub struct Shipper<'a> {
     pub recording: &'a Recording,
@@ -96,7 +97,7 @@ impl Shipper<'_> {
             let has_ended = if is_cut && !self.may_replace(day, since_before, first)? {
                 true
             } else {
-                self.ship_day(day, &mut progress.sent, &mut shipped)?
+                self.ship_day(day, &incidents, &mut progress.sent, &mut shipped)?
             };
             let is_over = self.now_unix_ms >= range.end.saturating_add(SETTLED_MS);
             let is_next =
@@ -117,18 +118,19 @@ impl Shipper<'_> {
         if before.is_some_and(|before| first <= before.saturating_add(MINUTE_MS)) {
             return Ok(true);
         }
-        Ok(!self.target.has(&self.key(tables::TABLES[0], day))?)
+        Ok(!self.target.has(&self.key(tables::MINUTES, day))?)
     }
 
     /// Whether all incidents of the day have ended.
     fn ship_day(
         &self,
         day: u64,
+        incidents: &[IncidentRow],
         sent: &mut BTreeMap<String, u64>,
         shipped: &mut Shipped,
     ) -> Result<bool, ShipError> {
         let range = day * DAY_MS..(day + 1) * DAY_MS;
-        let (mut frames, has_ended) = tables::of_day(self.recording, self.host, &range)?;
+        let (mut frames, has_ended) = tables::of_day(self.recording, incidents, self.host, &range)?;
         if let Some(facts) = self.facts.filter(|_| range.contains(&self.now_unix_ms)) {
             frames.push(tables::facts(self.host, facts, self.now_unix_ms));
         }

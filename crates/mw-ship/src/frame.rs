@@ -3,7 +3,7 @@
 use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -42,6 +42,16 @@ pub(crate) enum Cell {
     None,
     Number(i64),
     Text(String),
+}
+
+impl Cell {
+    fn number(&self) -> Option<i64> {
+        if let Self::Number(number) = self { Some(*number) } else { None }
+    }
+
+    fn text(&self) -> Option<ByteArray> {
+        if let Self::Text(text) = self { Some(ByteArray::from(text.as_str())) } else { None }
+    }
 }
 
 impl From<u64> for Cell {
@@ -89,8 +99,8 @@ impl Frame {
             for (place, column) in self.columns.iter().enumerate() {
                 let cells = rows.iter().map(|row| row.get(place).unwrap_or(&Cell::None));
                 match column.kind {
-                    Kind::Text => put_text(&mut group, cells)?,
-                    Kind::Time | Kind::Number => put_numbers(&mut group, cells)?,
+                    Kind::Text => put::<ByteArrayType>(&mut group, cells, Cell::text)?,
+                    Kind::Time | Kind::Number => put::<Int64Type>(&mut group, cells, Cell::number)?,
                 }
             }
             group.close()?;
@@ -116,32 +126,19 @@ impl Frame {
     }
 }
 
-fn put_numbers<'a>(
+/// Writes the values that `value` finds in the cells; the other cells are null.
+fn put<'a, T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
     cells: impl Iterator<Item = &'a Cell>,
+    value: impl Fn(&Cell) -> Option<T::T>,
 ) -> Result<(), ParquetError> {
     let (mut values, mut there) = (Vec::new(), Vec::new());
     for cell in cells {
-        let number = if let Cell::Number(number) = cell { Some(*number) } else { None };
-        there.push(i16::from(number.is_some()));
-        values.extend(number);
+        let found = value(cell);
+        there.push(i16::from(found.is_some()));
+        values.extend(found);
     }
     let Some(mut column) = group.next_column()? else { return Ok(()) };
-    column.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
-    column.close()
-}
-
-fn put_text<'a>(
-    group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
-    cells: impl Iterator<Item = &'a Cell>,
-) -> Result<(), ParquetError> {
-    let (mut values, mut there) = (Vec::new(), Vec::new());
-    for cell in cells {
-        let text = if let Cell::Text(text) = cell { Some(text.as_str()) } else { None };
-        there.push(i16::from(text.is_some()));
-        values.extend(text.map(ByteArray::from));
-    }
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)?;
+    column.typed::<T>().write_batch(&values, Some(&there), None)?;
     column.close()
 }

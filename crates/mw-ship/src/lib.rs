@@ -8,13 +8,14 @@
 //! ```
 //!
 //! Days are those of UTC. The file is named after the recording: a machine that begins another one, or shares its name
-//! with a second one, replaces nothing. A day is one file, which is made again as a whole until the day is over; so that
-//! whatever fails in between, nothing is lost or doubled. What is over is noted in a file of state; without that it is
-//! made again, with the same rows.
+//! with a second one, replaces nothing. A day is one file, which is rewritten as a whole until the day is over, so that
+//! nothing is lost or doubled, whatever fails in between. What is over is noted in a file of state; without that it is
+//! written again with the same rows.
 
 mod days;
 mod frame;
 mod minutes;
+mod replace;
 mod state;
 mod tables;
 mod target;

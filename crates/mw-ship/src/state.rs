@@ -1,9 +1,10 @@
 //! What of a recording is in a data set already.
 
+use crate::replace::replace;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "ship.json";
@@ -60,10 +61,6 @@ impl State {
     pub(crate) fn set(&mut self, key: &str, progress: &Progress) -> io::Result<()> {
         self.all.0.insert(key.to_owned(), progress.clone());
         let text = serde_json::to_vec_pretty(&self.all)?;
-        let new = self.path.with_extension("json.new");
-        let mut file = File::create(&new)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)
+        replace(&self.path, &text)
     }
 }

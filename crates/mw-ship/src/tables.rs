@@ -3,7 +3,7 @@
 use crate::frame::{Cell, Column, Frame, Kind};
 use crate::minutes::{self, LONGEST_GAP_MS, Minutes};
 use mw_model::{Host, IncidentRow, IncidentState, SizeHistory};
-use mw_record::{RecordError, Recording};
+use mw_record::{RecordError, Recording, word};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct TableSpec {
 /// All tables.
 pub const TABLES: [TableSpec; 4] = [MINUTES, INCIDENTS, HOLDERS, FACTS];
 
-const MINUTES: TableSpec = TableSpec {
+pub(crate) const MINUTES: TableSpec = TableSpec {
     name: "minutes",
     about: "a minute of a machine; `recorded_at` is its beginning",
     columns: &[],
@@ -102,14 +102,12 @@ impl TableSpec {
 /// The rows of a day, by table, and whether all of its incidents have ended.
 pub(crate) fn of_day(
     recording: &Recording,
+    incidents: &[IncidentRow],
     host: &str,
     day: &Range<u64>,
 ) -> Result<(Vec<(TableSpec, Frame)>, bool), RecordError> {
-    let incidents: Vec<IncidentRow> = recording
-        .incidents()?
-        .into_iter()
-        .filter(|incident| day.contains(&incident.started_unix_ms))
-        .collect();
+    let incidents: Vec<&IncidentRow> =
+        incidents.iter().filter(|incident| day.contains(&incident.started_unix_ms)).collect();
     let has_ended = incidents.iter().all(|incident| incident.state != IncidentState::Open);
     let sizes = recording.sizes(day.start, day.end.saturating_sub(1))?;
     let frames = vec![
@@ -167,12 +165,6 @@ fn incident(row: &IncidentRow, host: &Host) -> (u64, Vec<Cell>) {
         host.memory_bytes.into(),
     ];
     (row.started_unix_ms, cells)
-}
-
-/// The word for a variant, as JSON has it.
-fn word(variant: impl serde::Serialize) -> String {
-    let value = serde_json::to_value(variant).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// The last size of each holder in each hour.

@@ -4,9 +4,9 @@ mod s3;
 
 pub use s3::S3Options;
 
+use crate::replace::replace;
 use s3::Bucket;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -71,31 +71,13 @@ impl Target {
     /// Puts an object in place of one that is there; all of it or nothing.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<(), TargetError> {
         match self {
-            Self::Directory(root) => write(&root.join(key), bytes)
-                .map_err(|source| Self::failed(&root.join(key), source)),
+            Self::Directory(root) => {
+                let path = root.join(key);
+                let dir = path.parent().unwrap_or(root);
+                let put = std::fs::create_dir_all(dir).and_then(|()| replace(&path, bytes));
+                put.map_err(|source| Self::failed(&path, source))
+            }
             Self::S3(bucket) => bucket.put(key, bytes).map_err(TargetError::S3),
         }
     }
-}
-
-/// Beside the file, where no reader looks for `*.parquet`; then in its place.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(dir)?;
-    let new = path.with_extension("new");
-    // What an earlier one left; never through a link.
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let done = || {
-        let mut file = File::create_new(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)?;
-        File::open(dir)?.sync_all()
-    };
-    done().inspect_err(|_| {
-        let _ = std::fs::remove_file(&new);
-    })
 }

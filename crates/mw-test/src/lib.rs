@@ -22,7 +22,7 @@ mod wait;
 
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
-pub use http::read_request;
+pub use http::{read_request, read_request_bytes};
 pub use huge_pages::{HugePages, huge_pages_alone};
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
 pub use rounds::{FULL, full, is_full_run, rounds};

@@ -14,7 +14,7 @@ const MAX_NAME_BYTES: usize = 255;
 pub(crate) fn run(args: &ShipArgs, config: &Config) -> Result<Exit, Failure> {
     let configured = config.ship();
     let to = args.to.as_ref().or(configured.to.as_ref()).ok_or_else(|| {
-        let line = "whereto: use --to DIR|URL, or set `to` in [ship] of the configuration";
+        let line = "no data set: use --to DIR|URL, or set `to` in [ship] of the configuration";
         Failure::new(Exit::Usage, line)
     })?;
     let from_environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

@@ -1,5 +1,6 @@
 //! Asks a server that speaks PromQL which nodes have the memory by their metrics.
 
+use super::asking::line;
 use crate::args::FleetRoomArgs;
 use crate::{Exit, Failure};
 use mw_http::{SecretFile, Uri, checked};
@@ -13,8 +14,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A node takes some 130 bytes of an answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
-
-const MAX_SAID_CHARS: usize = 300;
 
 const METRIC: &str = "memwright_allocatable_bytes";
 
@@ -104,9 +103,8 @@ impl<'a> Server<'a> {
             return answer.map_err(|error| unreadable(bytes.len(), &error));
         }
         let said = answer.ok().and_then(|answer| answer.error).unwrap_or_default();
-        let said: String = said.chars().take(MAX_SAID_CHARS).collect();
+        let said = line(&said);
         let separator = if said.is_empty() { "" } else { ": " };
-        let said = mw_model::visible::line(&said);
         Err(format!("HTTP {}{separator}{said}", status.as_u16()))
     }
 
