@@ -125,7 +125,7 @@ pub(crate) fn quick() -> anyhow::Result<()> {
     });
     let plays: Vec<Play> = plays.collect();
     let are_right = || -> anyhow::Result<bool> {
-        let records = judged(&stage, &boot, &plays)?;
+        let records = judged_once_more(&stage, &boot, &plays)?;
         Ok(records.iter().all(|record| record.judged.verdict == judge::Verdict::Right))
     };
     anyhow::ensure!(are_right()? || are_right()?, "not every cause was right, see above");
@@ -163,14 +163,8 @@ fn boots(place: Place, seed: u64, count: u32, among: &[String]) -> Vec<(Boot, Ve
     boots.filter(|(_, plays)| !plays.is_empty()).collect()
 }
 
-/// Plays a boot, once more where the guest does not come to its end: an emulated kernel of several CPUs sometimes
-/// panics when it changes its own code, as for the first user of a tracepoint.
 fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyhow::Result<()> {
-    let records = judged(stage, boot, plays).or_else(|error| {
-        eprintln!("{error:#}: once more");
-        judged(stage, boot, plays)
-    })?;
-    for mut record in records {
+    for mut record in judged_once_more(stage, boot, plays)? {
         let waited = record.host_waited_percent.filter(|percent| *percent > HOST_BUSY_PERCENT);
         if let Some(percent) = waited {
             let why = format!("it waited for the host's CPUs in {percent:.0}% of its time");
@@ -180,6 +174,15 @@ fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyh
         campaign::append(results, &record)?;
     }
     Ok(())
+}
+
+/// [`judged`], once more where the guest does not come to its end: an emulated kernel of several CPUs sometimes panics
+/// when it changes its own code, as for the first user of a tracepoint.
+fn judged_once_more(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Record>> {
+    judged(stage, boot, plays).or_else(|error| {
+        eprintln!("{error:#}: once more");
+        judged(stage, boot, plays)
+    })
 }
 
 fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Record>> {
