@@ -96,13 +96,14 @@ pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     let is_ready = steps.iter().all(|step| step.result.is_ok());
     if let Some(Built { tests, preflight }) = built.filter(|_| is_ready) {
         let (beside, alone) = tests::split(tests);
-        let (together, failed_runs) = side_by_side(&beside, options, &mut results)?;
+        let (together, mut failed_runs) = side_by_side(&beside, options, &mut results)?;
         steps.extend(together);
         steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
             Ok(results.summary())
         }));
+        steps.push(lab_step("lab: what the recorder names", &mut failed_runs, lab::watched));
         steps.push(simple("failed runs of the lab, once more", || lab::again(&failed_runs)));
         steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
         if full {
@@ -148,15 +149,7 @@ fn side_by_side(
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
                 simple("systemd units", units::run),
-                step("lab: field reports and decoys", || {
-                    failed_runs = lab::quick()?;
-                    let names: Vec<String> = failed_runs.iter().map(ToString::to_string).collect();
-                    Ok(if names.is_empty() {
-                        String::new()
-                    } else {
-                        format!("failed: {}", names.join("; "))
-                    })
-                }),
+                lab_step("lab: field reports and decoys", &mut failed_runs, lab::checked),
                 simple("blind trials: two plays", trials::quick),
                 simple("preflight: two conditions", preflight::quick),
                 simple("queries over a fleet", ship::quick),
@@ -191,6 +184,20 @@ fn preflight_answers(bench: &Target) -> anyhow::Result<()> {
 
 fn simple(name: &'static str, run: impl FnOnce() -> anyhow::Result<()>) -> Step {
     step(name, || run().map(|()| String::new()))
+}
+
+/// Runs of the lab; those that fail are played once more at the end.
+fn lab_step(
+    name: &'static str,
+    failed_runs: &mut Vec<lab::FailedRun>,
+    run: impl FnOnce() -> anyhow::Result<Vec<lab::FailedRun>>,
+) -> Step {
+    step(name, || {
+        let failed = run()?;
+        let names: Vec<String> = failed.iter().map(ToString::to_string).collect();
+        failed_runs.extend(failed);
+        Ok(if names.is_empty() { String::new() } else { format!("failed: {}", names.join("; ")) })
+    })
 }
 
 fn test(

@@ -142,7 +142,7 @@ struct RawDisk {
     write_bytes_per_s: Option<u64>,
 }
 
-const DEFAULT_TIMEOUT_S: u64 = 120;
+const DEFAULT_TIMEOUT_S: u64 = 300;
 const DEFAULT_CPUS: u32 = 2;
 const MAX_NODES: u32 = 8;
 
