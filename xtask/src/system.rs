@@ -59,7 +59,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let series = mw_lab::kernel::series().map(str::to_owned);
     let wanted = |name: &String| choice.kernels.is_empty() || choice.kernels.contains(name);
     let kernels: Vec<String> = series.filter(wanted).collect();
-    anyhow::ensure!(!kernels.is_empty(), "no such kernel; there are 6.1 and 6.12");
+    anyhow::ensure!(!kernels.is_empty(), "no such kernel; see memwright lab --help");
     for name in &kernels {
         let kernel = Kernel::get(name)?;
         println!("kernel {}", kernel.release);

@@ -311,7 +311,7 @@ fn a_kernel_that_cannot_be_had_is_said_with_what_to_do() {
     let with = |kernel: &str| place.command(&["zone-reclaim/firing", "--kernel", kernel]);
     check(&mut with("/nowhere/vmlinuz"), "/nowhere/vmlinuz: No such file");
     check(&mut with("/bin/busybox"), "/bin/busybox is not an x86 kernel image");
-    check(&mut with("5.99"), "unknown kernel \"5.99\" (use one of 6.1, 6.12)");
+    check(&mut with("5.99"), "unknown kernel \"5.99\" (use one of 6.1, 6.12, 6.18, 7.3)");
 
     let (tools, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for tool in TOOLS.iter().chain(&["sh", "as", "ld", "bash"]) {

@@ -5,13 +5,13 @@
 //! kind = "decoy"           # or "field-report", or "evaluation" (evaluation.rs); default "rule"
 //!
 //! [machine]                # what every variant runs on
-//! kernel = "6.1"           # or "6.12"
+//! kernel = "6.1"           # or "6.12", "6.18", "7.3"
 //! memory = "1G"
 //! cpus = 2                 # default 2
 //! nodes = 2                # default 1; with fewer cpus than nodes, the last nodes have none
 //! cgroup = "v1"            # default "v2"
 //! append = "psi=1"         # more kernel parameters
-//! timeout_s = 120
+//! timeout_s = 120          # default 300
 //! programs = ["numactl"]   # of the host, copied to the guest's /bin
 //! modules = ["virtio_blk"]
 //! balloon = "256M"         # what the host takes of the memory, with the module virtio_balloon

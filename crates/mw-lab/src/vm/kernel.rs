@@ -4,24 +4,16 @@
 //! `~/.cache/memwright/kernels`; with a folder for each package. A cached kernel needs no network.
 //! A user's own kernel is used in place.
 
+mod package;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::command::output_of;
 use crate::error::LabError;
 use crate::vm::vmlinuz;
-use crate::workdir;
 
-/// The series that cases may name, and the package that depends on its newest kernel.
-const SERIES: &[(&str, &str)] =
-    &[("6.1", "linux-image-cloud-amd64"), ("6.12", "linux-image-6.12-cloud-amd64")];
-
-/// The packaged series, oldest first.
-pub fn series() -> impl Iterator<Item = &'static str> {
-    SERIES.iter().map(|(series, _)| *series)
-}
+pub use package::series;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
@@ -37,7 +29,7 @@ impl Kernel {
         let cache = cache_dir();
         match Kernel::cached(&cache, series)? {
             Some(kernel) => Ok(kernel),
-            None => download(&cache, series),
+            None => Kernel::from_package(&package::download(&cache, series)?),
         }
     }
 
@@ -72,30 +64,27 @@ impl Kernel {
         for entry in cache.read_dir().map_err(LabError::io(cache))? {
             let name = entry.map_err(LabError::io(cache))?.file_name();
             let name = name.to_string_lossy().into_owned();
-            if is_of(&name, series) {
+            if package::is_of(&name, series) {
                 names.push(name);
             }
         }
-        names.sort_by_key(|name| numbers(name));
+        names.sort_by_key(|name| package::numbers(name));
         names.last().map(|name| Kernel::from_package(&cache.join(name))).transpose()
     }
 
-    /// The kernel of the package that is unpacked in `dir`.
+    /// The kernel of the packages that are unpacked in `dir`. The image is in `boot`, or since Linux 7.1 beside the
+    /// modules.
     pub fn from_package(dir: &Path) -> Result<Kernel, LabError> {
-        let boot = dir.join("boot");
-        let broken = || LabError::KernelBroken { path: dir.to_path_buf() };
-        for entry in boot.read_dir().map_err(|_| broken())? {
-            let entry = entry.map_err(LabError::io(&boot))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if let Some(release) = name.strip_prefix("vmlinuz-") {
-                return Ok(Kernel {
-                    image: entry.path(),
-                    release: release.to_owned(),
-                    modules: dir.join("lib/modules").join(release),
-                });
-            }
-        }
-        Err(broken())
+        let folders = ["lib/modules", "usr/lib/modules"].map(|folder| dir.join(folder));
+        let modules = folders.iter().flat_map(|folder| folder.read_dir()).flatten().flatten();
+        let mut kernels = modules.filter_map(|entry| {
+            let release = entry.file_name().to_str()?.to_owned();
+            let modules = entry.path();
+            let images = [dir.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")];
+            let image = images.into_iter().find(|image| image.is_file())?;
+            Some(Kernel { image, release, modules })
+        });
+        kernels.next().ok_or_else(|| LabError::KernelBroken { path: dir.to_path_buf() })
     }
 
     /// The files of the modules `names` and of their dependencies, in the order of loading. Built-in
@@ -151,59 +140,6 @@ pub fn cache_dir() -> PathBuf {
             .unwrap_or_else(std::env::temp_dir)
             .join("memwright/kernels")
     })
-}
-
-fn download(cache: &Path, series: &str) -> Result<Kernel, LabError> {
-    let known = || SERIES.iter().map(|(s, _)| *s).collect::<Vec<_>>().join(", ");
-    let (_, meta) = SERIES
-        .iter()
-        .find(|(s, _)| *s == series)
-        .ok_or_else(|| LabError::KernelUnknown { wanted: series.to_owned(), known: known() })?;
-    download_as(cache, series, meta).map_err(|error| LabError::KernelUnavailable {
-        wanted: series.to_owned(),
-        cache: cache.to_path_buf(),
-        detail: error.to_string(),
-    })
-}
-
-fn download_as(cache: &Path, series: &str, meta: &str) -> Result<Kernel, LabError> {
-    let depends = output_of(Command::new("apt-cache").args(["depends", meta]), "apt")?;
-    let package = depends
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Depends: "))
-        .filter(|package| package.strip_prefix("linux-image-").is_some_and(|p| is_of(p, series)))
-        .ok_or_else(|| LabError::Command {
-            command: format!("apt-cache depends {meta}"),
-            detail: format!("names no kernel {series}; run apt-get update"),
-        })?;
-    std::fs::create_dir_all(cache).map_err(LabError::io(cache))?;
-    let work = workdir::new_in(cache)?;
-    output_of(Command::new("apt-get").args(["download", package]).current_dir(work.path()), "apt")?;
-    unpack(work.path(), cache, package.trim_start_matches("linux-image-"))
-}
-
-/// Unpacks the package in `work` and moves it to `cache/name` atomically.
-fn unpack(work: &Path, cache: &Path, name: &str) -> Result<Kernel, LabError> {
-    let tree = work.join("tree");
-    for entry in work.read_dir().map_err(LabError::io(work))? {
-        let deb = entry.map_err(LabError::io(work))?.path();
-        output_of(Command::new("dpkg").arg("-x").arg(deb).arg(&tree), "dpkg")?;
-    }
-    let target = cache.join(name);
-    if !target.exists() {
-        std::fs::rename(&tree, &target).map_err(LabError::io(&target))?;
-    }
-    Kernel::from_package(&target)
-}
-
-/// Whether a release such as `6.1.0-56-cloud-amd64` belongs to a series such as `6.1`.
-fn is_of(release: &str, series: &str) -> bool {
-    release.strip_prefix(series).is_some_and(|rest| rest.starts_with(['.', '-']))
-}
-
-/// The numbers in a release, for sorting.
-fn numbers(release: &str) -> Vec<u64> {
-    release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
 }
 
 /// Whether `file` is the module `name`, compressed or not.

@@ -5,7 +5,8 @@
 //! ## What it finds
 //! Pinned pages of at least a tenth of memory and 64 MiB: `nr_foll_pin_acquired` less `nr_foll_pin_released` of
 //! /proc/vmstat (Linux 5.8), in which a page counts once for each pin. It names the processes by `VmPin`, which
-//! RDMA, io_uring and iommufd count, and beside them those by `VmLck`, in which VFIO counts its pins.
+//! RDMA, io_uring and iommufd count, and beside them those by `VmLck`, in which VFIO counts its pins. Linux 7.3 counts
+//! nothing there for buffers that root registers with io_uring: their process is not named.
 //!
 //! A second finding is memory that only movable pages can use although nothing is reserved for contiguous
 //! allocation: `CmaFree` of at least a tenth of memory while `CmaTotal` is 0. Some kernels that are started with
