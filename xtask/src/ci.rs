@@ -96,13 +96,14 @@ pub(crate) fn run(full: bool) -> anyhow::Result<()> {
     let is_ready = steps.iter().all(|step| step.result.is_ok());
     if let Some(Built { tests, preflight }) = built.filter(|_| is_ready) {
         let (beside, alone) = tests::split(tests);
-        let (together, mut failed_runs) = side_by_side(&beside, options, &mut results)?;
-        steps.extend(together);
+        steps.extend(side_by_side(&beside, options, &mut results)?);
         steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
             Ok(results.summary())
         }));
+        let mut failed_runs = Vec::new();
+        steps.push(lab_step("lab: field reports", &mut failed_runs, lab::checked));
         steps.push(lab_step("lab: what the recorder names", &mut failed_runs, lab::watched));
         steps.push(simple("failed runs of the lab, once more", || lab::again(&failed_runs)));
         steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
@@ -133,34 +134,30 @@ fn end_after(limit: Duration) {
     std::process::exit(1);
 }
 
-/// The tests, and beside them what waits for nothing and measures nothing. Also returns the lab's runs that failed.
+/// The tests, and beside them what waits for nothing and measures nothing.
 fn side_by_side(
     targets: &[Target],
     options: tests::Options,
     results: &mut Results,
-) -> anyhow::Result<(Vec<Step>, Vec<lab::FailedRun>)> {
+) -> anyhow::Result<Vec<Step>> {
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
-            let mut failed_runs = Vec::new();
-            let steps = vec![
+            vec![
                 simple("lint", lint),
                 simple("documentation", || docs::run(true)),
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
                 simple("systemd units", units::run),
-                lab_step("lab: field reports and decoys", &mut failed_runs, lab::checked),
                 simple("blind trials: two plays", trials::quick),
                 simple("preflight: two conditions", preflight::quick),
                 simple("queries over a fleet", ship::quick),
-            ];
-            (steps, failed_runs)
+            ]
         });
         let tests = test("tests", results, || tests::beside(targets, options));
-        let (mut steps, failed_runs) =
-            others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
+        let mut steps = others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
         steps.push(tests);
-        Ok((steps, failed_runs))
+        Ok(steps)
     })
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn checked() -> anyhow::Result<Vec<FailedRun>> {
     quick(quick::CHECKED, false)
 }
 
-/// The quick list's cases that the recorder watches. Beside other work the stall is another one.
+/// The quick list's cases that the recorder watches.
 pub(crate) fn watched() -> anyhow::Result<Vec<FailedRun>> {
     quick(quick::WATCHED, true)
 }

@@ -1,4 +1,4 @@
-//! The runs of `cargo xtask ci`: each field report once, and decoys in which memory is not
+//! The runs of `cargo xtask ci`: each field report once, and a decoy in which memory is not
 //! the cause. `cargo xtask ci --full` runs every case.
 
 /// One run of the quick list.
@@ -16,8 +16,8 @@ pub(super) const CHECKED: &[QuickRun] = &[
         reason: "field report 4: dirty limits, heartbeats missed, fixed and reverted",
     },
     QuickRun {
-        name: "fragmented-node/thrash",
-        reason: "field report 1: huge pages after a job that thrashed; a fix that is an action",
+        name: "fragmented-node/pinned",
+        reason: "field report 1: no huge pages after a job that thrashed; a fix that says it has not helped",
     },
     QuickRun {
         name: "mysql-stall/redis",
