@@ -56,10 +56,10 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let images = Images::new(&work)?;
     let steps = step::all(&choice.steps)?;
     let mut failed = Vec::new();
-    let series = mw_lab::kernel::series().map(str::to_owned);
-    let wanted = |name: &String| choice.kernels.is_empty() || choice.kernels.contains(name);
-    let kernels: Vec<String> = series.filter(wanted).collect();
-    anyhow::ensure!(!kernels.is_empty(), "no such kernel; see memwright lab --help");
+    let series: Vec<String> = mw_lab::kernel::series().map(str::to_owned).collect();
+    let wanted = |name: &&String| choice.kernels.is_empty() || choice.kernels.contains(name);
+    let kernels: Vec<&String> = series.iter().filter(wanted).collect();
+    anyhow::ensure!(!kernels.is_empty(), "no such kernel; there are {}", series.join(", "));
     for name in &kernels {
         let kernel = Kernel::get(name)?;
         println!("kernel {}", kernel.release);

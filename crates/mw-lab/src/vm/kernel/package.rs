@@ -8,17 +8,16 @@ use crate::command::output_of;
 use crate::error::LabError;
 use crate::workdir;
 
-/// Where the packages of a series are found.
+/// Which apt knows the packages of a series.
 enum Origin {
-    /// The package, known to this machine's apt, that depends on the newest kernel of the series.
-    Machine(&'static str),
+    Machine,
     Backports,
 }
 
 /// The series that cases may name, oldest first.
 const SERIES: &[(&str, Origin)] = &[
-    ("6.1", Origin::Machine("linux-image-cloud-amd64")),
-    ("6.12", Origin::Machine("linux-image-6.12-cloud-amd64")),
+    ("6.1", Origin::Machine),
+    ("6.12", Origin::Machine),
     ("6.18", Origin::Backports),
     ("7.3", Origin::Backports),
 ];
@@ -47,22 +46,13 @@ pub(super) fn download(cache: &Path, series: &str) -> Result<PathBuf, LabError> 
 fn download_from(cache: &Path, series: &str, origin: &Origin) -> Result<PathBuf, LabError> {
     std::fs::create_dir_all(cache).map_err(LabError::io(cache))?;
     let work = workdir::new_in(cache)?;
-    let (apt, image) = match origin {
-        Origin::Machine(meta) => {
-            let apt = Apt::of_machine();
-            let image =
-                apt.kernels_needed_by(meta)?.into_iter().find(|name| is_image(name, series));
-            (apt, image)
-        }
-        Origin::Backports => {
-            let apt = Apt::of_backports(&work.path().join("apt"))?;
-            let image = newest(&apt.images(series)?, series);
-            (apt, image)
-        }
+    let (apt, advice) = match origin {
+        Origin::Machine => (Apt(Vec::new()), "; run apt-get update"),
+        Origin::Backports => (Apt::of_backports(&work.path().join("apt"))?, ""),
     };
-    let image = image.ok_or_else(|| LabError::Command {
-        command: "apt-cache".to_owned(),
-        detail: format!("names no kernel {series}; run apt-get update"),
+    let image = newest(&apt.images()?, series).ok_or_else(|| LabError::Command {
+        command: "apt-cache search linux-image".to_owned(),
+        detail: format!("names no kernel {series}{advice}"),
     })?;
     // From Linux 7.1 the image's package is empty, and depends on those with the files.
     let mut packages = apt.kernels_needed_by(&image)?;
@@ -75,14 +65,10 @@ fn download_from(cache: &Path, series: &str, origin: &Origin) -> Result<PathBuf,
     Ok(target)
 }
 
-/// Apt with one configuration: its options.
+/// Apt with one configuration: its options, none for the machine's.
 struct Apt(Vec<String>);
 
 impl Apt {
-    fn of_machine() -> Apt {
-        Apt(Vec::new())
-    }
-
     /// Apt that knows backports and nothing else; its files are in `dir`.
     fn of_backports(dir: &Path) -> Result<Apt, LabError> {
         let list = dir.join("sources.list");
@@ -109,11 +95,11 @@ impl Apt {
         command
     }
 
-    /// The packages with an image of `series`.
-    fn images(&self, series: &str) -> Result<Vec<String>, LabError> {
-        let pattern = format!("^linux-image-{}[.].*-cloud-amd64$", series.replace('.', "[.]"));
+    /// The packages with an image for virtual machines.
+    fn images(&self) -> Result<Vec<String>, LabError> {
         let mut search = self.run("apt-cache");
-        let found = output_of(search.args(["search", "--names-only", &pattern]), "apt")?;
+        search.args(["search", "--names-only", "^linux-image-.*-cloud-amd64$"]);
+        let found = output_of(&mut search, "apt")?;
         Ok(found.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
     }
 
@@ -130,13 +116,11 @@ fn holds_kernel(package: &str) -> bool {
     kinds.iter().any(|kind| package.starts_with(kind))
 }
 
-fn is_image(package: &str, series: &str) -> bool {
-    package.strip_prefix("linux-image-").is_some_and(|release| is_of(release, series))
-}
-
 fn newest(packages: &[String], series: &str) -> Option<String> {
-    let images = packages.iter().filter(|package| is_image(package, series));
-    images.max_by_key(|package| numbers(package)).cloned()
+    let is_image = |package: &&String| {
+        package.strip_prefix("linux-image-").is_some_and(|release| is_of(release, series))
+    };
+    packages.iter().filter(is_image).max_by_key(|package| numbers(package)).cloned()
 }
 
 /// Unpacks the packages in `debs` to `tree`, and moves it to `target` atomically.
