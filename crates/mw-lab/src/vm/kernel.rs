@@ -42,16 +42,21 @@ impl Kernel {
         }
     }
 
-    /// The modules are beside the image, as in an unpacked package, or those installed on this machine.
+    /// The modules are beside the image, as in an unpacked package (boot/vmlinuz-RELEASE, or vmlinuz in the folder of
+    /// the modules), or those installed on this machine.
     pub fn from_image(image: &Path) -> Result<Kernel, LabError> {
         let mut head = Vec::new();
         let file = File::open(image).map_err(LabError::io(image))?;
         file.take(vmlinuz::HEAD_BYTES).read_to_end(&mut head).map_err(LabError::io(image))?;
         let release = vmlinuz::release(&head)
             .ok_or_else(|| LabError::NoKernel { path: image.to_path_buf() })?;
-        let of_root = |root: &Path| root.join("lib/modules").join(&release);
-        let beside = image.ancestors().nth(2).map(of_root).filter(|modules| modules.is_dir());
-        let modules = beside.unwrap_or_else(|| of_root(Path::new("/")));
+        let here = image.parent().filter(|folder| folder.ends_with(&release));
+        let root = image.ancestors().nth(2);
+        let of_root = |root| module_folders(root).map(|folder| folder.join(&release));
+        let beside = here.map(Path::to_path_buf).into_iter();
+        let mut folders = beside.chain(root.into_iter().flat_map(of_root));
+        let modules = folders.find(|modules| modules.is_dir());
+        let modules = modules.unwrap_or_else(|| Path::new("/lib/modules").join(&release));
         Ok(Kernel { image: image.to_path_buf(), release, modules })
     }
 
@@ -75,8 +80,11 @@ impl Kernel {
     /// The kernel of the packages that are unpacked in `dir`. The image is in `boot`, or since Linux 7.1 beside the
     /// modules.
     pub fn from_package(dir: &Path) -> Result<Kernel, LabError> {
-        let folders = ["lib/modules", "usr/lib/modules"].map(|folder| dir.join(folder));
-        let modules = folders.iter().flat_map(|folder| folder.read_dir()).flatten().flatten();
+        let modules = module_folders(dir)
+            .into_iter()
+            .flat_map(|folder| folder.read_dir())
+            .flatten()
+            .flatten();
         let mut kernels = modules.filter_map(|entry| {
             let release = entry.file_name().to_str()?.to_owned();
             let modules = entry.path();
@@ -166,6 +174,11 @@ fn find_module(dir: &Path, name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Where packages have modules below their root.
+fn module_folders(root: &Path) -> [PathBuf; 2] {
+    ["lib/modules", "usr/lib/modules"].map(|folder| root.join(folder))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +215,23 @@ mod tests {
         assert!(kernel.has_module("virtio_blk") && !kernel.has_module("virtio"));
         let error = of("virtio").unwrap_err().to_string();
         assert!(error.starts_with("kernel 6.1.0 has no module virtio"), "{error}");
+    }
+
+    #[test]
+    fn modules_are_found_beside_an_image() {
+        let head = vmlinuz::tests::head(b"HdrS", 0x100, b"7.3.0 x\0");
+        for (image, modules) in [
+            ("boot/vmlinuz-7.3.0", "lib/modules/7.3.0"),
+            ("boot/vmlinuz-7.3.0", "usr/lib/modules/7.3.0"),
+            ("usr/lib/modules/7.3.0/vmlinuz", "usr/lib/modules/7.3.0"),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let (image, modules) = (root.path().join(image), root.path().join(modules));
+            std::fs::create_dir_all(image.parent().unwrap()).unwrap();
+            std::fs::create_dir_all(&modules).unwrap();
+            std::fs::write(&image, &head).unwrap();
+            assert_eq!(Kernel::from_image(&image).unwrap().modules, modules);
+        }
     }
 
     #[test]

@@ -26,10 +26,11 @@ pub(crate) fn release(head: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn head(magic: &[u8], offset: u16, text: &[u8]) -> Vec<u8> {
+    /// The beginning of an image with this magic, and this text at this offset.
+    pub(crate) fn head(magic: &[u8], offset: u16, text: &[u8]) -> Vec<u8> {
         let mut head = vec![0; 0x400];
         head[0x202..0x206].copy_from_slice(magic);
         head[VERSION_AT..VERSION_AT + 2].copy_from_slice(&offset.to_le_bytes());
