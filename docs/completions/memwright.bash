@@ -2043,7 +2043,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__make__subcmd__room)
-            opts="-h -V --hold --dry-run --max-cost --allow-swap --format --json --state-dir --config --help --version"
+            opts="-h -V --hold --dry-run --max-cost --allow-swap --allow-migrate --format --json --state-dir --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -132,6 +132,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l state-
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l dry-run -d 'Show the steps that would be taken, without taking any'
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l allow-swap -d 'Also swap out memory of other programs'
+complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l allow-migrate -d 'Also move memory of other programs to other NUMA nodes; the request has a node=N'
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -s V -l version -d 'Print version'

@@ -23,12 +23,16 @@ if [ "$1" = service ]; then
 	counted room room ${WANTED}M,huge=2M --allow-swap
 	huge room
 	memwright undo >>/run/keep/log
-	# While another program stalls, it pauses, and gives up at its limit.
+	# While another program stalls that did not before, it pauses, and gives up at its limit.
 	condition "$1"
 	mkdir /sys/fs/cgroup/thrash
 	echo 40M >/sys/fs/cgroup/thrash/memory.max
-	sh -c 'echo $$ >/sys/fs/cgroup/thrash/cgroup.procs; exec hold touch 80M name=thrash'
-	sleep 1
+	cat >/run/thrash.sh <<-END
+		while [ "\$(cat $POOL)" = 0 ]; do :; done
+		echo \$\$ >/sys/fs/cgroup/thrash/cgroup.procs
+		exec hold touch 80M name=thrash
+	END
+	sh /run/thrash.sh &
 	memwright make-room 300M,huge=2M --max-cost stall=10ms --json >/run/report
 	echo "stalled-exit $? code"
 	awk '/"paused_ms":/ { gsub(/[^0-9.]/, "", $2); print "stalled-paused", $2, "ms" }
@@ -55,19 +59,55 @@ if [ "$1" = copy ]; then
 	exit
 fi
 
+# on_node PROCESS NODE: how much of its anonymous memory is there, in MiB.
+on_node() {
+	awk -v field="N$2=" '/anon=/ { for (i = 3; i <= NF; i++) if (index($i, field) == 1) n += substr($i, 4) }
+		END { print int(n / 256) }' "/proc/$(pidof "$1" | awk '{ print $1 }')/numa_maps"
+}
+
+if [ "$1" = node ]; then
+	counted refused room ${WANTED}M,node=1
+	echo "held-before $(on_node held 1) MiB"
+	moved=$(vmstat pgmigrate_success)
+	room ${WANTED}M,node=1 --allow-migrate --hold 100ms
+	echo "room-exit $? code"
+	echo "room-moved $((($(vmstat pgmigrate_success) - moved) / 256)) MiB"
+	echo "bound-after $(on_node bound 1) MiB"
+	exit
+fi
+
+if [ "$1" = unified-memory ]; then
+	# A checkpoint is copied all the time, and fills the page cache again.
+	sh -c 'while :; do cp /mnt/data/file /mnt/data/checkpoint; done' &
+	copy=$!
+	echo $((WANTED / 2)) >/proc/sys/vm/nr_overcommit_hugepages
+	plain=0 made=0
+	for try in 1 2 3 4; do
+		sleep 2
+		hold hugetlb ${WANTED}M once name=driver && plain=$((plain + 1))
+		sleep 2
+		room ${WANTED}M,huge=2M -- hold hugetlb ${WANTED}M once name=driver && made=$((made + 1))
+	done
+	kill $copy
+	echo "plain-reached $plain times"
+	echo "room-reached $made times"
+	exit
+fi
+
 plain=0 made=0
 for try in 1 2 3 4; do
 	condition "$1"
-	echo $((WANTED / 2)) >$POOL
-	echo "plain $(($(cat $POOL) * 2)) MiB" >>/run/keep/log
-	[ "$(cat $POOL)" -lt $((WANTED / 2)) ] || plain=$((plain + 1))
+	echo $((WANTED / PAGE_MIB)) >$POOL
+	echo "plain $(($(cat $POOL) * PAGE_MIB)) MiB" >>/run/keep/log
+	[ "$(cat $POOL)" -lt $((WANTED / PAGE_MIB)) ] || plain=$((plain + 1))
 	condition "$1"
-	room ${WANTED}M,huge=2M
-	[ "$(cat $POOL)" -lt $((WANTED / 2)) ] || made=$((made + 1))
+	room ${WANTED}M,huge=$KIND
+	[ "$(cat $POOL)" -lt $((WANTED / PAGE_MIB)) ] || made=$((made + 1))
 	memwright undo >>/run/keep/log
 done
 echo "plain-reached $plain times"
 echo "room-reached $made times"
+[ "$1" = gigantic ] && exit
 
 # Not at the edge.
 WANTED=400

@@ -192,6 +192,15 @@ fn what_cannot_be_reached_is_refused_before_anything_is_done() {
 }
 
 #[test]
+fn memory_is_moved_only_from_a_node_that_was_named() {
+    let state = TempDir::new().unwrap();
+    let output = make_room(&state, &["16M", "--allow-migrate", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.lines().count() == 1 && said.contains("SIZE,node=N"), "{said}");
+}
+
+#[test]
 fn a_limit_of_the_cost_ends_it_and_everything_is_given_back() {
     let Some((_alone, state)) = state() else { return };
     let before = pages();

@@ -60,11 +60,13 @@ pub enum RoomStepKind {
     DropRead,
     /// Clean page cache is reclaimed, the least recently used first.
     Reclaim,
+    /// Anonymous memory is moved to another node.
+    Migrate,
     /// Anonymous memory is swapped out.
     Swap,
     /// Pages are moved together, so that whole blocks become free.
     Compact,
-    /// Pages are added to the pool while the kernel reclaims and compacts for each.
+    /// Pages are added to the pool while the kernel compacts and reclaims for each.
     ForcePool,
 }
 
@@ -74,9 +76,10 @@ impl fmt::Display for RoomStepKind {
             Self::GrowPool => "grow the pool from free blocks",
             Self::DropRead => "drop cache behind sequential readers",
             Self::Reclaim => "reclaim page cache",
+            Self::Migrate => "move memory to other nodes",
             Self::Swap => "swap out",
             Self::Compact => "compact",
-            Self::ForcePool => "grow the pool, the kernel reclaiming for each page",
+            Self::ForcePool => "grow the pool, the kernel compacting and reclaiming for each page",
         })
     }
 }

@@ -46,6 +46,7 @@ pub mod mm_stat;
 pub mod mountinfo;
 pub mod mounts;
 pub mod net_tcp;
+pub mod numa_maps;
 pub mod number;
 pub mod orders;
 pub mod pid_stat;

@@ -59,8 +59,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+const CONSENT: room::Consent = room::Consent { swap: true, migrate: true };
 const ALL: room::Capabilities =
-    room::Capabilities { reclaim: true, compact: true, may_swap: true, has_swap: true };
+    room::Capabilities { reclaim: true, compact: true, consent: CONSENT, has_swap: true };
 
 fn look(tree: &Path, requests: &[Request]) {
     let source = Source::tree(tree).unwrap();
@@ -70,7 +71,7 @@ fn look(tree: &Path, requests: &[Request]) {
     for request in requests {
         // Whether it can be answered depends on the file; that it returns is the test.
         let _ = mw_rules::preflight::answer(&window, request, None);
-        if let Ok(states) = room::node_states(&window.now, request, 1 << 30, true) {
+        if let Ok(states) = room::node_states(&window.now, request, 1 << 30, CONSENT) {
             let parts = room::split(&states, request);
             room::plan(&states, &parts, room::Capabilities::default());
             room::plan(&states, &parts, ALL);

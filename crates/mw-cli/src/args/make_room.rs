@@ -1,8 +1,10 @@
 //! Arguments of `make-room`.
 
 use super::{FormatArgs, TextOrJson, duration};
+use crate::{Exit, Failure};
 use clap::Args as ClapArgs;
 use mw_model::{Request, parse_size};
+use mw_rules::room::Consent;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -26,6 +28,9 @@ pub struct MakeRoomArgs {
     /// Also swap out memory of other programs
     #[arg(long)]
     pub allow_swap: bool,
+    /// Also move memory of other programs to other NUMA nodes; the request has a node=N
+    #[arg(long)]
+    pub allow_migrate: bool,
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
     /// Directory of the journal [default: /var/lib/memwright]
@@ -35,6 +40,20 @@ pub struct MakeRoomArgs {
     /// it ends, other memory is held until it starts
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<OsString>,
+}
+
+impl MakeRoomArgs {
+    /// What may be done to memory of other programs.
+    ///
+    /// # Errors
+    /// Memory can only be moved away from a node that was requested.
+    pub(crate) fn consent(&self) -> Result<Consent, Failure> {
+        if self.allow_migrate && self.request.node.is_none() {
+            let why = "--allow-migrate needs a node from which memory is moved: SIZE,node=N";
+            return Err(Failure::new(Exit::Usage, why));
+        }
+        Ok(Consent { swap: self.allow_swap, migrate: self.allow_migrate })
+    }
 }
 
 /// What making room may cost.

@@ -3,6 +3,7 @@
 //! mw_rules::room decides each step from what was measured; here it is done, measured and bounded:
 //! - `measure`: the machine before and after each step
 //! - `kernel`: what this kernel offers, and the writes that do a step
+//! - `migrate`: moves memory of other programs to another node
 //! - `meter`: what it has cost, the limits, and pauses while others stall
 //! - `work`: step after step until the memory is there
 //! - `pool`: pages of a pool, journalled and given back
@@ -16,6 +17,7 @@ mod kept;
 mod kernel;
 mod measure;
 mod meter;
+mod migrate;
 mod pool;
 mod report;
 mod stop;
@@ -27,6 +29,7 @@ use crate::{Exit, Failure, terminal};
 use kept::Kept;
 use kernel::Facilities;
 use measure::Measure;
+use meter::StallClock;
 use mw_model::{Answer, Missing, PageSize, ROOM_SCHEMA, RoomReport};
 use mw_rules::room::{self, Part, Plan};
 use mw_sys::SignalsBlocked;
@@ -39,7 +42,9 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
     // a signal before.
     let signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
-    let measure = Measure::start(&args.request, args.allow_swap)?;
+    let clock = StallClock::start();
+    let measure = Measure::start(&args.request, args.consent()?)?;
+    let usual = clock.rate();
     let facilities = Facilities::find(&measure, args);
     let states = measure.states()?;
     let parts = room::split(&states, &args.request);
@@ -53,7 +58,8 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::PermissionDenied, why));
     }
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    let (mut report, kept) = make(args, &state_dir, Work::new(args, measure, facilities), &parts)?;
+    let work = Work::new(args, measure, facilities, usual);
+    let (mut report, kept) = make(args, &state_dir, work, &parts)?;
     let Some(kept) = kept else {
         print(args, &report, &state_dir)?;
         interrupted(&signals)?;

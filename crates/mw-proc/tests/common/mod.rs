@@ -20,8 +20,8 @@ use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
 use mw_proc::{
-    ParseError, cmdline, cpulist, df, diskstats, maps, mounts, number, slabinfo, swaps, sysctl,
-    sysvipc_shm, uptime,
+    ParseError, cmdline, cpulist, df, diskstats, maps, mounts, numa_maps, number, slabinfo, swaps,
+    sysctl, sysvipc_shm, uptime,
 };
 
 /// A parser that is fed anything.
@@ -78,6 +78,7 @@ parsers! {
     "mounts" include_bytes!("../data/mounts"), mounts::parse;
     "mounts size" b"24684092k", size_option;
     "net tcp" b"  sl\n 0: 00000000:0001 00000000:0000 0A 0:3 0:0 0 0 0 9 1\n", net_tcp;
+    "numa maps" b"7ffd2a1d8000 default stack anon=3 N0=1 N1=2 kernelpagesize_kB=4\n", numa_maps::parse;
     "number u64" b"67584\n", number::parse_u64;
     "number i64" b"-1\n", number::parse_i64;
     "number list" b"256\t256\t32\t0\t0\n", number::parse_list_u64;

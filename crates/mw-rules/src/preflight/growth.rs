@@ -9,7 +9,7 @@ use mw_proc::zoneinfo::Zone;
 /// How far the pool can be grown on the eligible nodes, in addition to the pages that it has.
 pub(super) fn of_nodes(snapshot: &Snapshot, page_bytes: u64, nodes: &[NodeMemory]) -> PoolGrowth {
     let eligible = || nodes.iter().filter(|node| node.eligible);
-    let grown = eligible().map(|node| of_node(snapshot, page_bytes, node, false));
+    let grown = eligible().map(|node| of_node(snapshot, page_bytes, node, 0));
     grown.reduce(add).unwrap_or_default()
 }
 
@@ -22,16 +22,17 @@ fn add(one: PoolGrowth, other: PoolGrowth) -> PoolGrowth {
     }
 }
 
-/// The same of one node; whole pages. With `may_swap` the most includes what can be swapped out.
+/// The same of one node; whole pages. The most includes `leaving` bytes of anonymous memory, which may be swapped out or
+/// moved to other nodes.
 pub(crate) fn of_node(
     snapshot: &Snapshot,
     page_bytes: u64,
     node: &NodeMemory,
-    may_swap: bool,
+    leaving: u64,
 ) -> PoolGrowth {
     let whole = |bytes: u64| bytes.saturating_sub(bytes.checked_rem(page_bytes).unwrap_or(0));
     let now = whole(free_blocks(snapshot, page_bytes, node.node));
-    let Some((least, most)) = movable(snapshot, page_bytes, node, may_swap) else {
+    let Some((least, most)) = movable(snapshot, page_bytes, node, leaving) else {
         return PoolGrowth { now_bytes: now, least_bytes: None, most_bytes: None };
     };
     PoolGrowth {
@@ -66,7 +67,7 @@ fn movable(
     snapshot: &Snapshot,
     page_bytes: u64,
     node: &NodeMemory,
-    may_swap: bool,
+    leaving: u64,
 ) -> Option<(u64, u64)> {
     let sample = snapshot.page_blocks.value()?;
     let of_node =
@@ -86,11 +87,10 @@ fn movable(
     let free = node.free.saturating_add(node.watermark);
     let certain = free.saturating_add(node.clean).saturating_sub(node.doubtful);
     let certain = certain.saturating_sub(node.watermark.max(stuck));
-    let swapped = if may_swap { node.swappable } else { 0 };
     // The kernel would give what the watermarks keep as well, and then call the OOM killer for the next allocation.
     let lists = cpu_lists.saturating_mul(snapshot.origin.page_bytes);
     let possible =
-        derived::total([node.free, lists, node.all_clean.max(node.clean), node.dirty, swapped]);
+        derived::total([node.free, lists, node.all_clean.max(node.clean), node.dirty, leaving]);
     let pinned = pinned_pages(snapshot).saturating_mul(page_bytes);
     Some((least.saturating_sub(pinned).min(certain), most.min(possible)))
 }

@@ -39,7 +39,7 @@ fn contiguous(snapshot: &Snapshot) -> Vec<HolderSize> {
     let order = derived::order_of(page_bytes, snapshot.origin.page_bytes);
     let nodes = node_memory::read(snapshot, &request, &mut Notes::default());
     let Some(nodes) = nodes.ok().filter(|_| order <= LARGEST_ORDER) else { return Vec::new() };
-    let least = |node| growth::of_node(snapshot, page_bytes, node, false).least_bytes;
+    let least = |node| growth::of_node(snapshot, page_bytes, node, 0).least_bytes;
     let Some(least) = nodes.iter().map(least).collect::<Option<Vec<u64>>>() else {
         return Vec::new();
     };

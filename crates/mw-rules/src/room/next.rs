@@ -1,10 +1,8 @@
 //! What to do next on a node.
 
-use super::node_state::{Capabilities, NodeState};
+use super::node_state::{CHUNK_BYTES, Capabilities, NodeState};
 use mw_model::{RoomStep, RoomStepKind};
 
-/// The most that is reclaimed, swapped out or added to the pool before the next measurement.
-pub(super) const CHUNK_BYTES: u64 = 256 << 20;
 /// The most that is added to the pool from free blocks, which only takes them off a list.
 const GROW_BYTES: u64 = 1 << 30;
 /// Compaction needs free pages to move others to: this share of what is missing, and at least so much.
@@ -12,7 +10,7 @@ const TARGETS_SHARE: u64 = 8;
 const TARGETS_BYTES: u64 = 32 << 20;
 /// Compactions in a row that provide nothing: the first skips pages that are locked or under I/O at that moment.
 const MOST_COMPACTIONS: u32 = 2;
-/// How often the kernel's own effort may provide nothing: compaction between two of them gives it another chance.
+/// How often the kernel's own effort may be in vain: compaction between two of them gives it another chance.
 const MOST_FORCED: u32 = 3;
 /// How often reclaim may provide nothing before it counts as exhausted.
 const MOST_FRUITLESS: u32 = 2;
@@ -23,6 +21,7 @@ pub struct Tried {
     /// Cache behind sequential readers was dropped.
     drop_read: bool,
     fruitless_reclaims: u32,
+    fruitless_migrations: u32,
     fruitless_swaps: u32,
     fruitless_compactions: u32,
     /// Free blocks were not given for the pool, although they should have been.
@@ -43,17 +42,22 @@ impl Tried {
             RoomStepKind::GrowPool => count(&mut self.fruitless_growths),
             RoomStepKind::DropRead => self.drop_read = true,
             RoomStepKind::Reclaim => count(&mut self.fruitless_reclaims),
+            RoomStepKind::Migrate => count(&mut self.fruitless_migrations),
             RoomStepKind::Swap => count(&mut self.fruitless_swaps),
             RoomStepKind::Compact => {
                 // A little is worth another one.
                 let counter = &mut self.fruitless_compactions;
                 *counter = if gained == 0 { counter.saturating_add(1) } else { 0 };
+                if gained > 0 {
+                    self.fruitless_forced = 0;
+                }
             }
-            RoomStepKind::ForcePool if gained == 0 => {
-                self.fruitless_forced = self.fruitless_forced.saturating_add(1);
-                self.fruitless_compactions = MOST_COMPACTIONS.saturating_sub(1);
+            RoomStepKind::ForcePool => {
+                count(&mut self.fruitless_forced);
+                if self.fruitless_forced > 1 {
+                    self.fruitless_compactions = MOST_COMPACTIONS.saturating_sub(1);
+                }
             }
-            RoomStepKind::ForcePool => self.fruitless_forced = 0,
         }
         if gained > 0 && step.kind != RoomStepKind::GrowPool {
             self.fruitless_growths = 0;
@@ -100,21 +104,29 @@ fn choose(
         let one = lacking.min(page);
         return if state.is_pool { force(state, one, tried) } else { None };
     }
-    if capabilities.compact && state.free >= page && tried.fruitless_compactions < MOST_COMPACTIONS
-    {
+    // The kernel's own effort goes from block to block, and ends with the last page that is needed; compaction on
+    // request goes through the whole node. But it may swap.
+    let may_force = state.is_pool && (capabilities.consent.swap || !capabilities.has_swap);
+    let forced = if may_force { force(state, lacking, tried) } else { None };
+    if forced.is_some() && tried.fruitless_forced == 0 {
+        return forced;
+    }
+    // With more free memory there are more targets, and blocks are freed by chance.
+    let may_free_extra = tried.extra_bytes < lacking.saturating_mul(2);
+    let extra = free_more(state, lacking, capabilities, tried).filter(|_| may_free_extra);
+    // The kernel's own effort has just ended in vain: a little more memory costs less than a compaction.
+    let is_extra_first = may_force && extra.is_some() && tried.extra_bytes < lacking;
+    let may_compact = capabilities.compact && state.free >= page && !is_extra_first;
+    if may_compact && tried.fruitless_compactions < MOST_COMPACTIONS {
         return Some((RoomStepKind::Compact, lacking));
     }
-    // With more free memory compaction finds more targets, and blocks are freed by chance.
-    let may_free_extra = tried.extra_bytes < lacking.saturating_mul(2);
-    if let Some(freeing) = free_more(state, lacking, capabilities, tried).filter(|_| may_free_extra)
-    {
+    if let Some(freeing) = extra {
         tried.extra_bytes = tried.extra_bytes.saturating_add(freeing.1);
         tried.fruitless_compactions = 0;
+        tried.fruitless_forced = 0;
         return Some(freeing);
     }
-    // The kernel's own effort may swap.
-    let may_force = state.is_pool && (capabilities.may_swap || !capabilities.has_swap);
-    if may_force { force(state, lacking, tried) } else { None }
+    forced
 }
 
 /// The kernel's own effort for pages of the pool. It would go below the watermarks as well, and the OOM killer
@@ -144,7 +156,12 @@ fn free_more(
     if capabilities.reclaim && state.clean > 0 && tried.fruitless_reclaims < MOST_FRUITLESS {
         return Some((RoomStepKind::Reclaim, chunk.min(state.clean)));
     }
-    let swaps = capabilities.may_swap
+    let room = state.target.map_or(0, |target| target.bytes);
+    let movable = chunk.min(state.movable).min(room);
+    if capabilities.consent.migrate && movable > 0 && tried.fruitless_migrations < MOST_FRUITLESS {
+        return Some((RoomStepKind::Migrate, movable));
+    }
+    let swaps = capabilities.consent.swap
         && capabilities.has_swap
         && capabilities.reclaim
         && state.swappable > 0;

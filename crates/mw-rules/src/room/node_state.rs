@@ -6,6 +6,9 @@ use crate::preflight::node_memory::{self, NodeMemory};
 use crate::preflight::notes::Notes;
 use mw_model::{HugePool, Missing, PageSize, Request, Share, Snapshot, derived};
 
+/// The most that is reclaimed, moved, swapped out or added to the pool before the next measurement.
+pub(super) const CHUNK_BYTES: u64 = 256 << 20;
+
 /// One node as a step finds it. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeState {
@@ -31,10 +34,23 @@ pub struct NodeState {
     pub left_behind: u64,
     /// Anonymous memory that may be swapped out.
     pub swappable: u64,
+    /// Anonymous memory that may be moved to other nodes, as far as there is room.
+    pub movable: u64,
+    /// The node to which memory would be moved, and how much has room there.
+    pub target: Option<Part>,
     /// The least and the most that may be whole after reclaim and compaction.
     pub reach: Option<(u64, u64)>,
     /// What cannot be reclaimed, by holder.
     pub unreclaimable: Vec<Share>,
+}
+
+/// What may be done to anonymous memory of other programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// It may be swapped out.
+    pub swap: bool,
+    /// It may be moved to other nodes.
+    pub migrate: bool,
 }
 
 /// What this kernel offers, and what was allowed.
@@ -44,8 +60,8 @@ pub struct Capabilities {
     pub reclaim: bool,
     /// Whether it can compact a node.
     pub compact: bool,
-    /// Whether swapping out is allowed.
-    pub may_swap: bool,
+    /// What was allowed.
+    pub consent: Consent,
     /// Whether there is swap space.
     pub has_swap: bool,
 }
@@ -58,7 +74,7 @@ pub struct Part {
 }
 
 /// The nodes from which the request may take memory. `left_behind` counts for the machine, and only where it
-/// is certain on which node it is. Memory that can be swapped out counts only if it may be.
+/// is certain on which node it is. Memory that can be swapped out or moved to other nodes counts only if it may be.
 ///
 /// # Errors
 /// meminfo was not read, or the node cannot be used.
@@ -66,7 +82,7 @@ pub fn node_states(
     snapshot: &Snapshot,
     request: &Request,
     left_behind: u64,
-    may_swap: bool,
+    consent: Consent,
 ) -> Result<Vec<NodeState>, Missing> {
     let nodes = node_memory::read(snapshot, request, &mut Notes::default())?;
     if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
@@ -76,7 +92,9 @@ pub fn node_states(
     let page_bytes = derived::page_bytes(snapshot, request.page);
     let mut unpromised = pool_available(snapshot, page_bytes);
     let of_node = |node: &NodeMemory| {
-        let mut state = state(snapshot, request, node, may_swap);
+        let others: Vec<&NodeMemory> =
+            nodes.iter().filter(|other| consent.migrate && other.node != node.node).collect();
+        let mut state = state(snapshot, request, node, consent, &others);
         if state.is_pool {
             let free =
                 if is_only { unpromised } else { node_pool(snapshot, page_bytes, node.node) };
@@ -89,15 +107,25 @@ pub fn node_states(
     Ok(nodes.iter().filter(|node| node.eligible).map(of_node).collect())
 }
 
-fn state(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bool) -> NodeState {
+/// `others` are the nodes to which memory may be moved.
+fn state(
+    snapshot: &Snapshot,
+    request: &Request,
+    node: &NodeMemory,
+    consent: Consent,
+    others: &[&NodeMemory],
+) -> NodeState {
     let page_bytes = derived::page_bytes(snapshot, request.page);
     let is_huge = request.page != PageSize::Base;
-    let growth = growth::of_node(snapshot, page_bytes, node, may_swap);
-    let swappable = if may_swap { node.swappable } else { 0 };
+    let swappable = if consent.swap { node.swappable } else { 0 };
+    let room = derived::total(others.iter().map(|other| room_on(other)));
+    let movable = node.anonymous.min(room);
+    let leaving = swappable.saturating_add(movable).min(node.anonymous.max(swappable));
+    let growth = growth::of_node(snapshot, page_bytes, node, leaving);
     let whole = if is_huge { growth.now_bytes } else { node.free };
     let sum = || {
         let least = node.free.saturating_add(node.clean).saturating_sub(node.doubtful);
-        (least.max(whole), node.possible().saturating_add(swappable).max(whole))
+        (least.max(whole), node.possible().saturating_add(leaving).max(whole))
     };
     NodeState {
         node: node.node,
@@ -111,9 +139,24 @@ fn state(snapshot: &Snapshot, request: &Request, node: &NodeMemory, may_swap: bo
         clean: node.clean,
         left_behind: 0,
         swappable,
+        movable,
+        target: target(others),
         reach: if is_huge { growth.least_bytes.zip(growth.most_bytes) } else { Some(sum()) },
-        unreclaimable: unreclaimable(node, may_swap),
+        unreclaimable: unreclaimable(node, consent.swap),
     }
+}
+
+/// What has room on a node: its cache makes way.
+fn room_on(node: &NodeMemory) -> u64 {
+    node.free.saturating_add(node.clean)
+}
+
+/// A node with free memory rather than one whose cache has to make way.
+fn target(others: &[&NodeMemory]) -> Option<Part> {
+    let is_free = |node: &NodeMemory| node.free >= CHUNK_BYTES;
+    let best = others.iter().max_by_key(|node| (is_free(node), room_on(node)))?;
+    let bytes = if is_free(best) { best.free } else { room_on(best) };
+    Some(Part { node: best.node, bytes })
 }
 
 /// Without consent, what could be swapped out stays as well.

@@ -97,6 +97,13 @@ fn expect(state: &mut NodeState, step: &RoomStep) -> u64 {
             state.left_behind = 0;
             become_free(state, bytes)
         }
+        RoomStepKind::Migrate => {
+            state.movable = state.movable.saturating_sub(bytes);
+            if let Some(target) = &mut state.target {
+                target.bytes = target.bytes.saturating_sub(bytes);
+            }
+            become_free(state, bytes)
+        }
         RoomStepKind::Swap => {
             state.swappable = state.swappable.saturating_sub(bytes);
             become_free(state, bytes)

@@ -1,10 +1,13 @@
-use super::{Capabilities, NodeState, Part, Tried, next, plan, split};
+use super::{Capabilities, Consent, NodeState, Part, Tried, next, plan, split};
 use mw_model::{Answer, Request, RoomStep, RoomStepKind};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+const NONE: Consent = Consent { swap: false, migrate: false };
+const SWAP: Consent = Consent { swap: true, migrate: false };
+const BOTH: Consent = Consent { swap: true, migrate: true };
 const ALL: Capabilities =
-    Capabilities { reclaim: true, compact: true, may_swap: false, has_swap: false };
+    Capabilities { reclaim: true, compact: true, consent: NONE, has_swap: false };
 
 /// An empty pool of 2 MiB pages on a node with so much free, of which so much is whole, and so much clean cache.
 fn pool(free: u64, whole: u64, clean: u64, reach: (u64, u64)) -> NodeState {
@@ -63,14 +66,17 @@ fn the_pool_grows_from_free_blocks_before_anything_is_reclaimed() {
 
 #[test]
 fn compaction_comes_when_the_sum_is_there() {
-    use RoomStepKind::{Compact, GrowPool, Reclaim};
+    use RoomStepKind::{Compact, ForcePool, GrowPool, Reclaim};
     let state = pool(4 * GIB, GIB, 8 * GIB, (10 * GIB, 11 * GIB));
+    check(&state, 2 * GIB, ALL, Answer::Yes, &[(GrowPool, 1024), (ForcePool, 1024)]);
+    // The kernel's own effort may swap.
+    let has_swap = Capabilities { has_swap: true, ..ALL };
     let enough = [(GrowPool, 1024), (Compact, 1024), (GrowPool, 1024)];
-    check(&state, 2 * GIB, ALL, Answer::Yes, &enough);
+    check(&state, 2 * GIB, has_swap, Answer::Yes, &enough);
     // Of 6 GiB, 2 come from what is free and not whole; pages that are moved need targets.
     let state = pool(4 * GIB, GIB, 8 * GIB, (10 * GIB, 11 * GIB));
     let reclaimed = [(GrowPool, 1024), (Reclaim, 2688), (Compact, 5120), (GrowPool, 5120)];
-    check(&state, 6 * GIB, ALL, Answer::Yes, &reclaimed);
+    check(&state, 6 * GIB, has_swap, Answer::Yes, &reclaimed);
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn nothing_is_swapped_without_consent() {
     let has_swap = Capabilities { has_swap: true, ..ALL };
     let steps = plan(&[base(GIB, GIB)], &[Part { node: 0, bytes: 3 * GIB }], has_swap).steps;
     assert!(steps.iter().all(|step| step.kind == Reclaim), "{steps:?}");
-    let may_swap = Capabilities { may_swap: true, ..has_swap };
+    let may_swap = Capabilities { consent: SWAP, ..has_swap };
     let state = NodeState { swappable: 4 * GIB, ..base(GIB, GIB) };
     let steps = plan(&[state], &[Part { node: 0, bytes: 3 * GIB }], may_swap).steps;
     assert_eq!(steps.last().map(|step| step.kind), Some(Swap));
@@ -113,15 +119,38 @@ fn nothing_is_swapped_without_consent() {
 }
 
 #[test]
+fn memory_is_moved_to_other_nodes_before_any_is_swapped_out() {
+    use RoomStepKind::{Migrate, Reclaim, Swap};
+    let capabilities = Capabilities { consent: BOTH, has_swap: true, ..ALL };
+    let state = NodeState {
+        swappable: 4 * GIB,
+        movable: GIB,
+        target: Some(Part { node: 1, bytes: GIB }),
+        ..base(GIB, GIB)
+    };
+    let goal = [Part { node: 0, bytes: 4 * GIB }];
+    let steps = plan(std::slice::from_ref(&state), &goal, capabilities).steps;
+    let kinds: Vec<_> = steps.iter().map(|step| (step.kind, step.bytes / GIB)).collect();
+    assert_eq!(kinds, [(Reclaim, 1), (Migrate, 1), (Swap, 1)]);
+    let steps = plan(&[state], &goal, Capabilities { consent: SWAP, ..capabilities }).steps;
+    assert!(steps.iter().all(|step| step.kind != Migrate), "{steps:?}");
+}
+
+#[test]
 fn steps_in_vain_end() {
     for capabilities in
-        [ALL, Capabilities::default(), Capabilities { may_swap: true, has_swap: true, ..ALL }]
+        [ALL, Capabilities::default(), Capabilities { consent: BOTH, has_swap: true, ..ALL }]
     {
         for state in [
             pool(4 * GIB, GIB, 8 * GIB, (0, GIB)),
             pool(0, 0, 0, (0, 0)),
             base(GIB, 64 * GIB),
             NodeState { left_behind: GIB, swappable: GIB, ..pool(64 * MIB, 0, GIB, (0, GIB)) },
+            NodeState {
+                movable: 8 * GIB,
+                target: Some(Part { node: 1, bytes: 9 * GIB }),
+                ..base(GIB, 64 * GIB)
+            },
         ] {
             let mut tried = Tried::default();
             let mut steps = 0;
@@ -143,9 +172,11 @@ fn a_step_is_repeated_only_while_it_helps() {
         tried.note(&step, gained);
         step.kind
     };
-    let seen = [kinds(GIB), kinds(0), kinds(0), kinds(0)];
+    let seen = [GIB, 0, GIB, 0, 0, 0, 0, 0, 0].map(&mut kinds);
     use RoomStepKind::{Compact, ForcePool};
-    assert_eq!(seen, [Compact, Compact, Compact, ForcePool]);
+    let in_vain = [ForcePool, Compact, Compact, ForcePool, Compact, ForcePool];
+    assert_eq!(seen[..3], [ForcePool, ForcePool, Compact]);
+    assert_eq!(seen[3..], in_vain);
 }
 
 #[test]

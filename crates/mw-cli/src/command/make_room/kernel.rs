@@ -59,7 +59,7 @@ impl Facilities {
         let capabilities = Capabilities {
             reclaim: reclaim.is_some(),
             compact,
-            may_swap: args.allow_swap,
+            consent: measure.consent,
             has_swap,
         };
         Self { kernel: Kernel::live(), capabilities, reclaim, takes_swappiness, unseen }
@@ -100,7 +100,10 @@ impl Facilities {
                 let file = compact_file(step.node);
                 return file.map_or(Ok(()), |file| write(&self.kernel, &file, "1"));
             }
-            RoomStepKind::DropRead | RoomStepKind::GrowPool | RoomStepKind::ForcePool => {
+            RoomStepKind::DropRead
+            | RoomStepKind::Migrate
+            | RoomStepKind::GrowPool
+            | RoomStepKind::ForcePool => {
                 return Ok(());
             }
         };

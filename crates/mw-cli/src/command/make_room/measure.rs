@@ -2,10 +2,11 @@
 
 use crate::{Exit, Failure, live};
 use mw_collect::{
-    Sampler, SequentialFile, Source, page_blocks, refresh, sequential_files, snapshot,
+    NodeRange, Sampler, SequentialFile, Source, movable_ranges, page_blocks, refresh,
+    sequential_files, snapshot,
 };
 use mw_model::{Absence, Missing, PageSize, Request, Sample, Snapshot, derived};
-use mw_rules::room::{self, NodeState};
+use mw_rules::room::{self, Consent, NodeState};
 use std::time::Duration;
 
 /// How long page blocks are sampled.
@@ -16,15 +17,17 @@ pub(super) struct Measure {
     sampler: Sampler,
     pub(super) snapshot: Snapshot,
     request: Request,
-    may_swap: bool,
+    pub(super) consent: Consent,
     /// Files with cache behind a sequential reader or writer, those with the most first; taken when dropped.
     pub(super) files: Vec<SequentialFile>,
+    /// Memory that can be moved from the requested node; read when it is needed first, and taken when moved.
+    ranges: Option<Vec<NodeRange>>,
     /// What could not be read.
     pub(super) unseen: Vec<Missing>,
 }
 
 impl Measure {
-    pub(super) fn start(request: &Request, may_swap: bool) -> Result<Self, Failure> {
+    pub(super) fn start(request: &Request, consent: Consent) -> Result<Self, Failure> {
         let source = live::source()?;
         let mut snapshot = snapshot(&source);
         let mut unseen = Vec::new();
@@ -49,11 +52,30 @@ impl Measure {
         let nodes = snapshot.nodes.value().into_iter().flatten().map(|node| node.id);
         let nodes: Vec<u32> = nodes.collect();
         let sampler = Sampler::open(&source, &nodes);
-        Ok(Self { source, sampler, snapshot, request: request.clone(), may_swap, files, unseen })
+        Ok(Self {
+            source,
+            sampler,
+            snapshot,
+            request: request.clone(),
+            consent,
+            files,
+            ranges: None,
+            unseen,
+        })
     }
 
     pub(super) fn refresh(&mut self) {
         refresh(&self.source, &mut self.sampler, &mut self.snapshot);
+    }
+
+    /// Memory of other programs that can be moved from this node.
+    pub(super) fn movable(&mut self, node: u32) -> &mut Vec<NodeRange> {
+        if self.ranges.is_none() {
+            let found = movable_ranges(&self.source, node);
+            self.unseen.extend(found.as_ref().err().cloned());
+            self.ranges = Some(found.unwrap_or_default());
+        }
+        self.ranges.get_or_insert_default()
     }
 
     pub(super) fn sample(&self) -> &Sample {
@@ -66,7 +88,7 @@ impl Measure {
     /// The kernel's counters were not read, or the requested pages or node do not exist.
     pub(super) fn states(&self) -> Result<Vec<NodeState>, Failure> {
         let behind = derived::total(self.files.iter().map(|file| file.clean_bytes));
-        room::node_states(&self.snapshot, &self.request, behind, self.may_swap).map_err(|missing| {
+        room::node_states(&self.snapshot, &self.request, behind, self.consent).map_err(|missing| {
             let exit = match missing.absence {
                 Absence::Absent => Exit::Findings,
                 _ => Exit::CouldNotCheck,

@@ -3,6 +3,7 @@
 //! PSI counts the time in which at least one task stalls for memory, and the kernel's own work on request
 //! counts as well. So it is read once more after a short rest behind each step: what stalls then is others.
 //! Their stall during the step is estimated by that rate, and is at least what exceeds the step's duration.
+//! Only what exceeds the rate before the first step counts: others may stall for a reason of their own.
 
 use crate::args::MaxCost;
 use mw_model::{RoomCost, Sample};
@@ -14,16 +15,19 @@ use std::time::{Duration, Instant};
 const PRESSURE: &str = "/proc/pressure/memory";
 /// How long it rests behind each step.
 const REST: Duration = Duration::from_millis(10);
-/// While others stall for more than this share of the time, it pauses until they stall for less than the other.
+/// While others stall for more than this share of the time beyond the usual one, it pauses until they stall for less
+/// than the other.
 const PAUSE_FROM: f64 = 0.2;
 const PAUSE_UNTIL: f64 = 0.05;
 const PAUSE_ROUND: Duration = Duration::from_millis(100);
-/// The longest pause: others may stall for a reason of their own.
+/// The longest pause: a reason of their own may have come meanwhile.
 const PAUSE_MOST: Duration = Duration::from_secs(2);
 
 pub(super) struct Meter {
     limits: MaxCost,
     page_bytes: u64,
+    /// The share of the time in which tasks stalled before the first step.
+    usual: f64,
     began: Instant,
     cost: RoomCost,
     /// What the counters were before the step.
@@ -39,9 +43,9 @@ struct Counts {
 }
 
 impl Meter {
-    pub(super) fn start(limits: MaxCost, page_bytes: u64) -> Self {
+    pub(super) fn start(limits: MaxCost, page_bytes: u64, usual: f64) -> Self {
         let cost = RoomCost { stall_ms: stalled_us().map(|_| 0.0), ..RoomCost::default() };
-        Self { limits, page_bytes, began: Instant::now(), cost, before: Counts::default() }
+        Self { limits, page_bytes, usual, began: Instant::now(), cost, before: Counts::default() }
     }
 
     /// Before a step.
@@ -55,9 +59,12 @@ impl Meter {
         let took = begun.at.elapsed();
         self.cost.dropped_bytes += dropped_bytes;
         let (Some(before), Some(after)) = (begun.stalled_us, stalled_us()) else { return took };
-        let (rest, rate) = rest(REST);
+        let rested = StallClock::start();
+        std::thread::sleep(REST);
+        let rate = self.beyond_usual(&rested);
         let beyond = Duration::from_micros(after.saturating_sub(before)).saturating_sub(took);
-        let others = beyond.max(took.mul_f64(rate)) + rest.mul_f64(rate);
+        let beyond = beyond.saturating_sub(took.mul_f64(self.usual));
+        let others = beyond.max(took.mul_f64(rate)) + REST.mul_f64(rate);
         if let Some(stall_ms) = &mut self.cost.stall_ms {
             *stall_ms += others.as_secs_f64() * 1000.0;
         }
@@ -80,11 +87,17 @@ impl Meter {
     fn pause(&mut self) {
         let began = Instant::now();
         while began.elapsed() < PAUSE_MOST && !is_termination_requested() {
-            if rest(PAUSE_ROUND).1 < PAUSE_UNTIL {
+            let rested = StallClock::start();
+            std::thread::sleep(PAUSE_ROUND);
+            if self.beyond_usual(&rested) < PAUSE_UNTIL {
                 break;
             }
         }
         self.cost.paused_ms += began.elapsed().as_secs_f64() * 1000.0;
+    }
+
+    fn beyond_usual(&self, clock: &StallClock) -> f64 {
+        (clock.rate() - self.usual).max(0.0)
     }
 
     /// The limit that has been reached.
@@ -135,12 +148,22 @@ impl Counts {
     }
 }
 
-/// Waits, and returns for how long, and in which share of the time tasks stalled for memory.
-fn rest(time: Duration) -> (Duration, f64) {
-    let (began, before) = (Instant::now(), stalled_us().unwrap_or(0));
-    std::thread::sleep(time);
-    let (lasted, stalled) = (began.elapsed(), stalled_us().unwrap_or(0).saturating_sub(before));
-    (lasted, (stalled as f64 / 1e6 / lasted.as_secs_f64().max(1e-6)).min(1.0))
+/// Measures in which share of the time tasks stall for memory.
+pub(super) struct StallClock {
+    began: Instant,
+    before_us: u64,
+}
+
+impl StallClock {
+    pub(super) fn start() -> Self {
+        Self { before_us: stalled_us().unwrap_or(0), began: Instant::now() }
+    }
+
+    /// The share since it was started, from 0 to 1; 0 without PSI.
+    pub(super) fn rate(&self) -> f64 {
+        let stalled_us = stalled_us().unwrap_or(0).saturating_sub(self.before_us);
+        (stalled_us as f64 / 1e6 / self.began.elapsed().as_secs_f64().max(1e-6)).min(1.0)
+    }
 }
 
 /// Time in which tasks stalled for memory, since boot.

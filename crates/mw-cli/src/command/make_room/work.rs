@@ -3,6 +3,7 @@
 use super::kernel::{Facilities, drop_read};
 use super::measure::Measure;
 use super::meter::Meter;
+use super::migrate::migrate;
 use super::stop::Stop;
 use crate::args::MakeRoomArgs;
 use crate::progress::Spinner;
@@ -27,12 +28,18 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(args: &MakeRoomArgs, measure: Measure, facilities: Facilities) -> Self {
+    /// `usual` is the share of the time in which tasks stall for memory anyway.
+    pub(super) fn new(
+        args: &MakeRoomArgs,
+        measure: Measure,
+        facilities: Facilities,
+        usual: f64,
+    ) -> Self {
         let page_bytes = measure.snapshot.origin.page_bytes;
         Self {
             measure,
             facilities,
-            meter: Meter::start(args.max_cost, page_bytes),
+            meter: Meter::start(args.max_cost, page_bytes, usual),
             steps: Vec::new(),
             provided_bytes: 0,
             spinner: Spinner::start("making room"),
@@ -104,6 +111,13 @@ impl Work {
                     .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;
             }
             RoomStepKind::DropRead => dropped = drop_read(&mut self.measure.files, step.bytes),
+            RoomStepKind::Migrate => {
+                let target = self.state(step.node).map_err(Stop::Failed)?.target;
+                if let Some(target) = target {
+                    let ranges = self.measure.movable(step.node);
+                    migrate(ranges, step.bytes, step.node, target.node);
+                }
+            }
             RoomStepKind::Reclaim | RoomStepKind::Swap | RoomStepKind::Compact => {
                 self.facilities.perform(step)?;
             }
@@ -131,7 +145,10 @@ impl Work {
 fn gauge(state: &NodeState, kind: RoomStepKind) -> u64 {
     match kind {
         RoomStepKind::GrowPool | RoomStepKind::ForcePool => state.available,
-        RoomStepKind::DropRead | RoomStepKind::Reclaim | RoomStepKind::Swap => state.free,
+        RoomStepKind::DropRead
+        | RoomStepKind::Reclaim
+        | RoomStepKind::Migrate
+        | RoomStepKind::Swap => state.free,
         RoomStepKind::Compact => state.whole,
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn make(
         dry_run: false,
         max_cost,
         allow_swap: false,
+        allow_migrate: false,
         format: FormatArgs::default(),
         state_dir,
         command: Vec::new(),
