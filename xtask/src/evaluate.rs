@@ -54,8 +54,8 @@ fn evaluations(names: &[String]) -> anyhow::Result<Vec<Case>> {
 }
 
 fn lab() -> anyhow::Result<Lab> {
-    cargo(&["build", "--locked", "--package", "mw-cli", "--features", "full"])?;
-    Ok(Lab::new(&target_dir().join("debug/memwright"))?)
+    cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "full"])?;
+    Ok(Lab::new(&target_dir().join("release/memwright"))?)
 }
 
 /// All variants once, then all of them again: what changes on the host in the meantime meets all alike.

@@ -84,7 +84,11 @@ fn compared(claim: &Claim, results: &Results) -> Option<(f64, f64)> {
 
 fn verdict(claim: &Claim, results: &Results) -> String {
     let Claim { of, less, more, times } = claim;
-    let claimed = match times {
+    let claimed = match *times {
+        below if below < 1.0 => {
+            let most = short(1.0 / below);
+            format!("{of} is at most {most} times as high with `{less}` as with `{more}`")
+        }
         1.0 => format!("{of} is higher with `{more}` than with `{less}`"),
         _ => format!("{of} is at least {times} times as high with `{more}` as with `{less}`"),
     };
@@ -93,7 +97,8 @@ fn verdict(claim: &Claim, results: &Results) -> String {
         None => format!("{claimed}: not measured"),
         Some((few, many)) => {
             let word = if claim.holds(few, many) { "" } else { "**does not hold**: " };
-            format!("{claimed}: {word}{} against {} {unit}", short(many), short(few))
+            let (first, second) = if *times < 1.0 { (few, many) } else { (many, few) };
+            format!("{claimed}: {word}{} against {} {unit}", short(first), short(second))
         }
     }
 }
@@ -185,6 +190,9 @@ mod tests {
         let claim = "- create is at least 4 times as high with `b` as with `a`: 10 against 2 s\n";
         assert!(text.ends_with(claim), "{text}");
         assert!(broken_claims(&case("4.0"), &results()).is_empty());
+        let text = page(&case("0.5"), "# T\n\nAbout.\n", &results()).unwrap();
+        let claim = "- create is at most 2 times as high with `a` as with `b`: 2 against 10 s\n";
+        assert!(text.ends_with(claim), "{text}");
         let broken = broken_claims(&case("6.0"), &results());
         assert!(broken[0].contains("**does not hold**: 10 against 2 s"), "{broken:?}");
     }

@@ -9,7 +9,7 @@
 //! of = "create"            # a measurement
 //! less = "mode-0"          # a variant in which it is lower,
 //! more = "mode-4"          # one in which it is higher,
-//! times = 2.5              # by at least this factor
+//! times = 2.5              # by at least this factor; with one below 1, "more" may be that much lower
 //! ```
 
 use serde::Deserialize;
@@ -35,13 +35,13 @@ pub struct Claim {
     pub less: String,
     /// The variant with the higher value.
     pub more: String,
-    /// The least factor between them.
+    /// The least factor between them. Below 1 the claim is that the first is not much higher than the second.
     pub times: f64,
 }
 
 impl Claim {
     pub fn holds(&self, less: f64, more: f64) -> bool {
-        more > less && more >= self.times * less
+        more > 0.0 && more >= self.times * less && (self.times < 1.0 || more > less)
     }
 }
 
@@ -58,9 +58,9 @@ impl Evaluation {
                 }
             }
             // Not a number is no factor either.
-            if !(claim.times >= 1.0 && claim.times.is_finite()) {
+            if !(claim.times > 0.0 && claim.times.is_finite()) {
                 return Err(format!(
-                    "[[evaluation.claim]]: invalid factor {} (use 1.0 or more)",
+                    "[[evaluation.claim]]: invalid factor {} (use one above 0)",
                     claim.times
                 ));
             }
@@ -98,7 +98,7 @@ mod tests {
         };
         assert_eq!(check(&claim("a", "2.0")), Ok(()));
         assert!(check(&claim("c", "2.0")).unwrap_err().contains("unknown variant \"c\""));
-        for bad in ["0.5", "nan", "inf"] {
+        for bad in ["0.0", "-2.0", "nan", "inf"] {
             assert!(check(&claim("a", bad)).unwrap_err().contains("invalid factor"), "{bad}");
         }
         assert!(check("plot = []").unwrap_err().contains("is empty"));
@@ -122,5 +122,7 @@ mod tests {
         let claim = Claim { of: "x".into(), less: "a".into(), more: "b".into(), times: 2.0 };
         assert!(claim.holds(1.0, 2.0) && claim.holds(0.0, 1.0));
         assert!(!claim.holds(1.0, 1.9) && !claim.holds(0.0, 0.0));
+        let not_much_higher = Claim { times: 0.5, ..claim };
+        assert!(not_much_higher.holds(2.0, 1.0) && !not_much_higher.holds(2.1, 1.0));
     }
 }

@@ -1,0 +1,1 @@
+# The condition is made in setup.sh, and what is evaluated is measured.
