@@ -37,9 +37,16 @@ killall -9 job hold 2>/dev/null
 while killall -0 job 2>/dev/null; do sleep 0.1; done
 sleep 1
 state after
-if [ "$1" = compact-between ]; then
+case $1 in
+compact-between)
 	echo 3 >/proc/sys/vm/drop_caches
 	echo 1 >/proc/sys/vm/compact_memory
-	state compacted
-fi
+	;;
+reclaim-between)
+	# It ends with an error if there is less to reclaim.
+	echo 256M >/sys/devices/system/node/node0/reclaim
+	echo 1 >/sys/devices/system/node/node0/compact
+	;;
+esac
+state between
 exit 0

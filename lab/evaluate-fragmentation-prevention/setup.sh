@@ -6,6 +6,14 @@ limit-overcommit)
 	;;
 proactive) echo 100 >/proc/sys/vm/compaction_proactiveness ;;
 watermark-scale) echo 500 >/proc/sys/vm/watermark_scale_factor ;;
+defrag-mode*)
+	echo 1 >/proc/sys/vm/defrag_mode
+	[ "$1" = defrag-mode ] || echo 500 >/proc/sys/vm/watermark_scale_factor
+	;;
+min-ttl)
+	echo y >/sys/kernel/mm/lru_gen/enabled
+	echo 1000 >/sys/kernel/mm/lru_gen/min_ttl_ms
+	;;
 min-free) echo 32768 >/proc/sys/vm/min_free_kbytes ;;
 reserve)
 	. ./sizes

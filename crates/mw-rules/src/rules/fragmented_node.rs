@@ -49,9 +49,10 @@
 //!
 //! To prevent fragmentation, limit jobs so that they cannot thrash (`memory.max` with
 //! `memory.swap.max=0`, `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: reserved
-//! memory cannot become fragmented. In our measurements the next job then got all of its huge pages,
-//! compared with at most 7% with `compaction_proactiveness`, `watermark_scale_factor`,
-//! `min_free_kbytes`, or compaction between jobs (docs/evaluations). A pool that is created in time
+//! memory cannot become fragmented. In our measurements the next job then got all of its huge pages. With
+//! `compaction_proactiveness`, `watermark_scale_factor`, `min_free_kbytes`, or compaction between jobs it
+//! got at most 7% of them on Linux 6.1, and about three quarters on 6.18. `vm.defrag_mode` (6.15) made
+//! the programs beside it wait for twice as long (docs/evaluations). A pool that is created in time
 //! (`memwright pool create NAME --huge 2M`) also keeps them populated: a program under
 //! `memwright run --pool NAME` allocates no new memory when it restarts.
 //!
