@@ -133,7 +133,7 @@ enum Task {
     /// Boot a Debian with its systemd, install the package in it and use it as a stranger does: from the first verdict
     /// to an incident, a scrape, a restart and settings that are kept
     System {
-        /// 6.1 or 6.12 (both, or those named)
+        /// Series of kernels, such as 6.1 [default: all of the lab]
         #[arg(long, value_delimiter = ',')]
         kernel: Vec<String>,
         /// The Debian package to install [default: built here with the profile dev]

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Increased where the root changes.
-const VERSION: u32 = 1;
-/// What a small server has. sqlite3 damages recordings, strace lists system calls.
-const INCLUDED: &str =
-    "systemd,systemd-sysv,dbus,udev,kmod,curl,libgcc-s1,procps,sqlite3,strace,ca-certificates";
-const ROOT_MIB: u64 = 1536;
+const VERSION: u32 = 2;
+/// What a small server has, and a node of a cluster. sqlite3 damages recordings, strace lists system calls.
+const INCLUDED: &str = "systemd,systemd-sysv,dbus,udev,kmod,curl,libgcc-s1,procps,sqlite3,strace,\
+                        ca-certificates,iproute2,munge,slurmctld,slurmd,slurm-client";
+const ROOT_MIB: u64 = 2048;
 const PARCEL_MIB: u64 = 512;
 /// Programs of the lab that the steps use.
 const PROGRAMS: &[&str] =
