@@ -18,6 +18,8 @@ const BUDGET: Duration = Duration::from_secs(20);
 const MOST_PROCESSES: usize = 4096;
 /// What is smaller is not worth a call.
 const LEAST_BYTES: u64 = 1 << 20;
+/// A range of which less than one page in so many is on the node takes longer to go through than it is worth.
+const SPARSE: u64 = 64;
 
 /// A range of a program's private memory with pages on the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub struct NodeRange {
 }
 
 /// Private memory that may be moved from the node, the largest ranges first. Left out is what has a memory policy of
-/// its own, which chose the node, and what is in pages of a pool. Processes that could not be read in time are left
-/// out, too.
+/// its own, which chose the node, what is in pages of a pool, and ranges that are nearly empty. Processes that could not
+/// be read in time are left out, too.
 ///
 /// # Errors
 /// /proc cannot be read, or the kernel has no NUMA.
@@ -76,7 +78,8 @@ fn join(
         let bytes = mapping.pages_on(node).min(mapping.anon_pages).saturating_mul(base_bytes);
         let is_movable = is_base && mapping.has_default_policy && bytes >= LEAST_BYTES;
         let end = *ends.get(&mapping.start).filter(|_| is_movable)?;
-        Some(NodeRange { pid, start: mapping.start, end, bytes })
+        let is_dense = end.saturating_sub(mapping.start) <= bytes.saturating_mul(SPARSE);
+        is_dense.then_some(NodeRange { pid, start: mapping.start, end, bytes })
     };
     nodes.iter().filter_map(of).collect()
 }
@@ -87,6 +90,7 @@ mod tests {
 
     #[test]
     fn what_a_policy_a_pool_or_others_hold_stays() {
+        // The last is 1 TiB with 4 MiB in it.
         let nodes = numa_maps::parse(
             b"10000000 default anon=1024 N0=256 N1=768 kernelpagesize_kB=4\n\
               20000000 bind:1 anon=1024 N1=1024 kernelpagesize_kB=4\n\
@@ -94,13 +98,15 @@ mod tests {
               40000000 default anon=1024 N1=1024 kernelpagesize_kB=4\n\
               50000000 default anon=16 N1=16 kernelpagesize_kB=4\n\
               60000000 default file=/a mapped=1024 N1=1024 kernelpagesize_kB=4\n\
-              70000000 default anon=1024 N0=1024 kernelpagesize_kB=4\n",
+              70000000 default anon=1024 N0=1024 kernelpagesize_kB=4\n\
+              100000000 default anon=1024 N1=1024 kernelpagesize_kB=4\n",
         );
         let mappings = maps::parse(
             b"10000000-10400000 rw-p 0 00:00 0\n20000000-20400000 rw-p 0 00:00 0\n\
               30000000-30800000 rw-p 0 00:00 0\n40000000-40400000 rw-s 0 00:00 0\n\
               50000000-50010000 rw-p 0 00:00 0\n60000000-60400000 r--p 0 08:01 7\n\
-              70000000-70400000 rw-p 0 00:00 0\n",
+              70000000-70400000 rw-p 0 00:00 0\n\
+              100000000-10100000000 rw-p 0 00:00 0\n",
         );
         let found = join(7, 1, &nodes.unwrap(), &mappings.unwrap(), 4096);
         let only = NodeRange { pid: 7, start: 0x1000_0000, end: 0x1040_0000, bytes: 768 * 4096 };

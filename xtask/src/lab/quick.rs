@@ -40,8 +40,8 @@ pub(super) const CHECKED: &[QuickRun] = &[
 /// What the recorder names as the cause of a stall.
 pub(super) const WATCHED: &[QuickRun] = &[
     QuickRun {
-        name: "mysql-stall/redis",
-        reason: "the cause, and the kernel functions of the profile's difference",
+        name: "forced-reclaim/firing",
+        reason: "the cause, and who makes the kernel reclaim",
     },
     QuickRun {
         name: "decoy-stopped-process/stopped",

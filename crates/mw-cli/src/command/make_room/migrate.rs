@@ -2,17 +2,21 @@
 
 use mw_collect::NodeRange;
 use mw_sys::{is_termination_requested, move_pages_to_node, nodes_of_pages};
+use std::time::{Duration, Instant};
 
 /// Pages of one system call: the kernel holds the process's lock for no longer.
 const PAGES: u64 = 4096;
+/// The longest step: what it has cost others is known only when it is over.
+const STEP_TIME: Duration = Duration::from_secs(2);
 
-/// Moves pages of these ranges from one node to another until `bytes` are moved, and removes what was gone through
-/// from the list. What cannot be moved stays where it is.
+/// Moves pages of these ranges from one node to another until `bytes` are moved or the step has lasted long enough,
+/// and removes what was gone through from the list. What cannot be moved stays where it is.
 pub(super) fn migrate(ranges: &mut Vec<NodeRange>, bytes: u64, from: u32, to: u32) {
     let page = rustix::param::page_size() as u64;
+    let until = Instant::now() + STEP_TIME;
     let mut moved = 0;
     ranges.reverse();
-    while moved < bytes && !is_termination_requested() {
+    while moved < bytes && Instant::now() < until && !is_termination_requested() {
         let Some(range) = ranges.pop() else { break };
         let end = range.end.min(range.start.saturating_add(PAGES * page));
         let pages: Vec<u64> = (range.start..end).step_by(page as usize).collect();
