@@ -14,7 +14,7 @@ mod mount_table;
 mod search;
 mod sequential;
 
-use crate::collector::processes::kernel_threads;
+use crate::collector::processes::other_programs;
 use crate::source::Source;
 use batches::{PATIENCE, read_all};
 use mw_model::{HeldFiles, Missing, Process, Snapshot};
@@ -54,10 +54,7 @@ fn processes(source: &Source, snapshot: &Snapshot) -> Result<Vec<(u32, bool)>, M
     let mut requests: Vec<(u32, bool)> =
         known.into_iter().filter_map(of).filter(|(pid, _)| *pid != std::process::id()).collect();
     let listed: BTreeSet<u32> = requests.iter().map(|(pid, _)| *pid).collect();
-    let kernel = kernel_threads(source);
-    let others = source.list("/proc")?.into_iter().filter_map(|name| name.parse().ok());
-    let others = others
-        .filter(|pid| !listed.contains(pid) && !kernel.contains(pid) && *pid != std::process::id());
+    let others = other_programs(source)?.into_iter().filter(|pid| !listed.contains(pid));
     requests.extend(others.map(|pid| (pid, false)));
     Ok(requests)
 }

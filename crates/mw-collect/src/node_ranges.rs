@@ -1,6 +1,6 @@
 //! Anonymous memory of programs by NUMA node: what can be moved from one.
 
-use crate::collector::processes::kernel_threads;
+use crate::collector::processes::other_programs;
 use crate::source::Source;
 use mw_model::Missing;
 use mw_proc::maps::Mapping;
@@ -46,10 +46,8 @@ pub fn movable_ranges(source: &Source, node: u32) -> Result<Vec<NodeRange>, Miss
     let call = move |pid, node: &u32| ranges(pid, *node).unwrap_or_default();
     let mut helper = HelperThread::new(PATIENCE, call)
         .map_err(|error| Missing::failed(WHAT, error.to_string()))?;
-    let kernel = kernel_threads(source);
-    let numbers = source.list("/proc")?.into_iter().filter_map(|name| name.parse().ok());
-    let others = numbers.filter(|pid| !kernel.contains(pid) && *pid != std::process::id());
     let mut found = Vec::new();
+    let others = other_programs(source)?.into_iter();
     for pid in others.take(MOST_PROCESSES).take_while(|_| Instant::now() < until) {
         found.extend(helper.run(&[(pid, node)]).into_iter().flatten().flatten());
     }

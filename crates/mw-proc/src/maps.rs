@@ -31,6 +31,14 @@ pub struct Mapping {
 /// # Errors
 /// When a line lacks a column.
 pub fn parse(text: &[u8]) -> Result<Vec<Mapping>, ParseError> {
+    each(text, read)
+}
+
+/// Reads a mapping a line.
+pub(crate) fn each<T>(
+    text: &[u8],
+    read: impl Fn(&Line<'_>) -> Result<T, ParseError>,
+) -> Result<Vec<T>, ParseError> {
     let mut mappings = Vec::new();
     for line in scan::lines(text) {
         if mappings.len() >= MAX_MAPPINGS {

@@ -1,7 +1,7 @@
 //! `/proc/PID/numa_maps`: the memory policy of each mapping, and on which nodes its pages are. Kernels with NUMA.
 
 use crate::error::{ParseError, Problem};
-use crate::maps::MAX_MAPPINGS;
+use crate::maps;
 use crate::scan::{self, Line};
 
 /// The most nodes of a mapping: what the kernel supports.
@@ -33,15 +33,7 @@ impl NumaMapping {
 /// # Errors
 /// When a line lacks its address or policy, or a number is none.
 pub fn parse(text: &[u8]) -> Result<Vec<NumaMapping>, ParseError> {
-    let mut mappings = Vec::new();
-    for line in scan::lines(text) {
-        if mappings.len() >= MAX_MAPPINGS {
-            return Err(line.error(Problem::TooMany("mappings")));
-        }
-        line.whole()?;
-        mappings.push(read(&line)?);
-    }
-    Ok(mappings)
+    maps::each(text, read)
 }
 
 fn read(line: &Line<'_>) -> Result<NumaMapping, ParseError> {
@@ -58,14 +50,13 @@ fn read(line: &Line<'_>) -> Result<NumaMapping, ParseError> {
         let number = || line.at(scan::parse_u64(value));
         match name {
             b"anon" => mapping.anon_pages = number()?,
-            b"kernelpagesize_kB" => mapping.page_bytes = Some(number()?.saturating_mul(1024)),
+            b"kernelpagesize_kB" => mapping.page_bytes = Some(scan::kib(number()?)),
             // The name of a file is escaped, and begins with `file=`.
             [b'N', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => {
                 if mapping.node_pages.len() >= MAX_NODES {
                     return Err(line.error(Problem::TooMany("nodes")));
                 }
-                let node = line.at(scan::parse_u64(digits))?;
-                let node = line.at(u32::try_from(node).map_err(|_| Problem::Overflow))?;
+                let node = line.at(scan::parse_u32(digits))?;
                 mapping.node_pages.push((node, number()?));
             }
             _ => {}

@@ -94,12 +94,22 @@ fn reader<T: Send + 'static>(
 const KERNEL_THREADS: &str = "/proc/2/task/2/children";
 
 /// The kernel's own threads, in one read: on a large server most of /proc are these.
-pub(crate) fn kernel_threads(source: &Source) -> BTreeSet<u32> {
+fn kernel_threads(source: &Source) -> BTreeSet<u32> {
     // In a container process 2 is another, which has a program.
     let is_kthreadd = source.leads_nowhere("/proc/2/exe");
     let list = source.read(KERNEL_THREADS).ok().filter(|_| is_kthreadd).unwrap_or_default();
     let list = String::from_utf8_lossy(&list);
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// All processes but the kernel's own threads and this one.
+///
+/// # Errors
+/// /proc cannot be read.
+pub(crate) fn other_programs(source: &Source) -> Result<Vec<u32>, Missing> {
+    let kernel = kernel_threads(source);
+    let numbers = source.list("/proc")?.into_iter().filter_map(|name| name.parse().ok());
+    Ok(numbers.filter(|pid| !kernel.contains(pid) && *pid != std::process::id()).collect())
 }
 
 /// One process that has memory; kernel threads have none, and a process may be gone.

@@ -9,7 +9,7 @@ use super::batches::{PATIENCE, read_all};
 use super::descriptors::{Info, Process, for_each, is_regular, stat};
 use super::mount_table::{MountTable, MountTables, has_pages};
 use super::search::{FileId, file_id};
-use crate::collector::processes::kernel_threads;
+use crate::collector::processes::other_programs;
 use crate::source::Source;
 use mw_model::Missing;
 use mw_sys::{HelperThread, cached_pages_before};
@@ -90,9 +90,7 @@ pub fn sequential_files(source: &Source) -> Result<(Vec<SequentialFile>, bool), 
     let call = move |pid, (): &()| read(&theirs, pid, until);
     let mut helper = HelperThread::new(PATIENCE, call)
         .map_err(|error| Missing::failed(WHAT, error.to_string()))?;
-    let kernel = kernel_threads(source);
-    let numbers = source.list("/proc")?.into_iter().filter_map(|name| name.parse().ok());
-    let others = numbers.filter(|pid| !kernel.contains(pid) && *pid != std::process::id());
+    let others = other_programs(source)?.into_iter();
     let requests: Vec<(u32, ())> = others.map(|pid| (pid, ())).collect();
     // A process that was not read may use any of them.
     if !read_all(&mut helper, &requests, || Instant::now() >= until) {

@@ -59,12 +59,10 @@ impl Meter {
         let took = begun.at.elapsed();
         self.cost.dropped_bytes += dropped_bytes;
         let (Some(before), Some(after)) = (begun.stalled_us, stalled_us()) else { return took };
-        let rested = StallClock::start();
-        std::thread::sleep(REST);
-        let rate = self.beyond_usual(&rested);
+        let (rest, rate) = self.rest(REST);
         let beyond = Duration::from_micros(after.saturating_sub(before)).saturating_sub(took);
         let beyond = beyond.saturating_sub(took.mul_f64(self.usual));
-        let others = beyond.max(took.mul_f64(rate)) + REST.mul_f64(rate);
+        let others = beyond.max(took.mul_f64(rate)) + rest.mul_f64(rate);
         if let Some(stall_ms) = &mut self.cost.stall_ms {
             *stall_ms += others.as_secs_f64() * 1000.0;
         }
@@ -87,17 +85,18 @@ impl Meter {
     fn pause(&mut self) {
         let began = Instant::now();
         while began.elapsed() < PAUSE_MOST && !is_termination_requested() {
-            let rested = StallClock::start();
-            std::thread::sleep(PAUSE_ROUND);
-            if self.beyond_usual(&rested) < PAUSE_UNTIL {
+            if self.rest(PAUSE_ROUND).1 < PAUSE_UNTIL {
                 break;
             }
         }
         self.cost.paused_ms += began.elapsed().as_secs_f64() * 1000.0;
     }
 
-    fn beyond_usual(&self, clock: &StallClock) -> f64 {
-        (clock.rate() - self.usual).max(0.0)
+    /// Waits, and returns for how long, and in which share of the time tasks stalled beyond the usual one.
+    fn rest(&self, time: Duration) -> (Duration, f64) {
+        let clock = StallClock::start();
+        std::thread::sleep(time);
+        (clock.began.elapsed(), (clock.rate() - self.usual).max(0.0))
     }
 
     /// The limit that has been reached.
