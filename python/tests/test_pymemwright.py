@@ -417,7 +417,8 @@ class CostTest(unittest.TestCase):
         pairs = [(us(lambda: PlainSegment(MIB)), us(lambda: mw.Segment(MIB).close())) for _ in range(300)]
         plain, binding = (min(times) for times in zip(*pairs))
         print(f"1 MiB: {plain:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
-        self.assertLess(binding - plain, 500)
+        # 500 us, or more where the calls themselves are slow.
+        self.assertLess(binding - plain, max(500, plain / 2))
 
     def test_importing_is_cheap_and_loads_nothing(self) -> None:
         code = """

@@ -102,6 +102,7 @@ pub(crate) fn run(full: bool) -> anyhow::Result<()> {
             tests::again(&mut results, options)?;
             Ok(results.summary())
         }));
+        steps.push(simple("blind trials: two plays", trials::quick));
         let mut failed_runs = Vec::new();
         steps.push(lab_step("lab: field reports", &mut failed_runs, lab::checked));
         steps.push(lab_step("lab: what the recorder names", &mut failed_runs, lab::watched));
@@ -149,7 +150,6 @@ fn side_by_side(
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
                 simple("systemd units", units::run),
-                simple("blind trials: two plays", trials::quick),
                 simple("preflight: two conditions", preflight::quick),
                 simple("queries over a fleet", ship::quick),
             ]

@@ -253,6 +253,9 @@ enum Task {
         /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
         #[arg(long, conflicts_with_all = ["play", "results", "report"])]
         calibrate: bool,
+        /// The two plays of CI, whose results count nowhere
+        #[arg(long, conflicts_with_all = ["play", "results", "report", "again", "calibrate", "host"])]
+        quick: bool,
         /// The file that results are appended to [default: target/trials/results.jsonl]
         #[arg(long)]
         results: Option<PathBuf>,
@@ -332,6 +335,7 @@ fn main() -> anyhow::Result<()> {
             evaluate::run(&names, rounds, jobs, redraw)
         }
         Task::Environments { names, program, write } => environments::run(&names, program, write),
+        Task::Trials { quick: true, .. } => trials::quick(),
         Task::Trials { report: true, .. } => trials::report(),
         Task::Trials { calibrate: true, .. } => trials::calibrate(),
         Task::Trials { again: true, program, .. } => trials::again(program),

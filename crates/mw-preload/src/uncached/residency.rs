@@ -187,6 +187,16 @@ mod tests {
     use std::io::{Seek, Write};
     use std::os::fd::AsRawFd;
 
+    /// Other tests of the program use the window, too.
+    fn counted(fd: c_int, from: u64, bytes: u64) -> Result<u64, Unknown> {
+        loop {
+            match WINDOW.resident_pages(fd, from, bytes) {
+                Err(Unknown::Busy) => std::thread::yield_now(),
+                result => return result,
+            }
+        }
+    }
+
     #[test]
     fn resident_pages_are_counted_by_a_mapping() {
         const RANGE_BYTES: u64 = 1 << 20;
@@ -197,14 +207,11 @@ mod tests {
         file.write_all(b"x").unwrap();
         let fd = file.as_raw_fd();
         for _ in 0..2 {
-            assert_eq!(WINDOW.resident_pages(fd, 0, RANGE_BYTES), Ok(4));
-            assert_eq!(WINDOW.resident_pages(fd, 4096 + 5, RANGE_BYTES), Ok(3));
+            assert_eq!(counted(fd, 0, RANGE_BYTES), Ok(4));
+            assert_eq!(counted(fd, 4096 + 5, RANGE_BYTES), Ok(3));
         }
         let unreadable = File::options().write(true).open("/dev/null").unwrap();
-        assert_eq!(
-            WINDOW.resident_pages(unreadable.as_raw_fd(), 0, 4096),
-            Err(Unknown::Unsupported)
-        );
-        assert_eq!(WINDOW.resident_pages(fd, 0, RANGE_BYTES), Ok(4));
+        assert_eq!(counted(unreadable.as_raw_fd(), 0, 4096), Err(Unknown::Unsupported));
+        assert_eq!(counted(fd, 0, RANGE_BYTES), Ok(4));
     }
 }
