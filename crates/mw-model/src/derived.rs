@@ -101,6 +101,19 @@ pub fn oom_kills(sample: &Sample) -> Option<u64> {
     sample.vmstat.value()?.get(Counter::OomKill)
 }
 
+/// How often tasks have begun to reclaim or compact memory themselves since boot.
+pub fn direct_entries(sample: &Sample) -> Option<u64> {
+    let vmstat = sample.vmstat.value()?;
+    let entries = [Counter::Allocstall, Counter::CompactStall].map(|counter| vmstat.get(counter));
+    // A kernel without compaction counts none.
+    entries.into_iter().flatten().reduce(u64::saturating_add)
+}
+
+/// For how long some task has waited for memory since boot, in microseconds.
+pub fn memory_waited_us(sample: &Sample) -> Option<u64> {
+    sample.pressure.memory.value().map(|pressure| pressure.some.total_us)
+}
+
 /// MemFree in bytes.
 ///
 /// # Errors

@@ -22,16 +22,15 @@ use crate::threads::{STACK_BYTES, Threads};
 use mw_model::CanaryTick;
 use mw_sys::Scratch;
 use mw_sys::monotonic_ns;
-use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// The shortest beat.
 pub const MIN_INTERVAL: Duration = Duration::from_micros(500);
-/// The longest beat: a new beat holds from the next turn on, and the end is seen at a turn.
+/// The longest beat: the end is seen at a turn.
 pub const MAX_INTERVAL: Duration = Duration::from_millis(500);
 /// The most that is touched a turn.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -63,6 +62,8 @@ struct Shared {
     slowest_touch: Slowest,
     latest_turn: Slowest,
     interval_ns: AtomicU64,
+    /// Both threads, once they run.
+    threads: [OnceLock<Thread>; 2],
     stop: Arc<AtomicBool>,
     /// When the touch under way began, 0 when there is none.
     touch_began_ns: AtomicU64,
@@ -95,6 +96,7 @@ impl Canary {
             slowest_touch: Slowest::default(),
             latest_turn: Slowest::default(),
             interval_ns: AtomicU64::new(nanos(interval)),
+            threads: Default::default(),
             stop: Arc::clone(&stop),
             touch_began_ns: AtomicU64::new(0),
             touch_due_ns: AtomicU64::new(u64::MAX),
@@ -112,10 +114,13 @@ impl Canary {
         Ok(Self { shared, _threads: threads })
     }
 
-    /// Changes the beat, within [`MIN_INTERVAL`] and [`MAX_INTERVAL`], from the next turn on.
+    /// Changes the beat, within [`MIN_INTERVAL`] and [`MAX_INTERVAL`]: to a shorter one at once, to a longer one from
+    /// the next turn on.
     pub fn set_interval(&self, interval: Duration) {
-        let interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
-        self.shared.interval_ns.store(nanos(interval), SeqCst);
+        let interval = nanos(interval.clamp(MIN_INTERVAL, MAX_INTERVAL));
+        if interval < self.shared.interval_ns.swap(interval, SeqCst) {
+            self.shared.threads.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
+        }
     }
 
     /// The worst since the last call, what is under way included.
@@ -210,6 +215,32 @@ impl Shared {
         (monotonic_ns() / interval).saturating_add(1).saturating_mul(interval)
     }
 
+    /// Waits for the next turn, so many beats away; when it was due.
+    fn wait(&self, beats: impl Fn() -> u64, due_ns: &AtomicU64) -> u64 {
+        loop {
+            let interval = self.interval_ns.load(SeqCst);
+            let due = self.next(beats());
+            due_ns.store(due, SeqCst);
+            if self.rest(due, interval) {
+                return due;
+            }
+        }
+    }
+
+    /// Sleeps until a turn is due; `false` where the beat has become shorter than it was.
+    fn rest(&self, due: u64, interval: u64) -> bool {
+        loop {
+            let left = due.saturating_sub(monotonic_ns());
+            if left == 0 {
+                return true;
+            }
+            if self.interval_ns.load(SeqCst) < interval {
+                return false;
+            }
+            std::thread::park_timeout(Duration::from_nanos(left));
+        }
+    }
+
     /// A turn that was due began, and nothing was touched since. What a processor that is not given
     /// costs the pair is in both.
     fn began(&self, due: u64) {
@@ -241,10 +272,9 @@ impl Toucher {
     fn run(mut self, shared: &Shared) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         shared.thread.store(thread.unsigned_abs(), SeqCst);
+        shared.threads[0].get_or_init(std::thread::current);
         while !shared.stop.load(SeqCst) {
-            let due = shared.next(1);
-            shared.touch_due_ns.store(due, SeqCst);
-            sleep_until(due);
+            let due = shared.wait(|| 1, &shared.touch_due_ns);
             shared.began(due);
             shared.touch_due_ns.store(u64::MAX, SeqCst);
             let began = monotonic_ns();
@@ -289,16 +319,10 @@ impl Toucher {
 }
 
 fn idle(shared: &Shared) {
+    shared.threads[1].get_or_init(std::thread::current);
+    let beats = || if shared.touch_is_overdue() { 1 } else { IDLE_BEATS };
     while !shared.stop.load(SeqCst) {
-        let due = shared.next(if shared.touch_is_overdue() { 1 } else { IDLE_BEATS });
-        shared.idle_due_ns.store(due, SeqCst);
-        sleep_until(due);
+        let due = shared.wait(beats, &shared.idle_due_ns);
         shared.began(due);
     }
-}
-
-fn sleep_until(due_ns: u64) {
-    // u64 nanoseconds are 584 years: they fit.
-    let at = Timespec::try_from(Duration::from_nanos(due_ns)).unwrap_or_default();
-    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
 }

@@ -104,6 +104,24 @@ fn the_beat_changes_and_a_turn_costs_little_more_than_waking_up() {
 }
 
 #[test]
+fn a_shorter_beat_holds_at_once() {
+    let _alone = alone();
+    let canary = Canary::start(MAX_INTERVAL, BYTES).unwrap();
+    let has_touched = || canary.take().touch_us > 0;
+    mw_test::wait_until("a turn", Duration::from_secs(10), has_touched);
+    let [(at_rest, _), _] = use_of_both();
+    assert!((2..=8).contains(&at_rest), "{at_rest}");
+    mw_test::wait_until("a turn", Duration::from_secs(10), has_touched);
+    canary.set_interval(MIN_INTERVAL);
+    // The turn that was planned is twice as far away.
+    mw_test::wait_until("a turn of the new beat", MAX_INTERVAL / 2, has_touched);
+    canary.set_interval(MAX_INTERVAL);
+    std::thread::sleep(10 * BEAT);
+    let [(at_rest, _), _] = use_of_both();
+    assert!((2..=8).contains(&at_rest), "{at_rest}");
+}
+
+#[test]
 fn odd_beats_and_sizes_are_refused() {
     for (interval, bytes) in [
         (MIN_INTERVAL / 2, 4096),

@@ -35,5 +35,4 @@ pub(crate) struct Context {
     pub(crate) host: Host,
     /// What cannot be read on this machine.
     pub(crate) unseen: Vec<Missing>,
-    pub(crate) canary_interval: Duration,
 }

@@ -22,9 +22,6 @@ const MORE_LOOKS: usize = 20;
 const CHRONIC_LOOKS: u32 = 3;
 const CHRONIC_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The canary's interval while there is a stall.
-const CANARY_INTERVAL: Duration = Duration::from_millis(1);
-
 /// Evidence under way.
 pub(crate) struct Episode {
     began: Instant,
@@ -36,9 +33,7 @@ pub(crate) struct Episode {
 
 impl Episode {
     pub(crate) fn begin(with: &mut Context) -> Self {
-        if let Some(canary) = &with.monitors.canary {
-            canary.set_interval(CANARY_INTERVAL);
-        }
+        with.monitors.set_stalled(true);
         if let Some(profiler) = &with.monitors.profiler {
             // The trigger thread began it already, but for a second episode of one stall.
             profiler.begin();
@@ -72,9 +67,7 @@ impl Episode {
 
     /// Ends the evidence and offers it to the stalls that it is of.
     pub(crate) fn end(self, with: &mut Context, stalls: &mut [OpenStall]) {
-        if let Some(canary) = &with.monitors.canary {
-            canary.set_interval(with.canary_interval);
-        }
+        with.monitors.set_stalled(false);
         let mut after = Tasks::look(&mut with.files, LOOK_LIMIT);
         // A recorder that stops has no time for all.
         for _ in (0..MORE_LOOKS).take_while(|_| !with.stalls.is_stopped()) {

@@ -7,7 +7,8 @@
 //!   mw-probe-…   one a probe           ┐
 //!   the kernel's pressure trigger      ├─ alarms ─▶ mw-trigger: has a limit passed?
 //!   mw-canary    touches, and does not │                        │ begin: full rate
-//!                as mw-sample sees it  ┘                        ▼
+//!                as mw-sample sees it, ┘                        ▼
+//!                at rest without signs
 //!   mw-profile   low rate: baseline ───────────────────────▶ mw-evidence: tasks, stacks,
 //!                full rate while there is a stall            ring, rules ──▶ incident
 //! ```
@@ -31,6 +32,7 @@ mod kernel_events;
 mod kills;
 mod monitors;
 mod oom_detector;
+mod pace;
 mod pages_left;
 mod priority;
 mod requests;

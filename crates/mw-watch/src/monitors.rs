@@ -1,6 +1,8 @@
 //! The active monitors, shared by the threads of the recorder.
 
+use crate::clock;
 use crate::detector::{AnswerReading, CanaryReading, Limits, ProbeReading, UnderWayReading};
+use crate::pace::Pace;
 use crate::wakeup::Wakeup;
 use mw_model::{CanaryTick, ProbeTick};
 use mw_probe::Prober;
@@ -14,6 +16,7 @@ use std::time::Duration;
 pub(crate) struct Monitors {
     pub(crate) probers: Vec<Prober>,
     pub(crate) canary: Option<Canary>,
+    pub(crate) pace: Pace,
     pub(crate) profiler: Option<Profiler>,
     pub(crate) limits: Limits,
     pub(crate) wakeup: Wakeup,
@@ -63,6 +66,25 @@ impl Monitors {
             touching_ms: canary.touching_for().map_or(0.0, ms),
             late_ms: canary.late_for().map_or(0.0, ms),
         })
+    }
+
+    /// There was a sign that memory may become slow: the canary keeps its beat.
+    pub(crate) fn alert(&self) {
+        self.pace.alert(clock::monotonic_ms() as u64);
+        self.keep_pace();
+    }
+
+    /// A stall has begun, or all are over.
+    pub(crate) fn set_stalled(&self, is_stalled: bool) {
+        self.pace.set_stalled(is_stalled);
+        self.keep_pace();
+    }
+
+    /// Has the canary beat as it is to at this time.
+    pub(crate) fn keep_pace(&self) {
+        if let Some(canary) = &self.canary {
+            self.pace.set(canary, clock::monotonic_ms() as u64);
+        }
     }
 
     /// Wakes the trigger thread where the canary may exceed a limit within `time`, or has exceeded one.

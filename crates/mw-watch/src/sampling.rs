@@ -4,6 +4,7 @@
 use crate::clock;
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
+use crate::pace::Signs;
 use crate::ring::Ring;
 use mw_collect::{DiskSampler, OwnMemory, Sampler, Source};
 use mw_model::{CanaryTick, Layout, ProbeTick, Tick, derived};
@@ -34,6 +35,7 @@ pub(crate) struct Sampling {
     fast: Layout,
     whole: Layout,
     tick: Tick,
+    signs: Signs,
     /// Probes and canary since the last row of the recording.
     second: Second,
     row: Vec<u64>,
@@ -81,6 +83,7 @@ impl Sampling {
             own: OwnMemory::open(source),
             ring: Arc::new(Ring::new(fast.names())),
             row: Vec::with_capacity(whole.names().len()),
+            signs: Signs::default(),
             second: Second { probes: tick.probes.clone(), ..Second::default() },
             sampler,
             disks,
@@ -129,11 +132,22 @@ impl Sampling {
         }
         self.disks.sample(&mut self.tick.disks);
         self.monitors.take(&mut self.tick.probes, &mut self.tick.canary);
+        self.set_pace();
         self.second.add(&self.tick);
         self.fast.write(&self.tick, &mut self.row);
         self.ring.push(self.tick.unix_ms, &self.row);
         if whole {
             self.record();
+        }
+    }
+
+    /// Has the canary beat as the sample requires.
+    fn set_pace(&mut self) {
+        let is_slow = self.tick.canary.is_some_and(|tick| self.monitors.pace.is_sign(tick));
+        if self.signs.are_new(&self.tick.sample) || is_slow {
+            self.monitors.alert();
+        } else {
+            self.monitors.keep_pace();
         }
     }
 

@@ -58,6 +58,9 @@ impl TriggerThread<'_> {
                 requested: self.requests.take(),
             };
             let is_alarming = seen.are_alarming(&monitors.limits);
+            if pressed || is_alarming {
+                monitors.alert();
+            }
             if is_alarming {
                 self.tracing.alarm();
                 is_traced = true;
@@ -173,6 +176,7 @@ impl<'a> Wakeups<'a> {
 mod tests {
     use super::*;
     use crate::detector::{CanaryReading, ProbeReading, UnderWayReading};
+    use crate::pace::Pace;
     use crate::wakeup::Wakeup;
     use std::time::Instant;
 
@@ -182,7 +186,9 @@ mod tests {
     #[test]
     fn a_wakeup_during_a_turn_starts_the_next() {
         let (probers, wakeup) = (Vec::new(), Wakeup::new().unwrap());
-        let monitors = Monitors { probers, canary: None, profiler: None, limits: LIMITS, wakeup };
+        let pace = Pace::new(Duration::from_millis(10), LIMITS.canary_ms, false);
+        let monitors =
+            Monitors { probers, canary: None, pace, profiler: None, limits: LIMITS, wakeup };
         let mut wakeups = Wakeups::new(&monitors, None);
         let mut wait = |at_most| {
             let begun = Instant::now();

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
+use crate::pace::Pace;
 use crate::priority::yield_to_others;
 use crate::requests::Requests;
 use crate::sampling::{SampleAge, Sampling};
@@ -211,7 +212,6 @@ impl Watch {
             services: Arc::clone(&self.services),
             kernel_events: Arc::clone(&self.kernel_events),
             unseen: self.unseen.clone(),
-            canary_interval: options.canary.unwrap_or_default().interval,
             ring,
             host,
         };
@@ -369,14 +369,17 @@ fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, Wa
         unseen.extend(missing);
         profiler
     });
+    let CanaryOptions { interval, limit } = options.canary.unwrap_or_default();
+    let limits = Limits {
+        canary_ms: limit.as_secs_f64() * 1000.0,
+        token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
+    };
     Ok(Monitors {
         probers: probers.map_err(WatchError::Thread)?,
         canary: canary.transpose().map_err(WatchError::Thread)?,
+        pace: Pace::new(interval, limits.canary_ms, limits.token_ms.is_some()),
         profiler,
-        limits: Limits {
-            canary_ms: options.canary.unwrap_or_default().limit.as_secs_f64() * 1000.0,
-            token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
-        },
+        limits,
         wakeup: Wakeup::new().map_err(WatchError::Thread)?,
     })
 }

@@ -39,7 +39,7 @@ pub struct WatchArgs {
     /// Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub token_timeout: Option<Duration>,
-    /// Interval at which the canary measures page-fault latency [default: 10ms]
+    /// Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub canary_interval: Option<Duration>,
     /// Page-fault latency of the canary above which memory stalls [default: 100ms]
@@ -244,6 +244,10 @@ pub struct ReportArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
+    /// Log in which cluster software reports late heartbeats [default: the journal and the logs of the configuration
+    /// file, for an incident of this machine]
+    #[arg(long, value_name = "FILE")]
+    pub log: Vec<PathBuf>,
 }
 
 /// An incident of a recording.
