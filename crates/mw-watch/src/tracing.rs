@@ -125,7 +125,13 @@ impl Tracing {
     ) -> Self {
         let groups = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
         let tracer = is_wanted.then(|| SchedTracer::open(TraceOptions::RECORDER));
-        let tracer = tracer.and_then(|opened| opened.map_err(|missing| unseen.push(missing)).ok());
+        let untraced = |missing| {
+            // The profiler may have said so already.
+            if !unseen.contains(&missing) {
+                unseen.push(missing);
+            }
+        };
+        let tracer = tracer.and_then(|opened| opened.map_err(untraced).ok());
         Self {
             switch: tracer.as_ref().map(SchedTracer::switch),
             tracer: Mutex::new(tracer.map(Box::new)),
