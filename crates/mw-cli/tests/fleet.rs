@@ -27,6 +27,11 @@ old*) echo '{"memwright":"0.0.9","preflight":null}' ;;
 noisy*) yes ;;
 greets*) echo "Authorized use only"; exit 1 ;;
 odd*) PROGRAM "$@" | sed 's|"/proc/sys/vm/zone_reclaim_mode": "[0-9]*"|"/proc/sys/vm/zone_reclaim_mode": "7"|' ;;
+fixed*) case $1 in
+  incidents) sed "s/NODE/${node#fixed}/g" DIR/incidents.json ;;
+  changes) cat DIR/changes.json ;;
+  check) cat DIR/check.json ;;
+  esac ;;
 stalled*) sed "s/NODE/${node#stalled}/g" DIR/incidents.json ;;
 calm*) echo '[]' ;;
 *) exec PROGRAM "$@" ;;
@@ -378,8 +383,54 @@ fn the_report_is_one_page_with_causes_nodes_and_events() {
     for part in ["stalled[10-29]", "No route to host", "1.2 s on "] {
         assert!(html.contains(part), "{part}");
     }
+    assert!(!html.contains("What fixes brought") && !html.contains("What runs out"), "{html}");
     let none = nodes.fleet(&["report", "--nodes", "gone1", "-o", page.to_str().unwrap()]);
     assert_eq!(none.status.code(), Some(3));
     let wrong = nodes.fleet(&["report", "--nodes", "calm1", "-o", "/nowhere/x.html"]);
     assert!(text(&wrong.stderr).contains("choose another file with --output"));
+}
+
+/// What `changes --all --json` prints, of a change between the two stalls and of one that was reverted.
+const CHANGES: &str = r#"{"changes":[
+{"id":1,"time_ms":1764089000000,"rule":"thp-compaction","path":"/sys/kernel/mm/transparent_hugepage/defrag",
+ "before":"always","value":"madvise","state":"in-force","kept_in":null,"file_drift":null,"left":null},
+{"id":2,"time_ms":1764089000000,"rule":"zone-reclaim","path":"/proc/sys/vm/zone_reclaim_mode",
+ "before":"1","value":"0","state":"undone","how":"restored","kept_in":null,"file_drift":null,"left":null}],"damage":[]}"#;
+
+const FORECAST: &str = r#"{"exhaustion":[{"supply":"contiguous","page_bytes":2097152,"node":0,"request_bytes":0,"bytes":1,
+"forecast":"2 MiB pages of node 0 run out in 9 h (6 to 14)","decline":"1 GiB an hour, 9 GiB left","since_unix_ms":1,
+"bytes_per_hour":{"expected":1,"least":1,"most":2},"hours_left":{"expected":9,"least":6,"most":14}}]}"#;
+
+#[test]
+#[cfg(feature = "watch")]
+fn the_report_has_what_fixes_brought_and_what_runs_out() {
+    let nodes = Nodes::new();
+    for (name, text) in
+        [("incidents.json", INCIDENTS), ("changes.json", CHANGES), ("check.json", FORECAST)]
+    {
+        std::fs::write(nodes.dir.path().join(name), text).unwrap();
+    }
+    let ended = nodes.fleet(&[
+        "report",
+        "--since",
+        "2025-11-25T00:00:00Z",
+        "--nodes",
+        "fixed[10-12],stalled13",
+        "-o",
+        "-",
+    ]);
+    let html = text(&ended.stdout);
+    let (_, fixes) =
+        html.split_once("<h2>What fixes brought</h2>").unwrap_or_else(|| panic!("{html}"));
+    let (fixes, forecasts) = fixes.split_once("<h2>What runs out").unwrap();
+    for part in [
+        "<td class=\"name\">thp-compaction</td><td class=\"text\">fixed[10-12]</td>",
+        "transparent_hugepage&#x2f;defrag = madvise",
+        // Five seconds of 16 h 43 min; nothing from then on.
+        "<td class=\"number\">0.008%</td><td class=\"number\">0.000%</td>",
+    ] {
+        assert!(fixes.contains(part), "{part}: {fixes}");
+    }
+    assert!(!fixes.contains("zone-reclaim"), "it was reverted: {fixes}");
+    assert_eq!(forecasts.matches("2 MiB pages of node 0 run out in 9 h").count(), 3, "{forecasts}");
 }

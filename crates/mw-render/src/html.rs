@@ -16,7 +16,7 @@ mod safe;
 mod series;
 mod tables;
 
-pub use fleet::{FleetEvent, FleetPage, FleetRow, fleet};
+pub use fleet::{FleetEvent, FleetFix, FleetForecast, FleetPage, FleetRow, fleet};
 
 use charts::Timeline;
 use flame::Flame;

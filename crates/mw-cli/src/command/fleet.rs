@@ -8,13 +8,22 @@
 //! - `facts`: how this machine is set
 //! - `drift`: what differs between nodes
 //! - `incidents`: the stalls of nodes, joined to events
-//! - `report`: the same as a page
+//! - `lost`: how much time they took; pure
+//! - `fixes`: what fixes brought
+//! - `forecasts`: what runs out
+//! - `report`: all of this as a page
 
 mod answer;
 mod asking;
 mod drift;
 mod facts;
+#[cfg(feature = "watch")]
+mod fixes;
+#[cfg(feature = "watch")]
+mod forecasts;
 mod incidents;
+#[cfg(feature = "watch")]
+mod lost;
 mod node_set;
 mod prometheus;
 #[cfg(feature = "watch")]

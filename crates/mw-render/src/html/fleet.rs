@@ -28,6 +28,12 @@ pub struct FleetPage {
     pub events: Vec<FleetEvent>,
     /// How many events follow.
     pub more_events: usize,
+    /// What fixes brought, the most first.
+    pub fixes: Vec<FleetFix>,
+    /// What runs out, the soonest first.
+    pub forecasts: Vec<FleetForecast>,
+    /// How many forecasts follow.
+    pub more_forecasts: usize,
     /// Nodes that did not answer, and why.
     pub silent: Vec<(String, String)>,
     /// How many such nodes follow.
@@ -57,6 +63,29 @@ pub struct FleetEvent {
     pub incidents: usize,
     pub worst: String,
     pub verdict: String,
+}
+
+/// Changes of one rule, and what they brought.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct FleetFix {
+    pub rule: String,
+    pub settings: String,
+    pub nodes: String,
+    pub applied: String,
+    /// The share of the time that was lost to this cause before, in words.
+    pub before: String,
+    /// The same from then on.
+    pub after: String,
+}
+
+/// What runs out on a node.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct FleetForecast {
+    pub node: String,
+    /// What, and when.
+    pub forecast: String,
+    /// How fast.
+    pub decline: String,
 }
 
 /// The page: one HTML file that needs nothing else.
@@ -102,6 +131,16 @@ mod tests {
             causes: vec![row.clone()],
             nodes: vec![row],
             events: vec![event],
+            fixes: vec![FleetFix {
+                rule: odd.clone(),
+                settings: odd.clone(),
+                ..FleetFix::default()
+            }],
+            forecasts: vec![FleetForecast {
+                node: odd.clone(),
+                forecast: odd.clone(),
+                decline: odd.clone(),
+            }],
             silent: vec![(odd.clone(), odd)],
             ..FleetPage::default()
         };

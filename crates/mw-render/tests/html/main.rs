@@ -7,7 +7,7 @@ mod sample;
 
 use browser::{Page, Picture, Scheme};
 use mw_model::{Column, Incident};
-use mw_render::html::{FleetEvent, FleetPage, FleetRow, fleet, incident};
+use mw_render::html::{FleetEvent, FleetFix, FleetForecast, FleetPage, FleetRow, fleet, incident};
 
 /// Bytes that a report may have.
 const LARGEST: usize = 3_000_000;
@@ -228,6 +228,19 @@ fn week() -> FleetPage {
         causes: vec![row("thp-compaction", "40 nodes", 100.0), row("unknown", "1 nodes", 4.0)],
         nodes: (1..=40).map(|node| row(&format!("n{node}"), "thp-compaction", 50.0)).collect(),
         events: vec![event; 30],
+        fixes: vec![FleetFix {
+            rule: "thp-compaction".to_owned(),
+            settings: "/sys/kernel/mm/transparent_hugepage/defrag = madvise".to_owned(),
+            nodes: "n[1-20]".to_owned(),
+            applied: "2026-11-20 10:02".to_owned(),
+            before: "0.131%".to_owned(),
+            after: "0.002%".to_owned(),
+        }],
+        forecasts: vec![FleetForecast {
+            node: "n7".to_owned(),
+            forecast: "2 MiB pages for 23 GiB run out in 9 h (6 to 14)".to_owned(),
+            decline: "1.2 GiB an hour since 2026-11-24 02:00, 34 GiB left".to_owned(),
+        }],
         silent: vec![("n41".to_owned(), "ssh: no route to host".to_owned())],
         ..FleetPage::default()
     }
@@ -241,7 +254,7 @@ fn the_page_of_a_fleet_needs_no_network_and_fits_any_width() {
     let Some(page) = Page::from_html(&html) else { return };
     let (elements, network) = page.elements();
     assert_eq!(asked_by_page(&network), 0);
-    assert_eq!(count(&elements, "<tr>"), 4 + 2 + 40 + 30 + 1);
+    assert_eq!(count(&elements, "<tr>"), 6 + 2 + 40 + 30 + 1 + 1 + 1);
     assert!(elements.contains("<h1>3 h 20 min lost"), "{}", between(&elements, "<h1>", "</h1>"));
     let html = html.replacen("Content-Security-Policy", "none", 1).replacen("</body>", measure, 1);
     let Some(page) = Page::from_html(&html) else { return };

@@ -1,7 +1,7 @@
 //! `memwright fleet report`: the stalls of nodes as a page for people who decide.
 
 use super::incidents::{self, Asked, Event, Incident, UNKNOWN};
-use super::node_set;
+use super::{fixes, forecasts, lost, node_set};
 use crate::args::FleetReportArgs;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
@@ -20,7 +20,20 @@ pub(super) fn run(args: &FleetReportArgs) -> Result<Exit, Failure> {
     let now = mw_sys::unix_ms();
     let since = args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now));
     let asked = incidents::ask(&args.nodes, &args.way, Some(since))?;
-    let page = page(&asked, (since, now), incidents::milliseconds(args.gap));
+    // The others would not answer the next question either.
+    let answered: Vec<String> = asked.of_nodes.iter().map(|(node, _)| node.clone()).collect();
+    let changes = fixes::ask(&args.way, &answered)?;
+    let mut fixes = fixes::rows(&asked.of_nodes, &changes, (since, now));
+    fixes.truncate(MAX_ROWS);
+    let mut forecasts = forecasts::ask(&args.way, &answered)?;
+    let more_forecasts = forecasts.len().saturating_sub(MAX_ROWS);
+    forecasts.truncate(MAX_ROWS);
+    let page = FleetPage {
+        fixes,
+        forecasts,
+        more_forecasts,
+        ..page(&asked, (since, now), incidents::milliseconds(args.gap))
+    };
     let html = html::fleet(&page).map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     write(&args.output, &html)?;
     if args.output != Path::new(STANDARD_OUTPUT) {
@@ -59,27 +72,14 @@ impl<'a> Sum<'a> {
     /// Only what lies within the period counts.
     fn add(&mut self, node: &'a str, incident: &'a Incident, period: (u64, u64)) {
         self.incidents += 1;
-        let within = |unix_ms: u64| unix_ms.max(period.0).min(period.1);
-        let span = (within(incident.started_unix_ms), within(incident.ended_unix_ms));
-        self.spans.entry(node).or_default().push(span);
+        self.spans.entry(node).or_default().push(lost::within(incident, period));
         *self.causes.entry(incident.cause()).or_default() += 1;
     }
 
     /// In milliseconds. What overlaps on a node counts once.
     fn lost_ms(&self) -> u64 {
-        self.spans.values().fold(0, |sum, spans| sum.saturating_add(union(spans)))
+        self.spans.values().fold(0, |sum, spans| sum.saturating_add(lost::union(spans)))
     }
-}
-
-fn union(spans: &[(u64, u64)]) -> u64 {
-    let mut spans = spans.to_vec();
-    spans.sort_unstable();
-    let (mut sum, mut until) = (0_u64, 0);
-    for (start, end) in spans {
-        sum = sum.saturating_add(end.saturating_sub(start.max(until)));
-        until = until.max(end);
-    }
-    sum
 }
 
 fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
@@ -142,6 +142,7 @@ fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
             .map(|silent| (silent.node.clone(), silent.why.clone()))
             .collect(),
         more_silent: failed.len().saturating_sub(MAX_ROWS),
+        ..FleetPage::default()
     }
 }
 
@@ -191,15 +192,6 @@ fn words(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_overlaps_on_a_node_counts_once() {
-        assert_eq!(union(&[(0, 10), (5, 20), (30, 40)]), 30);
-        assert_eq!(union(&[(30, 40), (0, 100), (50, 60)]), 100);
-        assert_eq!(union(&[]), 0);
-        // A clock went back.
-        assert_eq!(union(&[(10, 5)]), 0);
-    }
 
     #[test]
     fn times_are_in_their_two_largest_units() {
