@@ -30,6 +30,9 @@
 //! [[notify]]
 //! journal = true
 //!
+//! [heartbeats]
+//! log = ["/var/log/zookeeper/zookeeper.log"]
+//!
 //! [ship]
 //! to = "s3://fleet/memwright"
 //! ```
@@ -88,6 +91,13 @@ pub(crate) struct Config {
     #[cfg(not(feature = "watch"))]
     #[serde(rename = "notify")]
     _notify: Option<Vec<toml::Table>>,
+    #[cfg(feature = "watch")]
+    #[serde(default)]
+    heartbeats: Heartbeats,
+    /// Only the programs that record read it.
+    #[cfg(not(feature = "watch"))]
+    #[serde(rename = "heartbeats")]
+    _heartbeats: Option<toml::Table>,
     #[cfg(feature = "ship")]
     #[serde(default)]
     ship: Ship,
@@ -95,6 +105,19 @@ pub(crate) struct Config {
     #[cfg(not(feature = "ship"))]
     #[serde(rename = "ship")]
     _ship: Option<toml::Table>,
+}
+
+/// What concerns `heartbeats`, and `report`, which looks for the same lines.
+#[cfg(feature = "watch")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Heartbeats {
+    /// Logs that are read beside the journal.
+    #[serde(default)]
+    pub(crate) log: Vec<PathBuf>,
+    /// `NAME=LINE`: lines that are looked for beside those that are shipped.
+    #[serde(default)]
+    pub(crate) pattern: Vec<String>,
 }
 
 /// What concerns `ship`.
@@ -156,6 +179,12 @@ impl Config {
     #[cfg(feature = "watch")]
     pub(crate) fn notify(&self) -> Result<Vec<mw_notify::Table>, Failure> {
         notify::tables(&self.notify)
+    }
+
+    /// What concerns `heartbeats`.
+    #[cfg(feature = "watch")]
+    pub(crate) fn heartbeats(&self) -> &Heartbeats {
+        &self.heartbeats
     }
 
     /// What concerns `ship`.

@@ -30,13 +30,17 @@ impl Recorded {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("recording.db");
         common::record(&path);
+        let recorded = Self { dir, path };
         if let Some(rule) = rule {
-            let host = Host { name: "db1".to_owned(), ..Host::default() };
-            let writer = Writer::start(&path, &host, Retention::default()).unwrap();
-            writer.keep_incident(stall(rule)).unwrap();
-            assert!(writer.finish(PATIENCE));
+            recorded.keep(stall(rule));
         }
-        Self { dir, path }
+        recorded
+    }
+
+    fn keep(&self, incident: Incident) {
+        let writer = Writer::start(&self.path, &Host::default(), Retention::default()).unwrap();
+        writer.keep_incident(incident).unwrap();
+        assert!(writer.finish(PATIENCE));
     }
 
     fn run(&self, log: &str, args: &[&str]) -> Output {
@@ -124,6 +128,35 @@ fn memory_is_not_blamed_for_other_stalls_and_for_none() {
         late.contains("1 at times without a recording") && late.contains("nothing recorded"),
         "{late}"
     );
+}
+
+#[test]
+fn a_report_opens_with_what_cluster_software_said() {
+    let recorded = Recorded::new(Some("page-cache-flood"));
+    let log = recorded.dir.path().join("cluster.log");
+    let later = COROSYNC.replace("22:14:11", "22:14:40");
+    std::fs::write(&log, format!("{COROSYNC}{COROSYNC}{later}")).unwrap();
+    let report = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+        command.args(["report", "last", "--recording"]).arg(&recorded.path).args(args);
+        let ended = command.env("TZ", "UTC").output().unwrap();
+        (String::from_utf8(ended.stdout).unwrap(), ended.status.code())
+    };
+    let log = log.to_str().unwrap();
+    let (text, _) = report(&["--log", log]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("page-cache-flood"), "{text}");
+    let said = "  corosync was late with a heartbeat, 6.5 s after the stall began, 2 times: ";
+    assert!(lines.iter().take(5).any(|line| line.starts_with(said)), "{text}");
+    let (json, _) = report(&["--log", log, "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["heartbeats"].as_array().unwrap().len(), 1, "{json}");
+    assert_eq!(json["heartbeats"][0]["times"], 2);
+    let (html, _) = report(&["--log", log, "-o", "-"]);
+    assert!(html.contains("<p>corosync was late with a heartbeat, 6.5 s after"));
+    // The incident is of another machine: this one's journal says nothing of it.
+    assert!(!report(&[]).0.contains("heartbeat"));
+    assert_eq!(report(&["--log", "/nowhere"]).1, Some(3));
 }
 
 /// Each of a row of lines has its stall: one report is not an hour.
@@ -272,6 +305,7 @@ echo '{"msg":"leader failed to send out heartbeat on time; took too long"}' | sy
 echo 'nothing of interest' | systemd-cat -t other
 for _ in $(seq 100); do journalctl -q -t other | grep -q interest && break; sleep 0.1; done
 "$MEMWRIGHT" heartbeats --recording /nowhere
+"$MEMWRIGHT" report last --recording "$RECORDING"
 kill $journald
 wait $journald
 "#;
@@ -285,11 +319,22 @@ fn the_journal_is_searched() {
     if !Path::new(JOURNALD).exists() {
         return mw_test::skip("no journald; apt-get install systemd");
     }
+    let recorded = Recorded::new(None);
+    let now = mw_sys::unix_ms();
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    recorded.keep(Incident {
+        host: Host { name, ..Host::default() },
+        started_unix_ms: now,
+        // Whenever the lines are written.
+        ended_unix_ms: now + 60_000,
+        ..stall("page-cache-flood")
+    });
     // In a PID namespace whose end is that of journald.
     let ended = Command::new("timeout")
         .args(["60", "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", JOURNAL])
         .env("JOURNALD", JOURNALD)
         .env("MEMWRIGHT", env!("CARGO_BIN_EXE_memwright"))
+        .env("RECORDING", &recorded.path)
         .output()
         .unwrap();
     let said = String::from_utf8(ended.stdout).unwrap();
@@ -298,4 +343,7 @@ fn the_journal_is_searched() {
         "{said}"
     );
     assert!(said.contains("  corosync: Corosync main") && said.contains("  etcd: {"), "{said}");
+    let (_, report) = said.split_once("page-cache-flood\n").unwrap();
+    assert!(report.contains("  corosync was late with a heartbeat, "), "{said}");
+    assert!(report.contains("  etcd was late with a heartbeat, "), "{said}");
 }

@@ -2,8 +2,8 @@
 
 use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
-    CacheDrop, Finding, GroupUse, Missing, OomKills, Outage, Profile, Service, ServiceView, Shift,
-    Subject, Table, WriterProcess,
+    CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage, Profile, Service,
+    ServiceView, Shift, Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub struct Incident {
     /// Page cache that was dropped by hand shortly before or meanwhile, as the kernel's log says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache_drops: Vec<CacheDrop>,
+    /// What cluster software reported of late heartbeats meanwhile and shortly after: a reader adds it from logs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heartbeats: Vec<HeartbeatReport>,
     /// Processes that forced memory work by a write to a file of the kernel, as the profile shows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writers: Vec<WriterProcess>,

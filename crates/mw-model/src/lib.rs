@@ -11,6 +11,7 @@ pub mod caller;
 pub mod derived;
 mod finding;
 pub mod fragmentation;
+mod heartbeat;
 mod incident;
 mod machine;
 pub mod map_count;
@@ -41,6 +42,7 @@ pub use account::{
 };
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
+pub use heartbeat::{HeartbeatKind, HeartbeatReport};
 pub use incident::{
     BlockedTask, Cause, CpuUse, Delays, FailureKind, FloodShare, Host, INCIDENT_SCHEMA, Incident,
     IncidentRow, IncidentState, KernelWait, Role, RuledOut, TaskUse, Trigger, TriggerKind,

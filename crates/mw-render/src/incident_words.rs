@@ -1,6 +1,9 @@
 //! What an incident says in lists of lines, alike in the terminal and in HTML. The lines are not escaped.
 
-use mw_model::{Incident, Service, ServiceSession, ServiceView, format_duration_ms};
+use mw_model::{
+    HeartbeatKind, HeartbeatReport, Incident, Service, ServiceSession, ServiceView,
+    format_duration_ms,
+};
 
 /// The most lines of one list.
 const MAX_LINES: usize = 12;
@@ -28,6 +31,24 @@ pub(crate) fn sections(incident: &Incident) -> Vec<Section> {
         section
     };
     all.into_iter().filter(|section| !section.lines.is_empty()).map(cut).collect()
+}
+
+/// What cluster software reported, with the time since the stall began.
+pub(crate) fn heartbeats(incident: &Incident) -> Vec<String> {
+    let said = |report: &HeartbeatReport| {
+        let HeartbeatReport { unix_ms, software, says, line, times, .. } = report;
+        let when = match unix_ms.checked_sub(incident.started_unix_ms) {
+            Some(after) => format!("{} after the stall began", format_duration_ms(after as f64)),
+            None => "shortly before".to_owned(),
+        };
+        let what = match says {
+            HeartbeatKind::Late => "was late with a heartbeat",
+            HeartbeatKind::Unheard => "did not hear another machine, which may have stalled itself",
+        };
+        let times = if *times > 1 { format!(", {times} times") } else { String::new() };
+        format!("{software} {what}, {when}{times}: {line}")
+    };
+    incident.heartbeats.iter().take(MAX_LINES).map(said).collect()
 }
 
 fn contributed(incident: &Incident) -> Vec<String> {

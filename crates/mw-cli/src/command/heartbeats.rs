@@ -16,23 +16,32 @@ use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use join::{After, Heartbeats};
-use known::Says;
+use known::Known;
+use logs::Logs;
+use mw_model::{HeartbeatKind, HeartbeatReport, Incident};
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// How much is looked at where no time is given.
 const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
+/// How long the journal may be searched, for a command that does nothing else,
+const SEARCH: Duration = Duration::from_secs(60);
+
+/// and for one whose answer is there already.
+const SHORT_SEARCH: Duration = Duration::from_secs(5);
+
 pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failure> {
-    let patterns =
-        args.pattern.iter().map(|text| known::parse(text)).collect::<Result<Vec<_>, _>>();
-    let mut wanted = patterns.map_err(|why| Failure::new(Exit::Usage, why))?;
-    wanted.extend(known::shipped());
+    let configured = config.heartbeats();
+    let wanted = wanted(args.pattern.iter().chain(&configured.pattern))?;
     let now = mw_sys::unix_ms();
     let range = logs::Range {
         since: args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now)),
         until: args.until.map_or(now, |until| until.unix_ms(now)),
     };
-    let found = without_interruption(|| logs::read(&args.log, &wanted, range))?;
+    let logs = logs(&args.log, &configured.log, true);
+    let found = without_interruption(|| logs::read(&logs, &wanted, range, SEARCH))?;
     let recording = super::recording(args.recording.as_deref(), config);
     let heartbeats = join::join(found, recording.as_ref().ok(), &wanted)?;
     if args.format.is_json() {
@@ -44,6 +53,44 @@ pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failur
         }
     }
     Ok(if heartbeats.lines.is_empty() { Exit::Fine } else { Exit::Findings })
+}
+
+/// What cluster software reported while an incident lasted and shortly after: in the logs that are named, or in this
+/// machine's journal and the configured logs, which know nothing of an incident of another machine.
+///
+/// # Errors
+/// A log could not be read.
+pub(super) fn of_incident(
+    incident: &Incident,
+    named: &[PathBuf],
+    config: &Config,
+) -> Result<Vec<HeartbeatReport>, Failure> {
+    let configured = config.heartbeats();
+    let own_name = rustix::system::uname();
+    let is_own = own_name.nodename().to_string_lossy() == incident.host.name.as_str();
+    if named.is_empty() && !is_own {
+        return Ok(Vec::new());
+    }
+    let wanted = wanted(configured.pattern.iter())?;
+    let range = join::around(incident);
+    let found = logs::read(&logs(named, &configured.log, is_own), &wanted, range, SHORT_SEARCH)?;
+    Ok(join::reports(&found.found, &wanted))
+}
+
+/// The logs that are named, or else those of this machine.
+fn logs<'a>(named: &'a [PathBuf], configured: &'a [PathBuf], journal: bool) -> Logs<'a> {
+    match named {
+        [] => Logs { files: configured, journal },
+        named => Logs { files: named, journal: false },
+    }
+}
+
+/// The lines that are looked for: the user's, and all that are shipped.
+fn wanted<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<Vec<Known>, Failure> {
+    let parsed = patterns.map(|text| known::parse(text)).collect::<Result<Vec<_>, _>>();
+    let mut wanted = parsed.map_err(|why| Failure::new(Exit::Usage, why))?;
+    wanted.extend(known::shipped());
+    Ok(wanted)
 }
 
 /// What `heartbeats --json` prints: the version of the format, and its JSON schema.
@@ -80,16 +127,11 @@ fn text(heartbeats: &Heartbeats) -> String {
     }
     text.push('\n');
     for line in lines {
-        let times = if line.times > 1 { format!(" ({} times)", line.times) } else { String::new() };
-        let _ = writeln!(
-            text,
-            "  {}  {}{times}: {}",
-            join::shown(line.unix_ms),
-            line.software,
-            line.line
-        );
+        let HeartbeatReport { unix_ms, software, says, line: said, times, .. } = &line.report;
+        let times = if *times > 1 { format!(" ({times} times)") } else { String::new() };
+        let _ = writeln!(text, "  {}  {software}{times}: {said}", join::shown(*unix_ms));
         let _ = writeln!(text, "    {}", line.explanation);
-        if line.says == Says::Unheard {
+        if *says == HeartbeatKind::Unheard {
             let _ = writeln!(
                 text,
                 "    the line is about another machine: ask there, too; the network may have lost the heartbeat"

@@ -5,15 +5,25 @@ use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
-use mw_model::{Incident, visible};
+use mw_model::{Incident, Missing, visible};
 use mw_record::Recording;
 use mw_render::{html, text};
 use std::io;
 use std::path::Path;
 
+/// What is not seen where no log can be read.
+const HEARTBEATS: &str = "late heartbeats of cluster software";
+
 pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
-    let incident = find(&recording, args.id)?;
+    let mut incident = find(&recording, args.id)?;
+    match super::heartbeats::of_incident(&incident, &args.log, config) {
+        Ok(reports) => incident.heartbeats = reports,
+        Err(failure) if !args.log.is_empty() => return Err(failure),
+        Err(failure) => {
+            incident.unseen.push(Missing::failed(HEARTBEATS, failure.to_string()));
+        }
+    }
     let usual = if args.output.is_some() { ReportFormat::Html } else { ReportFormat::Text };
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let asked = if args.json { Some(ReportFormat::Json) } else { args.format };

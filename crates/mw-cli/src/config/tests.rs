@@ -49,6 +49,7 @@ fn every_table_is_found() {
             "[[pool.create]]",
             "[[watch.probe]]",
             "[check]",
+            "[heartbeats]",
             "[pool]",
             "[run]",
             "[ship]",

@@ -7,7 +7,7 @@ use super::path::PathView;
 use super::safe::{self, shown};
 use super::series::Rows;
 use super::tables::{TableView, difference, grouped, of_tasks};
-use crate::incident_words::{Section, sections};
+use crate::incident_words::{Section, heartbeats, sections};
 use jiff::Timestamp;
 use mw_model::{
     CanaryMetric, Cause, Consent, Finding, Incident, IncidentState, Metric, Missing, Remedy,
@@ -31,6 +31,7 @@ pub(super) struct Page {
     host: String,
     began: Option<Moment>,
     facts: Vec<Fact>,
+    heartbeats: Vec<String>,
     path: Option<PathView>,
     causes: Vec<CauseView>,
     sections: Vec<SectionView>,
@@ -142,6 +143,7 @@ impl Page {
             host,
             began: moment(incident.started_unix_ms),
             facts: facts(incident),
+            heartbeats: heartbeats(incident).iter().map(|line| shown(line)).collect(),
             path: incident.path.as_ref().and_then(PathView::new),
             causes: incident.causes.iter().take(MOST_CAUSES).map(cause).collect(),
             sections: sections(incident).iter().map(section).collect(),

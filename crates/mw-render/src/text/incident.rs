@@ -1,7 +1,7 @@
 //! Incidents for a terminal: the verdict in one line, then what to do, then what was seen.
 
 use super::{Layout, MIN_WIDTH, Page, time};
-use crate::incident_words::sections;
+use crate::incident_words::{heartbeats, sections};
 use crate::path_words::unit;
 use crate::visible::on_terminal;
 use anstyle::AnsiColor;
@@ -95,6 +95,7 @@ impl Page {
             incident.host.kernel
         );
         self.folded(2, "", &text);
+        heartbeats(incident).iter().for_each(|line| self.folded(2, "", line));
         match incident.state {
             IncidentState::Closed => {}
             IncidentState::Open => self.folded(2, "", "the stall lasts: the cause is provisional"),

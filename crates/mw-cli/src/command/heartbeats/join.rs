@@ -1,10 +1,10 @@
 //! What the recording has of the seconds before a line: a stall with its cause, or how much of the time tasks waited for
 //! memory, disks and CPUs.
 
-use super::known::{Known, Says};
-use super::logs::{Found, Lines};
+use super::known::Known;
+use super::logs::{Found, Lines, Range};
 use crate::{Exit, Failure};
-use mw_model::{IncidentRow, Tick};
+use mw_model::{HeartbeatReport, Incident, IncidentRow, Tick};
 use mw_record::{RecordError, Recording};
 use serde::Serialize;
 
@@ -41,18 +41,8 @@ pub(super) struct Heartbeats {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Explained {
-    /// When, in milliseconds since 1970.
-    pub(super) unix_ms: u64,
-    /// The software.
-    pub(super) software: String,
-    /// Whether this machine was late, or another one was not heard.
-    pub(super) says: Says,
-    /// Its line.
-    pub(super) line: String,
-    /// How many lines follow each other closely, this one included.
-    pub(super) times: usize,
-    /// When the last of them was written.
-    last_unix_ms: u64,
+    #[serde(flatten)]
+    pub(super) report: HeartbeatReport,
     /// The number of the incident that was recorded then.
     incident: Option<u64>,
     /// The first cause of that incident: a rule.
@@ -104,14 +94,6 @@ impl Explained {
     }
 }
 
-/// Lines of one kind that follow each other closely.
-struct Group<'a> {
-    first: &'a Found,
-    known: &'a Known,
-    last_unix_ms: u64,
-    times: usize,
-}
-
 /// Explains lines by a recording, where there is one.
 pub(super) fn join(
     lines: Lines,
@@ -121,9 +103,9 @@ pub(super) fn join(
     let could_not = |error: RecordError| Failure::new(Exit::CouldNotCheck, error);
     let incidents = recording.map(Recording::incidents).transpose().map_err(could_not)?;
     let incidents = incidents.unwrap_or_default();
-    let explained = groups(&lines.found, wanted)
+    let explained = reports(&lines.found, wanted)
         .into_iter()
-        .map(|group| explain(&group, &incidents, recording));
+        .map(|report| explain(report, &incidents, recording));
     let reports = explained.collect::<Result<Vec<_>, _>>().map_err(could_not)?;
     Ok(Heartbeats {
         schema: SCHEMA,
@@ -133,38 +115,51 @@ pub(super) fn join(
     })
 }
 
-fn groups<'a>(found: &'a [Found], wanted: &'a [Known]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
+/// The time of lines that may report what was late during an incident.
+pub(super) fn around(incident: &Incident) -> Range {
+    Range {
+        since: incident.started_unix_ms.saturating_sub(AFTER_MS),
+        until: incident.ended_unix_ms.saturating_add(BEFORE_MS),
+    }
+}
+
+/// Joins lines that follow each other closely.
+pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport> {
+    let mut reports: Vec<HeartbeatReport> = Vec::new();
     for found in found {
         let Some(known) = wanted.get(found.known) else { continue };
-        let is_same = |group: &&mut Group<'_>| {
-            (&group.known.software, group.known.says) == (&known.software, known.says)
+        let is_same = |report: &&mut HeartbeatReport| {
+            (&report.software, report.says) == (&known.software, known.says)
         };
-        let is_near = |group: &&mut Group<'_>| {
-            found.unix_ms.saturating_sub(group.last_unix_ms) <= TOGETHER_MS
-                && found.unix_ms.saturating_sub(group.first.unix_ms) <= LONGEST_MS
+        let is_near = |report: &&mut HeartbeatReport| {
+            found.unix_ms.saturating_sub(report.last_unix_ms) <= TOGETHER_MS
+                && found.unix_ms.saturating_sub(report.unix_ms) <= LONGEST_MS
         };
-        match groups.iter_mut().rev().find(is_same).filter(is_near) {
-            Some(group) => {
-                group.times += 1;
-                group.last_unix_ms = found.unix_ms;
+        match reports.iter_mut().rev().find(is_same).filter(is_near) {
+            Some(report) => {
+                report.times += 1;
+                report.last_unix_ms = found.unix_ms;
             }
-            None => {
-                groups.push(Group { first: found, known, last_unix_ms: found.unix_ms, times: 1 })
-            }
+            None => reports.push(HeartbeatReport {
+                unix_ms: found.unix_ms,
+                software: known.software.clone(),
+                says: known.says,
+                line: mw_model::visible::line(&found.text).to_string(),
+                times: 1,
+                last_unix_ms: found.unix_ms,
+            }),
         }
     }
-    groups
+    reports
 }
 
 fn explain(
-    group: &Group<'_>,
+    report: HeartbeatReport,
     incidents: &[IncidentRow],
     recording: Option<&Recording>,
 ) -> Result<Explained, RecordError> {
-    let Group { first: found, known, .. } = group;
-    let since = found.unix_ms.saturating_sub(BEFORE_MS);
-    let until = group.last_unix_ms.saturating_add(AFTER_MS);
+    let since = report.unix_ms.saturating_sub(BEFORE_MS);
+    let until = report.last_unix_ms.saturating_add(AFTER_MS);
     let overlaps = |row: &&IncidentRow| row.ended_unix_ms >= since && row.started_unix_ms <= until;
     // A cause before none, then the longest.
     let by_weight = |a: &&IncidentRow, b: &&IncidentRow| {
@@ -173,7 +168,7 @@ fn explain(
     };
     let incident = incidents.iter().filter(overlaps).max_by(by_weight);
     let waited = match recording {
-        Some(recording) => waited(&recording.ticks(since, group.last_unix_ms)?),
+        Some(recording) => waited(&recording.ticks(since, report.last_unix_ms)?),
         None => None,
     };
     let explanation = match (incident, waited) {
@@ -191,18 +186,8 @@ fn explain(
         ),
         (None, None) => "nothing recorded of that time".to_owned(),
     };
-    Ok(Explained {
-        unix_ms: found.unix_ms,
-        software: known.software.clone(),
-        says: known.says,
-        line: mw_model::visible::line(&found.text).to_string(),
-        times: group.times,
-        last_unix_ms: group.last_unix_ms,
-        incident: incident.map(|row| row.id),
-        cause: incident.and_then(|row| row.cause.clone()),
-        waited,
-        explanation,
-    })
+    let cause = incident.and_then(|row| row.cause.clone());
+    Ok(Explained { report, incident: incident.map(|row| row.id), cause, waited, explanation })
 }
 
 /// Between the first and the last tick.

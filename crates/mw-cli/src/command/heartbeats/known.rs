@@ -1,23 +1,12 @@
 //! Lines by which cluster software says that it was late with a heartbeat, or that a heartbeat did not come.
 
-use serde::Serialize;
-
-/// What a line says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Says {
-    /// This machine was late.
-    Late,
-    /// Another one was not heard: it was late, or the network lost it.
-    Unheard,
-}
+use mw_model::HeartbeatKind::{self, Late, Unheard};
 
 /// A line that is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) software: String,
-    pub(super) says: Says,
+    pub(super) says: HeartbeatKind,
     /// Its parts, in this order.
     parts: Vec<String>,
 }
@@ -27,24 +16,24 @@ pub(super) struct Known {
 /// (patroni/__main__.py), Redis 7 (sentinel.c), ZooKeeper 3.8 and Hadoop 3 (JvmPauseMonitor.java), keepalived 2
 /// (scheduler.c), Galera 3 and 4 (gcomm/src/evs_proto.cpp), Kubernetes 1.37 (component-helpers, lease controller), memberlist
 /// and raft of HashiCorp (state.go, raft.go), Kafka 3 (AbstractCoordinator.java).
-const LINES: &[(&str, Says, &str)] = &[
-    ("corosync", Says::Late, "main process was not scheduled"),
-    ("corosync", Says::Late, "Process pause detected for"),
-    ("corosync", Says::Unheard, "Token has not been received in"),
-    ("corosync", Says::Unheard, "A processor failed, forming new configuration"),
-    ("sbd", Says::Late, "Latency: No liveness for"),
-    ("etcd", Says::Late, "leader failed to send out heartbeat on time"),
-    ("Patroni", Says::Late, "Loop time exceeded, rescheduling immediately"),
-    ("Redis Sentinel", Says::Late, "+tilt #tilt mode entered"),
-    ("JVM", Says::Late, "Detected pause in JVM or host machine"),
-    ("keepalived", Says::Late, "A thread timer expired"),
-    ("Galera", Says::Late, "WSREP: last inactive check more than"),
-    ("Galera", Says::Unheard, "WSREP: *suspecting node"),
-    ("kubelet", Says::Late, "ailed to update*node lease"),
-    ("kubelet", Says::Late, "\"Failed to update lease\""),
-    ("Consul", Says::Late, "memberlist: Refuting a suspect message"),
-    ("Consul", Says::Unheard, "ailed to contact quorum of nodes, stepping down"),
-    ("Kafka", Says::Late, "consumer poll timeout has expired"),
+const LINES: &[(&str, HeartbeatKind, &str)] = &[
+    ("corosync", Late, "main process was not scheduled"),
+    ("corosync", Late, "Process pause detected for"),
+    ("corosync", Unheard, "Token has not been received in"),
+    ("corosync", Unheard, "A processor failed, forming new configuration"),
+    ("sbd", Late, "Latency: No liveness for"),
+    ("etcd", Late, "leader failed to send out heartbeat on time"),
+    ("Patroni", Late, "Loop time exceeded, rescheduling immediately"),
+    ("Redis Sentinel", Late, "+tilt #tilt mode entered"),
+    ("JVM", Late, "Detected pause in JVM or host machine"),
+    ("keepalived", Late, "A thread timer expired"),
+    ("Galera", Late, "WSREP: last inactive check more than"),
+    ("Galera", Unheard, "WSREP: *suspecting node"),
+    ("kubelet", Late, "ailed to update*node lease"),
+    ("kubelet", Late, "\"Failed to update lease\""),
+    ("Consul", Late, "memberlist: Refuting a suspect message"),
+    ("Consul", Unheard, "ailed to contact quorum of nodes, stepping down"),
+    ("Kafka", Late, "consumer poll timeout has expired"),
 ];
 
 /// All that are shipped.
@@ -59,11 +48,11 @@ pub(super) fn shipped() -> Vec<Known> {
 pub(super) fn parse(text: &str) -> Result<Known, String> {
     let wrong = || format!("invalid pattern '{text}' (use NAME=LINE, with * for what varies)");
     let (name, line) = text.split_once('=').ok_or_else(wrong)?;
-    let found = known(name.trim(), Says::Late, line);
+    let found = known(name.trim(), Late, line);
     if name.trim().is_empty() || found.parts.is_empty() { Err(wrong()) } else { Ok(found) }
 }
 
-fn known(software: &str, says: Says, line: &str) -> Known {
+fn known(software: &str, says: HeartbeatKind, line: &str) -> Known {
     let parts = line.split('*').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     Known { software: software.to_owned(), says, parts }
 }
@@ -161,7 +150,7 @@ mod tests {
 
     #[test]
     fn an_expression_has_no_special_characters_left() {
-        let tilt = known("x", Says::Late, "+tilt #tilt (a.b)*[c]");
+        let tilt = known("x", Late, "+tilt #tilt (a.b)*[c]");
         assert_eq!(tilt.expression(), "\\+tilt \\#tilt \\(a\\.b\\).*\\[c\\]");
     }
 }

@@ -27,7 +27,8 @@ const MAX_LINES: usize = 10_000;
 /// What is kept of a line.
 const MAX_LINE_CHARS: usize = 300;
 
-const JOURNAL: Limits = Limits { time: Duration::from_secs(60), bytes: 64 << 20 };
+/// Of what journalctl prints, so much is read.
+const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// In milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
@@ -61,13 +62,26 @@ pub(super) struct Lines {
     pub(super) not_read: Vec<String>,
 }
 
-/// Reads the logs, or the journal if there is none.
-pub(super) fn read(logs: &[PathBuf], wanted: &[Known], range: Range) -> Result<Lines, Failure> {
+/// Where lines are looked for.
+#[derive(Debug)]
+pub(super) struct Logs<'a> {
+    pub(super) files: &'a [PathBuf],
+    /// This machine's journal, too.
+    pub(super) journal: bool,
+}
+
+/// Reads logs, and the journal where it is asked for, which may take so long.
+pub(super) fn read(
+    logs: &Logs<'_>,
+    wanted: &[Known],
+    range: Range,
+    at_most: Duration,
+) -> Result<Lines, Failure> {
     let mut lines = Lines::default();
-    if logs.is_empty() {
-        journal(wanted, range, &mut lines)?;
+    if logs.journal {
+        journal(wanted, range, at_most, &mut lines)?;
     }
-    for log in logs {
+    for log in logs.files {
         let read = Input::open(log)
             .and_then(|input| file(input, MAX_LOG_BYTES, wanted, range, &mut lines));
         let not_read = read.map_err(|error| {
@@ -187,7 +201,13 @@ impl Message {
 }
 
 /// The lines of this machine's journal, the latest first; journalctl looks for them.
-fn journal(wanted: &[Known], range: Range, lines: &mut Lines) -> Result<(), Failure> {
+fn journal(
+    wanted: &[Known],
+    range: Range,
+    at_most: Duration,
+    lines: &mut Lines,
+) -> Result<(), Failure> {
+    let limits = Limits { time: at_most, bytes: MAX_JOURNAL_BYTES };
     let failed = |why: String| {
         Failure::new(Exit::CouldNotCheck, format!("{why}; name a log with --log FILE"))
     };
@@ -199,7 +219,7 @@ fn journal(wanted: &[Known], range: Range, lines: &mut Lines) -> Result<(), Fail
     command.arg("--case-sensitive=yes").arg(format!("--grep={}", expressions.join("|")));
     command.arg(format!("--since=@{}", range.since / 1000));
     command.arg(format!("--until=@{}", range.until.div_ceil(1000)));
-    let ended = bounded::run(command, JOURNAL).map_err(failed)?;
+    let ended = bounded::run(command, limits).map_err(failed)?;
     let mut unreadable = 0_usize;
     let mut entries =
         ended.output.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).peekable();
@@ -209,7 +229,7 @@ fn journal(wanted: &[Known], range: Range, lines: &mut Lines) -> Result<(), Fail
     if let (Some(error), false) = (&error, has_found) {
         return Err(failed(format!("journalctl: {error}")));
     }
-    if !has_found && !has_entries() {
+    if !has_found && !has_entries(limits) {
         return Err(failed("the journal has no entries that this user may read".to_owned()));
     }
     for line in entries {
@@ -233,10 +253,10 @@ fn journal(wanted: &[Known], range: Range, lines: &mut Lines) -> Result<(), Fail
 }
 
 /// Whether the journal has anything to be read.
-fn has_entries() -> bool {
+fn has_entries(limits: Limits) -> bool {
     let mut command = Command::new("journalctl");
     command.args(["--quiet", "--no-pager", "--lines=1", "--output=cat"]);
-    bounded::run(command, JOURNAL).is_ok_and(|ended| !ended.output.is_empty())
+    bounded::run(command, limits).is_ok_and(|ended| !ended.output.is_empty())
 }
 
 #[cfg(test)]
