@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple, Optional
 
 from ._memory import Size, size_of
@@ -56,5 +55,7 @@ def preflight(
 
 
 def _run(arguments: "list[str]") -> "dict[str, Any]":
+    import json
+
     report: "dict[str, Any]" = json.loads(run_program(["check", "--json", *arguments]))
     return report

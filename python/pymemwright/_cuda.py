@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import os
 from typing import Callable, Optional
 
@@ -99,6 +98,8 @@ def _error(runtime: ctypes.CDLL, what: str, status: int) -> errors.CudaError:
 
 
 def _runtime() -> ctypes.CDLL:
+    import ctypes.util
+
     named = os.environ.get(VARIABLE)
     found = ctypes.util.find_library("cudart") if named is None else None
     names = [named] if named else _NAMES + ([found] if found else [])

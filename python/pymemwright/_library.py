@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from pathlib import Path
 from typing import Any, NoReturn
 
 from . import _errors as errors
@@ -112,9 +111,9 @@ def library() -> ctypes.CDLL:
     Raises:
         ImportError: There is none.
     """
-    own = Path(__file__).with_name("libmemwright.so")
+    own = os.path.join(os.path.dirname(__file__), "libmemwright.so")
     named = os.environ.get(VARIABLE)
-    names = [named] if named else [str(own), "libmemwright.so.0"]
+    names = [named] if named else [own, "libmemwright.so.0"]
     problems = []
     for name in names:
         try:

@@ -62,21 +62,26 @@ class Chunk(NamedTuple):
     length: int
 
 
+class _Owned:
+    """Ends with the array that refers to it."""
+
+
 class Memory:
     """What segments and leases have in common."""
 
     _what = "memory"
 
     def __init__(self, address: int, length: int, release: Callable[[], None]) -> None:
-        # Python's subclass can be referred to weakly, the class of ctypes cannot.
-        kind = type("_Bytes", (ctypes.c_ubyte * length,), {})
-        array = kind.from_address(address)
+        array = (ctypes.c_ubyte * length).from_address(address)
+        # An array of ctypes cannot be referred to weakly. What it alone refers to ends with it, and costs less than a
+        # class for each array (2 us instead of 18 us).
+        array._owned = owned = _Owned()  # type: ignore[attr-defined]
         self._address = address
         self._length = length
         self._array: Optional[ctypes.Array[ctypes.c_ubyte]] = array
         self._lock = threading.Lock()
         # Not at the end of the interpreter: somebody may have a view then, and the kernel frees it anyway.
-        self._alive = weakref.finalize(array, release)
+        self._alive = weakref.finalize(owned, release)
         self._alive.atexit = False
 
     def _open(self) -> "ctypes.Array[ctypes.c_ubyte]":

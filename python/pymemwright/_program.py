@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from . import _errors as errors
 
@@ -20,6 +19,8 @@ def run_program(arguments: "list[str]") -> bytes:
         Invalid: It takes the arguments for a mistake.
         MemwrightError: It is not there, does not end, or prints nothing.
     """
+    import subprocess
+
     program = os.environ.get(VARIABLE, "memwright")
     try:
         ended = subprocess.run(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import fnmatch
-import json
 import os
-import tempfile
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -54,6 +51,9 @@ class Recording:
             Invalid: There is no such column, or no such time.
             MemwrightError: The recording cannot be read.
         """
+        import csv
+        import tempfile
+
         arguments = ["export", *self._named]
         for option, moment in (("--since", since), ("--until", until)):
             if moment is not None:
@@ -86,6 +86,8 @@ class Recording:
 
     def incidents(self) -> "list[dict[str, Any]]":
         """All incidents, the oldest first, as ``memwright incidents --all --json`` lists them."""
+        import json
+
         found: "list[dict[str, Any]]" = json.loads(run_program(["incidents", "--all", "--json", *self._named]))
         return found
 

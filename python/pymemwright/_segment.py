@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from operator import index
 from typing import Callable, Iterable, Optional
 
 from . import _errors as errors
@@ -58,14 +59,18 @@ class Segment(Memory):
         try:
             lib.mw_options_set_kind(options, _choice("kind", kind, _KINDS))
             lib.mw_options_set_page(options, _choice("page", page, _PAGES))
-            lib.mw_options_set_locked(options, bool(lock))
-            lib.mw_options_set_lenient(options, bool(lenient))
+            if lock:
+                lib.mw_options_set_locked(options, True)
+            if lenient:
+                lib.mw_options_set_lenient(options, True)
             if workers is not None:
-                lib.mw_options_set_workers(options, max(0, int(workers)))
+                lib.mw_options_set_workers(options, max(0, index(workers)))
             if name is not None:
+                if "\0" in name:
+                    raise errors.Invalid("a name has a zero byte")
                 lib.mw_options_set_name(options, name.encode())
             if nodes is not None:
-                numbers = [int(node) for node in nodes]
+                numbers = [index(node) for node in nodes]
                 if any(not 0 <= node < 1 << 32 for node in numbers):
                     raise errors.Invalid(f"invalid NUMA nodes {numbers}")
                 array = (ctypes.c_uint32 * len(numbers))(*numbers)
@@ -107,7 +112,7 @@ _SMALL = 64 << 20
 def _create(
     options: int, size: int, progress: Optional[Callable[[Progress], object]]
 ) -> ctypes.c_void_p:
-    creation = _Creation(options)
+    creation = _Creation(options, is_watched=progress is not None)
     if size < _SMALL and progress is None:
         creation.run()
         return creation.segment()
@@ -135,9 +140,10 @@ _LOOK_S = 0.05
 class _Creation:
     """A call of ``mw_segment_create``, and what it has come to."""
 
-    def __init__(self, options: int) -> None:
+    def __init__(self, options: int, *, is_watched: bool) -> None:
         lib = library()
         self.done = threading.Event()
+        self._is_watched = is_watched
         self.latest: Optional[Progress] = None
         self._options = options
         self._segment, self._error = ctypes.c_void_p(), ctypes.c_void_p()
@@ -146,9 +152,11 @@ class _Creation:
         lib.mw_options_set_cancel(options, self._token)
 
     def run(self) -> None:
+        # Without a callback, the library need not wait for the GIL.
+        callback = PROGRESS_FN(self._report) if self._is_watched else PROGRESS_FN()
         self._status = library().mw_segment_create(
             self._options,
-            PROGRESS_FN(self._report),
+            callback,
             None,
             ctypes.byref(self._segment),
             ctypes.byref(self._error),

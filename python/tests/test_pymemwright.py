@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 import unittest
 from pathlib import Path
 from typing import Callable
+
+from interpreter import child
 
 import pymemwright as mw
 from pymemwright._library import PROGRESS_FN, library
@@ -24,12 +25,6 @@ MIB = 1 << 20
 def resident_kib() -> int:
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 10
-
-
-def child(code: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a script in an interpreter of its own, with everything that it can complain about."""
-    command = [sys.executable, "-X", "dev", "-c", textwrap.dedent(code)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **env})
 
 
 class SegmentTest(unittest.TestCase):
@@ -111,6 +106,11 @@ class SegmentTest(unittest.TestCase):
             mw.Segment(MIB, nodes=[1000])
         with self.assertRaises(mw.Invalid):
             mw.Segment(MIB, nodes=[-1])
+        with self.assertRaises(mw.Invalid):
+            mw.Segment(MIB, kind="posix", name="a\0b")
+        for wrong in [{"nodes": [1.5]}, {"workers": 1.5}, {"workers": math.nan}]:
+            with self.subTest(**wrong), self.assertRaises(TypeError):
+                mw.Segment(MIB, **wrong)  # type: ignore[arg-type]
 
 
 class ViewTest(unittest.TestCase):
@@ -223,48 +223,6 @@ class PoolTest(unittest.TestCase):
                 mw.attach("db", "1G", wait=wait)
         with self.assertRaises(mw.Invalid):
             mw.attach("d\0b", "1G")
-
-    @unittest.skipUnless("MEMWRIGHT" in os.environ, "no memwright program")
-    def test_kept_contents_outlive_the_process_that_is_killed(self) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            socket = str(Path(directory) / "pool.sock")
-            program = os.environ["MEMWRIGHT"]
-            config = Path(directory) / "memwright.toml"
-            config.write_text(f'state-dir = "{directory}"\n')
-            server = subprocess.Popen(
-                [program, "--config", str(config), "pool", "serve", "--socket", socket, "--budget", "512M"],
-                stderr=subprocess.DEVNULL,
-            )
-            try:
-                deadline = time.monotonic() + 60
-                while not Path(socket).exists() and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                subprocess.run(
-                    [program, "pool", "create", "p", "--size", "64M", "--socket", socket],
-                    check=True,
-                    stdout=subprocess.DEVNULL,
-                )
-                code = f"""
-                    import os, signal
-                    import pymemwright as mw
-                    lease = mw.attach("p", "32M", keep="weights", wait=60, socket={socket!r})
-                    assert not lease.kept and lease.view[5] == 0
-                    lease.view[5] = 42
-                    lease.mark_consistent()
-                    os.kill(os.getpid(), signal.SIGKILL)
-                """
-                self.assertEqual(child(code).returncode, -signal.SIGKILL)
-                start = time.monotonic()
-                with mw.attach("p", "32M", keep="weights", wait=60, socket=socket) as lease:
-                    took = time.monotonic() - start
-                    self.assertEqual((lease.kept, lease.generation, lease.dirty), (True, 1, False))
-                    self.assertEqual((lease.view[5], lease.nbytes), (42, 32 * MIB))
-                    self.assertLess(took, 5)
-                with self.assertRaises(mw.Refused):
-                    mw.attach("p", "10G", socket=socket)
-            finally:
-                server.terminate()
-                server.wait(60)
 
 
 class AskTest(unittest.TestCase):
@@ -413,23 +371,28 @@ class CostTest(unittest.TestCase):
             call()
             return (time.perf_counter() - start) * 1e6
 
-        # In turn, and the shortest of each: other load on the machine only adds to it.
-        pairs = [(us(lambda: PlainSegment(MIB)), us(lambda: mw.Segment(MIB).close())) for _ in range(300)]
+        # In turn, and the shortest of each: other load on the machine only adds to it. One page: with more, the caches
+        # of the CPU are emptied between the calls.
+        pairs = [(us(lambda: PlainSegment(4096)), us(lambda: mw.Segment(4096).close())) for _ in range(300)]
         plain, binding = (min(times) for times in zip(*pairs))
-        print(f"1 MiB: {plain:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
-        # 500 us, or more where the calls themselves are slow.
-        self.assertLess(binding - plain, max(500, plain / 2))
+        print(f"4 KiB: {plain:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
+        # 50 us is for the released library on a quiet machine (`cargo xtask python --figures`).
+        self.assertLess(binding - plain, 500)
 
     def test_importing_is_cheap_and_loads_nothing(self) -> None:
         code = """
             import sys, time
-            start = time.perf_counter()
+            start = time.process_time()
             import pymemwright
-            took = time.perf_counter() - start
+            took = time.process_time() - start
+            late = {"csv", "ctypes.util", "json", "subprocess", "tempfile"} & set(sys.modules)
             loaded = any("libmemwright" in line for line in open("/proc/self/maps"))
-            print(took < 1.0, loaded)
+            print(took, sorted(late), loaded)
         """
-        self.assertEqual(child(code).stdout, "True False\n")
+        # Three, since the first may have to compile the package.
+        runs = [child(code).stdout.split(maxsplit=1) for _ in range(3)]
+        self.assertEqual({rest for _, rest in runs}, {"[] False\n"})
+        self.assertLess(min(float(took) for took, _ in runs), 0.25)
 
 
 if __name__ == "__main__":
