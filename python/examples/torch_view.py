@@ -21,8 +21,8 @@ def main(size: str = "256M", page: str = "auto") -> None:
     print(f"sum: {torch.frombuffer(segment.view, dtype=torch.float32).sum().item():.0f}")
 
     try:
-        with mw.register_cuda(segment, align=tensor[0].nbytes if hasattr(tensor, "nbytes") else 4096):
-            print(f"pinned: {tensor.is_pinned()}; on the GPU: {tensor.to('cuda', non_blocking=True).sum().item():.0f}")
+        with mw.register_cuda(segment, align=tensor.shape[1] * tensor.element_size()):
+            print(f"pinned: {tensor.is_pinned()}")
     except mw.NoCuda:
         print("no CUDA runtime: not pinned")
 

@@ -36,7 +36,12 @@ class Recording:
         self._named = [] if path is None else ["--recording", os.fspath(path)]
 
     def columns(
-        self, what: str = "*", *, since: "Optional[Moment]" = None, until: "Optional[Moment]" = None
+        self,
+        what: str = "*",
+        *,
+        since: "Optional[Moment]" = None,
+        until: "Optional[Moment]" = None,
+        incident: "Optional[Union[int, str]]" = None,
     ) -> "dict[str, list[Any]]":
         """Columns by name (docs of ``memwright export``): ``at`` with times in UTC, the others with numbers, None where
         there is none.
@@ -46,9 +51,10 @@ class Recording:
                 ``vmstat`` or ``pressure``; or a pattern such as ``node.0.*``.
             since: The beginning; None for that of the recording.
             until: The end.
+            incident: Instead, the time of one incident, with ten rows a second: its number, ``"last"`` or ``"worst"``.
 
         Raises:
-            Invalid: There is no such column, or no such time.
+            Invalid: There is no such column, time or incident.
             MemwrightError: The recording cannot be read.
         """
         import csv
@@ -58,6 +64,8 @@ class Recording:
         for option, moment in (("--since", since), ("--until", until)):
             if moment is not None:
                 arguments += [option, _text(moment)]
+        if incident is not None:
+            arguments += ["--incident", str(incident)]
         with tempfile.TemporaryDirectory(prefix="memwright-") as directory:
             path = os.path.join(directory, "recording.csv")
             run_program([*arguments, "--to", path])
@@ -77,12 +85,17 @@ class Recording:
         return found
 
     def frame(
-        self, what: str = "*", *, since: "Optional[Moment]" = None, until: "Optional[Moment]" = None
+        self,
+        what: str = "*",
+        *,
+        since: "Optional[Moment]" = None,
+        until: "Optional[Moment]" = None,
+        incident: "Optional[Union[int, str]]" = None,
     ) -> "pandas.DataFrame":
         """The same as a frame of pandas, with times as its index."""
         import pandas
 
-        return pandas.DataFrame(self.columns(what, since=since, until=until)).set_index("at")
+        return pandas.DataFrame(self.columns(what, since=since, until=until, incident=incident)).set_index("at")
 
     def incidents(self) -> "list[dict[str, Any]]":
         """All incidents, the oldest first, as ``memwright incidents --all --json`` lists them."""

@@ -1,6 +1,5 @@
 """The package with the real library: memory, its views, errors, signals, forks, threads."""
 
-import ctypes
 import gc
 import math
 import os
@@ -14,10 +13,10 @@ import unittest
 from pathlib import Path
 from typing import Callable
 
-from interpreter import child
+import plain
+from interpreter import EXAMPLES, child
 
 import pymemwright as mw
-from pymemwright._library import PROGRESS_FN, library
 
 MIB = 1 << 20
 
@@ -295,6 +294,16 @@ class RecordingTest(unittest.TestCase):
         self.assertTrue(all(len(values) == 1 for values in one.values()), one)
         self.assertIn("pressure.memory.some.total_us", one)
 
+    def test_an_incident_has_ten_rows_a_second(self) -> None:
+        recording = mw.Recording(EXAMPLES / "stall.db")
+        found = recording.columns("probe.app.*", incident=1)
+        self.assertGreater(max(found["probe.app.worst_us"]), 3_000_000)
+        span_s = (found["at"][-1] - found["at"][0]).total_seconds()
+        self.assertAlmostEqual(len(found["at"]) / span_s, 10, delta=1)
+        for absent in [99, "newest"]:
+            with self.assertRaisesRegex(mw.Invalid, "incident"):
+                recording.columns(incident=absent)
+
     def test_incidents_are_listed(self) -> None:
         self.assertIsInstance(mw.Recording(self.path).incidents(), list)
 
@@ -351,19 +360,6 @@ class CudaTest(unittest.TestCase):
             self.assertEqual((calls.count("unregister"), calls.count("cleared 2")), (4, 1))
 
 
-class PlainSegment:
-    """The calls of the library that a segment takes, without the package's objects."""
-
-    def __init__(self, size: int) -> None:
-        lib = library()
-        options = lib.mw_options_new(size)
-        segment, error = ctypes.c_void_p(), ctypes.c_void_p()
-        no_progress = PROGRESS_FN()
-        lib.mw_segment_create(options, no_progress, None, ctypes.byref(segment), ctypes.byref(error))
-        lib.mw_options_free(options)
-        lib.mw_segment_destroy(segment)
-
-
 class CostTest(unittest.TestCase):
     def test_a_small_segment_costs_little_more_than_the_call(self) -> None:
         def us(call: "Callable[[], object]") -> float:
@@ -373,11 +369,11 @@ class CostTest(unittest.TestCase):
 
         # In turn, and the shortest of each: other load on the machine only adds to it. One page: with more, the caches
         # of the CPU are emptied between the calls.
-        pairs = [(us(lambda: PlainSegment(4096)), us(lambda: mw.Segment(4096).close())) for _ in range(300)]
-        plain, binding = (min(times) for times in zip(*pairs))
-        print(f"4 KiB: {plain:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
+        pairs = [(us(lambda: plain.create(4096)), us(lambda: mw.Segment(4096).close())) for _ in range(300)]
+        without, binding = (min(times) for times in zip(*pairs))
+        print(f"4 KiB: {without:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
         # 50 us is for the released library on a quiet machine (`cargo xtask python --figures`).
-        self.assertLess(binding - plain, 500)
+        self.assertLess(binding - without, 500)
 
     def test_importing_is_cheap_and_loads_nothing(self) -> None:
         code = """

@@ -3,8 +3,8 @@
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::cargo;
 use crate::{
-    arch, circles, cluster, dist, docs, environments, lab, packages, preflight, promises, ship,
-    suites, system, tools, trials, units,
+    arch, circles, cluster, dist, docs, environments, lab, packages, preflight, promises, python,
+    ship, suites, system, tools, trials, units,
 };
 use std::fmt::Write;
 use std::process::Command;
@@ -66,6 +66,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("preflight campaign", preflight::full),
     ("heartbeats of real cluster software", || cluster::run(None)),
     ("queries over a fleet, on two engines", || ship::run(None, false)),
+    ("Python package with torch and AddressSanitizer", python::full),
     ("check in other environments", || environments::run(&[], None, false)),
     ("licences and sources of dependencies", tools::dependencies),
     ("packages: built twice and installed", dist::check),
@@ -152,6 +153,7 @@ fn side_by_side(
                 simple("systemd units", units::run),
                 simple("preflight: two conditions", preflight::quick),
                 simple("queries over a fleet", ship::quick),
+                simple("notebook of the Python package", python::notebook),
             ]
         });
         let tests = test("tests", results, || tests::beside(targets, options));

@@ -117,11 +117,16 @@ enum Task {
         #[arg(long, requires = "fleet")]
         write: bool,
     },
-    /// Build the Python package as a wheel
+    /// Build the Python package as a wheel, execute its notebook, test it under AddressSanitizer, or measure it
     Python {
-        /// Where to [default: target/python]
+        #[arg(default_value = "wheel")]
+        part: python::Part,
+        /// Where to put the wheel [default: target/python]
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Write docs/python.md from the figures
+        #[arg(long)]
+        write: bool,
     },
     /// Install the chart on Kubernetes' API server and set conditions of a node as a pod does; builds the server, etcd
     /// and Helm with Go (half an hour on 2 cores, once)
@@ -312,7 +317,7 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { out, .. } => dist::run(out),
         Task::Fleet { nodes, program, write } => fleet::run(&nodes, program, write),
         Task::Cluster { program } => cluster::run(program),
-        Task::Python { out } => python::run(out),
+        Task::Python { part, out, write } => python::run(part, out, write),
         Task::Ship { fleet, write } => match fleet.as_slice() {
             [machines, days] => ship::run(Some((*machines, *days)), write),
             _ => ship::run(None, write),

@@ -1,41 +1,86 @@
-//! The Python package as a wheel: the modules and the library in its release form.
+//! The Python package: its wheel, its notebook, its tests under AddressSanitizer, and what it costs.
 
-use crate::workspace::{cargo, root, target_dir};
-use anyhow::{Context, ensure};
+mod sanitizer;
+mod wheel;
+
+use crate::packages;
+use crate::workspace::{self, cargo, root, target_dir};
+use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub(crate) fn run(out: Option<PathBuf>) -> anyhow::Result<()> {
-    cargo(&["build", "--release", "--package", "mw-capi"])?;
-    let out = std::path::absolute(out.unwrap_or_else(|| target_dir().join("python")))?;
-    let dir = tempfile::tempdir()?;
-    let package = dir.path().join("pymemwright");
-    let source = root().join("python");
-    std::fs::create_dir(&package)?;
-    copy(&source.join("pymemwright"), &package)?;
-    for file in ["pyproject.toml", "setup.cfg", "README.md"] {
-        std::fs::copy(source.join(file), dir.path().join(file)).with_context(|| file.to_owned())?;
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// The package as a wheel
+    Wheel,
+    /// The notebook of its examples, executed as Jupyter does
+    Notebook,
+    /// Its tests with the library under AddressSanitizer
+    Sanitizer,
+    /// Measurements of what it costs; needs root and 10 GiB of memory
+    Figures,
+}
+
+/// Debian's own: it has numpy and torch by packages.
+const DEBIAN_PYTHON: &str = "/usr/bin/python3";
+
+/// What executes the notebook, from the Python Package Index: Debian's matplotlib depends on compilers.
+const NOTEBOOK: [&str; 3] = ["ipykernel==7.4.0", "matplotlib==3.11.2", "nbclient==0.11.0"];
+
+const PAGE: &str = "docs/python.md";
+
+pub(crate) fn run(part: Part, out: Option<PathBuf>, write: bool) -> anyhow::Result<()> {
+    match part {
+        Part::Wheel => wheel::build(out),
+        Part::Notebook => {
+            cargo(&["build", "--package", "mw-cli", "--features", "full"])?;
+            notebook()
+        }
+        Part::Sanitizer => sanitizer::run(),
+        Part::Figures => figures(write),
     }
-    let library = target_dir().join("release/libmemwright.so");
-    std::fs::copy(library, package.join("libmemwright.so"))?;
-    let status = Command::new("python3")
-        .args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"])
-        .arg(&out)
-        .arg(dir.path())
-        .status()
-        .context("python3")?;
-    ensure!(status.success(), "pip wheel: {status}");
-    println!("wheel in {}: pip install {}/pymemwright-*.whl", out.display(), out.display());
+}
+
+/// Executes the notebook with the programs that are built already.
+pub(crate) fn notebook() -> anyhow::Result<()> {
+    let dir = target_dir().join("python/notebook");
+    let python = dir.join("bin/python");
+    if !python.exists() {
+        workspace::run(Command::new("python3").args(["-m", "venv"]).arg(&dir))?;
+    }
+    workspace::run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(NOTEBOOK))?;
+    workspace::run(package(&python, &target_dir().join("debug"))?.arg("tests/notebook.py"))
+}
+
+/// `full`: with what is too large for each run.
+pub(crate) fn full() -> anyhow::Result<()> {
+    packages::install(&[("python3-torch", "/usr/share/doc/python3-torch")])?;
+    let mut python = package(Path::new(DEBIAN_PYTHON), &target_dir().join("debug"))?;
+    workspace::run(python.args(["-X", "dev", "-B", "tests/torch_views.py"]))?;
+    sanitizer::run()
+}
+
+fn figures(write: bool) -> anyhow::Result<()> {
+    cargo(&["build", "--release", "--package", "mw-capi"])?;
+    cargo(&["build", "--release", "--package", "mw-cli", "--features", "full"])?;
+    let mut python = package(Path::new(DEBIAN_PYTHON), &target_dir().join("release"))?;
+    let page = workspace::output(python.args(["-B", "tests/figures.py"]))?;
+    println!("{page}");
+    if write {
+        std::fs::write(root().join(PAGE), page).context(PAGE)?;
+    }
     Ok(())
 }
 
-/// The files of a directory, without what Python has compiled.
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    for entry in from.read_dir()? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
-        }
-    }
-    Ok(())
+/// A Python in the directory of the package, which takes the library and the program from `built`.
+fn package(python: &Path, built: &Path) -> anyhow::Result<Command> {
+    let built = std::path::absolute(built)?;
+    let package = root().join("python");
+    let mut command = Command::new(python);
+    command
+        .current_dir(&package)
+        .env("PYTHONPATH", &package)
+        .env("MEMWRIGHT_LIBRARY", built.join("libmemwright.so"))
+        .env("MEMWRIGHT", built.join("memwright"));
+    Ok(command)
 }
