@@ -112,10 +112,9 @@ _SMALL = 64 << 20
 def _create(
     options: int, size: int, progress: Optional[Callable[[Progress], object]]
 ) -> ctypes.c_void_p:
-    creation = _Creation(options, is_watched=progress is not None)
     if size < _SMALL and progress is None:
-        creation.run()
-        return creation.segment()
+        return _create_small(options)
+    creation = _Creation(options, is_watched=progress is not None)
     # In a thread of its own, which no signal interrupts: an exception in a callback of C would be lost. It inherits
     # CPUs and memory policy.
     thread = threading.Thread(target=creation.run, name="memwright")
@@ -132,6 +131,19 @@ def _create(
     thread.join()
     return creation.segment()
 
+
+def _create_small(options: int) -> ctypes.c_void_p:
+    """Without a thread, progress and cancellation: they would take longer than the segment."""
+    segment, error = ctypes.c_void_p(), ctypes.c_void_p()
+    status = library().mw_segment_create(
+        options, _NO_PROGRESS, None, ctypes.byref(segment), ctypes.byref(error)
+    )
+    if status != 0:
+        fail(status, error)
+    return segment
+
+
+_NO_PROGRESS = PROGRESS_FN()
 
 #: Between two looks at the progress.
 _LOOK_S = 0.05
@@ -153,7 +165,7 @@ class _Creation:
 
     def run(self) -> None:
         # Without a callback, the library need not wait for the GIL.
-        callback = PROGRESS_FN(self._report) if self._is_watched else PROGRESS_FN()
+        callback = PROGRESS_FN(self._report) if self._is_watched else _NO_PROGRESS
         self._status = library().mw_segment_create(
             self._options,
             callback,

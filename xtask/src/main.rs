@@ -120,7 +120,7 @@ enum Task {
     /// Build the Python package as a wheel, execute its notebook, test it under AddressSanitizer, or measure it
     Python {
         #[arg(default_value = "wheel")]
-        part: python::Part,
+        action: python::Action,
         /// Where to put the wheel [default: target/python]
         #[arg(long)]
         out: Option<PathBuf>,
@@ -317,7 +317,7 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { out, .. } => dist::run(out),
         Task::Fleet { nodes, program, write } => fleet::run(&nodes, program, write),
         Task::Cluster { program } => cluster::run(program),
-        Task::Python { part, out, write } => python::run(part, out, write),
+        Task::Python { action, out, write } => python::run(action, out, write),
         Task::Ship { fleet, write } => match fleet.as_slice() {
             [machines, days] => ship::run(Some((*machines, *days)), write),
             _ => ship::run(None, write),

@@ -3,7 +3,7 @@
 //! The compiler that is installed has the instrumentation, but offers it to nightly alone: RUSTC_BOOTSTRAP. The library
 //! is loaded by a Python that is not instrumented, so that the run-time library of gcc comes first (LD_PRELOAD).
 
-use super::{DEBIAN_PYTHON, package};
+use super::interpreter::{DEBIAN, with_package};
 use crate::workspace::{self, cargo_with, target_dir};
 use anyhow::ensure;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     let library = build()?;
     let runtime = workspace::output(Command::new("gcc").arg("-print-file-name=libasan.so"))?;
     let python = || -> anyhow::Result<Command> {
-        let mut python = package(Path::new(DEBIAN_PYTHON), &target_dir().join("debug"))?;
+        let mut python = with_package(Path::new(DEBIAN), &target_dir().join("debug"))?;
         python
             .args(["-X", "dev", "-B"])
             .env("MEMWRIGHT_LIBRARY", &library)
