@@ -89,6 +89,10 @@ def large_segments() -> "list[Figure]":
     ]
 
 
+def huge_page_count() -> int:
+    return int(subprocess.check_output(["sysctl", "-n", "vm.nr_hugepages"]))
+
+
 def set_huge_pages(count: int) -> None:
     subprocess.run(["sysctl", "--quiet", "--write", f"vm.nr_hugepages={count}"], check=True)
 
@@ -100,9 +104,12 @@ def huge_pages(size: int) -> "Iterator[None]":
         turn = os.open("/proc/sys/vm", os.O_RDONLY)
         stack.callback(os.close, turn)
         fcntl.flock(turn, fcntl.LOCK_EX)
-        before = int(subprocess.check_output(["sysctl", "-n", "vm.nr_hugepages"]))
+        before = huge_page_count()
         stack.callback(set_huge_pages, before)
         set_huge_pages(before + (size >> 21))
+        missing = before + (size >> 21) - huge_page_count()
+        if missing > 0:
+            raise RuntimeError(f"{missing} huge pages could not be reserved (try memwright make-room {size},huge=2M)")
         yield
 
 
@@ -160,8 +167,9 @@ def page(figures: "list[Figure]", before: float) -> str:
 Written by `cargo xtask python figures --write`. [python/README.md](../python/README.md) describes the package.
 
 CPython {platform.python_version()} on {os.cpu_count()} CPUs ({processor()}), {memory:.0f} GiB, Linux {platform.release()};
-load average {before:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end. What is compared was measured in turn. CPU time is given where the time would mostly be that of waiting for
-the CPUs of a busy machine.
+load average {before:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end.
+What is compared was measured in turn. CPU time is given where the time would mostly be that of waiting for the CPUs of a
+busy machine.
 
 | | median | from shortest to longest | limit |
 |---|---|---|---|
