@@ -372,7 +372,7 @@ class CostTest(unittest.TestCase):
         pairs = [(us(lambda: plain.create(4096)), us(lambda: mw.Segment(4096).close())) for _ in range(300)]
         without, binding = (min(times) for times in zip(*pairs))
         print(f"4 KiB: {without:.0f} us by the C calls, {binding:.0f} us by the package", file=sys.stderr)
-        # 50 us is for the released library on a quiet machine (`cargo xtask python --figures`).
+        # 50 us is for the released library on a quiet machine (`cargo xtask python figures`).
         self.assertLess(binding - without, 500)
 
     def test_importing_is_cheap_and_loads_nothing(self) -> None:

@@ -1,7 +1,7 @@
 //! What else than memory a request spent its time on: findings of the critical path.
 
 use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
-use crate::request::{Request, Spent, is_task_within};
+use crate::request::{Request, Spent, is_of_probe, is_task_within};
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, PathTask};
 use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step};
@@ -219,7 +219,11 @@ fn nfs(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 
 fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let spent = request.parts().iter().find(|(_, known)| std::ptr::eq(*known, part));
-    let (did, sure) = match spent.map(|(spent, _)| spent) {
+    let spent = spent.map(|(spent, _)| spent);
+    if spent == Some(&Spent::Computing) && is_of_probe(stall.incident, request.path, part) {
+        return (probe(part), LIKELY);
+    }
+    let (did, sure) = match spent {
         Some(Spent::Sleep) => ("slept by its own timer", CONFIRMED),
         Some(Spent::TimeLimit) => ("waited for an event until a time limit of its own", LIKELY),
         Some(Spent::Computing) => ("computed", CONFIRMED),
@@ -246,6 +250,17 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
         .with_impact("The service waits for another program, and answers when that goes on.")
         .with_remedy(see(link.other.process));
     (finding, sure)
+}
+
+/// The thread that asked had a CPU all the time: the service may have answered long before.
+fn probe(part: &PathPart) -> Finding {
+    let who = named(&part.task);
+    let headline = format!(
+        "not memory: the probe itself: {who} had a CPU; the service may not have been slow"
+    );
+    Finding::new(Severity::Warning, Area::Cpus, headline)
+        .with_impact("A virtual CPU that the hypervisor does not run looks busy from inside.")
+        .with_remedy(manual("see whether the hypervisor takes CPU time (st)", "vmstat 1"))
 }
 
 fn see(process: u32) -> Remedy {

@@ -105,6 +105,11 @@ pub(crate) struct Request<'a> {
     judged_ns: u64,
 }
 
+/// Whether a part is of the probe that asked, and not of whom it asked.
+pub(crate) fn is_of_probe(incident: &Incident, path: &PathSummary, part: &PathPart) -> bool {
+    incident.trigger.kind == TriggerKind::Probe && part.task.tid == path.task.tid
+}
+
 /// What decides between conditions.
 struct Conditions<'a> {
     incident: &'a Incident,
@@ -305,18 +310,13 @@ impl Conditions<'_> {
             Kind::Runnable(holder) => self.runnable(path, part, holder),
             Kind::Waiting(wait) => self.waited(path, part, wait),
             // The probe gave up: what it waited for was not seen.
-            Kind::TimedOut(_) if self.is_probe(path, part) => Spent::Unknown,
+            Kind::TimedOut(_) if is_of_probe(self.incident, path, part) => Spent::Unknown,
             Kind::TimedOut(_) => Spent::TimeLimit,
             Kind::Idle(_) => Spent::Idle,
             Kind::Stopped => Spent::Stopped,
             Kind::Unseen(Unseen::Untraced) => Spent::Untraced,
             Kind::Unseen(_) => Spent::Unknown,
         }
-    }
-
-    /// Whether a part is of the probe that asked, and not of whom it asked.
-    fn is_probe(&self, path: &PathSummary, part: &PathPart) -> bool {
-        self.incident.trigger.kind == TriggerKind::Probe && part.task.tid == path.task.tid
     }
 
     fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> Spent {

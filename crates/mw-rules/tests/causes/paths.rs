@@ -418,6 +418,18 @@ fn another_program_that_sleeps_is_not_the_service_itself() {
     assert!(own.headline.contains("the service itself: sleep (8954)"), "{}", own.headline);
 }
 
+/// On a virtual CPU that the host does not run, the thread that asks computes: the service did not.
+#[test]
+fn a_probe_that_computes_is_not_taken_for_the_service() {
+    let mut made = made(&[(Kind::Running(RunMode::User), 90)]);
+    let path = made.incident.path.as_mut().unwrap();
+    path.parts[0].task = path.task.clone();
+    let cause = &explained(&made).causes[0];
+    let said = "not memory: the probe itself: mw-probe-db (5) had a CPU; the service may not have been slow";
+    assert_eq!(cause.finding.headline, said);
+    assert_eq!(cause.finding.subject.to_string(), "CPUs");
+}
+
 /// kill -CONT does not let a traced process go on.
 #[test]
 fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
