@@ -282,7 +282,7 @@ mod tests {
             (Error::Cancelled { phase: Phase::Create, done_bytes: 1 }, mw_status::MW_CANCELLED),
             (pages, mw_status::MW_NO_SUCH_PAGES),
             (
-                Error::Fragmented { requested_bytes: 2, available_bytes: 1 },
+                Error::Fragmented { page: PageSize::Thp, requested_bytes: 2, available_bytes: 1 },
                 mw_status::MW_FRAGMENTED,
             ),
             (Error::Invalid("no\0".into()), mw_status::MW_INVALID),

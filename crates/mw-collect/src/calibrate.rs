@@ -97,7 +97,7 @@ struct Speed {
 impl Run<'_> {
     fn measure(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         match self.request.page {
-            PageSize::Base => self.base(out, held),
+            PageSize::Base | PageSize::Folio(_) | PageSize::Best => self.base(out, held),
             PageSize::Thp => self.thp(out, held),
             PageSize::Hugetlb(page) => {
                 let page = usize::try_from(page).unwrap_or(usize::MAX);
@@ -188,7 +188,7 @@ impl Run<'_> {
         };
         held.push(mapping);
         let factor = match pages {
-            PageSize::Base => UNBACKED_FACTOR,
+            PageSize::Base | PageSize::Folio(_) | PageSize::Best => UNBACKED_FACTOR,
             PageSize::Thp | PageSize::Hugetlb(_) => UNBACKED_FACTOR_HUGE,
         };
         let samples = sort_out(&fresh, &again, vm.then_some(factor))
@@ -198,7 +198,7 @@ impl Run<'_> {
         out.backing.backed_first_bytes = (samples.backed_first * chunk) as u64;
         out.backing.unbacked_ns_per_byte = samples.unbacked_ns_per_byte;
         let populate_ns_per_byte = match pages {
-            PageSize::Base => samples.settled_ns_per_byte,
+            PageSize::Base | PageSize::Folio(_) | PageSize::Best => samples.settled_ns_per_byte,
             PageSize::Thp | PageSize::Hugetlb(_) => samples.ns_per_byte,
         };
         Ok(Speed { populate_ns_per_byte, lock_ns_per_byte })

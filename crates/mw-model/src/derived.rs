@@ -30,9 +30,9 @@ pub fn huge_page_bytes(snapshot: &Snapshot) -> u64 {
 /// The size of a page of this kind, in bytes; a transparent huge page is of the PMD's size.
 pub fn page_bytes(snapshot: &Snapshot, page: PageSize) -> u64 {
     match page {
-        PageSize::Base => snapshot.origin.page_bytes.max(1),
+        PageSize::Base | PageSize::Best => snapshot.origin.page_bytes.max(1),
         PageSize::Thp => huge_page_bytes(snapshot),
-        PageSize::Hugetlb(bytes) => bytes,
+        PageSize::Folio(bytes) | PageSize::Hugetlb(bytes) => bytes,
     }
 }
 

@@ -92,6 +92,7 @@ impl Request {
         match self.page {
             PageSize::Base => {}
             PageSize::Thp => text.push_str(",huge=thp"),
+            page @ (PageSize::Folio(_) | PageSize::Best) => text.push_str(&format!(",huge={page}")),
             PageSize::Hugetlb(bytes) => text.push_str(&format!(",huge={}", whole(bytes))),
         }
         if let Some(node) = self.node {
@@ -120,6 +121,8 @@ impl fmt::Display for Request {
         match self.page {
             PageSize::Base => {}
             PageSize::Thp => f.write_str(" on transparent huge pages")?,
+            PageSize::Folio(bytes) => write!(f, " on folios of {}", format_bytes(bytes))?,
+            PageSize::Best => f.write_str(" on the largest pages that are free")?,
             PageSize::Hugetlb(bytes) => write!(f, " on {} huge pages", format_bytes(bytes))?,
         }
         self.node.map_or(Ok(()), |node| write!(f, " from node {node}"))

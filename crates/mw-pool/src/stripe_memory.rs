@@ -59,7 +59,9 @@ impl StripeMemory {
         let region = Region::reserve(bytes, granule, align)?;
         region.map_file(0..bytes, file.as_fd(), 0)?;
         match pages {
-            PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
+            PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+                region.advise_thp(ThpAdvice::Enable)?
+            }
             // Fails on a kernel without transparent huge pages, where nothing is to be declined.
             PageSize::Base => drop(region.advise_thp(ThpAdvice::Disable)),
             PageSize::Hugetlb(_) => {}

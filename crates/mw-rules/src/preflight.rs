@@ -67,7 +67,9 @@ pub fn answer(
         PageSize::Hugetlb(page_bytes) => {
             hugetlb::plan(snapshot, request, page_bytes, &nodes, &mut notes)
         }
-        PageSize::Base | PageSize::Thp => ordinary(snapshot, request, &nodes, &mut notes),
+        PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+            ordinary(snapshot, request, &nodes, &mut notes)
+        }
     };
     limits::check(snapshot, request, &mut notes);
     if let Some(ceiling) = ceiling::exceeded(snapshot, request, &nodes) {

@@ -117,6 +117,15 @@ impl Backing {
         }
     }
 
+    /// Maps its files into `window` once more, `shift` bytes behind its start.
+    pub(crate) fn map_files(&self, plan: &Plan, window: &Region, shift: usize) -> io::Result<()> {
+        let Self::Files(files) = self else { return Err(io::ErrorKind::InvalidInput.into()) };
+        files.iter().enumerate().try_for_each(|(number, file)| {
+            let stripe = plan.layout.stripe(number);
+            window.map_file(stripe.start + shift..stripe.end + shift, file.as_fd(), 0)
+        })
+    }
+
     /// Frees the pages of `range`, as far as the kernel does that in parallel. Each stripe is a file of
     /// its own, because punching a hole takes the inode's lock.
     pub(crate) fn free(&self, plan: &Plan, region: &Region, range: Range<usize>) -> io::Result<()> {

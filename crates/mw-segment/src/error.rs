@@ -31,15 +31,18 @@ pub enum Error {
         /// What is missing, and the remedy.
         why: String,
     },
-    /// Fewer transparent huge pages than requested were available: memory is fragmented.
+    /// Fewer transparent huge pages, or folios of the requested size, were available: memory is
+    /// fragmented.
     #[error(
-        "only {available_bytes} of {requested_bytes} bytes are in transparent huge pages: free \
-         memory is fragmented (compact it with /proc/sys/vm/compact_memory, or use lenient mode)"
+        "only {available_bytes} of {requested_bytes} bytes are available in {page} pages: free memory \
+         is fragmented (compact it with /proc/sys/vm/compact_memory, or use lenient mode)"
     )]
     Fragmented {
-        /// The size of the segment, in whole huge pages.
+        /// The page size that was requested.
+        page: PageSize,
+        /// The size of the segment, in whole pages of that size.
         requested_bytes: usize,
-        /// Bytes that are in huge pages.
+        /// Bytes that are in such pages.
         available_bytes: usize,
     },
     /// The options contradict each other or the machine.

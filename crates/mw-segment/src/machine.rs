@@ -1,5 +1,5 @@
-//! Properties of the machine: read when an operation starts and, except for available memory, never
-//! while it runs.
+//! Properties of the machine: read when an operation starts and, except for available memory and free
+//! blocks, never while it runs.
 
 use mw_memory::{DeferredInit, KernelObjects, MachineMemory, UnreclaimableSlab, huge_pool_dir};
 use mw_proc::buddyinfo::Buddyinfo;
@@ -26,12 +26,52 @@ pub(crate) fn thp_is_enabled(shared: bool) -> Option<bool> {
     Some(!matches!(choice.selected()?, "never" | "deny"))
 }
 
+/// Whether the kernel may allocate folios of a size for memory that is advised to have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SwitchState {
+    On,
+    /// With the value of the file that decides.
+    Off(String),
+    /// On a kernel without such folios.
+    Absent,
+}
+
+/// The switch of a folio size for shared or private memory.
+pub(crate) fn folio_switch_file(bytes: u64, shared: bool) -> String {
+    let file = if shared { "shmem_enabled" } else { "enabled" };
+    format!("{THP}/hugepages-{}kB/{file}", bytes >> 10)
+}
+
+/// The state of that switch; `inherit` takes that of all sizes.
+pub(crate) fn folio_switch(bytes: u64, shared: bool) -> SwitchState {
+    let choice = read_file(folio_switch_file(bytes, shared)).ok();
+    let choice = choice.and_then(|text| Choice::parse(&text).ok());
+    let Some(selected) = choice.as_ref().and_then(Choice::selected) else {
+        return SwitchState::Absent;
+    };
+    let is_on = match selected {
+        "never" => false,
+        "inherit" => thp_is_enabled(shared) == Some(true),
+        _ => true,
+    };
+    if is_on { SwitchState::On } else { SwitchState::Off(selected.to_owned()) }
+}
+
+/// Whether memory that is advised to have transparent huge pages gets them: by their own switch
+/// (Linux 6.8), or by that of all sizes.
+pub(crate) fn thp_is_allowed(shared: bool) -> bool {
+    let own = thp_bytes().map(|bytes| folio_switch(bytes as u64, shared));
+    match own {
+        Some(SwitchState::Absent) => thp_is_enabled(shared) == Some(true),
+        own => own == Some(SwitchState::On),
+    }
+}
+
 /// Bytes in free blocks of at least `block_bytes`; none if the kernel does not report it.
 pub(crate) fn free_in_blocks_of(block_bytes: usize) -> Option<u64> {
     let page = mw_sys::page_bytes();
     let order = (block_bytes / page).checked_ilog2()? as usize;
-    let mut info = Buddyinfo::default();
-    info.parse_into(&read_file("/proc/buddyinfo").ok()?).ok()?;
+    let info = buddyinfo()?;
     let bytes = |(order, blocks): (usize, &u64)| blocks.saturating_mul((page as u64) << order);
     let blocks = info.zones.iter().flat_map(|zone| zone.values().iter().enumerate().skip(order));
     Some(blocks.map(bytes).sum::<u64>().saturating_add(unlisted_bytes().unwrap_or(0)))
@@ -44,7 +84,14 @@ fn unlisted_bytes() -> Option<u64> {
     Some(DeferredInit::new(&meminfo()?, &info, page).bytes().saturating_add(unaccepted * page))
 }
 
-fn zoneinfo() -> Option<Zoneinfo> {
+/// The free blocks of every zone now.
+pub(crate) fn buddyinfo() -> Option<Buddyinfo> {
+    let mut info = Buddyinfo::default();
+    info.parse_into(&read_file("/proc/buddyinfo").ok()?).ok()?;
+    Some(info)
+}
+
+pub(crate) fn zoneinfo() -> Option<Zoneinfo> {
     let mut info = Zoneinfo::default();
     info.parse_into(&read_file("/proc/zoneinfo").ok()?).ok()?;
     Some(info)

@@ -54,6 +54,11 @@ impl Options {
 
     /// Its page size; `None` is the largest that is available now, without compaction. A size that is
     /// not available is an error, unless [`lenient`](Self::lenient).
+    ///
+    /// Folios ([`PageSize::Folio`], [`PageSize::Best`]) are for memfds and private memory; the kernel's
+    /// switch of their size must allow them (/sys/kernel/mm/transparent_hugepage/hugepages-64kB). A segment
+    /// gets the size that was requested although larger ones are allowed, and never starts compaction:
+    /// what is not free in blocks of that size is an error, or in lenient mode the next smaller size.
     #[must_use]
     pub fn page_size(mut self, page: impl Into<Option<PageSize>>) -> Self {
         self.page = page.into();

@@ -3,6 +3,7 @@
 use crate::chunk::Layout;
 use crate::cpus::Cpus;
 use crate::error::Error;
+use crate::folio_sizes::{self, FolioSizes};
 use crate::machine;
 use crate::node_workers::NodeWorkers;
 use crate::options::Options;
@@ -48,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) destroy_layout: Layout,
     /// The size of its huge pages, transparent or hugetlb.
     pub(crate) huge_page_bytes: Option<usize>,
+    /// The sizes of its folios, if it is to have any.
+    pub(crate) folios: Option<FolioSizes>,
     pub(crate) lock: Lock,
     pub(crate) placement: Placement,
     pub(crate) group: WorkerGroup,
@@ -87,6 +90,7 @@ impl Plan {
                 PageSize::Thp => machine::thp_bytes(),
                 _ => page.hugetlb_bytes(),
             },
+            folios: FolioSizes::new(options.kind, page, options.lenient),
             lock: lock(options, page),
             placement: options.placement.clone(),
             group: WorkerGroup {
@@ -183,6 +187,9 @@ fn stripe_bytes(kind: Kind, bytes: usize, workers: usize) -> usize {
 /// The requested page size, or in lenient mode the next smaller one that is available.
 fn choose_page(options: &Options) -> Result<PageSize, Error> {
     let Some(mut page) = options.page else { return Ok(best_page(options)) };
+    if options.lenient && page.is_folio() {
+        return Ok(page);
+    }
     loop {
         let smaller = match page {
             _ if !options.lenient => None,
@@ -190,7 +197,7 @@ fn choose_page(options: &Options) -> Result<PageSize, Error> {
             PageSize::Hugetlb(_) if options.kind == Kind::Hugetlb => None,
             PageSize::Hugetlb(_) => Some(PageSize::Thp),
             PageSize::Thp => Some(PageSize::Base),
-            PageSize::Base => None,
+            PageSize::Base | PageSize::Folio(_) | PageSize::Best => None,
         };
         match (is_supported(options.kind, page), smaller) {
             (Ok(()), None) => return Ok(page),
@@ -243,6 +250,7 @@ fn is_supported(kind: Kind, page: PageSize) -> Result<(), String> {
                 size >> 20
             )
         }),
+        (PageSize::Folio(bytes), None) => folio_sizes::is_supported(kind, bytes),
         (PageSize::Thp, None) if kind == Kind::Posix => {
             Err("the mount option huge= of /dev/shm decides".to_owned())
         }

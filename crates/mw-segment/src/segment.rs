@@ -4,6 +4,8 @@ use crate::backing::Backing;
 use crate::cancel::Cancel;
 use crate::cgroup::Groups;
 use crate::error::{Error, Shortage};
+use crate::folio_pages::FolioPages;
+use crate::folio_sizes::FolioSizes;
 use crate::limits;
 use crate::options::Options;
 use crate::plan::{Lock, Plan};
@@ -48,6 +50,7 @@ pub struct Segment {
     /// Whether the pages persist when it is dropped.
     kept: bool,
     times: Times,
+    folio_bytes: BTreeMap<usize, usize>,
 }
 
 impl Options {
@@ -106,14 +109,21 @@ impl Segment {
             populated: false,
             kept: false,
             times: Times::default(),
+            folio_bytes: BTreeMap::new(),
         })
     }
 
     fn place(&self) -> Result<(), Error> {
+        let has_folios = self.plan.folios.as_ref().is_some_and(|folios| !folios.sizes.is_empty());
         let advised = match self.plan.page {
+            // Files get folios through windows that are advised instead.
+            _ if has_folios && self.plan.kind.is_shared() => Ok(()),
+            _ if has_folios => self.region.advise_thp(ThpAdvice::Enable),
             PageSize::Thp => self.region.advise_thp(ThpAdvice::Enable),
             // A kernel without transparent huge pages has nothing to decline.
-            PageSize::Base => self.region.advise_thp(ThpAdvice::Disable).or(Ok(())),
+            PageSize::Base | PageSize::Folio(_) | PageSize::Best => {
+                self.region.advise_thp(ThpAdvice::Disable).or(Ok(()))
+            }
             PageSize::Hugetlb(_) => Ok(()),
         };
         advised.map_err(Error::system("madvise"))?;
@@ -130,7 +140,10 @@ impl Segment {
     /// Locks the memory before it is populated, so that each page is locked when it is allocated. Locking
     /// it afterwards would take the lock of each page again.
     fn lock_on_fault(&self) -> Result<(), Error> {
+        let is_private = matches!(self.backing, Backing::Anonymous);
         match self.plan.lock {
+            // Each chunk is locked when it is populated.
+            Lock::Mapping if is_private && self.plan.folios.is_some() => Ok(()),
             Lock::None => Ok(()),
             Lock::Segment => self.backing.lock(&self.plan),
             Lock::Mapping => self
@@ -159,16 +172,40 @@ impl Segment {
                 }
             }
         };
-        let work = |range: Range<usize>| self.backing.populate(&self.plan, &self.region, range);
+        let folios = self.plan.folios.as_ref().map(|sizes| self.folio_pages(sizes)).transpose()?;
+        let work = |range: Range<usize>| match &folios {
+            Some(folios) => folios.populate(range),
+            None => self.backing.populate(&self.plan, &self.region, range),
+        };
         let run = self.plan.group.run(Phase::Create, &self.plan.layout, &work, &mut on_progress);
         let workers = match (run, shortage) {
             (Ok(workers), _) => workers,
             (Err(_), Some(shortage)) => return Err(shortage.into()),
             (Err(stopped), None) => return Err(self.failed(Phase::Create, stopped)),
         };
+        self.folio_bytes = folios.map(|folios| folios.bytes_by_size()).unwrap_or_default();
         self.times.workers = workers;
         self.times.populate = start.elapsed();
         Ok(())
+    }
+
+    /// Fails if all pages must be of one size, of which too few are free.
+    fn folio_pages(&self, folios: &FolioSizes) -> Result<FolioPages<'_>, Error> {
+        let pages = FolioPages::new(&self.plan, folios, &self.region, &self.backing)
+            .map_err(|error| limits::explain(&self.plan, "mmap", error))?;
+        let size = folios.sizes.first().filter(|_| folios.strict).map(|size| size.bytes);
+        size.map_or(Ok(()), |size| self.has_all_in_pages_of(size, pages.available_bytes(size)))?;
+        Ok(pages)
+    }
+
+    /// Whether the whole segment fits into `available_bytes` in pages of this size.
+    fn has_all_in_pages_of(&self, page_bytes: usize, available_bytes: u64) -> Result<(), Error> {
+        let requested_bytes = self.bytes() - self.bytes() % page_bytes;
+        if available_bytes >= requested_bytes as u64 {
+            return Ok(());
+        }
+        let available_bytes = usize::try_from(available_bytes).unwrap_or(usize::MAX);
+        Err(Error::Fragmented { page: self.plan.page, requested_bytes, available_bytes })
     }
 
     /// Verifies that every page is populated; a populated page of a locked mapping stays. mlock(2)
@@ -199,14 +236,15 @@ impl Segment {
 
     /// The kernel silently allocates base pages if it finds no huge ones.
     fn verify_huge_pages(&self) -> Result<(), Error> {
-        let size = crate::machine::thp_bytes().unwrap_or(1);
-        let requested_bytes = self.bytes() - self.bytes() % size;
-        match self.plan.strict_thp.then(|| self.huge_bytes()).flatten() {
-            Some(available_bytes) if available_bytes < requested_bytes => {
-                Err(Error::Fragmented { requested_bytes, available_bytes })
-            }
-            _ => Ok(()),
+        if let Some(folios) = self.plan.folios.as_ref().filter(|folios| folios.strict)
+            && let Some(size) = folios.sizes.first()
+        {
+            let populated = self.folio_bytes.get(&size.bytes).copied().unwrap_or(0);
+            return self.has_all_in_pages_of(size.bytes, populated as u64);
         }
+        let size = crate::machine::thp_bytes().unwrap_or(1);
+        let huge_bytes = self.plan.strict_thp.then(|| self.huge_bytes()).flatten();
+        huge_bytes.map_or(Ok(()), |bytes| self.has_all_in_pages_of(size, bytes as u64))
     }
 
     /// How many bytes this process maps by huge pages now, transparent or hugetlb; none if the kernel
@@ -214,6 +252,21 @@ impl Segment {
     #[must_use]
     pub fn huge_bytes(&self) -> Option<usize> {
         self.region.huge_bytes(self.all()).ok()
+    }
+
+    /// How many of its bytes are in pages of each size in bytes, if it was created with folios
+    /// ([`PageSize::Folio`] or [`PageSize::Best`]); otherwise empty. Counted when it was created, by page
+    /// faults, so that a size has at least as many as it says, and the smallest at most.
+    #[must_use]
+    pub fn folio_bytes(&self) -> &BTreeMap<usize, usize> {
+        &self.folio_bytes
+    }
+
+    /// Why a segment that may have folios has none: the kernel's switch that is off, and what to write to
+    /// it.
+    #[must_use]
+    pub fn why_no_folios(&self) -> Option<&str> {
+        self.plan.folios.as_ref()?.why_none.as_deref()
     }
 
     /// The share of each NUMA node in its memory, from a sample of at most 4,096 pages. Pages that are
@@ -281,7 +334,8 @@ impl Segment {
         self.plan.kind
     }
 
-    /// The actual page size: smaller than requested only in lenient mode.
+    /// The actual page size: smaller than requested only in lenient mode. For folios in lenient mode and
+    /// [`PageSize::Best`] the largest that was allowed; [`Self::folio_bytes`] has what it consists of.
     #[must_use]
     pub fn page_size(&self) -> PageSize {
         self.plan.page

@@ -8,8 +8,8 @@ use std::io;
 
 impl Region {
     /// Maps at least `bytes` of private memory, rounded up to whole pages. Nothing is populated. For
-    /// [`PageSize::Base`] transparent huge pages are disabled; for [`PageSize::Thp`] they are enabled,
-    /// and the memory starts at a multiple of their size.
+    /// [`PageSize::Base`] transparent huge pages are disabled; for [`PageSize::Thp`] and folios they are
+    /// enabled, and the memory starts at a multiple of their size.
     ///
     /// # Errors
     /// `InvalidInput` for zero bytes or a page size that is not a power of two, else mmap(2)'s:
@@ -18,7 +18,9 @@ impl Region {
         let base = rustix::param::page_size();
         let (granule, align) = match page {
             PageSize::Base => (base, base),
-            PageSize::Thp => (base, huge_page_bytes().unwrap_or(base)),
+            PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+                (base, huge_page_bytes().unwrap_or(base))
+            }
             PageSize::Hugetlb(size) => {
                 let size = usize::try_from(size).map_err(io::Error::other)?;
                 (size, size)
@@ -33,7 +35,9 @@ impl Region {
         region.map_anonymous(0..bytes, page.is_hugetlb())?;
         match page {
             PageSize::Hugetlb(_) => {}
-            PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
+            PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+                region.advise_thp(ThpAdvice::Enable)?;
+            }
             // A kernel without transparent huge pages has nothing to decline.
             PageSize::Base => region.advise_thp(ThpAdvice::Disable).or_else(|error| {
                 let none = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());

@@ -145,11 +145,20 @@ impl Region {
     /// # Errors
     /// madvise(2)'s: `EINVAL` on a kernel without them.
     pub fn advise_thp(&self, advice: ThpAdvice) -> io::Result<()> {
+        self.advise_thp_in(0..self.bytes, advice)
+    }
+
+    /// Advises on transparent huge pages in `range`, which splits its mapping where the rest is advised
+    /// otherwise.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad range; as [`Region::advise_thp`].
+    pub fn advise_thp_in(&self, range: Range<usize>, advice: ThpAdvice) -> io::Result<()> {
         let advice = match advice {
             ThpAdvice::Enable => Advice::LinuxHugepage,
             ThpAdvice::Disable => Advice::LinuxNoHugepage,
         };
-        self.advise(0..self.bytes, advice)
+        self.advise(range, advice)
     }
 
     /// Sets the memory policy of pages in `range` that are populated from now on (mbind(2)).

@@ -1,4 +1,4 @@
-//! Resource usage of a child process.
+//! Resource usage of a child process and of the calling thread.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -47,6 +47,18 @@ pub fn wait_with_usage(child: Child) -> io::Result<ResourceUsage> {
         system: time(usage.ru_stime),
         status: ExitStatus::from_raw(status),
     })
+}
+
+/// The page faults of the calling thread so far, those of its system calls included (getrusage(2)). A
+/// fault populates one folio of private memory or of a memfd.
+#[must_use]
+#[allow(unsafe_code, reason = "rustix does not wrap getrusage(2)")]
+pub fn thread_page_faults() -> u64 {
+    // SAFETY: rusage is plain numbers, for which all bits zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local of the type that getrusage(2) writes.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_minflt.unsigned_abs() + usage.ru_majflt.unsigned_abs()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 mod built;
 mod cgroup;
+mod folio_switches;
 mod http;
 mod huge_pages;
 mod hung;
@@ -22,6 +23,7 @@ mod wait;
 
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
+pub use folio_switches::FolioSwitches;
 pub use http::{read_request, read_request_bytes};
 pub use huge_pages::{HugePages, huge_pages_alone};
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};

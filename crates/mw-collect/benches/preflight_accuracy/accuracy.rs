@@ -57,7 +57,7 @@ impl Case {
 
     fn print(&self, label: &str) {
         let page = match self.request.page {
-            PageSize::Base => "4K",
+            PageSize::Base | PageSize::Folio(_) | PageSize::Best => "4K",
             PageSize::Thp => "thp",
             PageSize::Hugetlb(_) => "2M",
         };
@@ -208,7 +208,7 @@ pub(crate) fn warm(bytes: u64, page: PageSize) -> Result<(), Failure> {
     let ready = mw_model::derived::ready_bytes(&window.now)?;
     let most = ready - ready / 8;
     let pages = match page {
-        PageSize::Base => PageSize::Base,
+        PageSize::Base | PageSize::Folio(_) | PageSize::Best => PageSize::Base,
         PageSize::Thp | PageSize::Hugetlb(_) => PageSize::Thp,
     };
     touch((2 * bytes + 2048 * MIB).min(most) / HUGE * HUGE, pages)

@@ -225,7 +225,7 @@ fn print(
     calibration: Option<&mw_model::Calibration>,
 ) {
     let page = match request.page {
-        PageSize::Base => "4K",
+        PageSize::Base | PageSize::Folio(_) | PageSize::Best => "4K",
         PageSize::Thp => "thp",
         PageSize::Hugetlb(_) => "2M",
     };

@@ -132,7 +132,7 @@ fn by_sample(
 ) -> Span {
     let backing = &calibration.backing;
     let small = match request.page {
-        PageSize::Base => small_blocks_bytes(snapshot),
+        PageSize::Base | PageSize::Folio(_) | PageSize::Best => small_blocks_bytes(snapshot),
         PageSize::Thp | PageSize::Hugetlb(_) => 0,
     };
     let size = request.size_bytes;

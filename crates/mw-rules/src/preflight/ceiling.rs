@@ -13,8 +13,12 @@ pub(super) fn exceeded(
     let memory = derived::total(eligible().map(|node| node.total));
     let (swap, in_use) = match request.page {
         PageSize::Hugetlb(page_bytes) => (0, pages_in_use(snapshot, page_bytes)),
-        PageSize::Base | PageSize::Thp if request.lock => (0, 0),
-        PageSize::Base | PageSize::Thp => (swap_bytes(snapshot), 0),
+        PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best if request.lock => {
+            (0, 0)
+        }
+        PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+            (swap_bytes(snapshot), 0)
+        }
     };
     if request.size_bytes <= memory.saturating_add(swap).saturating_sub(in_use) {
         return None;

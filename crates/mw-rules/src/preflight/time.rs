@@ -140,7 +140,9 @@ struct Speed {
 fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Speed> {
     let c = calibration;
     let (populate, lock, borrowed) = match request.page {
-        PageSize::Base => (c.base_ns_per_byte?, c.base_lock_ns_per_byte, false),
+        PageSize::Base | PageSize::Folio(_) | PageSize::Best => {
+            (c.base_ns_per_byte?, c.base_lock_ns_per_byte, false)
+        }
         PageSize::Thp => match (c.thp_ns_per_byte, c.base_ns_per_byte) {
             (Some(thp), _) => (thp, Some(c.thp_lock_ns_per_byte.unwrap_or(0.0)), false),
             (None, base) => {

@@ -67,7 +67,9 @@ impl Baseline {
     /// Sets the pages, the NUMA policy and the lock.
     fn prepare(&self, region: &Region) -> io::Result<()> {
         match self.page {
-            PageSize::Thp => region.advise_thp(ThpAdvice::Enable)?,
+            PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+                region.advise_thp(ThpAdvice::Enable)?
+            }
             // Fails on a kernel without transparent huge pages, which has nothing to decline.
             PageSize::Base => drop(region.advise_thp(ThpAdvice::Disable)),
             PageSize::Hugetlb(_) => {}

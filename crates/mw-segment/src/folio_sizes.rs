@@ -1,0 +1,100 @@
+//! The sizes of folios that a segment may have, by the kernel's switches.
+//!
+//! A switch allows a size for the whole machine, and a mapping cannot choose among those that are allowed:
+//! the kernel tries the largest first. How a segment gets one size in spite of that is explained in
+//! folio_pages.rs.
+
+use crate::machine::{self, SwitchState};
+use crate::segment_kind::Kind;
+use mw_memory::PageSize;
+
+/// A size that a segment may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FolioSize {
+    pub(crate) bytes: usize,
+    /// Whether the kernel would try a larger one first.
+    pub(crate) is_capped: bool,
+}
+
+/// The folios of a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FolioSizes {
+    /// The largest first.
+    pub(crate) sizes: Vec<FolioSize>,
+    /// Whether the whole segment must be of the one size.
+    pub(crate) strict: bool,
+    /// Why there is no size, or no folio at all.
+    pub(crate) why_none: Option<String>,
+}
+
+impl FolioSizes {
+    /// For [`PageSize::Folio`] that one, or in lenient mode all up to it; for [`PageSize::Best`] all.
+    pub(crate) fn new(kind: Kind, page: PageSize, lenient: bool) -> Option<Self> {
+        let (most, least) = match page {
+            PageSize::Folio(bytes) if lenient => (bytes, 0),
+            PageSize::Folio(bytes) => (bytes, bytes),
+            PageSize::Best => (u64::MAX, 0),
+            PageSize::Base | PageSize::Thp | PageSize::Hugetlb(_) => return None,
+        };
+        let mut sizes = usable(kind, mw_sys::has_guard_pages());
+        sizes.retain(|size| (least..=most).contains(&(size.bytes as u64)));
+        let smallest = PageSize::FOLIO_BYTES[2].min(most);
+        let why_none = sizes.is_empty().then(|| is_supported(kind, smallest).err()).flatten();
+        Some(Self { sizes, strict: least == most, why_none })
+    }
+}
+
+/// All sizes that the switches allow for this kind and that can be chosen, the largest first.
+fn usable(kind: Kind, has_guard_pages: bool) -> Vec<FolioSize> {
+    let allowed = if has_folios(kind).is_ok() { allowed(kind) } else { Vec::new() };
+    let capped = allowed
+        .iter()
+        .enumerate()
+        .map(|(place, bytes)| FolioSize { bytes: *bytes, is_capped: place > 0 });
+    let choosable = |size: &FolioSize| !size.is_capped || kind.is_shared() || has_guard_pages;
+    capped.filter(choosable).collect()
+}
+
+fn allowed(kind: Kind) -> Vec<usize> {
+    let huge = machine::thp_bytes().filter(|_| machine::thp_is_allowed(kind.is_shared()));
+    let folios = PageSize::FOLIO_BYTES.iter().rev().filter_map(|bytes| {
+        let is_on = machine::folio_switch(*bytes, kind.is_shared()) == SwitchState::On;
+        usize::try_from(*bytes).ok().filter(|_| is_on)
+    });
+    huge.into_iter().chain(folios).collect()
+}
+
+fn has_folios(kind: Kind) -> Result<(), String> {
+    match kind {
+        Kind::Memfd | Kind::Anon => Ok(()),
+        Kind::Ism | Kind::Dism => Err("the kernel has none for System V segments (use kind memfd \
+                                       or anon)"
+            .to_owned()),
+        Kind::Posix => Err("the mount option huge= of /dev/shm decides".to_owned()),
+        Kind::Hugetlb => Err("a hugetlb segment has pages of 2M or 1G".to_owned()),
+    }
+}
+
+/// Whether a segment of this kind can have folios of this size only, or what is missing.
+pub(crate) fn is_supported(kind: Kind, bytes: u64) -> Result<(), String> {
+    has_folios(kind)?;
+    let file = machine::folio_switch_file(bytes, kind.is_shared());
+    let value = if kind.is_shared() { "advise" } else { "madvise" };
+    match machine::folio_switch(bytes, kind.is_shared()) {
+        SwitchState::On => {}
+        SwitchState::Off(selected) => {
+            return Err(format!("{file} is {selected} (write {value} to it)"));
+        }
+        SwitchState::Absent => {
+            let since = if kind.is_shared() { "shared memory has them from 6.11" } else { "6.8" };
+            return Err(format!("this kernel has no {file} (needs Linux {since})"));
+        }
+    }
+    let is_usable = |size: &FolioSize| size.bytes as u64 == bytes;
+    if usable(kind, mw_sys::has_guard_pages()).iter().any(is_usable) {
+        return Ok(());
+    }
+    Err("larger ones are enabled as well, which the kernel tries first (set their files in \
+         /sys/kernel/mm/transparent_hugepage/hugepages-*kB to never, or use Linux 6.13)"
+        .to_owned())
+}

@@ -1,0 +1,137 @@
+//! Segments of folios: the sizes that they get, against the kernel's own flags of each page.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use common::{MIB, field, options};
+use mw_segment::{Error, Kind, Options, PageSize, Segment};
+use mw_test::{FolioSwitches, alone, skip};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+const ALL_KIB: [u64; 7] = [16, 32, 64, 128, 256, 512, 1024];
+const NO_SWITCHES: &str = "needs root and switches for folio sizes (Linux 6.11)";
+const NO_BLOCKS: &str = "free memory is too fragmented for folios";
+
+/// Bytes of the segment by the size of the folio that they are in (/proc/kpageflags).
+fn true_sizes(segment: &Segment) -> BTreeMap<usize, usize> {
+    const HEAD: u64 = 1 << 15;
+    const TAIL: u64 = 1 << 16;
+    let pagemap = File::open("/proc/self/pagemap").unwrap();
+    let flags = File::open("/proc/kpageflags").unwrap();
+    let number = |file: &File, place: u64| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, place * 8).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    let first = segment.as_ptr().addr().get() as u64 / 4096;
+    let pages = segment.bytes() as u64 / 4096;
+    let mut runs: Vec<usize> = Vec::new();
+    for page in first..first + pages {
+        let frame = number(&pagemap, page) & ((1 << 55) - 1);
+        let of_frame = number(&flags, frame);
+        match (of_frame & TAIL != 0, runs.last_mut()) {
+            (true, Some(run)) => *run += 1,
+            _ => runs.push(1),
+        }
+        assert!(frame != 0 && of_frame & (HEAD | TAIL) != HEAD | TAIL);
+    }
+    let mut sizes = BTreeMap::new();
+    for run in runs {
+        *sizes.entry(run * 4096).or_default() += run * 4096;
+    }
+    sizes
+}
+
+/// None if the machine has no free blocks of that size.
+fn created(options: &Options) -> Option<Segment> {
+    match options.create() {
+        Ok(segment) => Some(segment),
+        Err(Error::Fragmented { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_segment_has_folios_of_its_size_although_larger_ones_are_enabled() {
+    let _alone = alone();
+    let Some(_switches) = FolioSwitches::only(&ALL_KIB) else { return skip(NO_SWITCHES) };
+    let mut seen = 0;
+    for kind in [Kind::Memfd, Kind::Anon] {
+        for page_bytes in PageSize::FOLIO_BYTES {
+            for locked in [false, true] {
+                let page = PageSize::Folio(page_bytes);
+                let options = options(kind, page, 64 * MIB).locked(locked);
+                let Some(segment) = created(&options) else { continue };
+                let expected = BTreeMap::from([(page_bytes as usize, 64 * MIB)]);
+                assert_eq!(true_sizes(&segment), expected, "{kind} {page}");
+                assert_eq!(segment.folio_bytes(), &expected, "{kind} {page}");
+                assert_eq!((segment.page_size(), segment.is_locked()), (page, locked));
+                seen += 1;
+            }
+        }
+    }
+    if seen == 0 {
+        skip(NO_BLOCKS);
+    }
+}
+
+#[test]
+fn the_best_pages_are_counted_as_they_are() {
+    let _alone = alone();
+    for allowed in [&ALL_KIB[..], &[64], &[]] {
+        let Some(_switches) = FolioSwitches::only(allowed) else { return skip(NO_SWITCHES) };
+        for kind in [Kind::Memfd, Kind::Anon] {
+            // Neither whole chunks nor whole folios.
+            let bytes = 70 * MIB + 5 * 4096;
+            let segment = options(kind, PageSize::Best, bytes).locked(true).create().unwrap();
+            let (counted, truth) = (segment.folio_bytes(), true_sizes(&segment));
+            assert_eq!(counted.values().sum::<usize>(), bytes);
+            for (size, bytes) in counted.iter().filter(|(size, _)| **size > 4096) {
+                assert!(truth.get(size) >= Some(bytes), "{kind}: {counted:?}, {truth:?}");
+            }
+            let is_allowed = |size: &usize| allowed.contains(&(*size as u64 >> 10));
+            let folios = counted.keys().filter(|size| (8192..2 * MIB).contains(*size));
+            assert!(folios.into_iter().all(is_allowed), "{kind}: {counted:?}");
+        }
+    }
+}
+
+#[test]
+fn without_its_switch_a_size_is_an_error_and_the_best_are_base_pages() {
+    let _alone = alone();
+    let Some(_switches) = FolioSwitches::only(&[128]) else { return skip(NO_SWITCHES) };
+    for (kind, switch) in [
+        (Kind::Memfd, "hugepages-64kB/shmem_enabled is never (write advise to it)"),
+        (Kind::Anon, "hugepages-64kB/enabled is never (write madvise to it)"),
+        (Kind::Dism, "the kernel has none for System V segments (use kind memfd or anon)"),
+        (Kind::Posix, "the mount option huge= of /dev/shm decides"),
+    ] {
+        let error = options(kind, PageSize::Folio(64 << 10), MIB).create().unwrap_err();
+        assert!(matches!(error, Error::NoSuchPages { .. }), "{error}");
+        assert!(error.to_string().ends_with(switch), "{error}");
+        let lenient = options(kind, PageSize::Folio(64 << 10), MIB).lenient(true);
+        let segment = lenient.create().unwrap();
+        assert_eq!(segment.folio_bytes(), &BTreeMap::from([(4096, MIB)]), "{kind}");
+        assert!(segment.why_no_folios().unwrap().ends_with(switch));
+    }
+    let hugetlb = options(Kind::Hugetlb, PageSize::Best, MIB).create();
+    assert!(matches!(hugetlb, Err(Error::Invalid(_))), "{hugetlb:?}");
+}
+
+/// Memory that is left to the page cache is available, but in no block.
+#[test]
+fn more_than_the_free_blocks_of_a_size_is_an_error() {
+    let _alone = alone();
+    let Some(_switches) = FolioSwitches::only(&[1024]) else { return skip(NO_SWITCHES) };
+    let free = field("/proc/meminfo", "MemFree") as usize;
+    let (bytes, page) = (free - free % MIB, PageSize::Folio(MIB as u64));
+    let options = options(Kind::Memfd, page, bytes);
+    if let Err(error) = options.check() {
+        return skip(format!("no room for {bytes} bytes: {error}"));
+    }
+    let error = options.create().unwrap_err();
+    assert!(matches!(error, Error::Fragmented { page: of, .. } if of == page), "{error}");
+}
