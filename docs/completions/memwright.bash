@@ -664,7 +664,7 @@ _memwright() {
             fi
             case "${prev}" in
                 --profile)
-                    COMPREPLY=($(compgen -W "hpc-node database virtualisation gpu-host" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "hpc-node database virtualisation gpu-host large-folios" -- "${cur}"))
                     return 0
                     ;;
                 --format)

@@ -98,7 +98,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l ver
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l profile -d 'Set what suits a kind of machine, beside the remedies of the rules that its page lists (docs/profiles.md)' -r -f -a "hpc-node\t'a compute node whose jobs want most of its memory, one after another'
 database\t'a server with one large database, or a JVM'
 virtualisation\t'a host of virtual machines'
-gpu-host\t'a host that trains or serves models with GPUs, with pinned host memory'"
+gpu-host\t'a host that trains or serves models with GPUs, with pinned host memory'
+large-folios\t'a machine without enough free huge pages, whose programs request folios (--page best)'"
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand fix" -l state-dir -d 'Directory of the journal [default: /var/lib/memwright]' -r -F
@@ -259,7 +260,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l size -d 'Size of the segment [default: 4G, or less if memory is short]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l kind -d 'Kind of segment: ism, dism, memfd, anon or hugetlb' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l threads -d 'Numbers of threads [default: powers of two up to the number of CPUs, at most 16]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand bench" -l page -d 'Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand bench" -l page -d 'Page sizes: 4k, thp, 2M, 1G, folios of 16k to 1M, or best, the largest that are free without compaction, mixed [default: 4k, thp and 2M]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l place -d 'Memory policy: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from each node; NODES as in 0-1,3' -r
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l svg -d 'Write a plot of the results to this file' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l rounds -d 'Number of measurements of each configuration' -r
@@ -334,7 +335,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from serve" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l size -d 'Size of the pool' -r
-complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l huge -d 'Huge pages: 2M or 1G (hugetlb), or thp [default: none]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l huge -d 'Huge pages: 2M or 1G (hugetlb), thp, folios of 16k to 1M, or best, the largest that are free without compaction, mixed [default: none]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l node -d 'NUMA nodes of its pages: NODES as in 0-1,3, interleave for all nodes in turn, or interleave:NODES' -r
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l owner -d 'Users who may lease its memory, by name or number [default: its creator]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from create" -l group -d 'Groups whose members may lease its memory, by name or number' -r

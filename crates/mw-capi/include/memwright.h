@@ -218,6 +218,39 @@ typedef enum mw_page {
    * Hugetlb pages of 1 GiB.
    */
   MW_PAGE_1G = 4,
+  /**
+   * The largest folios or transparent huge pages that are free without compaction, mixed; base
+   * pages where none are.
+   */
+  MW_PAGE_BEST = 5,
+  /**
+   * Folios (mTHP) of 16 KiB.
+   */
+  MW_PAGE_16K = 6,
+  /**
+   * Folios of 32 KiB.
+   */
+  MW_PAGE_32K = 7,
+  /**
+   * Folios of 64 KiB.
+   */
+  MW_PAGE_64K = 8,
+  /**
+   * Folios of 128 KiB.
+   */
+  MW_PAGE_128K = 9,
+  /**
+   * Folios of 256 KiB.
+   */
+  MW_PAGE_256K = 10,
+  /**
+   * Folios of 512 KiB.
+   */
+  MW_PAGE_512K = 11,
+  /**
+   * Folios of 1 MiB.
+   */
+  MW_PAGE_1M = 12,
 } mw_page;
 
 /**
@@ -394,7 +427,8 @@ const char *mw_status_text(int status);
 const char *mw_kind_name(int kind);
 
 /**
- * The name of a page size, as on memwright's command line: "auto", "4k", "thp", "2M", "1G".
+ * The name of a page size, as on memwright's command line: "auto", "4k", "thp", "2M",
+ * "1G", "best", "64k" and so on.
  *
  * page: an mw_page.
  * Returns: a static text; NULL for an invalid page size.

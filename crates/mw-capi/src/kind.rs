@@ -53,16 +53,44 @@ pub enum mw_page {
     MW_PAGE_2M = 3,
     /// Hugetlb pages of 1 GiB.
     MW_PAGE_1G = 4,
+    /// The largest folios or transparent huge pages that are free without compaction, mixed; base
+    /// pages where none are.
+    MW_PAGE_BEST = 5,
+    /// Folios (mTHP) of 16 KiB.
+    MW_PAGE_16K = 6,
+    /// Folios of 32 KiB.
+    MW_PAGE_32K = 7,
+    /// Folios of 64 KiB.
+    MW_PAGE_64K = 8,
+    /// Folios of 128 KiB.
+    MW_PAGE_128K = 9,
+    /// Folios of 256 KiB.
+    MW_PAGE_256K = 10,
+    /// Folios of 512 KiB.
+    MW_PAGE_512K = 11,
+    /// Folios of 1 MiB.
+    MW_PAGE_1M = 12,
 }
 
-use mw_page::{MW_PAGE_1G, MW_PAGE_2M, MW_PAGE_AUTO, MW_PAGE_BASE, MW_PAGE_THP};
+use mw_page::{
+    MW_PAGE_1G, MW_PAGE_1M, MW_PAGE_2M, MW_PAGE_16K, MW_PAGE_32K, MW_PAGE_64K, MW_PAGE_128K,
+    MW_PAGE_256K, MW_PAGE_512K, MW_PAGE_AUTO, MW_PAGE_BASE, MW_PAGE_BEST, MW_PAGE_THP,
+};
 
-const PAGES: [(mw_page, Option<PageSize>, &CStr); 5] = [
+const PAGES: [(mw_page, Option<PageSize>, &CStr); 13] = [
     (MW_PAGE_AUTO, None, c"auto"),
     (MW_PAGE_BASE, Some(PageSize::Base), c"4k"),
     (MW_PAGE_THP, Some(PageSize::Thp), c"thp"),
     (MW_PAGE_2M, Some(PageSize::HUGE_2M), c"2M"),
     (MW_PAGE_1G, Some(PageSize::HUGE_1G), c"1G"),
+    (MW_PAGE_BEST, Some(PageSize::Best), c"best"),
+    (MW_PAGE_16K, Some(PageSize::Folio(16 << 10)), c"16k"),
+    (MW_PAGE_32K, Some(PageSize::Folio(32 << 10)), c"32k"),
+    (MW_PAGE_64K, Some(PageSize::Folio(64 << 10)), c"64k"),
+    (MW_PAGE_128K, Some(PageSize::Folio(128 << 10)), c"128k"),
+    (MW_PAGE_256K, Some(PageSize::Folio(256 << 10)), c"256k"),
+    (MW_PAGE_512K, Some(PageSize::Folio(512 << 10)), c"512k"),
+    (MW_PAGE_1M, Some(PageSize::Folio(1 << 20)), c"1M"),
 ];
 
 pub(crate) fn parse_kind(number: c_int) -> Result<Kind, String> {
@@ -73,7 +101,7 @@ pub(crate) fn parse_kind(number: c_int) -> Result<Kind, String> {
 
 pub(crate) fn parse_page(number: c_int) -> Result<Option<PageSize>, String> {
     let found = PAGES.iter().find(|(page, ..)| *page as c_int == number);
-    let none = || format!("invalid mw_page {number} (use 0, MW_PAGE_AUTO, to 4, MW_PAGE_1G)");
+    let none = || format!("invalid mw_page {number} (use 0, MW_PAGE_AUTO, to 12, MW_PAGE_1M)");
     found.map(|(_, page, _)| *page).ok_or_else(none)
 }
 
@@ -103,7 +131,8 @@ pub extern "C" fn mw_kind_name(kind: c_int) -> *const c_char {
     guard(ptr::null(), || found().map_or(ptr::null(), |(.., name)| name.as_ptr()))
 }
 
-/// The name of a page size, as on memwright's command line: "auto", "4k", "thp", "2M", "1G".
+/// The name of a page size, as on memwright's command line: "auto", "4k", "thp", "2M",
+/// "1G", "best", "64k" and so on.
 ///
 /// page: an mw_page.
 /// Returns: a static text; NULL for an invalid page size.
@@ -126,7 +155,9 @@ mod tests {
             assert_eq!(parse_kind(number as c_int), Ok(kind));
             assert!(KINDS.iter().any(|(.., name)| name.to_str() == Ok(kind.name())));
         }
-        for page in PageSize::ALL.map(Some).into_iter().chain([None]) {
+        let folios = PageSize::FOLIO_BYTES.map(PageSize::Folio);
+        let pages = PageSize::ALL.into_iter().chain(folios).chain([PageSize::Best]);
+        for page in pages.map(Some).chain([None]) {
             assert_eq!(parse_page(mw_page::from(page) as c_int), Ok(page));
             let text = page.map_or("auto".to_owned(), PageSize::name);
             assert!(PAGES.iter().any(|(.., name)| name.to_str() == Ok(&text)));
@@ -139,7 +170,7 @@ mod tests {
             assert!(parse_kind(number).is_err());
             assert!(mw_kind_name(number).is_null());
         }
-        for number in [-1, 5, c_int::MIN, c_int::MAX] {
+        for number in [-1, 13, c_int::MIN, c_int::MAX] {
             assert!(parse_page(number).is_err());
             assert!(mw_page_name(number).is_null());
         }

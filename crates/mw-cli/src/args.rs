@@ -348,7 +348,8 @@ pub struct BenchArgs {
     /// Numbers of threads [default: powers of two up to the number of CPUs, at most 16]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = thread_count)]
     pub threads: Vec<usize>,
-    /// Page sizes: 4k, thp, 2M or 1G [default: 4k, thp and 2M]
+    /// Page sizes: 4k, thp, 2M, 1G, folios of 16k to 1M, or best, the largest that are free without
+    /// compaction, mixed [default: 4k, thp and 2M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = bench_page)]
     pub page: Vec<PageSize>,
     /// Memory policy: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from

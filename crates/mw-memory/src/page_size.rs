@@ -56,13 +56,13 @@ impl PageSize {
     }
 
     /// What sizes are a multiple of, in bytes: the page's own size, 2 MiB for transparent huge pages, a
-    /// base page where sizes are mixed.
+    /// base page for folios, of which the last may be smaller.
     #[must_use]
     pub fn granule_bytes(self, base_page_bytes: u64) -> u64 {
         match self {
-            Self::Base | Self::Best => base_page_bytes,
+            Self::Base | Self::Folio(_) | Self::Best => base_page_bytes,
             Self::Thp => 2 * MIB,
-            Self::Folio(bytes) | Self::Hugetlb(bytes) => bytes,
+            Self::Hugetlb(bytes) => bytes,
         }
     }
 

@@ -13,7 +13,20 @@ pub const MAX_OWNERS: usize = 16;
 pub const MAX_NODES: usize = 64;
 
 /// The page sizes of pools; the index of each is its number in a message, and any other is malformed.
-const PAGES: [PageSize; 4] = [PageSize::Base, PageSize::Thp, PageSize::HUGE_2M, PageSize::HUGE_1G];
+const PAGES: [PageSize; 12] = [
+    PageSize::Base,
+    PageSize::Thp,
+    PageSize::HUGE_2M,
+    PageSize::HUGE_1G,
+    PageSize::Best,
+    PageSize::Folio(PageSize::FOLIO_BYTES[0]),
+    PageSize::Folio(PageSize::FOLIO_BYTES[1]),
+    PageSize::Folio(PageSize::FOLIO_BYTES[2]),
+    PageSize::Folio(PageSize::FOLIO_BYTES[3]),
+    PageSize::Folio(PageSize::FOLIO_BYTES[4]),
+    PageSize::Folio(PageSize::FOLIO_BYTES[5]),
+    PageSize::Folio(PageSize::FOLIO_BYTES[6]),
+];
 
 /// A name of letters, digits, `-`, `_` and `.`, at most 32 of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,6 +139,14 @@ pub(crate) fn read_optional_name(from: &mut Reader<'_>) -> Option<Option<Name>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_page_size_has_a_number() {
+        let folios = PageSize::FOLIO_BYTES.map(PageSize::Folio);
+        for pages in PageSize::ALL.into_iter().chain(folios).chain([PageSize::Best]) {
+            assert!(PAGES.contains(&pages), "{pages}");
+        }
+    }
 
     #[test]
     fn names_are_short_and_restricted() {

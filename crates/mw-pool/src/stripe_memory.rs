@@ -54,7 +54,7 @@ impl StripeMemory {
             Ok(()) | Err(rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let granule = if pages == PageSize::Thp { mw_sys::page_bytes() } else { granule(pages)? };
+        let granule = if pages.is_hugetlb() { granule(pages)? } else { mw_sys::page_bytes() };
         let align = alignment(bytes);
         let region = Region::reserve(bytes, granule, align)?;
         region.map_file(0..bytes, file.as_fd(), 0)?;

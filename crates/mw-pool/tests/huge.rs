@@ -6,7 +6,7 @@ mod common;
 
 use common::{MIB, Memory, Running, eventually, huge_pages, spec};
 use mw_pool::{Attach, PageSize, Spec};
-use mw_test::{HugePages, alone};
+use mw_test::{FolioSwitches, HugePages, alone};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs;
 use std::time::Duration;
@@ -46,4 +46,24 @@ fn huge_pages_are_leased_and_returned() {
     }
     server.client.remove(&"db".parse().unwrap()).unwrap();
     eventually("they are free again", || huge_pages("free_hugepages") == free);
+}
+
+#[test]
+fn folios_are_leased_and_returned() {
+    let _alone = alone();
+    let Some(_switches) = FolioSwitches::only(&[64, 1024]) else {
+        return mw_test::skip("needs root and switches for folio sizes (Linux 6.11)");
+    };
+    let server = Running::new(1 << 30);
+    server.client.create(&Spec { pages: PageSize::Best, ..spec("db", 64) }).unwrap();
+    server.whole("db");
+    let memory = Memory::own();
+    let wanted = Attach::new("db".parse().unwrap(), 64 * MIB).wait(Duration::from_secs(60));
+    for _ in 0..2 {
+        let attached = server.client.attach(&wanted).unwrap();
+        assert!(memory.is_all(&attached, 0));
+        memory.fill(&attached, 7);
+    }
+    server.whole("db");
+    server.client.remove(&"db".parse().unwrap()).unwrap();
 }

@@ -83,7 +83,10 @@ pub(crate) fn is_supported(kind: Kind, bytes: u64) -> Result<(), String> {
     match machine::folio_switch(bytes, kind.is_shared()) {
         SwitchState::On => {}
         SwitchState::Off(selected) => {
-            return Err(format!("{file} is {selected} (write {value} to it)"));
+            return Err(format!(
+                "{file} is {selected} (write {value} to it, or use memwright fix --profile \
+                 large-folios)"
+            ));
         }
         SwitchState::Absent => {
             let since = if kind.is_shared() { "shared memory has them from 6.11" } else { "6.8" };

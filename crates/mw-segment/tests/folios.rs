@@ -104,18 +104,18 @@ fn without_its_switch_a_size_is_an_error_and_the_best_are_base_pages() {
     let _alone = alone();
     let Some(_switches) = FolioSwitches::only(&[128]) else { return skip(NO_SWITCHES) };
     for (kind, switch) in [
-        (Kind::Memfd, "hugepages-64kB/shmem_enabled is never (write advise to it)"),
-        (Kind::Anon, "hugepages-64kB/enabled is never (write madvise to it)"),
+        (Kind::Memfd, "hugepages-64kB/shmem_enabled is never (write advise to it"),
+        (Kind::Anon, "hugepages-64kB/enabled is never (write madvise to it"),
         (Kind::Dism, "the kernel has none for System V segments (use kind memfd or anon)"),
         (Kind::Posix, "the mount option huge= of /dev/shm decides"),
     ] {
         let error = options(kind, PageSize::Folio(64 << 10), MIB).create().unwrap_err();
         assert!(matches!(error, Error::NoSuchPages { .. }), "{error}");
-        assert!(error.to_string().ends_with(switch), "{error}");
+        assert!(error.to_string().contains(switch), "{error}");
         let lenient = options(kind, PageSize::Folio(64 << 10), MIB).lenient(true);
         let segment = lenient.create().unwrap();
         assert_eq!(segment.folio_bytes(), &BTreeMap::from([(4096, MIB)]), "{kind}");
-        assert!(segment.why_no_folios().unwrap().ends_with(switch));
+        assert!(segment.why_no_folios().unwrap().contains(switch));
     }
     let hugetlb = options(Kind::Hugetlb, PageSize::Best, MIB).create();
     assert!(matches!(hugetlb, Err(Error::Invalid(_))), "{hugetlb:?}");

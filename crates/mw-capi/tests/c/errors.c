@@ -166,7 +166,7 @@ static void null_handles(void)
 static void meaningless(void)
 {
     const int kinds[] = { -1, 0, 7, INT_MIN, INT_MAX };
-    const int pages[] = { -1, 5, INT_MIN, INT_MAX };
+    const int pages[] = { -1, 13, INT_MIN, INT_MAX };
     const uint32_t node = 0;
     mw_options *options;
 

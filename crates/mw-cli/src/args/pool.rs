@@ -49,7 +49,8 @@ pub struct PoolCreateArgs {
     /// Size of the pool
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub size: u64,
-    /// Huge pages: 2M or 1G (hugetlb), or thp [default: none]
+    /// Huge pages: 2M or 1G (hugetlb), thp, folios of 16k to 1M, or best, the largest that are free
+    /// without compaction, mixed [default: none]
     #[arg(long, value_name = "PAGES", value_parser = huge)]
     pub huge: Option<PageSize>,
     /// NUMA nodes of its pages: NODES as in 0-1,3, interleave for all nodes in turn, or
@@ -126,8 +127,7 @@ pub struct PoolNameArgs {
 
 /// Parses the page size of a pool.
 pub(crate) fn huge(text: &str) -> Result<PageSize, String> {
-    let known = PageSize::ALL.into_iter().find(|pages| pages.name().eq_ignore_ascii_case(text));
-    known.ok_or_else(|| format!("unknown page size '{text}' (use 2M, 1G, thp or 4k)"))
+    text.parse().map_err(|error: mw_memory::InvalidPageSize| error.to_string())
 }
 
 /// Parses the NUMA nodes of a pool.

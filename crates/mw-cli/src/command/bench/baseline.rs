@@ -61,6 +61,8 @@ impl Baseline {
             destroy: ms_per_gib(start.elapsed(), bytes),
             threads: self.threads,
             nodes,
+            page_shares: None,
+            no_folios: None,
         })
     }
 
@@ -191,6 +193,8 @@ pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
         destroy: ms_per_gib(start.elapsed(), bytes),
         threads: 1,
         nodes: None,
+        page_shares: None,
+        no_folios: None,
     })
 }
 

@@ -46,6 +46,8 @@ impl Row {
             total_ms_per_gib: self.spread(Sample::total)?,
             speedup: plain.and_then(|plain| speedup(plain, self)),
             node_shares: self.samples.last()?.nodes.clone(),
+            page_shares: self.samples.last()?.page_shares.clone(),
+            no_folios: self.samples.last()?.no_folios.clone(),
         })
     }
 }
@@ -71,6 +73,11 @@ pub(crate) struct Measured {
     pub(crate) speedup: Option<f64>,
     /// The share of each node in the memory of the last round.
     pub(crate) node_shares: Option<BTreeMap<u32, f64>>,
+    /// The share of each page size in bytes in the memory of the last round, of folios: of each size at
+    /// least so much, and of the smallest at most.
+    pub(crate) page_shares: Option<BTreeMap<usize, f64>>,
+    /// Why it has no folios: the kernel's switch, and what to write to it.
+    pub(crate) no_folios: Option<String>,
 }
 
 /// A variant that cannot be measured on this machine.

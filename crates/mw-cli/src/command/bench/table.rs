@@ -26,7 +26,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     for figure in &report.figures {
         writeln!(out, "  {:<46} {:>7.1}{}", figure.name, figure.value, figure.unit)?;
     }
-    for (variant, shares) in placement(report) {
+    for (variant, shares) in page_sizes(report).into_iter().chain(placement(report)) {
         writeln!(out, "  pages of {variant:<37} {shares}")?;
     }
     for latency in &report.mmap_latency {
@@ -104,6 +104,19 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "  {name:<width$} {:>16.1} {:>36}", zeroing.median, spread(&zeroing))?;
     }
     Ok(())
+}
+
+/// What each variant of folios consists of.
+fn page_sizes(report: &Report) -> Vec<(String, String)> {
+    let share = |(size, share): (&usize, &f64)| {
+        format!("{:.0}% of {}", share * 100.0, format_bytes(*size as u64))
+    };
+    let line = |row: &Measured| {
+        let shares: Vec<String> = row.page_shares.as_ref()?.iter().rev().map(share).collect();
+        let why = row.no_folios.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        Some((format!("{}, {} threads", row.variant, row.threads), shares.join(", ") + &why))
+    };
+    report.rows.iter().filter(|row| row.slowed == 1).filter_map(line).collect()
 }
 
 /// The nodes of each variant's pages, on a machine with several nodes.

@@ -4,6 +4,7 @@ use super::baseline::{self, Baseline, Split};
 use super::sample::{Sample, ms_per_gib};
 use crate::args::Place;
 use mw_segment::{Cancel, Kind, NumaPolicy, Options, PageSize, Placement};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The factor by which a slowed thread is slower.
@@ -98,6 +99,9 @@ impl Variant {
             options.create_with(&mut |_| check_interrupt()).map_err(|error| error.to_string())?;
         let (times, bytes) = (segment.times(), segment.bytes());
         let nodes = segment.node_shares().ok();
+        let share = |(size, part): (&usize, &usize)| (*size, *part as f64 / bytes as f64);
+        let page_shares: BTreeMap<_, _> = segment.folio_bytes().iter().map(share).collect();
+        let no_folios = segment.why_no_folios().map(str::to_owned);
         let destroy = segment.destroy();
         Ok(Sample {
             create: ms_per_gib(times.reserve + times.populate, bytes),
@@ -105,6 +109,8 @@ impl Variant {
             destroy: ms_per_gib(destroy, bytes),
             threads: times.workers,
             nodes,
+            page_shares: (!page_shares.is_empty()).then_some(page_shares),
+            no_folios,
         })
     }
 
