@@ -78,6 +78,28 @@ const MAP_COUNT: Setting = Setting {
     evidence: "Elasticsearch's manual, Increase virtual memory",
 };
 
+/// Lets memory that is advised to have huge pages consist of folios of these sizes, in KiB.
+macro_rules! folios {
+    ($($kib:literal)*) => {
+        &[$(
+            Setting {
+                path: concat!("/sys/kernel/mm/transparent_hugepage/hugepages-", $kib, "kB/enabled"),
+                wanted: Wanted::OneOf(&["always", "madvise"]),
+                why: "Private memory that requests them gets folios of this size.",
+                evidence: "benchmarks.md",
+            },
+            Setting {
+                path: concat!("/sys/kernel/mm/transparent_hugepage/hugepages-", $kib, "kB/shmem_enabled"),
+                wanted: Wanted::OneOf(&["always", "within_size", "advise"]),
+                why: "Memfds that request them get folios of this size.",
+                evidence: "benchmarks.md",
+            },
+        )*]
+    };
+}
+
+const FOLIOS: &[Setting] = folios!(16 32 64 128 256 512 1024);
+
 pub const PROFILES: &[Profile] = &[
     Profile {
         name: "hpc-node",
@@ -111,6 +133,12 @@ pub const PROFILES: &[Profile] = &[
         manual: &[
             "allow pinned memory (LimitMEMLOCK=infinity in the unit, or memlock in limits.conf)",
         ],
+    },
+    Profile {
+        name: "large-folios",
+        summary: "a machine without enough free huge pages, whose programs request folios (--page best)",
+        settings: FOLIOS,
+        manual: &[],
     },
 ];
 
