@@ -27,15 +27,11 @@ const HUGE_ORDER: usize = 9;
 const HOLES_KIB: [usize; 8] = [1024, 1024, 512, 1024, 1536, 256, 1024, 1536];
 
 fn main() {
-    // `cargo test` and `cargo bench` of all benches pass other options.
-    if std::env::args().any(|arg| arg == "--test") {
-        return;
-    }
     let _alone = alone();
     let Some(_switches) = FolioSwitches::only(&[16, 32, 64, 128, 256, 512, 1024]) else {
         return mw_test::skip("needs root and switches for folio sizes (Linux 6.11)");
     };
-    let (mib, rounds) = (number("--size", 1024), number("--rounds", 7));
+    let (mib, rounds) = (number("--size", 1024), number("--rounds", 5));
     let threads = number("--threads", 2);
     let load = others();
     let (free_before, _) = free_mib();
