@@ -72,6 +72,15 @@ impl Group {
     }
 }
 
+/// The directories of this process's own group and those above it, and the files of a limit and of the use
+/// in them; empty if they are not visible.
+pub(crate) fn own_memory_dirs() -> (Vec<PathBuf>, &'static [&'static str], &'static str) {
+    let Some(hierarchy) = Hierarchy::find("memory") else { return (Vec::new(), &[], "") };
+    let dirs = hierarchy.groups().map(|path| hierarchy.mount.join(path)).collect();
+    // Beyond memory.high each allocation is slowed down.
+    if hierarchy.is_v1 { (dirs, &[V1.0], V1.1) } else { (dirs, &[V2.0, "memory.high"], V2.1) }
+}
+
 /// How many CPUs the quotas of this process's groups allow; none without a quota.
 pub(crate) fn cpu_quota() -> Option<usize> {
     let hierarchy = Hierarchy::find("cpu")?;

@@ -33,6 +33,7 @@ mod backing;
 mod cancel;
 mod cgroup;
 mod chunk;
+mod cpu_load;
 mod cpu_shares;
 mod cpus;
 mod cursor;
@@ -40,6 +41,7 @@ mod error;
 mod folio_pages;
 mod folio_sizes;
 mod free_blocks;
+mod headroom;
 mod limits;
 mod machine;
 mod mapped;
@@ -54,7 +56,9 @@ mod thread_spawner;
 mod worker_group;
 
 pub use cancel::Cancel;
+pub use cpu_load::CpuLoad;
 pub use error::{Error, Limit, Shortage};
+pub use headroom::{Headroom, Scarcity};
 pub use mapped::{
     MappedPart, MemoryType, Workers, available_bytes, has_huge_pages, has_room, mapping_at, parts,
 };

@@ -7,7 +7,7 @@
 use crate::region::Region;
 use crate::signals::{ALL_SIGNALS, swap_signal_mask};
 use rustix::thread::futex;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The maximum number of threads of one call, the caller's included.
@@ -15,7 +15,7 @@ const MAX_THREADS: usize = 17;
 
 /// The size of each stack, between two inaccessible pages: one below against overflow into the next
 /// stack, and one above so that the mapping is never merged with adjacent memory.
-const STACK_BYTES: usize = 128 << 10;
+pub(crate) const STACK_BYTES: usize = 128 << 10;
 
 /// As for pthread_create(3), except for the C library's own bookkeeping.
 const FLAGS: c_int = libc::CLONE_VM
@@ -26,16 +26,32 @@ const FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_SYSVSEM
     | libc::CLONE_CHILD_CLEARTID;
 
-type Body<'a> = dyn Fn(usize, usize) + Sync + 'a;
+pub(crate) type Body<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// The argument of a thread.
-struct Start<'a> {
-    number: usize,
-    body: &'a Body<'a>,
+pub(crate) struct Start<'a> {
+    /// Shown by ps(1) and top(1).
+    pub(crate) name: &'static CStr,
+    pub(crate) number: usize,
+    pub(crate) body: &'a Body<'a>,
     /// The number of threads, once all are created; 0 before.
-    gate: &'a AtomicU32,
+    pub(crate) gate: &'a AtomicU32,
     /// Nonzero until the kernel clears it at the thread's end.
-    alive: AtomicU32,
+    pub(crate) alive: AtomicU32,
+}
+
+impl Start<'_> {
+    /// Waits until the kernel reports that the thread is gone.
+    pub(crate) fn wait_for_end(&self) {
+        loop {
+            let alive = self.alive.load(Ordering::Acquire);
+            if alive == 0 {
+                break;
+            }
+            // The kernel wakes waiters of this process and of others (no PRIVATE).
+            let _ = futex::wait(&self.alive, futex::Flags::empty(), alive, None);
+        }
+    }
 }
 
 /// Creates up to `wanted` - 1 threads, fewer where the kernel refuses more. Each runs `worker` with its
@@ -52,6 +68,7 @@ pub unsafe fn run_bare_threads(wanted: usize, worker: &Body<'_>, own: &mut dyn F
     let wanted = wanted.clamp(1, MAX_THREADS);
     let gate = AtomicU32::new(0);
     let starts: [Start<'_>; MAX_THREADS] = std::array::from_fn(|number| Start {
+        name: c"mw-worker",
         number,
         body: worker,
         gate: &gate,
@@ -111,7 +128,7 @@ fn start_all(starts: &[Start<'_>], wanted: usize, stacks: &Region) -> usize {
     unsafe_code,
     reason = "a thread begins on a stack of its own, which no function can return to"
 )]
-unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
+pub(crate) unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
     let made: isize;
     // SAFETY: the new thread has these registers but for its stack, and leaves by exit(2) without
     // coming back; in this one the kernel changes rcx, r11 and the result alone (clone(2)).
@@ -149,7 +166,7 @@ unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
     unsafe_code,
     reason = "a thread begins on a stack of its own, which no function can return to"
 )]
-unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
+pub(crate) unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
     let made: isize;
     // SAFETY: the new thread has these registers but for its stack, and leaves by exit(2) without
     // coming back; in this one the kernel changes the result alone (clone(2)).
@@ -182,7 +199,7 @@ unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(unsafe_code, reason = "clone(2) has no safe wrapper")]
-unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
+pub(crate) unsafe fn clone_thread(top: *mut u8, start: &Start<'_>) -> isize {
     extern "C" fn begin(start: *mut std::ffi::c_void) -> c_int {
         enter(start.cast());
         0
@@ -199,7 +216,7 @@ extern "C" fn enter(start: *const Start<'_>) {
     // there are shared references alone.
     #[allow(unsafe_code, reason = "what clone(2) was given")]
     let start = unsafe { &*start };
-    let _ = rustix::thread::set_name(c"mw-worker");
+    let _ = rustix::thread::set_name(start.name);
     let mut workers = start.gate.load(Ordering::Acquire);
     while workers == 0 {
         let _ = futex::wait(start.gate, futex::Flags::PRIVATE, 0, None);
@@ -213,16 +230,7 @@ struct EndAll<'a>(&'a [Start<'a>]);
 
 impl Drop for EndAll<'_> {
     fn drop(&mut self) {
-        for start in self.0 {
-            loop {
-                let alive = start.alive.load(Ordering::Acquire);
-                if alive == 0 {
-                    break;
-                }
-                // The kernel wakes waiters of this process and of others (no PRIVATE).
-                let _ = futex::wait(&start.alive, futex::Flags::empty(), alive, None);
-            }
-        }
+        self.0.iter().for_each(Start::wait_for_end);
     }
 }
 

@@ -10,6 +10,7 @@
 //!   for them.
 
 mod anonymous;
+mod background_thread;
 mod bare_threads;
 mod cached_pages;
 mod clock;
@@ -46,6 +47,7 @@ pub mod testing;
 mod touch;
 mod zero;
 
+pub use background_thread::BackgroundThread;
 pub use bare_threads::run_bare_threads;
 pub use cached_pages::{CachedPages, cached_pages, cached_pages_before};
 pub use clock::{monotonic_ns, unix_ms};
@@ -73,9 +75,11 @@ pub use privilege::{
     Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
     set_memlock_limit_bytes, thread_time, under_hypervisor,
 };
-pub use realtime::set_sched_fifo;
+pub use realtime::{leave_real_time, set_sched_fifo};
 pub use region::{Region, ThpAdvice};
-pub use resource_usage::{ResourceUsage, thread_page_faults, wait_with_usage};
+pub use resource_usage::{
+    ResourceUsage, peak_resident_bytes, preemptions, thread_page_faults, wait_with_usage,
+};
 pub use scratch::{Scratch, huge_page_bytes};
 pub use service::passed_descriptors;
 pub use signals::{SignalHandlersBlocked, SignalsBlocked, is_termination_requested};

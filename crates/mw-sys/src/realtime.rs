@@ -1,5 +1,6 @@
-//! Real-time scheduling.
+//! Scheduling of threads.
 
+use crate::direct::system_call;
 use std::io;
 
 /// Schedules this thread as SCHED_FIFO with the lowest real-time priority, so that it runs on time
@@ -18,6 +19,24 @@ pub fn set_sched_fifo() -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Schedules this thread as SCHED_OTHER if it is real-time. It changes no `errno`.
+pub fn leave_real_time() {
+    // SAFETY: reads a number; 0 is this thread (sched_getscheduler(2)).
+    #[allow(unsafe_code, reason = "a system call")]
+    let policy = unsafe { system_call(libc::SYS_sched_getscheduler, [0]) } as i32;
+    if ![libc::SCHED_FIFO, libc::SCHED_RR].contains(&(policy & !libc::SCHED_RESET_ON_FORK)) {
+        return;
+    }
+    // SCHED_OTHER has the priority 0.
+    let priority = 0_i32;
+    // SAFETY: the parameter is one int on Linux, which is live and only read (sched_setscheduler(2)).
+    #[allow(unsafe_code, reason = "the C library's function sets errno")]
+    unsafe {
+        let at = (&raw const priority).expose_provenance();
+        system_call(libc::SYS_sched_setscheduler, [0, libc::SCHED_OTHER as usize, at])
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +52,8 @@ mod tests {
             Ok(()) => {
                 assert_eq!(policy(), "1");
                 assert_eq!(std::thread::spawn(policy).join().unwrap(), "0");
+                leave_real_time();
+                assert_eq!(policy(), "0");
             }
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
         });

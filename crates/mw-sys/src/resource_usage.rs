@@ -1,5 +1,6 @@
-//! Resource usage of a child process and of the calling thread.
+//! Resource usage: of a child process when it has ended, of this process, and of the calling thread.
 
+use crate::direct::system_call;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
@@ -13,6 +14,38 @@ pub struct ResourceUsage {
     pub user: Duration,
     pub system: Duration,
     pub status: ExitStatus,
+}
+
+/// How often this thread had to leave its CPU to another one.
+#[must_use]
+pub fn preemptions() -> u64 {
+    usage_of(libc::RUSAGE_THREAD).ru_nivcsw.unsigned_abs()
+}
+
+/// The page faults of the calling thread so far, those of its system calls included. A fault populates one folio of
+/// private memory or of a memfd.
+#[must_use]
+pub fn thread_page_faults() -> u64 {
+    let usage = usage_of(libc::RUSAGE_THREAD);
+    usage.ru_minflt.unsigned_abs() + usage.ru_majflt.unsigned_abs()
+}
+
+/// Peak resident memory of this process or of the largest of its children that have ended, in bytes.
+#[must_use]
+pub fn peak_resident_bytes() -> u64 {
+    let peaks = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(|who| usage_of(who).ru_maxrss);
+    peaks.into_iter().max().map_or(0, i64::unsigned_abs) << 10
+}
+
+/// getrusage(2) without the C library, whose function sets `errno`.
+#[allow(unsafe_code, reason = "a system call")]
+fn usage_of(who: std::ffi::c_int) -> libc::rusage {
+    // SAFETY: rusage is plain numbers, for which all bits zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let place = (&raw mut usage).expose_provenance();
+    // SAFETY: the pointer is to a live local of the type that the kernel writes (getrusage(2)).
+    unsafe { system_call(libc::SYS_getrusage, [who as usize, place]) };
+    usage
 }
 
 /// Waits for a child and returns its resource usage. Takes the child: it is reaped here, and its id may
@@ -47,18 +80,6 @@ pub fn wait_with_usage(child: Child) -> io::Result<ResourceUsage> {
         system: time(usage.ru_stime),
         status: ExitStatus::from_raw(status),
     })
-}
-
-/// The page faults of the calling thread so far, those of its system calls included (getrusage(2)). A
-/// fault populates one folio of private memory or of a memfd.
-#[must_use]
-#[allow(unsafe_code, reason = "rustix does not wrap getrusage(2)")]
-pub fn thread_page_faults() -> u64 {
-    // SAFETY: rusage is plain numbers, for which all bits zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live local of the type that getrusage(2) writes.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_minflt.unsigned_abs() + usage.ru_majflt.unsigned_abs()
 }
 
 #[cfg(test)]
