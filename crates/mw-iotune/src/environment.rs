@@ -4,7 +4,7 @@
 //! | variable | value | default |
 //! |---|---|---|
 //! | `MEMWRIGHT_THRESHOLD` | bytes from which on a call is done in parallel; to free memory, four times as many | 33554432 (32 MiB) |
-//! | `MEMWRIGHT_PREFAULT` | `1`: populate large memory that is mapped for writing | off |
+//! | `MEMWRIGHT_PREFAULT` | `1`: populate large memory that is mapped for writing, in the background; `now`: before the call returns | off |
 //! | `MEMWRIGHT_LOCK` | `1`: lock memory as it is touched, populate large memory; `2`: as `1`, and a parent process has reported that a limit prevents it | off |
 //! | `MEMWRIGHT_HUGE` | `auto` or `always`: transparent huge pages for large memory | as the program has it |
 //! | `MEMWRIGHT_DIRECT_IO` | bytes from which on a file transfer is uncached, where the table of `iotune` has no setting | never |

@@ -131,7 +131,7 @@ impl UninterruptedGuard {
 }
 
 /// Whether the kernel reports a filter, which the library then has not observed.
-fn is_in_seccomp_mode() -> bool {
+pub(crate) fn is_in_seccomp_mode() -> bool {
     if IS_FILTER_TRIED.load(Ordering::Relaxed) {
         return false;
     }

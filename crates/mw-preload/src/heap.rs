@@ -5,6 +5,7 @@
 //! word, without a lock that a fork(2) could copy in the locked state or a signal handler wait for.
 
 use crate::kernel;
+use mw_sys::system_call;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -76,8 +77,14 @@ unsafe impl GlobalAlloc for Heap {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: new memory at addresses that the kernel chooses (mmap(2)).
-        let mapped = unsafe { kernel::mmap(null_mut(), layout.size(), prot, flags, -1, 0) };
-        if mapped == libc::MAP_FAILED { null_mut() } else { mapped.cast() }
+        let mapped = unsafe {
+            system_call(
+                libc::SYS_mmap,
+                [0, layout.size(), prot as usize, flags as usize, usize::MAX, 0],
+            )
+        };
+        // Without `errno`, which the thread that populates in the background must not access.
+        if mapped < 0 { null_mut() } else { kernel::pointer(mapped as usize).cast() }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -88,7 +95,7 @@ unsafe impl GlobalAlloc for Heap {
             });
         } else {
             // SAFETY: `alloc` mapped it with this size, and it is no longer in use.
-            unsafe { kernel::munmap(block.cast(), layout.size()) };
+            unsafe { system_call(libc::SYS_munmap, [block.expose_provenance(), layout.size()]) };
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The functions that stand in for those of the C library.
 
 pub mod file_io;
+pub mod identity;
 pub mod memory;
 pub mod process;
 pub mod syscall;

@@ -6,10 +6,12 @@
 //! |---|---|
 //! | mlock, mlock2, mlockall | locked on fault, populated in parallel, then the system call |
 //! | mmap, mmap64 with MAP_POPULATE or MAP_LOCKED | mapped without, populated in parallel, then locked |
-//! | mmap, mmap64, shmat | with `--prefault` or `--lock`: populated in parallel |
+//! | mmap, mmap64, shmat | with `--prefault=now` or `--lock`: populated in parallel; with `--prefault`: later (`background`) |
 //! | mmap of shared anonymous memory | with `--pool`: maps memory of a pool, which is populated already |
 //! | madvise, msync | with `--lock`: memory that only `--lock` has locked is unlocked for the call (`program_locks`) |
 //! | mremap, syscall | with `--lock`: observed, to know what the program has locked itself (`program_locks`) |
+//! | munmap, madvise, mremap, mmap with MAP_FIXED, shmdt, syscall | of memory that `background` has yet to populate: it is left out |
+//! | setuid and similar, capset, unshare, setns | before them, the thread of `background` ends |
 //! | munmap of one mapping | moved to other addresses, discarded in parallel there, then unmapped |
 //! | shmget, shmat, shmdt, shmctl of a new segment | with `--pool`: the kernel's segment with memory of a pool (`sysv`) |
 //! | shmdt | discarded in parallel, then the system call |
@@ -28,8 +30,8 @@
 //! - **Above it, no lock and no allocator of the program is used.** Memory comes from `heap`, threads from
 //!   clone(2), unknown to the C library: the caller may be a signal handler, a vfork(2) child, or an
 //!   allocator that holds its lock.
-//! - **No thread remains.** Threads are created for one call before its work begins, and end before it
-//!   returns. One of them, the helper thread, has a file descriptor table of its own, reads /proc and
+//! - **No thread remains**, except with `--prefault` the one of `background`, while there is something to
+//!   populate. Threads are created for one call before its work begins, and end before it returns. One of them, the helper thread, has a file descriptor table of its own, reads /proc and
 //!   directs the others; the program's descriptors do not change. They block all signals, and the
 //!   handlers of the caller are delayed until the call returns, as in a system call.
 //! - **What cannot be done is left to the kernel**, without a message: if no thread can be created, without
@@ -50,6 +52,7 @@
 #![cfg(target_pointer_width = "64")]
 
 mod active_threads;
+mod background;
 #[cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod builtins;
 mod confinement;
@@ -67,7 +70,9 @@ mod mmap_request;
 mod original;
 mod pool_memory;
 mod populate;
+mod populate_queue;
 mod program_locks;
+mod range_table;
 mod release;
 mod seccomp;
 mod seccomp_status;

@@ -1,11 +1,9 @@
 //! A table of locked address ranges behind a spin lock.
 
+use crate::range_table::RangeTable;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// If the program locks more ranges than this, everything counts as locked by it.
-const MAX_RANGES: usize = 64;
 
 /// How often the lock is polled; its holder goes through a few dozen numbers.
 const POLLS: u32 = 1 << 20;
@@ -73,64 +71,5 @@ impl LockedRanges {
             self.set_incomplete();
         }
         done
-    }
-}
-
-/// Disjoint ranges; empty ones are free slots.
-struct RangeTable([Range<usize>; MAX_RANGES]);
-
-impl RangeTable {
-    /// None if there is no free slot.
-    fn add(&mut self, new: Range<usize>) -> Option<()> {
-        self.remove(&new)?;
-        *self.0.iter_mut().find(|range| Range::is_empty(range))? = new;
-        Some(())
-    }
-
-    /// None if a range is split and there is no free slot for its second part.
-    fn remove(&mut self, removed: &Range<usize>) -> Option<()> {
-        let mut second = 0..0;
-        for range in &mut self.0 {
-            if range.end <= removed.start || range.start >= removed.end {
-                continue;
-            }
-            if range.start < removed.start && range.end > removed.end {
-                second = removed.end..range.end;
-            }
-            *range = if range.start < removed.start {
-                range.start..removed.start
-            } else {
-                removed.end.min(range.end)..range.end
-            };
-        }
-        if !second.is_empty() {
-            *self.0.iter_mut().find(|range| Range::is_empty(range))? = second;
-        }
-        Some(())
-    }
-
-    fn first_in(&self, within: &Range<usize>) -> usize {
-        let overlaps = |range: &&Range<usize>| range.start < within.end && within.start < range.end;
-        let found = self.0.iter().filter(|range| !Range::is_empty(range)).filter(overlaps);
-        found.map(|range| range.start.max(within.start)).min().unwrap_or(within.end)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_added_split_and_found() {
-        let mut ranges = RangeTable([const { 0..0 }; MAX_RANGES]);
-        assert!(ranges.add(10..20).is_some() && ranges.add(15..30).is_some());
-        assert_eq!([10..11, 29..40, 30..40].map(|range| ranges.first_in(&range)), [10, 29, 40]);
-        assert!(ranges.remove(&(12..14)).is_some());
-        assert_eq!([0..12, 12..14, 13..15].map(|range| ranges.first_in(&range)), [10, 14, 14]);
-        assert!(ranges.remove(&(0..100)).is_some());
-        assert_eq!(ranges.first_in(&(0..100)), 100);
-        let all = (0..MAX_RANGES).map(|number| ranges.add(number * 10..number * 10 + 3));
-        assert!(all.collect::<Option<Vec<()>>>().is_some());
-        assert!(ranges.add(5..7).is_none() && ranges.remove(&(1..2)).is_none());
     }
 }

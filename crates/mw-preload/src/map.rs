@@ -1,9 +1,10 @@
-//! mmap(2) and shmat(2): mappings are populated in parallel if the kernel would populate them, or if
-//! `memwright run` was told to.
+//! mmap(2) and shmat(2): mappings are populated in parallel if the kernel would populate them or
+//! `--prefault=now` was given, and in the background with `--prefault`.
 //!
 //! The kernel's mmap(2) does not fail if populating fails. The library can therefore map first, without
 //! `MAP_POPULATE` or `MAP_LOCKED`, and populate then.
 
+use crate::background;
 use crate::helper_thread::on_helper_thread;
 use crate::mmap_request::MmapRequest;
 use crate::pool_memory::{self, PoolMapping};
@@ -63,6 +64,11 @@ impl Preparation {
 
     fn populates(self) -> bool {
         self.populate || self.lock || self.prefault
+    }
+
+    /// Whether the program does not wait for populating.
+    fn populates_later(self) -> bool {
+        self.prefault && !self.populate && !self.lock && !settings::prefault_now()
     }
 }
 
@@ -145,11 +151,25 @@ fn prepare(at: *mut c_void, request: &MmapRequest, preparation: Preparation) {
     if !preparation.populates() {
         return;
     }
+    if preparation.populates_later() {
+        let shared = request.flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+        return populate_later(addresses, shared);
+    }
     let done = on_helper_thread(&|workers| populate_in_parallel(workers, &addresses));
     if done.is_none() && preparation.populate {
         // As in the kernel's mmap(2), a failure is ignored.
         let _ = mw_sys::populate_existing(addresses, request.fault(), None);
     }
+}
+
+fn populate_later(addresses: Range<usize>, shared: bool) {
+    if settings::huge_pages() == HugePages::Auto {
+        on_helper_thread(&|_| {
+            populate::request_huge_pages(&addresses);
+            Some(())
+        });
+    }
+    background::populate_later(addresses, shared);
 }
 
 fn populate_in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<()> {
@@ -170,6 +190,9 @@ pub(crate) fn populate_attached(id: c_int, at: *mut c_void) {
         return;
     };
     let Some(addresses) = kernel::page_range(at, bytes) else { return };
+    if !settings::prefault_now() {
+        return populate_later(addresses, true);
+    }
     let done = on_helper_thread(&|workers| populate_in_parallel(workers, &addresses));
     if done.is_some() && settings::lock() {
         // SAFETY: locking changes no content (mlock(2)).

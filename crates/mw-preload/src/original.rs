@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, reason = "calls of the C library by address")]
 
-use libc::{FILE, c_int, c_long, iovec, loff_t, off_t, size_t, ssize_t};
+use libc::{FILE, c_int, c_long, gid_t, iovec, loff_t, off_t, size_t, ssize_t, uid_t};
 use std::ffi::{c_ulong, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -88,6 +88,26 @@ functions! {
     sendfile = c"sendfile64", SYS_sendfile(
         to: c_int, from: c_int, offset: *mut off_t, bytes: size_t; to, from, offset, bytes
     ) -> ssize_t;
+    setuid = c"setuid", SYS_setuid(user: uid_t; user) -> c_int;
+    seteuid = c"seteuid", SYS_setresuid(user: uid_t; NONE, user, NONE) -> c_int;
+    setreuid = c"setreuid", SYS_setreuid(real: uid_t, user: uid_t; real, user) -> c_int;
+    setresuid = c"setresuid", SYS_setresuid(
+        real: uid_t, user: uid_t, saved: uid_t; real, user, saved
+    ) -> c_int;
+    setgid = c"setgid", SYS_setgid(group: gid_t; group) -> c_int;
+    setegid = c"setegid", SYS_setresgid(group: gid_t; NONE, group, NONE) -> c_int;
+    setregid = c"setregid", SYS_setregid(real: gid_t, group: gid_t; real, group) -> c_int;
+    setresgid = c"setresgid", SYS_setresgid(
+        real: gid_t, group: gid_t, saved: gid_t; real, group, saved
+    ) -> c_int;
+    setgroups = c"setgroups", SYS_setgroups(
+        count: size_t, groups: *const gid_t; count, groups
+    ) -> c_int;
+    capset = c"capset", SYS_capset(
+        header: *mut c_void, data: *const c_void; header, data
+    ) -> c_int;
+    unshare = c"unshare", SYS_unshare(flags: c_int; flags) -> c_int;
+    setns = c"setns", SYS_setns(fd: c_int, kind: c_int; fd, kind) -> c_int;
     copy_file_range = c"copy_file_range", SYS_copy_file_range(
         from: c_int, from_offset: *mut loff_t, to: c_int, to_offset: *mut loff_t, bytes: size_t,
         flags: libc::c_uint;
@@ -108,6 +128,9 @@ pub(crate) unsafe fn fclose(stream: *mut FILE) -> c_int {
     // SAFETY: the caller is responsible for it.
     unsafe { function(stream) }
 }
+
+/// An id that stays as it is (setresuid(2)).
+const NONE: uid_t = uid_t::MAX;
 
 /// The upper half of an offset, which 64-bit kernels ignore.
 const HIGH: c_long = 0;

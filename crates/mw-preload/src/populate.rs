@@ -59,7 +59,7 @@ pub(crate) fn is_worthwhile(parts: &[MappedPart]) -> bool {
 /// # Errors
 /// The first error of a part.
 pub(crate) fn populate(workers: &Workers<'_>, call: Call, parts: &[MappedPart]) -> io::Result<()> {
-    request_huge_pages(parts);
+    request_huge_pages_for(parts);
     let all = bytes(parts);
     let first = parts.first().and_then(|part| Some((part.addresses.clone(), part.fault?)));
     stats::measure(
@@ -75,16 +75,27 @@ pub(crate) fn populate(workers: &Workers<'_>, call: Call, parts: &[MappedPart]) 
     )
 }
 
-/// Requests transparent huge pages as configured: with `auto` only if they are free for all parts, so that
-/// none requires compaction.
-fn request_huge_pages(parts: &[MappedPart]) {
-    let is_requested = match settings::huge_pages() {
-        HugePages::Unchanged => false,
-        HugePages::Auto => mw_segment::has_huge_pages(bytes(parts) as u64),
-        HugePages::Always => true,
-    };
+/// Requests transparent huge pages for the parts as configured.
+fn request_huge_pages_for(parts: &[MappedPart]) {
+    let is_requested = wants_huge_pages(bytes(parts));
     for part in parts.iter().filter(|part| is_requested && part.memory != MemoryType::Hugetlb) {
         // A mapping that cannot have them stays as it is.
         let _ = mw_sys::advise_huge_pages(part.addresses.clone());
+    }
+}
+
+/// Requests transparent huge pages for a mapping as configured.
+pub(crate) fn request_huge_pages(addresses: &Range<usize>) {
+    if wants_huge_pages(addresses.len()) {
+        let _ = mw_sys::advise_huge_pages(addresses.clone());
+    }
+}
+
+/// With `auto` only if they are free for all, so that none requires compaction.
+fn wants_huge_pages(bytes: usize) -> bool {
+    match settings::huge_pages() {
+        HugePages::Unchanged => false,
+        HugePages::Auto => mw_segment::has_huge_pages(bytes as u64),
+        HugePages::Always => true,
     }
 }

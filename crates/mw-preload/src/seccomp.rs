@@ -15,6 +15,7 @@
 //! A program that sets `PR_SET_NO_NEW_PRIVS` usually installs a filter next, possibly unobserved, so that
 //! the library becomes inactive as well.
 
+use crate::background;
 use crate::confinement::{self, Obstacle};
 use crate::stats;
 use std::ffi::{c_int, c_long};
@@ -64,6 +65,7 @@ impl ConfiningCall {
             confinement::wait_for_operations();
         }
         if self.is_effective && before == 0 {
+            background::end();
             self.obstacle.record();
             stats::report_before_confinement();
         }

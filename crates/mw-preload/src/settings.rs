@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 
 /// Until the library is loaded no size reaches it.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
-static PREFAULT: AtomicBool = AtomicBool::new(false);
+static PREFAULT: AtomicU8 = AtomicU8::new(0);
 static DIRECT_IO: AtomicU64 = AtomicU64::new(0);
 static DIRECT_IO_READS: AtomicBool = AtomicBool::new(false);
 static LOCK: AtomicBool = AtomicBool::new(false);
@@ -73,9 +73,18 @@ pub(crate) fn release_threshold() -> usize {
     threshold().saturating_mul(environment::RELEASE_FACTOR as usize)
 }
 
-/// Whether large memory is populated when it is mapped.
+/// The values of `PREFAULT`.
+const PREFAULT_IN_BACKGROUND: u8 = 1;
+const PREFAULT_NOW: u8 = 2;
+
+/// Whether large memory is populated, when it is mapped or in the background.
 pub(crate) fn prefault() -> bool {
-    PREFAULT.load(Ordering::Relaxed) || lock()
+    PREFAULT.load(Ordering::Relaxed) != 0 || lock()
+}
+
+/// Whether it is populated before the call that maps it returns.
+pub(crate) fn prefault_now() -> bool {
+    PREFAULT.load(Ordering::Relaxed) == PREFAULT_NOW || lock()
 }
 
 /// Whether all memory is locked, large memory when it is mapped.
@@ -133,7 +142,12 @@ pub(crate) fn load_direct_io() {
 }
 
 pub(crate) fn load_memory() {
-    PREFAULT.store(env::is_set_to(environment::PREFAULT, b"1"), Ordering::Relaxed);
+    let prefault = match env::variable(environment::PREFAULT) {
+        Some(b"1") => PREFAULT_IN_BACKGROUND,
+        Some(b"now") => PREFAULT_NOW,
+        _ => 0,
+    };
+    PREFAULT.store(prefault, Ordering::Relaxed);
     let huge_pages = match env::variable(environment::HUGE) {
         Some(b"auto") => HugePages::Auto,
         Some(b"always") => HugePages::Always,

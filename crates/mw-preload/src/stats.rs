@@ -13,6 +13,7 @@ mod shared;
 pub(crate) use counts::Call;
 
 use crate::confinement::OperationGuard;
+use crate::populate_queue::StopReason;
 use crate::{kernel, settings};
 use counts::{CALLS, Counts};
 use std::io;
@@ -93,6 +94,29 @@ pub(crate) fn count(call: Call, bytes: usize, time: Duration, serial: Option<Dur
     counts.saved_nanoseconds.fetch_add(saved, Ordering::Relaxed);
 }
 
+/// Counts a mapping that is to be populated in the background.
+pub(crate) fn count_background_mapping(bytes: usize) {
+    if settings::stats() {
+        let counts = &counts().background;
+        counts.mappings.fetch_add(1, Ordering::Relaxed);
+        counts.mapped_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Counts bytes that were populated in the background.
+pub(crate) fn count_background_bytes(bytes: usize) {
+    if settings::stats() {
+        counts().background.populated_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Records why nothing more is populated in the background.
+pub(crate) fn count_background_stop(reason: StopReason) {
+    if settings::stats() {
+        counts().background.stop_reason.store(reason as u64, Ordering::Relaxed);
+    }
+}
+
 /// Counts bytes that the kernel was asked to drop from the page cache.
 pub(crate) fn count_unverified(bytes: u64) {
     if settings::stats() {
@@ -152,7 +176,7 @@ fn report() {
     if !is_command && is_shared && !shared::is_last() {
         return;
     }
-    let is_printed = report::print(&counts().take());
+    let is_printed = report::print(&counts().take(), is_command);
     let is_first = !HAS_REPORTED.swap(true, Ordering::Relaxed);
     if is_first && is_command && !is_printed {
         report::print_nothing(if is_shared { "the command" } else { "this process" });

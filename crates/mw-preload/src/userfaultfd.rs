@@ -7,6 +7,7 @@
 //! interposes both. Memory that `--prefault` has populated earlier stays populated, as with
 //! `MAP_POPULATE`.
 
+use crate::background;
 use libc::c_long;
 use std::ffi::c_ulong;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +29,7 @@ pub(crate) fn is_in_use() -> bool {
 pub(crate) fn note_created(result: c_long) -> c_long {
     if result >= 0 {
         IS_IN_USE.store(true, Ordering::Relaxed);
+        background::end();
     }
     result
 }

@@ -7,6 +7,7 @@
 use crate::active_threads::ActiveThreads;
 use crate::kernel;
 use crate::locked_ranges::LockedRanges;
+use crate::populate_queue::PopulateQueue;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -21,6 +22,8 @@ pub(crate) struct WipedOnFork {
     pub(crate) is_window_locked: AtomicBool,
     /// What the program has locked: a child inherits no memory locks (mlock(2)).
     pub(crate) program_locks: LockedRanges,
+    /// What is populated in the background: a child has no such thread.
+    pub(crate) populate_queue: PopulateQueue,
 }
 
 /// The smallest page size of any architecture.

@@ -165,6 +165,8 @@ fn it_needs_glibc_2_34_and_exports_only_interposed_functions() {
     expected.extend(["write", "pwrite", "pwrite64", "read", "pread", "pread64"]);
     expected.extend(["writev", "pwritev", "pwritev64", "pwritev2", "pwritev64v2"]);
     expected.extend(["readv", "preadv", "preadv64", "preadv2", "preadv64v2"]);
+    expected.extend(["setuid", "seteuid", "setreuid", "setresuid", "setgroups", "capset"]);
+    expected.extend(["setgid", "setegid", "setregid", "setresgid", "unshare", "setns"]);
     expected.sort_unstable();
     assert_eq!(exported, expected);
 }
@@ -191,7 +193,7 @@ fn options_populate_and_lock_mappings() {
     let all = "private 16384 of 16384, shared 16384, sysv 16384, reserved 0";
     let plain = "private 0 of 16384, shared 0, sysv 0, reserved 0";
     assert_eq!(run_with(&[]).trim(), format!("{plain}, locked 0, huge 0"));
-    let prefault = run_with(&[("MEMWRIGHT_PREFAULT", "1")]);
+    let prefault = run_with(&[("MEMWRIGHT_PREFAULT", "now")]);
     assert_eq!(prefault.trim(), format!("{all}, locked 0, huge 0"));
     let huge = run_with(&[("MEMWRIGHT_HUGE", "always")]);
     assert!(huge.trim().ends_with("huge 1"), "{huge}");

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code, reason = "exported C functions")]
 
+use crate::background;
 use crate::confinement::OperationGuard;
 use crate::map;
 use crate::mmap_request::MmapRequest;
@@ -90,6 +91,9 @@ pub unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let request = MmapRequest { at, bytes, prot, flags, fd, offset };
+    if flags & libc::MAP_FIXED != 0 {
+        background::forget(at.addr(), bytes);
+    }
     // SAFETY: the caller's own request.
     let mapped = unsafe { map_request(request) };
     if mapped != libc::MAP_FAILED {
@@ -134,6 +138,7 @@ pub unsafe extern "C" fn mmap64(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
+    background::forget(at.addr(), bytes);
     let mut done = None;
     if let Some(_guard) = enter_if_large(bytes, settings::release_threshold()) {
         // SAFETY: the caller's own request.
@@ -161,6 +166,8 @@ pub unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     let placed = flags & (libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) != 0;
     let to = if placed { to } else { null_mut() };
+    background::forget(at.addr(), before);
+    background::forget(to.addr(), if placed { bytes } else { 0 });
     // SAFETY: the caller's own request.
     let moved = unsafe { kernel::mremap(at, before, bytes, flags, to) };
     if moved != libc::MAP_FAILED {
@@ -175,6 +182,7 @@ pub unsafe extern "C" fn mremap(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
+    background::forget_if_given_back(at.addr(), bytes, advice);
     if let Some(_guard) = enter_if_large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.
         if let Some(done) = unsafe { release::advise(at, bytes, advice) } {
@@ -230,6 +238,10 @@ pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::sh
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *mut c_void {
+    if flags & libc::SHM_REMAP != 0 {
+        // The size of what is replaced is not known.
+        background::end();
+    }
     if let Some(attached) = sysv::attach(id, at, flags) {
         return attached;
     }
@@ -250,6 +262,7 @@ pub unsafe extern "C" fn shmat(id: c_int, at: *const c_void, flags: c_int) -> *m
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmdt(at: *const c_void) -> c_int {
+    background::forget_segments();
     if let Some(done) = sysv::detach(at) {
         return done;
     }

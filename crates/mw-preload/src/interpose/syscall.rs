@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "an exported C function in assembly")]
 
 use crate::seccomp::ConfiningCall;
-use crate::{kernel, lock, program_locks, userfaultfd};
+use crate::{background, kernel, lock, program_locks, userfaultfd};
 use libc::c_long;
 use std::ffi::c_int;
 
@@ -39,6 +39,10 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "je 2f",
         "cmp edi, {mremap}",
         "je 2f",
+        "cmp edi, {munmap}",
+        "je 2f",
+        "cmp edi, {madvise}",
+        "je 2f",
         "mov rax, rdi",
         "mov rdi, rsi",
         "mov rsi, rdx",
@@ -64,6 +68,8 @@ pub unsafe extern "C" fn syscall() -> c_long {
         mlockall = const libc::SYS_mlockall,
         mmap = const libc::SYS_mmap,
         mremap = const libc::SYS_mremap,
+        munmap = const libc::SYS_munmap,
+        madvise = const libc::SYS_madvise,
         observed = sym observed,
         c_result = sym c_result,
     )
@@ -95,6 +101,10 @@ pub unsafe extern "C" fn syscall() -> c_long {
         "b.eq 2f",
         "cmp w0, {mremap}",
         "b.eq 2f",
+        "cmp w0, {munmap}",
+        "b.eq 2f",
+        "cmp w0, {madvise}",
+        "b.eq 2f",
         "mov w8, w0",
         "mov x0, x1",
         "mov x1, x2",
@@ -119,6 +129,8 @@ pub unsafe extern "C" fn syscall() -> c_long {
         mlockall = const libc::SYS_mlockall,
         mmap = const libc::SYS_mmap,
         mremap = const libc::SYS_mremap,
+        munmap = const libc::SYS_munmap,
+        madvise = const libc::SYS_madvise,
         observed = sym observed,
         c_result = sym c_result,
     )
@@ -144,11 +156,30 @@ unsafe extern "C" fn observed(
         libc::SYS_seccomp => ConfiningCall::from_seccomp(a, b, c),
         libc::SYS_prctl => ConfiningCall::from_prctl(a as c_int, b, c),
         libc::SYS_userfaultfd => return userfaultfd::note_created(call()),
-        number => return note_memory_call(number, [a, b, c, d], call()),
+        number => {
+            forget_given_back(number, [a, b, c, d, e]);
+            return note_memory_call(number, [a, b, c, d], call());
+        }
     };
     match confining {
         Some(confining) => confining.make(call),
         None => call(),
+    }
+}
+
+/// Before a call that may unmap or replace memory, with its first arguments.
+fn forget_given_back(number: c_long, [a, b, c, d, e]: [usize; 5]) {
+    match number {
+        libc::SYS_munmap => background::forget(a, b),
+        libc::SYS_madvise => background::forget_if_given_back(a, b, c as c_int),
+        libc::SYS_mmap if d as c_int & libc::MAP_FIXED != 0 => background::forget(a, b),
+        libc::SYS_mremap => {
+            background::forget(a, b);
+            if d as c_int & libc::MREMAP_FIXED != 0 {
+                background::forget(e, c);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -36,6 +36,17 @@ pub(super) struct Counts {
     pub(super) uncached_bytes: AtomicU64,
     /// Bytes that the kernel was asked to drop from the page cache, and that are not verified yet.
     pub(super) unverified_bytes: AtomicU64,
+    pub(super) background: BackgroundCounts,
+}
+
+/// Mappings that are populated in the background.
+pub(super) struct BackgroundCounts {
+    pub(super) mappings: AtomicU64,
+    pub(super) mapped_bytes: AtomicU64,
+    /// Not what the program touched itself.
+    pub(super) populated_bytes: AtomicU64,
+    /// The number of a `StopReason`; 0: none.
+    pub(super) stop_reason: AtomicU64,
 }
 
 impl Counts {
@@ -47,6 +58,12 @@ impl Counts {
             saved_nanoseconds: AtomicI64::new(0),
             uncached_bytes: AtomicU64::new(0),
             unverified_bytes: AtomicU64::new(0),
+            background: BackgroundCounts {
+                mappings: AtomicU64::new(0),
+                mapped_bytes: AtomicU64::new(0),
+                populated_bytes: AtomicU64::new(0),
+                stop_reason: AtomicU64::new(0),
+            },
         }
     }
 
@@ -62,6 +79,12 @@ impl Counts {
             saved_nanoseconds: AtomicI64::new(self.saved_nanoseconds.swap(0, Ordering::Relaxed)),
             uncached_bytes: take(&self.uncached_bytes),
             unverified_bytes: take(&self.unverified_bytes),
+            background: BackgroundCounts {
+                mappings: take(&self.background.mappings),
+                mapped_bytes: take(&self.background.mapped_bytes),
+                populated_bytes: take(&self.background.populated_bytes),
+                stop_reason: take(&self.background.stop_reason),
+            },
         }
     }
 

@@ -1,8 +1,9 @@
 //! The lines that `--stats` prints.
 
-use super::counts::{CALLS, Counts};
+use super::counts::{BackgroundCounts, CALLS, Counts};
 use crate::confinement::{self, Obstacle};
 use crate::message::{self, Line};
+use crate::populate_queue::StopReason;
 use crate::settings;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
@@ -10,8 +11,8 @@ use std::sync::atomic::Ordering;
 /// Less that was kept out of the page cache is not reported.
 const REPORTED_MIN_BYTES: u64 = 1 << 20;
 
-/// Prints what was counted, in at most two lines; returns whether there was anything to print.
-pub(super) fn print(counts: &Counts) -> bool {
+/// Prints what was counted, a line for each kind of work; returns whether there was anything to print.
+pub(super) fn print(counts: &Counts, is_command: bool) -> bool {
     let uncached = counts.uncached_bytes.load(Ordering::Relaxed);
     let unverified = counts.unverified_bytes.load(Ordering::Relaxed);
     let has_calls = counts.calls() > 0;
@@ -22,7 +23,26 @@ pub(super) fn print(counts: &Counts) -> bool {
     if has_transfers {
         print_line(|line| write_transfers(line, uncached, unverified));
     }
-    has_calls || has_transfers
+    let has_mappings = counts.background.mappings.load(Ordering::Relaxed) > 0;
+    if has_mappings {
+        print_line(|line| write_background(line, &counts.background));
+    }
+    let unseen = if is_command { unseen_bytes(counts) } else { None };
+    if let Some((unseen, peak)) = unseen {
+        print_line(|line| write_unseen(line, unseen, peak));
+    }
+    has_calls || has_transfers || has_mappings || unseen.is_some()
+}
+
+/// How much of the largest process was not populated in advance, and its peak; none if it is little.
+fn unseen_bytes(counts: &Counts) -> Option<(u64, u64)> {
+    if !settings::prefault() {
+        return None;
+    }
+    let peak = mw_sys::peak_resident_bytes();
+    let seen = counts.bytes() + counts.background.mapped_bytes.load(Ordering::Relaxed);
+    let unseen = peak.checked_sub(seen)?;
+    (unseen >= settings::release_threshold() as u64).then_some((unseen, peak))
 }
 
 /// Prints why nothing was counted. `subject` is the command or a process.
@@ -72,6 +92,41 @@ fn write_transfers(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Resu
             "{kept_out:.1} MiB kept out of the page cache, {rest:.1} MiB more not verified"
         ),
     }
+}
+
+fn write_unseen(line: &mut Line, unseen: u64, peak: u64) -> fmt::Result {
+    writeln!(
+        line,
+        "memwright[{}]: {:.2} GiB of the {:.2} GiB that a process had resident was not populated in \
+         advance: malloc(3) maps its memory inside the C library, where no call of it is visible",
+        std::process::id(),
+        gib(unseen),
+        gib(peak),
+    )
+}
+
+fn write_background(line: &mut Line, counts: &BackgroundCounts) -> fmt::Result {
+    let mappings = counts.mappings.load(Ordering::Relaxed);
+    write!(
+        line,
+        "memwright[{}]: {:.2} GiB populated in the background, of {:.2} GiB in {mappings} {}",
+        std::process::id(),
+        gib(counts.populated_bytes.load(Ordering::Relaxed)),
+        gib(counts.mapped_bytes.load(Ordering::Relaxed)),
+        if mappings == 1 { "mapping" } else { "mappings" },
+    )?;
+    let stop_reason = counts.stop_reason.load(Ordering::Relaxed);
+    let reason = StopReason::ALL.into_iter().find(|reason| *reason as u64 == stop_reason);
+    let Some(reason) = reason else { return line.write_str("\n") };
+    let reason = match reason {
+        StopReason::Program => "the program uses seccomp, userfaultfd or another user's identity",
+        StopReason::NoThread => "no thread could be created",
+        StopReason::Machine => "less than a tenth of the machine's memory was available",
+        StopReason::Cgroup => "less than a tenth of the memory cgroup's limit was left",
+        StopReason::Stalls => "tasks waited for memory",
+        StopReason::Unknown => "available memory is unknown: /proc/meminfo is not readable",
+    };
+    writeln!(line, "; stopped: {reason}")
 }
 
 fn write_nothing(line: &mut Line, subject: &str) -> fmt::Result {
