@@ -19,14 +19,20 @@ use mw_sys::{BackgroundThread, Fault, system_call};
 use std::ffi::c_int;
 use std::io;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Programs set the policy of new memory, trim or lock it first.
-const START_DELAY: Duration = Duration::from_millis(10);
+/// Programs set the policy of new memory, trim or lock it first, and most have started after this time.
+const START_DELAY: Duration = Duration::from_millis(250);
 
 /// The pauses between chunks while CPUs are busy.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// The smallest chunk.
+const CHUNK_MIN_BYTES: usize = 256 << 10;
+
+/// A chunk that takes longer is followed by smaller ones: other threads wait for it to map or unmap memory.
+const CHUNK_TIME: Duration = Duration::from_millis(1);
 
 /// How much is populated between two checks of the memory that is left.
 const CHECKED_CHUNKS: u32 = 8;
@@ -159,14 +165,9 @@ fn populate_all(queue: &PopulateQueue) {
         queue.stop(StopReason::Unknown);
         return;
     };
-    let (mut load, mut pause, mut chunks) = (CpuLoad::open(), PAUSE_MIN, 0_u32);
+    let (mut pace, mut chunks) = (Pace::new(), 0_u32);
     loop {
-        if load.is_busy() {
-            queue.pause(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
-        } else {
-            pause = PAUSE_MIN;
-        }
+        pace.pause_while_busy(queue);
         if chunks.is_multiple_of(CHECKED_CHUNKS) {
             let checked = headroom.check(CHUNK_BYTES as u64 * u64::from(CHECKED_CHUNKS));
             if let Err(scarcity) = checked {
@@ -176,11 +177,46 @@ fn populate_all(queue: &PopulateQueue) {
         if confinement::is_in_seccomp_mode() {
             queue.stop(StopReason::Program);
         }
-        let Some(chunk) = queue.take() else { return };
+        let Some(chunk) = queue.take(pace.chunk_bytes) else { return };
+        let start = Instant::now();
         let populated = populate_absent(&chunk);
+        pace.adjust(start.elapsed());
         queue.complete(&chunk, populated.is_ok());
         stats::count_background_bytes(populated.unwrap_or(0));
         chunks = chunks.wrapping_add(1);
+    }
+}
+
+/// How fast the thread works.
+struct Pace {
+    load: CpuLoad,
+    pause: Duration,
+    chunk_bytes: usize,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { load: CpuLoad::open(), pause: PAUSE_MIN, chunk_bytes: CHUNK_MIN_BYTES }
+    }
+
+    /// If CPUs are still busy after the pause, one small chunk follows.
+    fn pause_while_busy(&mut self, queue: &PopulateQueue) {
+        if self.load.is_busy() {
+            queue.pause(self.pause);
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.chunk_bytes = CHUNK_MIN_BYTES;
+        } else {
+            self.pause = PAUSE_MIN;
+        }
+    }
+
+    /// After a chunk that took `time`.
+    fn adjust(&mut self, time: Duration) {
+        if time > CHUNK_TIME {
+            self.chunk_bytes = (self.chunk_bytes / 2).max(CHUNK_MIN_BYTES);
+        } else if time < CHUNK_TIME / 2 {
+            self.chunk_bytes = (self.chunk_bytes * 2).min(CHUNK_BYTES);
+        }
     }
 }
 

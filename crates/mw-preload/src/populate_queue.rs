@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// As much is populated by one call, during which other threads cannot map or unmap memory: 0.6 ms with base
-/// pages. It is a transparent huge page of most machines.
+/// The largest chunk: it is populated by one call, during which other threads cannot map or unmap memory, 0.6
+/// ms with base pages. It is a transparent huge page of most machines.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
 
 /// How often the lock is polled; its holder goes through a few dozen numbers.
@@ -158,12 +158,12 @@ impl PopulateQueue {
         });
     }
 
-    /// Takes a chunk, which is being populated until [`complete`](Self::complete). None if the thread must
+    /// Takes a chunk of at most `bytes`, which is being populated until [`complete`](Self::complete). None if the thread must
     /// end.
-    pub(crate) fn take(&self) -> Option<Chunk> {
+    pub(crate) fn take(&self, bytes: usize) -> Option<Chunk> {
         let take = |tables: &mut Tables| {
             let found = [false, true].into_iter().find_map(|shared| {
-                let addresses = tables.table(shared).last(CHUNK_BYTES)?;
+                let addresses = tables.table(shared).last(bytes)?;
                 Some(Chunk { addresses, shared })
             });
             let found = found.filter(|_| !self.is_stopped());
@@ -314,7 +314,7 @@ mod tests {
         assert!(queue.add(private(START..end)), "the thread must be started");
         assert!(!queue.add(private(end + CHUNK_BYTES..end + CHUNK_BYTES + 4096)));
         let mut taken = Vec::new();
-        while let Some(chunk) = queue.take() {
+        while let Some(chunk) = queue.take(CHUNK_BYTES) {
             taken.push(chunk.addresses.clone());
             queue.complete(&chunk, true);
         }
@@ -330,29 +330,29 @@ mod tests {
         let queue = queue();
         queue.add(private(START..START + 4 * CHUNK_BYTES));
         queue.remove(&(START + CHUNK_BYTES..START + 4 * CHUNK_BYTES));
-        let chunk = queue.take().unwrap();
+        let chunk = queue.take(CHUNK_BYTES).unwrap();
         assert_eq!(chunk.addresses, START..START + CHUNK_BYTES);
         queue.complete(&chunk, true);
-        assert_eq!(queue.take(), None);
+        assert_eq!(queue.take(CHUNK_BYTES), None);
         queue.add(Chunk { addresses: START..START + CHUNK_BYTES, shared: true });
         queue.remove_shared();
-        assert_eq!(queue.take(), None);
+        assert_eq!(queue.take(CHUNK_BYTES), None);
     }
 
     #[test]
     fn memory_that_cannot_be_populated_is_dropped_as_a_whole() {
         let queue = queue();
         queue.add(private(START..START + 4 * CHUNK_BYTES));
-        let chunk = queue.take().unwrap();
+        let chunk = queue.take(CHUNK_BYTES).unwrap();
         queue.complete(&chunk, false);
-        assert_eq!(queue.take(), None);
+        assert_eq!(queue.take(CHUNK_BYTES), None);
     }
 
     #[test]
     fn giving_back_waits_for_the_chunk_in_progress() {
         let queue = queue();
         queue.add(private(START..START + CHUNK_BYTES));
-        let chunk = queue.take().unwrap();
+        let chunk = queue.take(CHUNK_BYTES).unwrap();
         let is_removed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -374,6 +374,9 @@ mod tests {
         queue.add(private(START..START + CHUNK_BYTES));
         queue.stop(StopReason::Cgroup);
         queue.stop(StopReason::Machine);
-        assert_eq!((queue.take(), queue.stop_reason()), (None, Some(StopReason::Cgroup)));
+        assert_eq!(
+            (queue.take(CHUNK_BYTES), queue.stop_reason()),
+            (None, Some(StopReason::Cgroup))
+        );
     }
 }

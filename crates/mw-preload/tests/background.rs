@@ -32,10 +32,10 @@ fn mmap_returns_at_once_and_the_memory_is_resident_later() {
     let report = report(&output);
     assert_eq!(
         text(output),
-        "at once 0, then 512, sooner 1\nthreads 1\nshared 64, sysv 64, reserved 0\n"
+        "at once 0, then 128, sooner 1\nthreads 1\nshared 16, sysv 16, reserved 0\n"
     );
     assert!(
-        report.contains("0.62 GiB populated in the background, of 0.62 GiB in 3 mappings"),
+        report.contains("0.16 GiB populated in the background, of 0.16 GiB in 3 mappings"),
         "{report}"
     );
 }
@@ -49,7 +49,7 @@ fn with_now_the_memory_is_resident_at_once() {
     let program = Compiled::new("background.c");
     let mut command = program.command(&["now"]);
     let output = run(preload(&mut command).env("MEMWRIGHT_PREFAULT", "now"));
-    assert_eq!(text(output), "at once 64\n");
+    assert_eq!(text(output), "at once 16\n");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn memory_that_is_given_back_is_not_populated() {
 fn a_child_has_no_thread_until_it_maps_memory_of_its_own() {
     assert_eq!(
         text(with_prefault("forks")),
-        "child: alone 1, grown 0, own 64\nparent: 512\nthreads 1\n"
+        "child: alone 1, grown 0, own 16\nparent: 128\nthreads 1\n"
     );
 }
 
@@ -79,7 +79,7 @@ fn a_program_may_end_or_be_replaced_while_its_memory_is_populated() {
 fn a_tenth_of_a_memory_cgroup_is_left() {
     let program = Compiled::new("background.c");
     let _alone = alone();
-    let limit_mib = 192;
+    let limit_mib = 96;
     let group = match Cgroup::with_memory(limit_mib << 20) {
         Ok(group) => group,
         Err(error) => {

@@ -4,8 +4,8 @@
 #include <sys/shm.h>
 #include <time.h>
 
-#define SIZE (512 * MIB)
-#define SMALL (64 * MIB)
+#define SIZE (128 * MIB)
+#define SMALL (16 * MIB)
 
 static int rw = PROT_READ | PROT_WRITE, private = MAP_PRIVATE | MAP_ANONYMOUS;
 
@@ -30,18 +30,18 @@ static size_t resident(char *at, size_t size) {
     return count * PAGE / MIB;
 }
 
-/* Waits, for a minute at most, until so many MiB are resident. */
+/* Waits, for 100 s at most, until so many MiB are resident. */
 static size_t wait_for(char *at, size_t size, size_t wanted) {
-    for (double end = now() + 60; resident(at, size) < wanted && now() < end;) usleep(1000);
+    for (double end = now() + 100; resident(at, size) < wanted && now() < end;) usleep(1000);
     return resident(at, size);
 }
 
-/* Waits until nothing has become resident for half a second. */
+/* Waits until nothing has become resident for two seconds. */
 static size_t wait_for_end(char *at, size_t size) {
     size_t before, after = resident(at, size);
     do {
         before = after;
-        usleep(500000);
+        usleep(2000000);
         after = resident(at, size);
     } while (after > before);
     return after;
@@ -95,14 +95,14 @@ static void give_back(int way, char *at) {
 static void back(void) {
     for (int way = 0; way < 8; way++) {
         size_t left = 0;
-        for (int round = 0; round < 8; round++) {
+        for (int round = 0; round < 4; round++) {
             char *at = new_memory(SMALL, private);
             /* At once, and after a part was populated. */
-            if (round % 2) wait_for(at, SMALL, round);
+            if (round % 2) wait_for(at, SMALL, 1);
             give_back(way, at);
             /* What was unmapped may be mapped again, by somebody who has not asked for it. */
             if (way < 2) mmap(at, SMALL, rw, private | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-            usleep(20000);
+            usleep(300000);
             left += resident(at, way == 6 ? PAGE : SMALL);
             munmap(at, SMALL);
         }
