@@ -85,7 +85,7 @@ pub(crate) use pool::{huge, nodes};
 #[cfg(feature = "watch")]
 pub use replay::ReplayArgs;
 #[cfg(feature = "run")]
-pub use run::{HugePolicy, RunArgs};
+pub use run::{HugePolicy, Prefault, RunArgs};
 #[cfg(feature = "run")]
 pub(crate) use run::{direct_io, threshold};
 #[cfg(feature = "ship")]

@@ -95,6 +95,31 @@ fn the_library_is_loaded_beside_what_was_to_be_loaded() {
 }
 
 #[test]
+fn prefault_has_a_value_only_behind_an_equals_sign() {
+    let value = |option: &str| {
+        let mut command = with_library(&[option, "sh", "-c", "echo $MEMWRIGHT_PREFAULT"]);
+        out(&command.output().unwrap()).trim().to_owned()
+    };
+    assert_eq!(value("--prefault"), "1");
+    assert_eq!(value("--prefault=background"), "1");
+    assert_eq!(value("--prefault=now"), "now");
+    let wrong = with_library(&["--prefault=later", "true"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn the_configuration_says_when_memory_is_populated() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("memwright.toml");
+    for (value, expected) in [("true", "1"), ("false", ""), ("\"now\"", "now")] {
+        fs::write(&config, format!("[run]\nprefault = {value}\n")).unwrap();
+        let mut command = with_library(&["--config"]);
+        command.arg(&config).args(["sh", "-c", "echo $MEMWRIGHT_PREFAULT"]);
+        assert_eq!(out(&command.output().unwrap()).trim(), expected, "{value}");
+    }
+}
+
+#[test]
 fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
     let stats = |command: &[&str]| {
         let mut with = with_library(&["--stats", "--threshold", "64M", "--"]);

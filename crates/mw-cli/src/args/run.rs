@@ -9,9 +9,17 @@ pub struct RunArgs {
     /// Lock what the command maps, as it is touched; populate large memory when it is mapped
     #[arg(long)]
     pub lock: bool,
-    /// Populate large memory when it is mapped, in parallel
-    #[arg(long)]
-    pub prefault: bool,
+    /// Populate large memory after it is mapped: in the background, while CPUs are idle, or, with
+    /// 'now', in parallel before the call that maps it returns
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "background"
+    )]
+    pub prefault: Option<Prefault>,
     /// Transparent huge pages [default: as the machine is set up]
     #[arg(long, value_name = "POLICY", value_enum)]
     pub huge: Option<HugePolicy>,
@@ -47,6 +55,15 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+/// When large memory is populated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Prefault {
+    /// While CPUs are idle; the program does not wait for it
+    Background,
+    /// Before the call that maps it returns
+    Now,
 }
 
 /// What is wanted of transparent huge pages.

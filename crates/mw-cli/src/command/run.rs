@@ -8,7 +8,7 @@ mod preload;
 mod program;
 mod seccomp;
 
-use crate::args::{HugePolicy, RunArgs};
+use crate::args::{HugePolicy, Prefault, RunArgs};
 use crate::config::Config;
 use crate::{Exit, Failure};
 use library::Library;
@@ -80,7 +80,11 @@ fn prepare(command: &mut Command, args: &RunArgs, library: &Library, socket: &Pa
     let on = |wanted: bool| wanted.then(|| OsString::from("1"));
     let size = |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string().into());
     set(environment::THRESHOLD, size(args.threshold));
-    set(environment::PREFAULT, on(args.prefault));
+    let prefault = args.prefault.map(|when| match when {
+        Prefault::Background => "1".into(),
+        Prefault::Now => "now".into(),
+    });
+    set(environment::PREFAULT, prefault);
     set(environment::LOCK, on(args.lock));
     set(environment::DIRECT_IO, size(args.direct_io));
     set(environment::DIRECT_IO_READS, on(args.direct_io_reads));

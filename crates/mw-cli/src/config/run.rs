@@ -1,6 +1,6 @@
 //! The part of the configuration that concerns `run`.
 
-use crate::args::{HugePolicy, RunArgs, direct_io, threshold};
+use crate::args::{HugePolicy, Prefault, RunArgs, direct_io, threshold};
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub(crate) struct Run {
     library: Option<PathBuf>,
     lock: bool,
-    prefault: bool,
+    #[serde(deserialize_with = "prefault")]
+    prefault: Option<Prefault>,
     huge: Option<HugePolicy>,
     #[serde(deserialize_with = "direct_io_size")]
     direct_io: Option<u64>,
@@ -27,7 +28,7 @@ impl Run {
     pub(crate) fn complete(&self, args: &RunArgs) -> RunArgs {
         RunArgs {
             lock: args.lock || self.lock,
-            prefault: args.prefault || self.prefault,
+            prefault: args.prefault.or(self.prefault),
             huge: args.huge.or(self.huge),
             direct_io: args.direct_io.or(self.direct_io),
             direct_io_reads: args.direct_io_reads || self.direct_io_reads,
@@ -40,6 +41,27 @@ impl Run {
             command: args.command.clone(),
         }
     }
+}
+
+/// `true`, `false`, or when.
+fn prefault<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Prefault>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum When {
+        Background,
+        Now,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "true, false, \"background\" or \"now\"")]
+    enum Value {
+        Is(bool),
+        When(When),
+    }
+    Ok(match Value::deserialize(from)? {
+        Value::Is(false) => None,
+        Value::Is(true) | Value::When(When::Background) => Some(Prefault::Background),
+        Value::When(When::Now) => Some(Prefault::Now),
+    })
 }
 
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {

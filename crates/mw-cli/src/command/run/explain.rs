@@ -5,7 +5,7 @@ use super::library::Library;
 use super::preload::fits;
 use super::program::Program;
 use super::seccomp::{filter_allows, filters};
-use crate::args::{HugePolicy, RunArgs};
+use crate::args::{HugePolicy, Prefault, RunArgs};
 use mw_iotune::environment::{RELEASE_FACTOR, THRESHOLD_DEFAULT_BYTES};
 use mw_model::format_bytes;
 use std::fmt::Write;
@@ -82,8 +82,11 @@ fn done(args: &RunArgs) -> String {
     }
     let release = format_bytes(threshold.saturating_mul(RELEASE_FACTOR));
     let _ = writeln!(text, "  madvise DONTNEED, munmap, shmdt  freed, from {release} on");
-    if args.prefault || args.lock {
-        text += "  mmap, shmat                      populated at once (--prefault, --lock)\n";
+    if args.lock || args.prefault == Some(Prefault::Now) {
+        text += "  mmap, shmat                      populated at once (--prefault=now, --lock)\n";
+    } else if args.prefault.is_some() {
+        text += "  mmap, shmat                      populated in the background (--prefault)\n";
+        text += "  malloc                           not populated in advance: its mmap is not visible\n";
     }
     if args.lock {
         text += "  all memory                       locked as it is touched (--lock)\n";
