@@ -44,9 +44,9 @@ struct Variant {
 }
 
 const PLAIN: Variant = Variant { name: "as it is", prefault: false };
-const PREFAULT: Variant = Variant { name: "`run --prefault`", prefault: true };
+const PREFAULT: Variant = Variant { name: "`run --prefault=now`", prefault: true };
 const POOLED: Variant = Variant { name: "`run --pool`", prefault: false };
-const POOLED_PREFAULT: Variant = Variant { name: "`run --pool --prefault`", prefault: true };
+const POOLED_PREFAULT: Variant = Variant { name: "`run --pool --prefault=now`", prefault: true };
 
 /// The measurements of one start.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Bench {
     fn round(&mut self, pages: PageSize, variant: Variant, pool: Option<&Running>) -> Round {
         let mut variables = Vec::new();
         if variant.prefault {
-            variables.push(("MEMWRIGHT_PREFAULT", "1"));
+            variables.push(("MEMWRIGHT_PREFAULT", "now"));
         }
         if let Some(pool) = pool {
             wait_until_whole(pool);

@@ -1,8 +1,8 @@
 //! Well-known programs, unchanged and under `memwright run`: whether their output is the same, and how long
 //! they take. `cargo bench -p mw-preload --bench programs`; `-- --write` writes docs/programs.md.
 //!
-//! `--size MIB` and `--rounds N` make it shorter or longer, `--only NAME` selects programs. A program that
-//! takes long is run less often.
+//! `--size MIB`, `--rounds N` and `--seconds N` make it shorter or longer, `--only NAME` selects programs. A
+//! program that takes long is run less often.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark")]
 
@@ -18,8 +18,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use workloads::{Harness, Outcome, Scale, Variant, WORKLOADS, Workload};
 
-/// No round of a program starts later than this.
-const MAX_TIME: Duration = Duration::from_secs(60);
+/// No round of a program starts later than this, unless `--seconds` says otherwise.
+const MAX_SECONDS: usize = 60;
 
 const HEAD: &str = "# Programs under `memwright run`
 
@@ -27,7 +27,8 @@ const HEAD: &str = "# Programs under `memwright run`
 
 Each program runs without and with the preload library in turn: it starts, works, is killed where the
 table below says so, recovers and ends. The result is *same* if all output is: rows, sums, checksums, the
-results of the program's own checkers, exit codes. Times are medians, in seconds. Before a program starts,
+results of the program's own checkers, exit codes. Times are medians, in seconds; of the total, the
+shortest and the longest are in brackets. Before a program starts,
 as much memory as it needs is touched and freed, so that the hypervisor need not back it during the
 measurement. The tests run the same programs with less memory.
 ";
@@ -43,8 +44,23 @@ impl Runs {
         median(self.rounds.iter().map(|round| round.times[part].1.as_secs_f64()).collect())
     }
 
+    /// The total duration of each round, the shortest first.
+    fn totals(&self) -> Vec<f64> {
+        let total = |round: &Outcome| round.times.iter().map(|(_, time)| time.as_secs_f64()).sum();
+        let mut totals: Vec<f64> = self.rounds.iter().map(total).collect();
+        totals.sort_by(f64::total_cmp);
+        totals
+    }
+
     fn total_seconds(&self) -> f64 {
-        (0..self.rounds[0].times.len()).map(|part| self.seconds(part)).sum()
+        median(self.totals())
+    }
+
+    /// The median of the totals, with the shortest and the longest.
+    fn spread(&self) -> String {
+        let totals = self.totals();
+        let (shortest, longest) = (totals[0], totals[totals.len() - 1]);
+        format!("{:.2} ({shortest:.2} to {longest:.2})", self.total_seconds())
     }
 }
 
@@ -56,7 +72,7 @@ fn main() {
     for workload in WORKLOADS.iter().filter(|workload| workload.name.contains(&only)) {
         println!("{}", workload.name);
         let Some((plain, variants)) = run_workload(workload, mib, rounds) else {
-            let _ = writeln!(table, "| {} | | not installed | | | | |", workload.name);
+            let _ = writeln!(table, "| {} | | not installed | | | | | |", workload.name);
             continue;
         };
         for (variant, runs) in workload.variants.iter().zip(&variants) {
@@ -65,8 +81,9 @@ fn main() {
         }
         parts += &details(workload, &plain, &variants);
     }
-    page += "| program | command | result | rounds | parallel calls | without, s | with, s |\n";
-    page += "|---|---|---|---|---|---|---|\n";
+    page +=
+        "| program | command | result | rounds | parallel calls | without, s | with, s | ratio |\n";
+    page += "|---|---|---|---|---|---|---|---|\n";
     let _ = write!(page, "{table}\nOther load at the end: {}.\n{parts}", others());
     print!("{page}");
     if is_asked("--write") {
@@ -99,7 +116,8 @@ fn run_workload(workload: &Workload, mib: usize, rounds: usize) -> Option<(Runs,
     let mut variants: Vec<Runs> =
         workload.variants.iter().map(|_| Runs { rounds: Vec::new() }).collect();
     let start = Instant::now();
-    while plain.rounds.len() < rounds && start.elapsed() < MAX_TIME {
+    let limit = Duration::from_secs(number("--seconds", MAX_SECONDS) as u64);
+    while plain.rounds.len() < rounds && start.elapsed() < limit {
         plain.rounds.push(once(None)?);
         for (variant, runs) in workload.variants.iter().zip(&mut variants) {
             runs.rounds.push(once(Some(variant.options))?);
@@ -122,12 +140,13 @@ fn row(workload: &Workload, variant: &Variant, plain: &Runs, with: &Runs) -> Str
     };
     let calls = median(with.rounds.iter().map(|round| round.calls as f64).collect());
     format!(
-        "| {} | {} | {result} | {} | {calls} | {:.2} | {:.2} |\n",
+        "| {} | {} | {result} | {} | {calls} | {} | {} | {:.2} |\n",
         workload.name,
         command(variant),
         with.rounds.len(),
-        plain.total_seconds(),
-        with.total_seconds()
+        plain.spread(),
+        with.spread(),
+        with.total_seconds() / plain.total_seconds()
     )
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct RunOption {
 }
 
 const PREFAULT: RunOption = RunOption { text: "--prefault", variable: ("MEMWRIGHT_PREFAULT", "1") };
+const PREFAULT_NOW: RunOption =
+    RunOption { text: "--prefault=now", variable: ("MEMWRIGHT_PREFAULT", "now") };
 const HUGE: RunOption = RunOption { text: "--huge auto", variable: ("MEMWRIGHT_HUGE", "auto") };
 const LOCK: RunOption = RunOption { text: "--lock", variable: ("MEMWRIGHT_LOCK", "1") };
 
@@ -57,13 +59,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "PostgreSQL, mmap",
         about: "`shared_memory_type=mmap`; killed (-9) while pgbench runs",
-        variants: &[variant(&[PREFAULT])],
+        variants: &[variant_without_calls(&[PREFAULT]), variant(&[PREFAULT_NOW])],
         run: |harness| postgres::run_workload(harness, "mmap"),
     },
     Workload {
         name: "PostgreSQL, sysv",
         about: "`shared_memory_type=sysv`; killed (-9) while pgbench runs",
-        variants: &[variant(&[PREFAULT])],
+        variants: &[variant_without_calls(&[PREFAULT]), variant(&[PREFAULT_NOW])],
         run: |harness| postgres::run_workload(harness, "sysv"),
     },
     Workload {
@@ -75,19 +77,28 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "Redis",
         about: "saves by fork",
-        variants: &[variant_without_calls(&[])],
+        variants: &[variant_without_calls(&[]), variant_without_calls(&[PREFAULT])],
         run: redis::run_workload,
     },
     Workload {
         name: "JVM, serial collector",
         about: "`-XX:+AlwaysPreTouch`: one thread touches the heap",
-        variants: &[variant_without_calls(&[]), variant(&[PREFAULT]), variant(&[PREFAULT, HUGE])],
+        variants: &[
+            variant_without_calls(&[]),
+            variant_without_calls(&[PREFAULT]),
+            variant_without_calls(&[PREFAULT, HUGE]),
+            variant(&[PREFAULT_NOW, HUGE]),
+        ],
         run: |harness| jvm::run_workload(harness, "-XX:+UseSerialGC"),
     },
     Workload {
         name: "JVM, G1",
         about: "`-XX:+AlwaysPreTouch`: parallel threads touch the heap",
-        variants: &[variant_without_calls(&[]), variant(&[PREFAULT])],
+        variants: &[
+            variant_without_calls(&[]),
+            variant_without_calls(&[PREFAULT]),
+            variant(&[PREFAULT_NOW]),
+        ],
         run: |harness| jvm::run_workload(harness, "-XX:+UseG1GC"),
     },
     Workload {
