@@ -2505,6 +2505,10 @@ _memwright() {
                 return 0
             fi
             case "${prev}" in
+                --prefault)
+                    COMPREPLY=($(compgen -W "background now" -- "${cur}"))
+                    return 0
+                    ;;
                 --huge)
                     COMPREPLY=($(compgen -W "never auto always" -- "${cur}"))
                     return 0

@@ -272,6 +272,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -l reserve -d
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l version -d 'Print version'
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l prefault -d 'Populate large memory after it is mapped: in the background, while CPUs are idle, or, with \'now\', in parallel before the call that maps it returns' -r -f -a "background\t'While CPUs are idle; the program does not wait for it'
+now\t'Before the call that maps it returns'"
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l huge -d 'Transparent huge pages [default: as the machine is set up]' -r -f -a "never\t'None, for the command and all that it starts'
 auto\t'For large memory that is populated at once, where they are free without compaction'
 always\t'For all large private memory'"
@@ -281,7 +283,6 @@ complete -c memwright -n "__fish_memwright_using_subcommand run" -l threshold -d
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l library -d 'The library that the command is run with [default: libmemwright_preload.so beside this program or in ../lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l lock -d 'Lock what the command maps, as it is touched; populate large memory when it is mapped'
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l prefault -d 'Populate large memory when it is mapped, in parallel'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io-reads -d 'The same for reads'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool-strict -d 'Refuse what the pool cannot serve: the command does not start without the pool, and its mmap and shmget fail with ENOMEM'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'When the command ends, write one summary to standard error: what was done for it and all that it has started, and how much time that saved, or why nothing was done'
