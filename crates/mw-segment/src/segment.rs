@@ -184,6 +184,10 @@ impl Segment {
             (Err(stopped), None) => return Err(self.failed(Phase::Create, stopped)),
         };
         self.folio_bytes = folios.map(|folios| folios.bytes_by_size()).unwrap_or_default();
+        if self.plan.folios.is_some() && !self.plan.kind.is_shared() {
+            // khugepaged would compact memory, to replace the folios by huge pages.
+            drop(self.region.advise_thp(ThpAdvice::Disable));
+        }
         self.times.workers = workers;
         self.times.populate = start.elapsed();
         Ok(())

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MIB, field, options};
+use common::{MIB, field, number, options};
 use mw_segment::{Error, Kind, Options, PageSize, Segment};
 use mw_test::{FolioSwitches, alone, skip};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fn true_sizes(segment: &Segment) -> BTreeMap<usize, usize> {
     const TAIL: u64 = 1 << 16;
     let pagemap = File::open("/proc/self/pagemap").unwrap();
     let flags = File::open("/proc/kpageflags").unwrap();
-    let number = |file: &File, place: u64| {
+    let entry = |file: &File, place: u64| {
         let mut bytes = [0; 8];
         file.read_exact_at(&mut bytes, place * 8).unwrap();
         u64::from_ne_bytes(bytes)
@@ -30,8 +30,8 @@ fn true_sizes(segment: &Segment) -> BTreeMap<usize, usize> {
     let pages = segment.bytes() as u64 / 4096;
     let mut runs: Vec<usize> = Vec::new();
     for page in first..first + pages {
-        let frame = number(&pagemap, page) & ((1 << 55) - 1);
-        let of_frame = number(&flags, frame);
+        let frame = entry(&pagemap, page) & ((1 << 55) - 1);
+        let of_frame = entry(&flags, frame);
         match (of_frame & TAIL != 0, runs.last_mut()) {
             (true, Some(run)) => *run += 1,
             _ => runs.push(1),
@@ -45,12 +45,21 @@ fn true_sizes(segment: &Segment) -> BTreeMap<usize, usize> {
     sizes
 }
 
-/// None if the machine has no free blocks of that size.
-fn created(options: &Options) -> Option<Segment> {
-    match options.create() {
-        Ok(segment) => Some(segment),
-        Err(Error::Fragmented { .. }) => None,
-        Err(error) => panic!("{error}"),
+/// A segment, and what it consists of; none if the machine has no free blocks of that size. It is created
+/// again if khugepaged has replaced folios by a huge page while it was populated.
+fn created(options: &Options) -> Option<(Segment, BTreeMap<usize, usize>)> {
+    let collapsed = || number("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed");
+    loop {
+        let before = collapsed();
+        let segment = match options.create() {
+            Ok(segment) => segment,
+            Err(Error::Fragmented { .. }) => return None,
+            Err(error) => panic!("{error}"),
+        };
+        let sizes = true_sizes(&segment);
+        if collapsed() == before {
+            return Some((segment, sizes));
+        }
     }
 }
 
@@ -64,9 +73,9 @@ fn a_segment_has_folios_of_its_size_although_larger_ones_are_enabled() {
             for locked in [false, true] {
                 let page = PageSize::Folio(page_bytes);
                 let options = options(kind, page, 64 * MIB).locked(locked);
-                let Some(segment) = created(&options) else { continue };
+                let Some((segment, truth)) = created(&options) else { continue };
                 let expected = BTreeMap::from([(page_bytes as usize, 64 * MIB)]);
-                assert_eq!(true_sizes(&segment), expected, "{kind} {page}");
+                assert_eq!(truth, expected, "{kind} {page}");
                 assert_eq!(segment.folio_bytes(), &expected, "{kind} {page}");
                 assert_eq!((segment.page_size(), segment.is_locked()), (page, locked));
                 seen += 1;
@@ -86,8 +95,9 @@ fn the_best_pages_are_counted_as_they_are() {
         for kind in [Kind::Memfd, Kind::Anon] {
             // Neither whole chunks nor whole folios.
             let bytes = 70 * MIB + 5 * 4096;
-            let segment = options(kind, PageSize::Best, bytes).locked(true).create().unwrap();
-            let (counted, truth) = (segment.folio_bytes(), true_sizes(&segment));
+            let best = options(kind, PageSize::Best, bytes).locked(true);
+            let (segment, truth) = created(&best).unwrap();
+            let counted = segment.folio_bytes();
             assert_eq!(counted.values().sum::<usize>(), bytes);
             for (size, bytes) in counted.iter().filter(|(size, _)| **size > 4096) {
                 assert!(truth.get(size) >= Some(bytes), "{kind}: {counted:?}, {truth:?}");
