@@ -2465,7 +2465,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__report)
-            opts="-o -h -V --output --format --json --recording --config --help --version"
+            opts="-o -h -V --output --format --json --recording --log --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2484,6 +2484,10 @@ _memwright() {
                     return 0
                     ;;
                 --recording)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

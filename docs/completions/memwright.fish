@@ -392,7 +392,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l limit -d '
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l interval -d 'Interval between probes of a service [default: 1s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'Time-out of a probe [default: 30s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l token-timeout -d 'Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-interval -d 'Interval at which the canary measures page-fault latency [default: 10ms]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-interval -d 'Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-limit -d 'Page-fault latency of the canary above which memory stalls [default: 100ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l keep -d 'Retention of recorded data [default: 60d]' -r
@@ -421,6 +421,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand report" -l format -d
 text\t'For people'
 json\t'For programs: everything recorded'"
 complete -c memwright -n "__fish_memwright_using_subcommand report" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand report" -l log -d 'Log in which cluster software reports late heartbeats [default: the journal and the logs of the configuration file, for an incident of this machine]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand report" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand report" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
