@@ -33,6 +33,7 @@ const ALONE: &[&str] = &[
     "mw-pool unproven",
     "mw-profile cost",
     "mw-segment faults",
+    "mw-watch calm_again",
     "mw-watch crowd",
     "mw-watch sampling",
 ];

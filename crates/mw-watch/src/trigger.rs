@@ -71,6 +71,8 @@ impl TriggerThread<'_> {
             for transition in &transitions {
                 self.report(transition);
             }
+            // A stall that nothing announced, as one of memory pressure, is traced from its beginning on.
+            is_traced |= transitions.iter().any(|step| matches!(step, Transition::Begun(_)));
             let is_close = detector.is_stalled() || is_alarming;
             if is_traced && !is_close {
                 self.tracing.calm();
