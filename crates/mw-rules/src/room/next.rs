@@ -90,6 +90,9 @@ fn choose(
         let most = state.whole.min(GROW_BYTES.max(page));
         return Some((RoomStepKind::GrowPool, lacking.min(most)));
     }
+    if state.is_gigantic && state.is_pool && may_force_gigantic(state, capabilities) {
+        return force(state, lacking.min(page), tried);
+    }
     // The sum first; the pool's own pages are no longer free.
     let sum = if state.is_pool { lacking } else { goal };
     let targets = if state.is_huge { (lacking / TARGETS_SHARE).max(TARGETS_BYTES) } else { 0 };
@@ -97,12 +100,8 @@ fn choose(
     if let Some(freeing) = free_more(state, short, capabilities, tried) {
         return Some(freeing);
     }
-    if !state.is_huge {
+    if !state.is_huge || state.is_gigantic {
         return None;
-    }
-    if state.is_gigantic {
-        let one = lacking.min(page);
-        return if state.is_pool { force(state, one, tried) } else { None };
     }
     // The kernel's own effort goes from block to block, and ends with the last page that is needed; compaction on
     // request goes through the whole node. But it may swap.
@@ -127,6 +126,13 @@ fn choose(
         return Some(freeing);
     }
     forced
+}
+
+/// Whether the kernel's own effort for a gigantic page may be tried. It drops the cache that is in the way and moves the
+/// rest, so that reclaim before it only costs; but for targets it may swap, unless enough is free.
+fn may_force_gigantic(state: &NodeState, capabilities: Capabilities) -> bool {
+    let may_swap = capabilities.consent.swap || !capabilities.has_swap;
+    may_swap || state.free >= state.page_bytes
 }
 
 /// The kernel's own effort for pages of the pool. It would go below the watermarks as well, and the OOM killer

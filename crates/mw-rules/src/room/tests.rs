@@ -184,10 +184,26 @@ fn for_gigantic_pages_the_kernel_moves_what_is_in_the_way() {
     use RoomStepKind::{ForcePool, Reclaim};
     let gigantic =
         NodeState { page_bytes: GIB, is_gigantic: true, ..pool(GIB, 0, 4 * GIB, (0, 4 * GIB)) };
-    // Nothing is swapped for it.
+    // Reclaim before it would only cost: the kernel drops the cache that is in the way.
+    check(&gigantic, 2 * GIB, ALL, Answer::Unknown, &[(ForcePool, 2048)]);
+    // Nothing is swapped for it: the first page has its targets, and for the second one cache makes way.
     let has_swap = Capabilities { has_swap: true, ..ALL };
-    let steps = [(Reclaim, 1280), (ForcePool, 2048)];
+    let steps = [(ForcePool, 1024), (Reclaim, 1024), (ForcePool, 1024)];
     check(&gigantic, 2 * GIB, has_swap, Answer::Unknown, &steps);
+}
+
+#[test]
+fn no_cache_is_dropped_for_a_gigantic_page_that_is_not_to_be_had() {
+    use RoomStepKind::ForcePool;
+    let gigantic =
+        NodeState { page_bytes: GIB, is_gigantic: true, ..pool(GIB, 0, 4 * GIB, (0, 4 * GIB)) };
+    let mut tried = Tried::default();
+    let mut steps = Vec::new();
+    while let Some(step) = next(&gigantic, GIB, ALL, &mut tried) {
+        tried.note(&step, 0);
+        steps.push(step.kind);
+    }
+    assert_eq!(steps, [ForcePool; 3]);
 }
 
 #[test]
