@@ -65,7 +65,7 @@ pub struct Incident {
     /// How the CPUs spent the time of the stall.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuUse>,
-    /// Fast counters, probes and canary, ten rows a second, from before the stall to after it.
+    /// Fast counters, probes and canary, ten rows a second, from before the stall to after it; fewer before it was seen.
     pub table: Table,
     /// The rolling baseline that the stall is compared with.
     pub baseline: Option<Profile>,

@@ -60,8 +60,8 @@ pub struct RecorderTick {
     /// Processor time of the process since it started, in microseconds.
     pub cpu_us: u64,
     pub resident_bytes: u64,
-    /// The longest gap between two fast samples since the tick before, in microseconds.
-    pub gap_us: u64,
+    /// How late the latest fast sample since the tick before was, in microseconds.
+    pub late_us: u64,
     /// Ticks that the writer could not take since the start.
     pub dropped_ticks: u64,
     /// Records of profile and tracepoints that were lost since the start.

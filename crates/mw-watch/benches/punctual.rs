@@ -59,7 +59,10 @@ fn main() {
     }
     drop(watch);
     say(&server.begun_unix_ms.lock().unwrap(), &incidents);
-    println!("us between two looks, the worst of each second: {}", spread(&gaps(&recording)));
+    println!(
+        "us that a sample was late, the worst of each second: {}",
+        spread(&lateness(&recording))
+    );
 }
 
 fn say(begun: &[u64], incidents: &[Incident]) {
@@ -115,13 +118,13 @@ fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
     }
 }
 
-fn gaps(recording: &std::path::Path) -> Vec<u64> {
+fn lateness(recording: &std::path::Path) -> Vec<u64> {
     let recording = Recording::open(recording).unwrap();
     let (first, last) = recording.range().unwrap().unwrap();
     let ticks = recording.ticks(first, last).unwrap();
-    let mut gaps: Vec<u64> = ticks.iter().map(|tick| tick.recorder.gap_us).collect();
-    gaps.sort_unstable();
-    gaps
+    let mut late: Vec<u64> = ticks.iter().map(|tick| tick.recorder.late_us).collect();
+    late.sort_unstable();
+    late
 }
 
 fn spread(sorted: &[u64]) -> String {

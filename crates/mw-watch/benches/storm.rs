@@ -9,7 +9,7 @@
 
 use mw_record::{Recording, Retention};
 use mw_sys::Scratch;
-use mw_watch::{CanaryOptions, FAST_INTERVAL, Options, Watch};
+use mw_watch::{CanaryOptions, Options, Watch};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -96,9 +96,7 @@ fn unix_ms() -> u64 {
 
 fn late(recording: &Path, (since, until): (u64, u64)) -> String {
     let ticks = Recording::open(recording).unwrap().ticks(since, until).unwrap();
-    let interval_us = FAST_INTERVAL.as_micros() as u64;
-    let late = ticks.iter().map(|tick| tick.recorder.gap_us.saturating_sub(interval_us));
-    let mut late: Vec<u64> = late.collect();
+    let mut late: Vec<u64> = ticks.iter().map(|tick| tick.recorder.late_us).collect();
     late.sort_unstable();
     let at = |share: f64| late[((late.len() - 1) as f64 * share).round() as usize] as f64 / 1000.0;
     format!(

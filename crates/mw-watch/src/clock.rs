@@ -1,7 +1,6 @@
 //! A clock that never goes back, for differences of time.
 
-use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// Since a moment that stays the same while the machine runs.
@@ -9,9 +8,9 @@ pub(crate) fn monotonic() -> Duration {
     since(ClockId::Monotonic)
 }
 
-/// The next moment of [`monotonic`] that is a whole multiple of `interval`.
-pub(crate) fn next_multiple(interval: Duration) -> Duration {
-    let (now, interval) = (monotonic().as_nanos(), interval.as_nanos().max(1));
+/// The first moment after `now` that is a whole multiple of `interval`.
+pub(crate) fn next_multiple(now: Duration, interval: Duration) -> Duration {
+    let (now, interval) = (now.as_nanos(), interval.as_nanos().max(1));
     let next = (now / interval + 1).saturating_mul(interval);
     Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
 }
@@ -33,12 +32,4 @@ pub(crate) fn process_time() -> Duration {
 
 fn since(clock: ClockId) -> Duration {
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
-}
-
-/// Sleeps until a moment of [`monotonic`].
-pub(crate) fn sleep_until(moment: Duration) {
-    let Ok(moment) = Timespec::try_from(moment) else { return };
-    while clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &moment)
-        == Err(rustix::io::Errno::INTR)
-    {}
 }

@@ -144,7 +144,7 @@ impl KernelEvents {
                 }),
                 None => {}
             }
-            clock::sleep_until(clock::monotonic() + PAUSE);
+            std::thread::sleep(PAUSE);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The recorder: samples, probes and profiles all the time, and puts together what explains a stall.
 //!
 //! ```text
-//!   mw-sample    10 a second: vmstat, free blocks, pressure ──▶ ring of 120 s
-//!                 1 a second: everything ───────────────────────▶ writer ──▶ recording
+//!   mw-sample    4 to 10 a second: vmstat, free blocks, pressure ▶ ring of 120 s
+//!                1 a second: everything ───────────────────────▶ writer ──▶ recording
 //!
 //!   mw-probe-…   one a probe           ┐
 //!   the kernel's pressure trigger      ├─ alarms ─▶ mw-trigger: has a limit passed?
@@ -11,7 +11,6 @@
 //!                at rest without signs
 //!   mw-profile   low rate: baseline ───────────────────────▶ mw-evidence: tasks, stacks,
 //!                full rate while there is a stall            ring, rules ──▶ incident
-//! ```
 //!
 //!   mw-kernel    the kernel's log and its counter of OOM kills ▶ incidents of kills, evidence of stalls
 //! ```
@@ -52,7 +51,6 @@ pub use control::{RequestError, Requested, request_evidence};
 pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS, REQUESTED_MS};
 pub use event::Event;
 pub use ring::RING_ROWS;
-pub use sampling::FAST_INTERVAL;
 pub use watch::{CanaryOptions, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
 
 use std::time::Duration;

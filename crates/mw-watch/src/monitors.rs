@@ -20,6 +20,8 @@ pub(crate) struct Monitors {
     pub(crate) profiler: Option<Profiler>,
     pub(crate) limits: Limits,
     pub(crate) wakeup: Wakeup,
+    /// Wakes the sampling thread.
+    pub(crate) pace_rises: Wakeup,
 }
 
 impl Monitors {
@@ -68,16 +70,25 @@ impl Monitors {
         })
     }
 
-    /// There was a sign that memory may become slow: the canary keeps its beat.
-    pub(crate) fn alert(&self) {
-        self.pace.alert(clock::monotonic_ms() as u64);
+    /// A sample has a sign that memory may become slow: nothing rests. Whether the pace rises.
+    pub(crate) fn note_sign(&self) -> bool {
+        let rises = self.pace.alert(clock::monotonic_ms() as u64);
         self.keep_pace();
+        rises
+    }
+
+    /// The like of another thread than that of samples.
+    pub(crate) fn alert(&self) {
+        if self.note_sign() {
+            self.pace_rises.wake();
+        }
     }
 
     /// A stall has begun, or all are over.
     pub(crate) fn set_stalled(&self, is_stalled: bool) {
         self.pace.set_stalled(is_stalled);
         self.keep_pace();
+        self.pace_rises.wake();
     }
 
     /// Has the canary beat as it is to at this time.

@@ -1,10 +1,22 @@
-//! How fast the canary beats. What it would find has signs that are sampled ten times a second anyway: while there are
-//! none it rests, from the first on it keeps its beat, and in a stall a faster one.
+//! How often the canary beats and samples are taken. While there is no sign of memory work the canary rests and samples are
+//! seldom; from the first sign on both keep their full pace, and in a stall the canary a faster one. Signs are in the samples,
+//! in what the canary measures, in slow answers and in the kernel's pressure trigger.
 
+use crate::clock;
 use mw_model::{CanaryTick, Sample, derived};
 use mw_probe::canary::{Canary, MAX_INTERVAL};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+
+/// Between two samples, from the first sign on.
+pub(crate) const FAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Between two samples otherwise.
+const CALM_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The canary at rest beats at whole multiples of its interval. Samples follow that moment by so much, so that a touch
+/// which does not end is seen before the shortest limit.
+const AFTER_BEAT: Duration = Duration::from_millis(50);
 
 /// The beat in a stall.
 const STALL_BEAT: Duration = Duration::from_millis(1);
@@ -21,7 +33,7 @@ const SIGN_OF_LIMIT: f64 = 0.25;
 /// What tasks waited for memory between two samples, at least, is a sign: a hundredth of a CPU's time.
 const SIGN_OF_PRESSURE_US: u64 = 1000;
 
-/// The beat, of which several threads decide.
+/// The pace, of which several threads decide.
 #[derive(Debug)]
 pub(crate) struct Pace {
     beat: Duration,
@@ -56,9 +68,11 @@ impl Pace {
         tick.touch_us.max(tick.late_us) as f64 / 1000.0 >= self.limit_ms * SIGN_OF_LIMIT
     }
 
-    /// There was a sign.
-    pub(crate) fn alert(&self, now_ms: u64) {
+    /// There was a sign; whether the pace rises.
+    pub(crate) fn alert(&self, now_ms: u64) -> bool {
+        let was_calm = self.is_calm(now_ms);
         self.alert_until_ms.store(now_ms.saturating_add(ALERT_MS), Relaxed);
+        was_calm
     }
 
     /// A stall has begun, or all are over.
@@ -67,13 +81,28 @@ impl Pace {
     }
 
     pub(crate) fn set(&self, canary: &Canary, now_ms: u64) {
-        canary.set_interval(self.now(now_ms));
+        canary.set_interval(self.beat(now_ms));
     }
 
-    fn now(&self, now_ms: u64) -> Duration {
+    /// When the next sample is due.
+    pub(crate) fn next_sample(&self, now: Duration) -> Duration {
+        if self.is_calm(clock::millis(now)) {
+            clock::next_multiple(now.saturating_sub(AFTER_BEAT), CALM_INTERVAL) + AFTER_BEAT
+        } else {
+            clock::next_multiple(now, FAST_INTERVAL)
+        }
+    }
+
+    fn is_calm(&self, now_ms: u64) -> bool {
+        self.may_rest
+            && !self.is_stalled.load(Relaxed)
+            && now_ms >= self.alert_until_ms.load(Relaxed)
+    }
+
+    fn beat(&self, now_ms: u64) -> Duration {
         if self.is_stalled.load(Relaxed) {
             STALL_BEAT
-        } else if self.may_rest && now_ms >= self.alert_until_ms.load(Relaxed) {
+        } else if self.is_calm(now_ms) {
             MAX_INTERVAL
         } else {
             self.beat
@@ -107,20 +136,30 @@ mod tests {
     #[test]
     fn the_canary_rests_until_a_sign_and_is_faster_in_a_stall() {
         let pace = Pace::new(BEAT, 100.0, false);
-        assert_eq!(pace.now(0), MAX_INTERVAL);
-        pace.alert(1000);
-        assert_eq!((pace.now(1000), pace.now(10_999)), (BEAT, BEAT));
-        assert_eq!(pace.now(11_000), MAX_INTERVAL);
+        assert_eq!(pace.beat(0), MAX_INTERVAL);
+        assert!(pace.alert(1000));
+        assert_eq!((pace.beat(1000), pace.beat(10_999)), (BEAT, BEAT));
+        assert_eq!(pace.beat(11_000), MAX_INTERVAL);
         pace.set_stalled(true);
-        assert_eq!(pace.now(11_000), STALL_BEAT);
+        assert_eq!(pace.beat(11_000), STALL_BEAT);
         pace.set_stalled(false);
-        assert_eq!(pace.now(11_000), MAX_INTERVAL);
+        assert_eq!(pace.beat(11_000), MAX_INTERVAL);
+    }
+
+    #[test]
+    fn samples_are_seldom_until_a_sign_and_follow_the_beats_of_the_canary_at_rest() {
+        let pace = Pace::new(BEAT, 100.0, false);
+        let next = |now_ms| pace.next_sample(Duration::from_millis(now_ms)).as_millis();
+        assert_eq!([1000, 1049, 1050, 1299, 1300].map(next), [1050, 1050, 1300, 1300, 1550]);
+        assert!(pace.alert(1301) && !pace.alert(1302));
+        assert_eq!([1302, 1399, 1400].map(next), [1400, 1400, 1500]);
+        assert_eq!(next(11_302), 11_550);
     }
 
     #[test]
     fn a_short_limit_and_heartbeats_need_every_beat() {
         for (limit_ms, heartbeats) in [(99.0, false), (100.0, true)] {
-            assert_eq!(Pace::new(BEAT, limit_ms, heartbeats).now(1 << 40), BEAT, "{limit_ms}");
+            assert_eq!(Pace::new(BEAT, limit_ms, heartbeats).beat(1 << 40), BEAT, "{limit_ms}");
         }
     }
 

@@ -1,10 +1,10 @@
-//! The last two minutes, ten rows a second, in memory that was there from the start.
+//! The last two minutes and more, in memory that was there from the start.
 
 use mw_model::Table;
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Rows that are kept: 120 seconds of ten.
+/// Rows that are kept: 120 seconds of ten, and more of fewer.
 pub const RING_ROWS: usize = 1200;
 
 /// Rows of numbers, the oldest of which each new one replaces.

@@ -1,5 +1,5 @@
-//! The sampling thread: ten samples a second into the ring, one a second to the writer. It runs under
-//! SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
+//! The sampling thread: samples into the ring, four a second while all is calm and ten otherwise, and one a second to the
+//! writer. It runs under SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
 
 use crate::clock;
 use crate::kernel_events::KernelEvents;
@@ -13,15 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Between two samples.
-pub const FAST_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Monitors to a row of the recording.
-const SAMPLES_PER_ROW: u32 = 10;
-
-/// The trigger thread is woken for what may exceed its limit within so long: until the next sample,
-/// should that be late.
-const WAKE_WITHIN: Duration = Duration::from_millis(150);
+/// The trigger thread is woken for what may exceed its limit until the next sample, should that be so late.
+const WAKE_BEFORE: Duration = Duration::from_millis(50);
 
 /// What the sampling thread works with.
 pub(crate) struct Sampling {
@@ -46,7 +39,7 @@ pub(crate) struct Sampling {
 struct Second {
     probes: Vec<ProbeTick>,
     canary: Option<CanaryTick>,
-    gap_us: u64,
+    late_us: u64,
 }
 
 /// How current the samples are, for other threads.
@@ -104,19 +97,29 @@ impl Sampling {
     pub(crate) fn run(mut self, age: &SampleAge, stop: &AtomicBool) {
         // Without the privilege it is as punctual as others are, and records the gaps.
         let _ = mw_sys::set_sched_fifo();
-        let mut before = clock::monotonic();
-        for turn in 1_u32.. {
-            // Missed samples are not made up for.
-            clock::sleep_until(clock::next_multiple(FAST_INTERVAL));
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
+        let mut second = 0;
+        // Missed samples are not made up for.
+        while let Some(due) = self.wait(stop) {
             let now = clock::monotonic();
-            self.second.gap_us = self.second.gap_us.max(us(now - before));
-            before = now;
-            age.last_ms.store(clock::monotonic_ms() as u64, Ordering::Relaxed);
-            self.monitors.wake_trigger(WAKE_WITHIN);
-            self.sample(turn.is_multiple_of(SAMPLES_PER_ROW));
+            self.second.late_us = self.second.late_us.max(us(now.saturating_sub(due)));
+            age.last_ms.store(clock::millis(now), Ordering::Relaxed);
+            let next = self.monitors.pace.next_sample(now);
+            self.monitors.wake_trigger(next.saturating_sub(now) + WAKE_BEFORE);
+            self.sample(std::mem::replace(&mut second, now.as_secs()) != now.as_secs());
+        }
+    }
+
+    /// Waits until a sample is due; when it was. None when it is to stop.
+    fn wait(&self, stop: &AtomicBool) -> Option<Duration> {
+        loop {
+            let due = self.monitors.pace.next_sample(clock::monotonic());
+            let is_woken = self.monitors.pace_rises.wait_until(due);
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if !is_woken {
+                return Some(due);
+            }
         }
     }
 
@@ -141,11 +144,11 @@ impl Sampling {
         }
     }
 
-    /// Has the canary beat as the sample requires.
+    /// Sets the pace that the sample requires.
     fn set_pace(&mut self) {
         let is_slow = self.tick.canary.is_some_and(|tick| self.monitors.pace.is_sign(tick));
         if self.signs.are_new(&self.tick.sample) || is_slow {
-            self.monitors.alert();
+            self.monitors.note_sign();
         } else {
             self.monitors.keep_pace();
         }
@@ -156,7 +159,7 @@ impl Sampling {
         let recorder = &mut self.tick.recorder;
         recorder.cpu_us = us(clock::process_time());
         recorder.resident_bytes = self.own.resident_bytes().unwrap_or(recorder.resident_bytes);
-        recorder.gap_us = self.second.gap_us;
+        recorder.late_us = self.second.late_us;
         recorder.dropped_ticks = self.writer.dropped();
         recorder.lost_records = self.monitors.lost_records();
         std::mem::swap(&mut self.tick.probes, &mut self.second.probes);
@@ -189,7 +192,7 @@ impl Second {
             (probe.answers, probe.failures, probe.worst_us) = (0, 0, 0);
         }
         self.canary = self.canary.map(|_| CanaryTick::default());
-        self.gap_us = 0;
+        self.late_us = 0;
     }
 }
 

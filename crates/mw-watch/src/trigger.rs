@@ -6,8 +6,8 @@
 use crate::clock;
 use crate::detector::{Detector, Exceeded, Limits, Monitor, Readings, Transition};
 use crate::monitors::Monitors;
+use crate::pace::FAST_INTERVAL;
 use crate::requests::Requests;
-use crate::sampling::FAST_INTERVAL;
 use crate::stalls::{Begun, StallEvent, Stalls};
 use crate::tracing::Tracing;
 use mw_probe::pressure::PressureTrigger;
@@ -187,10 +187,17 @@ mod tests {
 
     #[test]
     fn a_wakeup_during_a_turn_starts_the_next() {
-        let (probers, wakeup) = (Vec::new(), Wakeup::new().unwrap());
+        let wakeup = || Wakeup::new().unwrap();
         let pace = Pace::new(Duration::from_millis(10), LIMITS.canary_ms, false);
-        let monitors =
-            Monitors { probers, canary: None, pace, profiler: None, limits: LIMITS, wakeup };
+        let monitors = Monitors {
+            probers: Vec::new(),
+            canary: None,
+            pace,
+            profiler: None,
+            limits: LIMITS,
+            wakeup: wakeup(),
+            pace_rises: wakeup(),
+        };
         let mut wakeups = Wakeups::new(&monitors, None);
         let mut wait = |at_most| {
             let begun = Instant::now();

@@ -1,8 +1,10 @@
 //! A descriptor by which one thread wakes another.
 
-use rustix::event::{EventfdFlags, eventfd};
+use crate::clock;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Readable from the first [`Wakeup::wake`] until it is cleared.
 #[derive(Debug)]
@@ -21,6 +23,23 @@ impl Wakeup {
 
     pub(crate) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+
+    /// Waits until a moment of [`clock::monotonic`]; whether it was woken before, which is cleared.
+    pub(crate) fn wait_until(&self, moment: Duration) -> bool {
+        loop {
+            let left = moment.saturating_sub(clock::monotonic());
+            let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+            match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+                Ok(0) => return false,
+                Ok(_) => {
+                    self.clear();
+                    return true;
+                }
+                // Interrupted.
+                Err(_) => {}
+            }
+        }
     }
 }
 

@@ -345,6 +345,7 @@ impl Drop for Watch {
         self.sizes.stop();
         self.kernel_events.wake();
         self.monitors.wakeup.wake();
+        self.monitors.pace_rises.wake();
         let end = Instant::now() + GRACE;
         for thread in self.threads.drain(..) {
             join_within(thread, end.saturating_duration_since(Instant::now()));
@@ -381,6 +382,7 @@ fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, Wa
         profiler,
         limits,
         wakeup: Wakeup::new().map_err(WatchError::Thread)?,
+        pace_rises: Wakeup::new().map_err(WatchError::Thread)?,
     })
 }
 

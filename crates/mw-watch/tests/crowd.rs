@@ -133,7 +133,7 @@ impl Recorder {
         let recording = Recording::open(&self.path).unwrap();
         let ticks = recording.ticks(since + 1, u64::MAX).unwrap();
         let mut late_ms: Vec<f64> =
-            ticks.iter().map(|tick| tick.recorder.gap_us as f64 / 1000.0 - 100.0).collect();
+            ticks.iter().map(|tick| tick.recorder.late_us as f64 / 1000.0).collect();
         late_ms.sort_by(f64::total_cmp);
         let resident_bytes = ticks.last().unwrap().recorder.resident_bytes;
         Seen { incident: *incident, took, late_ms: late_ms[late_ms.len() / 2], resident_bytes }

@@ -6,9 +6,6 @@ use rusqlite::{Connection, OpenFlags};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Between two of the recorder's fast looks, in microseconds.
-const FAST_INTERVAL_US: u64 = 100_000;
-
 /// Between two rows, in milliseconds.
 const ROW_INTERVAL_MS: u64 = 1000;
 
@@ -31,8 +28,7 @@ pub(super) struct RecordedRows {
 /// Reads the rows of that time; the process that wrote has ended.
 pub(super) fn read(path: &Path, window_ms: &RangeInclusive<u64>) -> anyhow::Result<RecordedRows> {
     let ticks = Recording::open(path)?.ticks(*window_ms.start(), *window_ms.end())?;
-    let mut late_us: Vec<u64> =
-        ticks.iter().map(|tick| tick.recorder.gap_us.saturating_sub(FAST_INTERVAL_US)).collect();
+    let mut late_us: Vec<u64> = ticks.iter().map(|tick| tick.recorder.late_us).collect();
     late_us.sort_unstable();
     let times: Vec<u64> = ticks.iter().map(|tick| tick.unix_ms).collect();
     let late_ms = PERCENTILES.map(|(_, percent)| percentile(&late_us, percent) as f64 / 1e3);

@@ -120,7 +120,7 @@ metrics! {
     RecorderMetric of RecorderTick:
     Cpu = cpu_us, Microseconds, Last;
     Resident = resident_bytes, Bytes, Last;
-    Gap = gap_us, Microseconds, Max;
+    Late = late_us, Microseconds, Max;
     DroppedTicks = dropped_ticks, Events, Last;
     LostRecords = lost_records, Events, Last;
 }

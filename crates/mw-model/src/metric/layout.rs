@@ -125,7 +125,7 @@ mod tests {
             ("probe.db.answers", Unit::Events, Aggregation::Sum),
             ("probe.a.b.worst_us", Unit::Microseconds, Aggregation::Max),
             ("canary.late_us", Unit::Microseconds, Aggregation::Max),
-            ("recorder.gap_us", Unit::Microseconds, Aggregation::Max),
+            ("recorder.late_us", Unit::Microseconds, Aggregation::Max),
             ("recorder.cpu_us", Unit::Microseconds, Aggregation::Last),
             ("of.the.future", Unit::Count, Aggregation::Last),
         ] {

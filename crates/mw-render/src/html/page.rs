@@ -320,8 +320,9 @@ fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
         }
     };
     fact("Lost records", lost);
-    let gaps = incident.table.at_unix_ms.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-    if let Some(gap) = gaps.max() {
+    // Before the stall was seen rows are seldom.
+    let pairs = incident.table.at_unix_ms.windows(2).filter(|pair| pair[0] > incident.seen_unix_ms);
+    if let Some(gap) = pairs.map(|pair| pair[1].saturating_sub(pair[0])).max() {
         let late = if gap > USUAL_GAP_MS { " (ten rows a second expected)" } else { "" };
         fact("Longest gap between two rows", format!("{}{late}", format_duration_ms(gap as f64)));
     }

@@ -70,7 +70,7 @@ impl Column {
         let seen = values.to_vec();
         let fresh = name.starts_with("probe.")
             || name.starts_with("canary.")
-            || name == "recorder.gap_us"
+            || name == "recorder.late_us"
             || seen.contains(&NO_VALUE);
         let kind = match seen.is_sorted() {
             _ if fresh => Kind::Fresh,
