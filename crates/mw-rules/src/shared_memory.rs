@@ -2,6 +2,9 @@
 
 use mw_model::Snapshot;
 
+/// Where shm_open(3) creates its files.
+pub(crate) const POSIX_MOUNT: &str = "/dev/shm";
+
 /// What files of each tmpfs take, swapped out ones included.
 pub(crate) fn mounts(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);

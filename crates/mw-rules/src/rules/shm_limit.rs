@@ -1,35 +1,43 @@
 //! # shm-limit
 //!
-//! The limits of System V shared memory are low for the size of the machine.
+//! The limits of shared memory are low for the size of the machine.
 //!
 //! ## What it finds
 //! `kernel.shmmax` (one segment) or `kernel.shmall` (all segments) is less than half of memory; or
-//! nearly all of `shmall` or of the number of segments (`kernel.shmmni`) is in use.
+//! nearly all of `shmall` or of the number of segments (`kernel.shmmni`) is in use. For POSIX shared memory:
+//! /dev/shm has room for less than 1% of the memory that is available to the caller.
 //!
 //! ## Why it hurts
 //! `shmget` of a database's segment fails with EINVAL or ENOSPC although memory is free. Oracle, Sybase,
-//! DB2, SAP and PostgreSQL (with `shared_memory_type = sysv`) do not start.
+//! DB2, SAP and PostgreSQL (with `shared_memory_type = sysv`) do not start. A small /dev/shm, which is a
+//! default of containers (64 MiB), ends programs that share memory between processes: workers of PyTorch,
+//! NCCL, inference servers, parallel queries of PostgreSQL, browsers.
 //!
 //! ## What it looks like
-//! "could not create shared memory segment: Invalid argument" in the database's log.
+//! "could not create shared memory segment: Invalid argument" in the database's log; for /dev/shm "could not
+//! resize shared memory segment: No space left on device", or "Bus error".
 //!
 //! ## Threshold
 //! Since 3.16 the kernel's defaults are practically unlimited; smaller values come from old sysctl
 //! files. Databases use up to 80% of memory, so less than half is a warning. 90% in use is critical: the
-//! next segment is refused.
+//! next segment is refused. By default a tmpfs may take half of memory; 1% is a note, because many programs
+//! use no shared memory.
 //!
 //! ## How to fix it
 //! `memwright fix shm-limit` sets the kernel's defaults (for the number of segments: twice the present
-//! value). These limits protect nothing; cgroups do.
+//! value). These limits protect nothing; cgroups do. /dev/shm is enlarged by `mount -o remount,size=50%
+//! /dev/shm`; in a container it is set when that is created: `--shm-size=16g` of Docker and Podman, in Kubernetes an
+//! `emptyDir` with `medium: Memory` that is mounted there.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, shmall, shmmax, shmmni; shmget(2); commit
-//! 060028bac94b ("ipc/shm.c: increase the defaults for SHMALL, SHMMAX").
+//! 060028bac94b ("ipc/shm.c: increase the defaults for SHMALL, SHMMAX"); Documentation/filesystems/tmpfs.rst.
 
 use crate::share::percent;
+use crate::shared_memory::POSIX_MOUNT;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window, derived,
-    format_bytes,
+    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window, caller,
+    derived, format_bytes,
 };
 
 const SHMMAX: &str = "kernel.shmmax";
@@ -40,6 +48,9 @@ const SHMMNI: &str = "kernel.shmmni";
 const DEFAULT_LIMIT: u64 = u64::MAX - (1 << 24);
 const MEMORY_PERCENT: u64 = 50;
 const USED_PERCENT: f64 = 90.0;
+
+/// Of available memory, what /dev/shm has room for at least.
+const POSIX_PERCENT: f64 = 1.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -55,7 +66,39 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let used = used_up(snapshot, sysctl, shmall);
     // A limit that is used up is not also reported as low.
     let subjects: Vec<Subject> = used.iter().map(|finding| finding.subject.clone()).collect();
-    Ok(low.filter(|finding| !subjects.contains(&finding.subject)).chain(used).collect())
+    let low = low.filter(|finding| !subjects.contains(&finding.subject));
+    Ok(low.chain(used).chain(small_mount(snapshot)).collect())
+}
+
+/// A /dev/shm that is small beside what the caller could have.
+fn small_mount(snapshot: &Snapshot) -> Option<Finding> {
+    let mounts = snapshot.filesystems.value()?;
+    let mount = mounts.iter().rfind(|mount| mount.target == POSIX_MOUNT)?;
+    let size = mount.size_bytes.filter(|_| mount.fstype == "tmpfs")?;
+    let available = caller::available(snapshot, derived::ready_bytes(snapshot).ok()?).bytes;
+    if percent(size, available) >= POSIX_PERCENT {
+        return None;
+    }
+    let headline = format!(
+        "{POSIX_MOUNT} has room for {}, while {} are available",
+        format_bytes(size),
+        format_bytes(available)
+    );
+    let steps = vec![
+        Step::manual_on("mount -o remount,size=50%", POSIX_MOUNT),
+        Step::manual(
+            "in a container, set it when the container is created: --shm-size, or an emptyDir with medium: Memory",
+        ),
+    ];
+    Some(
+        Finding::new(Severity::Note, Subject::Mount(POSIX_MOUNT.to_owned()), headline)
+            .with_evidence("size", Quantity::Bytes(size), "statfs")
+            .with_evidence("available to the caller", Quantity::Bytes(available), "/proc/meminfo")
+            .with_impact(
+                "Programs that share memory between processes fail with ENOSPC, or are killed by SIGBUS.",
+            )
+            .with_remedy(Remedy::named("enlarge /dev/shm before such a program starts", steps)),
+    )
 }
 
 fn too_low(setting: &str, limit: u64, what: &str) -> Finding {
@@ -103,4 +146,32 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
                 .with_remedy(raise(setting, target))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_model::{MemoryFilesystem, Reading};
+    use mw_proc::meminfo::Meminfo;
+
+    fn headline(fstype: &str, size_bytes: u64) -> Option<String> {
+        let mut snapshot = Snapshot::default();
+        let meminfo = b"MemTotal: 67108864 kB\nMemFree: 33554432 kB\n";
+        snapshot.sample.meminfo = Reading::Value(Meminfo::parse(meminfo).ok()?);
+        snapshot.filesystems = Reading::Value(vec![MemoryFilesystem {
+            target: POSIX_MOUNT.to_owned(),
+            fstype: fstype.to_owned(),
+            size_bytes: Some(size_bytes),
+            ..MemoryFilesystem::default()
+        }]);
+        small_mount(&snapshot).map(|finding| finding.headline)
+    }
+
+    #[test]
+    fn a_mount_of_a_container_s_default_size_is_small_beside_what_is_available() {
+        let small = headline("tmpfs", 64 << 20).unwrap_or_default();
+        assert!(small.starts_with("/dev/shm has room for 64 MiB, while 3"), "{small}");
+        assert_eq!(headline("tmpfs", 1 << 30), None);
+        assert_eq!(headline("ramfs", 64 << 20), None, "it has no limit");
+    }
 }

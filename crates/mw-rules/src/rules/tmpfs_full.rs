@@ -31,6 +31,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
+use crate::shared_memory::POSIX_MOUNT;
 use crate::stall::Stall;
 use mw_model::{
     Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window,
@@ -40,7 +41,6 @@ use mw_model::{
 const WARNING_PERCENT: f64 = 95.0;
 const CRITICAL_PERCENT: f64 = 99.0;
 const MIN_BYTES: u64 = 1 << 20;
-const SHARED_MEMORY: &str = "/dev/shm";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let filesystems = window.now.filesystems.required()?;
@@ -84,7 +84,7 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     } else {
         return None;
     };
-    let severity = if target == SHARED_MEMORY && share >= CRITICAL_PERCENT {
+    let severity = if target == POSIX_MOUNT && share >= CRITICAL_PERCENT {
         Severity::Critical
     } else {
         Severity::Warning
