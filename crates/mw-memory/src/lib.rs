@@ -4,6 +4,8 @@
 mod account;
 mod available;
 mod deferred_init;
+mod folio_switch;
+mod free_blocks;
 mod huge_pool;
 mod numa_policy;
 mod page_size;
@@ -15,6 +17,11 @@ pub use available::{
     kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,
 };
 pub use deferred_init::DeferredInit;
+pub use folio_switch::{
+    SwitchState, WHY_ONLY_THE_LARGEST, folio_switch, folio_switch_file, thp_is_allowed,
+    thp_is_enabled, thp_switch_file,
+};
+pub use free_blocks::{FOLIO_CHUNK_BYTES, FreeBlocks, MAX_WORKERS, folio_reserve_bytes};
 pub use huge_pool::huge_pool_dir;
 pub use numa_policy::NumaPolicy;
 pub use page_size::{InvalidPageSize, PageSize};

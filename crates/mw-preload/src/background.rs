@@ -13,8 +13,8 @@
 //!   may have ended.
 
 use crate::populate_queue::{CHUNK_BYTES, Chunk, PopulateQueue, StopReason};
-use crate::{confinement, kernel, stats, wipe_on_fork};
-use mw_segment::{CpuLoad, Headroom};
+use crate::{confinement, kernel, populate, stats, wipe_on_fork};
+use mw_segment::{CpuLoad, FreePages, Headroom, Prepared};
 use mw_sys::{BackgroundThread, Fault, system_call};
 use std::ffi::c_int;
 use std::io;
@@ -166,6 +166,7 @@ fn populate_all(queue: &PopulateQueue) {
         return;
     };
     let (mut pace, mut chunks) = (Pace::new(), 0_u32);
+    let free_pages = populate::free_pages(false, 1);
     loop {
         pace.pause_while_busy(queue);
         if chunks.is_multiple_of(CHECKED_CHUNKS) {
@@ -177,9 +178,11 @@ fn populate_all(queue: &PopulateQueue) {
         if confinement::is_in_seccomp_mode() {
             queue.stop(StopReason::Program);
         }
-        let Some(chunk) = queue.take(pace.chunk_bytes) else { return };
+        // A huge page is requested for all of its range.
+        let chunk_bytes = if free_pages.is_some() { CHUNK_BYTES } else { pace.chunk_bytes };
+        let Some(chunk) = queue.take(chunk_bytes) else { return };
         let start = Instant::now();
-        let populated = populate_absent(&chunk);
+        let populated = populate_absent(&chunk, free_pages.as_ref());
         pace.adjust(start.elapsed());
         queue.complete(&chunk, populated.is_ok());
         stats::count_background_bytes(populated.unwrap_or(0));
@@ -221,7 +224,7 @@ impl Pace {
 }
 
 /// Populates the pages that are absent; returns their size in bytes.
-fn populate_absent(chunk: &Chunk) -> io::Result<usize> {
+fn populate_absent(chunk: &Chunk, free_pages: Option<&FreePages>) -> io::Result<usize> {
     /// Base pages have 4 KiB or more.
     const PAGES: usize = CHUNK_BYTES / 4096;
     let (page, mut resident) = (mw_sys::page_bytes(), [0_u8; PAGES]);
@@ -241,7 +244,14 @@ fn populate_absent(chunk: &Chunk) -> io::Result<usize> {
     for run in pages.chunk_by(|one, next| (one ^ next) & 1 == 0) {
         let next = first + run.len();
         if run.first().is_some_and(|page| page & 1 == 0) {
-            mw_sys::populate_existing(start + first * page..start + next * page, fault, None)?;
+            let absent = start + first * page..start + next * page;
+            let free_pages =
+                free_pages.filter(|_| !chunk.shared && !populate::does_program_advise());
+            let prepared = free_pages.and_then(|free| free.prepare(absent.clone()).ok());
+            stats::count_pages_of(absent.clone(), &|| {
+                mw_sys::populate_existing(absent.clone(), fault, None)
+            })?;
+            prepared.into_iter().for_each(Prepared::settle);
             populated += run.len() * page;
         }
         first = next;

@@ -13,7 +13,7 @@ use crate::settings::{self, HugePages};
 use crate::stats::Call;
 use crate::{kernel, lock, shm};
 use mw_segment::Workers;
-use mw_sys::{Fault, SignalHandlersBlocked};
+use mw_sys::{Fault, SignalHandlersBlocked, ThpAdvice};
 use rustix::fs::{FileType, fstat, fstatfs};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -146,7 +146,7 @@ unsafe fn lock_on_fault_or_unmap(at: *mut c_void, bytes: usize) -> bool {
 fn prepare(at: *mut c_void, request: &MmapRequest, preparation: Preparation) {
     let Some(addresses) = kernel::page_range(at, request.bytes) else { return };
     if preparation.huge_pages {
-        let _ = mw_sys::advise_huge_pages(addresses.clone());
+        let _ = mw_sys::advise_thp_existing(addresses.clone(), ThpAdvice::Enable);
     }
     if !preparation.populates() {
         return;
@@ -165,7 +165,7 @@ fn prepare(at: *mut c_void, request: &MmapRequest, preparation: Preparation) {
 fn populate_later(addresses: Range<usize>, shared: bool) {
     if settings::huge_pages() == HugePages::Auto {
         on_helper_thread(&|_| {
-            populate::request_huge_pages(&addresses);
+            populate::request_free_huge_pages(&addresses, shared);
             Some(())
         });
     }

@@ -3,9 +3,13 @@
 use crate::heap;
 use crate::settings::{self, HugePages};
 use crate::stats::{self, Call};
-use mw_segment::{MappedPart, MemoryType, Workers, has_room};
+use mw_segment::{FreePages, MappedPart, MemoryType, Prepared, Workers, has_room};
+use mw_sys::{Fault, ThpAdvice};
+use std::ffi::c_int;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The largest number of mappings of an operation; one with more is left to the kernel.
 pub(crate) const MAX_PARTS: usize = 4096;
@@ -59,43 +63,80 @@ pub(crate) fn is_worthwhile(parts: &[MappedPart]) -> bool {
 /// # Errors
 /// The first error of a part.
 pub(crate) fn populate(workers: &Workers<'_>, call: Call, parts: &[MappedPart]) -> io::Result<()> {
-    request_huge_pages_for(parts);
+    let prepared: Vec<Prepared> =
+        parts.iter().filter_map(|part| request_huge_pages(part, workers.workers())).collect();
     let all = bytes(parts);
     let first = parts.first().and_then(|part| Some((part.addresses.clone(), part.fault?)));
-    stats::measure(
+    let populated = stats::measure(
         call,
         all,
         &|sample| {
             let (addresses, fault) = first.clone()?;
             let end = (addresses.start + sample).min(addresses.end);
-            mw_sys::populate_existing(addresses.start..end, fault, None).ok()?;
-            Some(end - addresses.start)
+            let addresses = addresses.start..end;
+            let populate = || mw_sys::populate_existing(addresses.clone(), fault, None);
+            stats::count_pages_of(addresses.clone(), &populate).ok()?;
+            Some(addresses.len())
         },
-        &|| parts.iter().try_for_each(|part| workers.populate(part).map(drop)),
-    )
+        &|| {
+            parts
+                .iter()
+                .try_for_each(|part| workers.populate_by(part, &stats::count_pages_of).map(drop))
+        },
+    );
+    prepared.into_iter().for_each(Prepared::settle);
+    populated
 }
 
-/// Requests transparent huge pages for the parts as configured.
-fn request_huge_pages_for(parts: &[MappedPart]) {
-    let is_requested = wants_huge_pages(bytes(parts));
-    for part in parts.iter().filter(|part| is_requested && part.memory != MemoryType::Hugetlb) {
-        // A mapping that cannot have them stays as it is.
-        let _ = mw_sys::advise_huge_pages(part.addresses.clone());
+/// Requests transparent huge pages for a part as configured.
+fn request_huge_pages(part: &MappedPart, workers: usize) -> Option<Prepared> {
+    // A mapping that cannot have them stays as it is.
+    match (settings::huge_pages(), part.memory) {
+        (HugePages::Unchanged, _) | (_, MemoryType::Hugetlb | MemoryType::Other) => None,
+        (HugePages::Auto, memory) => {
+            let shared = memory == MemoryType::Shmem;
+            let is_suitable = shared || !part.shared && part.fault == Some(Fault::Write);
+            free_pages(shared, workers)
+                .filter(|_| is_suitable)?
+                .prepare(part.addresses.clone())
+                .ok()
+        }
+        (HugePages::Always, _) => {
+            let _ = mw_sys::advise_thp_existing(part.addresses.clone(), ThpAdvice::Enable);
+            None
+        }
     }
 }
 
-/// Requests transparent huge pages for a mapping as configured.
-pub(crate) fn request_huge_pages(addresses: &Range<usize>) {
-    if wants_huge_pages(addresses.len()) {
-        let _ = mw_sys::advise_huge_pages(addresses.clone());
+/// Requests transparent huge pages for a mapping that is populated later, as far as that is decided now: where they are
+/// free for all of it. `background` decides on each part of the others.
+pub(crate) fn request_free_huge_pages(addresses: &Range<usize>, shared: bool) {
+    if free_pages(shared, 1).is_some_and(|free| free.has_largest_for(addresses.len())) {
+        let _ = mw_sys::advise_thp_existing(addresses.clone(), ThpAdvice::Enable);
     }
 }
 
-/// With `auto` only if they are free for all, so that none requires compaction.
-fn wants_huge_pages(bytes: usize) -> bool {
-    match settings::huge_pages() {
-        HugePages::Unchanged => false,
-        HugePages::Auto => mw_segment::has_huge_pages(bytes as u64),
-        HugePages::Always => true,
+/// The sizes that may be requested for `--huge auto`; none if the program requests huge pages itself.
+pub(crate) fn free_pages(shared: bool, workers: usize) -> Option<FreePages> {
+    let is_wanted = settings::huge_pages() == HugePages::Auto && !does_program_advise();
+    is_wanted.then(|| FreePages::new(shared, workers)).flatten()
+}
+
+/// Whether the program has advised on huge pages: what it did not advise is left alone as well, since the advice of its
+/// mappings is not known.
+pub(crate) fn does_program_advise() -> bool {
+    DOES_PROGRAM_ADVISE.load(Relaxed)
+}
+
+static DOES_PROGRAM_ADVISE: AtomicBool = AtomicBool::new(false);
+
+/// Before the program's madvise(2).
+#[inline]
+pub(crate) fn note_advice(advice: c_int) {
+    if matches!(advice, libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | MADV_COLLAPSE) {
+        DOES_PROGRAM_ADVISE.store(true, Relaxed);
     }
 }
+
+/// Linux 6.1.
+const MADV_COLLAPSE: c_int = 25;

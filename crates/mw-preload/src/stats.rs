@@ -16,7 +16,9 @@ use crate::confinement::OperationGuard;
 use crate::populate_queue::StopReason;
 use crate::{kernel, settings};
 use counts::{CALLS, Counts};
+use mw_sys::system_call;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -108,6 +110,60 @@ pub(crate) fn count_background_bytes(bytes: usize) {
     if settings::stats() {
         counts().background.populated_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
+}
+
+/// Populates addresses, and counts what was absent before by the size of its pages.
+///
+/// # Errors
+/// Those of `populate`.
+pub(crate) fn count_pages_of(
+    addresses: Range<usize>,
+    populate: &dyn Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    if !settings::stats() {
+        return populate();
+    }
+    let (absent, before) = (absent_bytes(&addresses), mw_sys::thread_page_faults());
+    populate()?;
+    count_pages(absent, mw_sys::thread_page_faults() - before);
+    Ok(())
+}
+
+/// Counts bytes that were populated by so many page faults.
+fn count_pages(bytes: usize, faults: u64) {
+    // Pages that were shared with another process are replaced without being absent.
+    let average = (bytes as u64).checked_div(faults).filter(|average| *average > 0);
+    let Some(average) = average else { return };
+    let counts = &counts().pages;
+    let order = (average / mw_sys::page_bytes() as u64).checked_ilog2().unwrap_or(0) as usize;
+    let is_exact = average.is_power_of_two() && average * faults == bytes as u64;
+    match counts.by_order.get(order).filter(|_| is_exact) {
+        Some(of_size) => {
+            of_size.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        None => {
+            counts.mixed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            counts.mixed_faults.fetch_add(faults, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes of addresses that are not resident; those of which the kernel does not say count as resident.
+fn absent_bytes(addresses: &Range<usize>) -> usize {
+    let (page, mut resident) = (mw_sys::page_bytes(), [0_u8; 1024]);
+    let mut absent = 0;
+    for start in addresses.clone().step_by(page * resident.len()) {
+        let bytes = (addresses.end - start).min(page * resident.len());
+        // SAFETY: the result has a byte for each page (mincore(2)).
+        #[allow(unsafe_code, reason = "a system call")]
+        let failed = unsafe {
+            let place = resident.as_mut_ptr().expose_provenance();
+            system_call(libc::SYS_mincore, [start, bytes, place])
+        };
+        let pages = resident.get(..bytes / page).filter(|_| failed == 0).unwrap_or_default();
+        absent += pages.iter().filter(|page| **page & 1 == 0).count() * page;
+    }
+    absent
 }
 
 /// Records why nothing more is populated in the background.

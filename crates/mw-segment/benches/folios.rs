@@ -8,24 +8,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
 
-use mw_proc::buddyinfo::Buddyinfo;
 use mw_segment::{Error, Kind, Options, PageSize, Segment};
 use mw_test::measure::{is_asked, median, number, others, replace};
-use mw_test::{FolioSwitches, alone};
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
+use mw_test::{FolioSwitches, Fragmented, alone, compactions, free_mib};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
-use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
-/// From this order on a block serves a huge page.
-const HUGE_ORDER: usize = 9;
-/// Every 2 MiB of the memfd have one hole; its size in KiB by turns, so that each size of folios is free
-/// and no huge page.
-const HOLES_KIB: [usize; 8] = [1024, 1024, 512, 1024, 1536, 256, 1024, 1536];
-
 fn main() {
     let _alone = alone();
     let Some(_switches) = FolioSwitches::only(&[16, 32, 64, 128, 256, 512, 1024]) else {
@@ -35,7 +25,8 @@ fn main() {
     let threads = number("--threads", 2);
     let load = others();
     let (free_before, _) = free_mib();
-    let _holes = fragment(free_before.saturating_sub(number("--spare", 512)));
+    let host = reclaimed_by_the_host(mib, threads);
+    let _holes = Fragmented::new(free_before.saturating_sub(number("--spare", 512)));
     let _huge_pages = take_huge_blocks();
     let (free, unusable) = free_mib();
     assert!(free > 3 * mib / 2, "{free} MiB are free, too few for segments of {mib} MiB");
@@ -49,11 +40,47 @@ fn main() {
     }
     let compactions = compactions().iter().zip(before).map(|(now, then)| now - then).collect();
     let place = Place { mib, rounds, threads, free, unusable, load };
-    let page = page(&place, &rows, compactions);
+    let page = page(&place, &rows, compactions) + &host;
     print!("{page}");
     if is_asked("--write") {
         replace("cargo bench -p mw-segment --bench folios", &page);
     }
+}
+
+/// Free memory that is left alone for so long: the host of a virtual machine may reclaim it.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// The cost of each size in memory that was free for a while, and in memory that was freed just before. Nothing is
+/// fragmented: the largest size comes from large blocks, the smallest from what is free in small ones.
+fn reclaimed_by_the_host(mib: usize, threads: usize) -> String {
+    let mut text = format!(
+        "\nBefore that, private segments of {mib} MiB without a lock, each once after {} s in which its memory was \
+         free, and three times at once (median):\n\n| ms/GiB | after {} s | at once | |\n|---|---|---|---|\n",
+        IDLE.as_secs(),
+        IDLE.as_secs()
+    );
+    let folios = [64 << 10, 256 << 10, 1 << 20].map(PageSize::Folio);
+    for page in [&[PageSize::Base], &folios[..], &[PageSize::Thp]].concat() {
+        let options = Options::new(mib * MIB).kind(Kind::Anon).page_size(page).workers(threads);
+        let create = || {
+            let start = Instant::now();
+            let segment = options.create().ok()?;
+            let took = start.elapsed().as_secs_f64() * 1000.0 * 1024.0 / mib as f64;
+            drop(segment);
+            Some(took)
+        };
+        std::thread::sleep(IDLE);
+        let first = create();
+        let again: Vec<f64> = (0..3).filter_map(|_| create()).collect();
+        let _ = match first {
+            Some(first) => {
+                let again = median(again);
+                writeln!(text, "| anon {page} | {first:.0} | {again:.0} | {:.1}x |", first / again)
+            }
+            None => writeln!(text, "| anon {page} | | | not free |"),
+        };
+    }
+    text
 }
 
 /// The conditions of the measurement.
@@ -129,21 +156,6 @@ impl Row {
     }
 }
 
-/// Takes `mib` of memory in base pages and punches holes. The memory is freed when it is dropped.
-fn fragment(mib: usize) -> OwnedFd {
-    let file = memfd_create("folios-bench", MemfdFlags::CLOEXEC).unwrap();
-    ftruncate(&file, (mib * MIB) as u64).unwrap();
-    let zeros = vec![0; MIB];
-    for number in 0..mib {
-        assert_eq!(rustix::io::pwrite(&file, &zeros, (number * MIB) as u64).unwrap(), MIB);
-    }
-    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    for (number, kib) in (0..mib / 2).zip(HOLES_KIB.into_iter().cycle()) {
-        fallocate(&file, hole, (number * 2 * MIB) as u64, (kib << 10) as u64).unwrap();
-    }
-    file
-}
-
 /// Takes the blocks that serve huge pages. The host of a virtual machine may have reclaimed them, and would
 /// have to back them again in the measurement.
 fn take_huge_blocks() -> Option<Segment> {
@@ -152,29 +164,6 @@ fn take_huge_blocks() -> Option<Segment> {
     let bytes = (mib * MIB).checked_sub(64 * MIB)?;
     let options = Options::new(bytes).kind(Kind::Anon).page_size(PageSize::Thp).lenient(true);
     options.create().ok()
-}
-
-/// Free memory in MiB, and the share of it that cannot serve a huge page (the kernel's unusable free
-/// space index at the order of a huge page).
-fn free_mib() -> (usize, f64) {
-    let mut info = Buddyinfo::default();
-    info.parse_into(&fs::read("/proc/buddyinfo").unwrap()).unwrap();
-    let pages = |from: usize| -> u64 {
-        let zones = info.zones.iter().map(|zone| zone.values());
-        zones.flat_map(|blocks| blocks.iter().enumerate().skip(from)).map(|(o, n)| n << o).sum()
-    };
-    let (all, huge) = (pages(0), pages(HUGE_ORDER));
-    (all as usize / 256, 1.0 - huge as f64 / all as f64)
-}
-
-/// Direct compactions and wake-ups of kcompactd since boot.
-fn compactions() -> Vec<u64> {
-    let text = fs::read_to_string("/proc/vmstat").unwrap();
-    let value = |name: &str| {
-        let line = text.lines().find(|line| line.split(' ').next() == Some(name));
-        line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0)
-    };
-    ["compact_stall", "compact_daemon_wake"].map(value).to_vec()
 }
 
 fn page(place: &Place, rows: &[Row], compactions: Vec<u64>) -> String {

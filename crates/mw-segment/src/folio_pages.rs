@@ -15,7 +15,7 @@
 use crate::backing::Backing;
 use crate::folio_sizes::{FolioSize, FolioSizes};
 use crate::free_blocks::FreeBlocks;
-use crate::plan::{BASE_CHUNK_BYTES, HUGE_CHUNK_BYTES, Lock, Plan};
+use crate::plan::{BASE_CHUNK_BYTES, Lock, Plan};
 use mw_sys::{Region, ThpAdvice, thread_page_faults};
 use std::collections::BTreeMap;
 use std::io;
@@ -93,7 +93,7 @@ impl<'a> FolioPages<'a> {
     fn choose(&self) -> Option<&Size> {
         let free = self.free.as_ref()?;
         let now = free.read()?;
-        let needed = (HUGE_CHUNK_BYTES * (self.plan.group.max_workers + 1)) as u64;
+        let needed = mw_memory::folio_reserve_bytes(self.plan.group.max_workers);
         self.sizes.iter().find(|size| {
             !size.is_exhausted.load(Ordering::Relaxed)
                 && free.available_bytes(&now, size.size.bytes) >= needed

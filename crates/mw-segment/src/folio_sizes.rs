@@ -4,9 +4,10 @@
 //! the kernel tries the largest first. How a segment gets one size in spite of that is explained in
 //! folio_pages.rs.
 
-use crate::machine::{self, SwitchState};
+use crate::free_pages::allowed;
+use crate::machine;
 use crate::segment_kind::Kind;
-use mw_memory::PageSize;
+use mw_memory::{PageSize, WHY_ONLY_THE_LARGEST};
 
 /// A size that a segment may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,22 +47,13 @@ impl FolioSizes {
 
 /// All sizes that the switches allow for this kind and that can be chosen, the largest first.
 fn usable(kind: Kind, has_guard_pages: bool) -> Vec<FolioSize> {
-    let allowed = if has_folios(kind).is_ok() { allowed(kind) } else { Vec::new() };
+    let allowed = if has_folios(kind).is_ok() { allowed(kind.is_shared()) } else { Vec::new() };
     let capped = allowed
         .iter()
         .enumerate()
         .map(|(place, bytes)| FolioSize { bytes: *bytes, is_capped: place > 0 });
     let choosable = |size: &FolioSize| !size.is_capped || kind.is_shared() || has_guard_pages;
     capped.filter(choosable).collect()
-}
-
-fn allowed(kind: Kind) -> Vec<usize> {
-    let huge = machine::thp_bytes().filter(|_| machine::thp_is_allowed(kind.is_shared()));
-    let folios = PageSize::FOLIO_BYTES.iter().rev().filter_map(|bytes| {
-        let is_on = machine::folio_switch(*bytes, kind.is_shared()) == SwitchState::On;
-        usize::try_from(*bytes).ok().filter(|_| is_on)
-    });
-    huge.into_iter().chain(folios).collect()
 }
 
 fn has_folios(kind: Kind) -> Result<(), String> {
@@ -78,26 +70,13 @@ fn has_folios(kind: Kind) -> Result<(), String> {
 /// Whether a segment of this kind can have folios of this size only, or what is missing.
 pub(crate) fn is_supported(kind: Kind, bytes: u64) -> Result<(), String> {
     has_folios(kind)?;
-    let file = machine::folio_switch_file(bytes, kind.is_shared());
-    let value = if kind.is_shared() { "advise" } else { "madvise" };
-    match machine::folio_switch(bytes, kind.is_shared()) {
-        SwitchState::On => {}
-        SwitchState::Off(selected) => {
-            return Err(format!(
-                "{file} is {selected} (write {value} to it, or use memwright fix --profile \
-                 large-folios)"
-            ));
-        }
-        SwitchState::Absent => {
-            let since = if kind.is_shared() { "shared memory has them from 6.11" } else { "6.8" };
-            return Err(format!("this kernel has no {file} (needs Linux {since})"));
-        }
+    let shared = kind.is_shared();
+    if let Some(why) = machine::folio_switch(bytes, shared).why_not(bytes, shared) {
+        return Err(why);
     }
     let is_usable = |size: &FolioSize| size.bytes as u64 == bytes;
     if usable(kind, mw_sys::has_guard_pages()).iter().any(is_usable) {
         return Ok(());
     }
-    Err("larger ones are enabled as well, which the kernel tries first (set their files in \
-         /sys/kernel/mm/transparent_hugepage/hugepages-*kB to never, or use Linux 6.13)"
-        .to_owned())
+    Err(WHY_ONLY_THE_LARGEST.to_owned())
 }

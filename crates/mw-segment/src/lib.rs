@@ -41,6 +41,7 @@ mod error;
 mod folio_pages;
 mod folio_sizes;
 mod free_blocks;
+mod free_pages;
 mod headroom;
 mod limits;
 mod machine;
@@ -58,10 +59,9 @@ mod worker_group;
 pub use cancel::Cancel;
 pub use cpu_load::CpuLoad;
 pub use error::{Error, Limit, Shortage};
+pub use free_pages::{FreePages, Prepared};
 pub use headroom::{Headroom, Scarcity};
-pub use mapped::{
-    MappedPart, MemoryType, Workers, available_bytes, has_huge_pages, has_room, mapping_at, parts,
-};
+pub use mapped::{MappedPart, MemoryType, Workers, available_bytes, has_room, mapping_at, parts};
 pub use mw_memory::{NumaPolicy, PageSize};
 pub use options::{MAX_WORKERS, Options};
 pub use progress::{Phase, Progress};

@@ -1,7 +1,10 @@
 //! Properties of the machine: read when an operation starts and, except for available memory and free
 //! blocks, never while it runs.
 
-use mw_memory::{DeferredInit, KernelObjects, MachineMemory, UnreclaimableSlab, huge_pool_dir};
+use mw_memory::{
+    DeferredInit, KernelObjects, MachineMemory, SwitchState, UnreclaimableSlab, folio_switch_file,
+    huge_pool_dir, thp_switch_file,
+};
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
 use mw_proc::dentry_state::DentryState;
@@ -21,50 +24,35 @@ pub(crate) fn thp_bytes() -> Option<usize> {
 
 /// Whether transparent huge pages are enabled for shared or private memory; none on a kernel without them.
 pub(crate) fn thp_is_enabled(shared: bool) -> Option<bool> {
-    let file = if shared { "shmem_enabled" } else { "enabled" };
-    let choice = Choice::parse(&read_file(format!("{THP}/{file}")).ok()?).ok()?;
-    Some(!matches!(choice.selected()?, "never" | "deny"))
+    selected(thp_switch_file(shared)).as_deref().map(mw_memory::thp_is_enabled)
 }
 
-/// Whether the kernel may allocate folios of a size for memory that is advised to have them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SwitchState {
-    On,
-    /// With the value of the file that decides.
-    Off(String),
-    /// On a kernel without such folios.
-    Absent,
-}
-
-/// The switch of a folio size for shared or private memory.
-pub(crate) fn folio_switch_file(bytes: u64, shared: bool) -> String {
-    let file = if shared { "shmem_enabled" } else { "enabled" };
-    format!("{THP}/hugepages-{}kB/{file}", bytes >> 10)
-}
-
-/// The state of that switch; `inherit` takes that of all sizes.
+/// The switch of a folio size for shared or private memory that is advised to have it.
 pub(crate) fn folio_switch(bytes: u64, shared: bool) -> SwitchState {
-    let choice = read_file(folio_switch_file(bytes, shared)).ok();
-    let choice = choice.and_then(|text| Choice::parse(&text).ok());
-    let Some(selected) = choice.as_ref().and_then(Choice::selected) else {
-        return SwitchState::Absent;
-    };
-    let is_on = match selected {
-        "never" => false,
-        "inherit" => thp_is_enabled(shared) == Some(true),
-        _ => true,
-    };
-    if is_on { SwitchState::On } else { SwitchState::Off(selected.to_owned()) }
+    let (own, all) = switches(bytes, shared);
+    mw_memory::folio_switch(own.as_deref(), all.as_deref(), shared)
 }
 
-/// Whether memory that is advised to have transparent huge pages gets them: by their own switch
-/// (Linux 6.8), or by that of all sizes.
+/// Whether memory that is advised to have transparent huge pages gets them.
 pub(crate) fn thp_is_allowed(shared: bool) -> bool {
-    let own = thp_bytes().map(|bytes| folio_switch(bytes as u64, shared));
-    match own {
-        Some(SwitchState::Absent) => thp_is_enabled(shared) == Some(true),
-        own => own == Some(SwitchState::On),
-    }
+    thp_bytes().is_some_and(|bytes| {
+        let (own, all) = switches(bytes as u64, shared);
+        mw_memory::thp_is_allowed(own.as_deref(), all.as_deref(), shared)
+    })
+}
+
+/// What a page fault does where no huge page is free: the value of `defrag`.
+pub(crate) fn defrag() -> Option<String> {
+    selected(format!("{THP}/defrag"))
+}
+
+/// The values of the switches of a size and of all sizes.
+fn switches(bytes: u64, shared: bool) -> (Option<String>, Option<String>) {
+    (selected(folio_switch_file(bytes, shared)), selected(thp_switch_file(shared)))
+}
+
+fn selected(path: String) -> Option<String> {
+    Choice::parse(&read_file(path).ok()?).ok()?.selected().map(str::to_owned)
 }
 
 /// Bytes in free blocks of at least `block_bytes`; none if the kernel does not report it.

@@ -106,6 +106,18 @@ impl<'a> Workers<'a> {
     /// The first error of a chunk; other chunks may be populated or not. `EINVAL` for a part without a
     /// fault.
     pub fn populate(&self, part: &MappedPart) -> io::Result<usize> {
+        self.populate_by(part, &|_, populate| populate())
+    }
+
+    /// As [`populate`](Self::populate); `chunk` is called with the addresses of each chunk and what populates it.
+    ///
+    /// # Errors
+    /// As [`populate`](Self::populate), and those of `chunk`.
+    pub fn populate_by(
+        &self,
+        part: &MappedPart,
+        chunk: &(dyn Fn(Range<usize>, &dyn Fn() -> io::Result<()>) -> io::Result<()> + Sync),
+    ) -> io::Result<usize> {
         let fault = part.fault.ok_or(io::ErrorKind::InvalidInput)?;
         let huge = match part.memory {
             MemoryType::Hugetlb => Some(part.page_bytes),
@@ -113,9 +125,10 @@ impl<'a> Workers<'a> {
                 .filter(|enabled| *enabled)
                 .and_then(|_| machine::thp_bytes()),
         };
-        let chunk = huge.map_or(BASE_CHUNK_BYTES, |huge| huge.max(HUGE_CHUNK_BYTES));
-        self.each_chunk(Phase::Create, part.addresses.clone(), chunk, &|addresses| {
-            mw_sys::populate_existing(addresses, fault, huge)
+        let bytes = huge.map_or(BASE_CHUNK_BYTES, |huge| huge.max(HUGE_CHUNK_BYTES));
+        self.each_chunk(Phase::Create, part.addresses.clone(), bytes, &|addresses| {
+            let populate = || mw_sys::populate_existing(addresses.clone(), fault, huge);
+            chunk(addresses.clone(), &populate)
         })
     }
 
@@ -284,14 +297,6 @@ pub fn has_room(bytes: u64) -> bool {
     available_bytes().is_none_or(|available| limits::with_overhead(bytes) <= available)
 }
 
-/// Whether transparent huge pages are enabled for private memory, and enough are free for `bytes` without
-/// compaction.
-#[must_use]
-pub fn has_huge_pages(bytes: u64) -> bool {
-    let free = machine::thp_bytes().and_then(machine::free_in_blocks_of);
-    machine::thp_is_enabled(false) == Some(true) && free.is_some_and(|free| free >= bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,6 +394,6 @@ mod tests {
     #[test]
     fn has_room_for_one_page_but_not_for_everything() {
         assert!(has_room(4096));
-        assert!(!has_room(u64::MAX) && !has_huge_pages(u64::MAX));
+        assert!(!has_room(u64::MAX));
     }
 }

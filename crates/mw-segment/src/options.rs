@@ -5,7 +5,7 @@ use crate::segment_kind::{Kind, Placement};
 use mw_memory::PageSize;
 
 /// The default maximum of threads that work on one operation, the caller's included.
-pub const MAX_WORKERS: usize = 16;
+pub const MAX_WORKERS: usize = mw_memory::MAX_WORKERS;
 
 /// Properties of a segment. [`Options::create`] creates it.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use mw_memory::{NumaPolicy, PageSize};
 
 /// The unit of work: populating holds the mmap lock for one chunk, half a millisecond each.
 pub(crate) const BASE_CHUNK_BYTES: usize = 1 << 20;
-pub(crate) const HUGE_CHUNK_BYTES: usize = 4 << 20;
+pub(crate) const HUGE_CHUNK_BYTES: usize = mw_memory::FOLIO_CHUNK_BYTES;
 /// For freeing through a file, for which no other call waits: larger chunks need fewer TLB flushes.
 const FREE_CHUNK_BYTES: usize = 16 << 20;
 /// For reading page tables, which is 100 times as fast.

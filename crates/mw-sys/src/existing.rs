@@ -1,5 +1,6 @@
 //! Populating memory that other code has mapped, which changes no content.
 
+use crate::region::ThpAdvice;
 use rustix::io::Errno;
 use rustix::mm::Advice;
 use std::io;
@@ -55,12 +56,12 @@ pub fn populate_existing(
     advise(addresses, fault.advice())
 }
 
-/// Enables transparent huge pages at these addresses (`MADV_HUGEPAGE`).
+/// Enables or disables transparent huge pages at these addresses (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`).
 ///
 /// # Errors
 /// madvise(2)'s: `EINVAL` on a kernel without them or for a mapping that cannot have them.
-pub fn advise_huge_pages(addresses: Range<usize>) -> io::Result<()> {
-    advise(addresses, Advice::LinuxHugepage)
+pub fn advise_thp_existing(addresses: Range<usize>, advice: ThpAdvice) -> io::Result<()> {
+    advise(addresses, advice.into())
 }
 
 fn advise(addresses: Range<usize>, advice: Advice) -> io::Result<()> {
@@ -87,7 +88,7 @@ mod tests {
         assert!(can_populate());
         let region = Region::anonymous(8 * MIB, PageSize::Thp).unwrap();
         let start = region.as_ptr().as_ptr().expose_provenance();
-        advise_huge_pages(start..start + 8 * MIB).unwrap();
+        advise_thp_existing(start..start + 8 * MIB, ThpAdvice::Enable).unwrap();
         let (odd, end) = (start + 4096, start + 8 * MIB);
         populate_existing(odd..end, Fault::Write, Some(2 * MIB)).unwrap();
         assert_eq!(region.absent_bytes(4096..8 * MIB).unwrap(), 0);

@@ -53,7 +53,7 @@ pub use cached_pages::{CachedPages, cached_pages, cached_pages_before};
 pub use clock::{monotonic_ns, unix_ms};
 pub use direct::system_call;
 pub use direct_file::{DirectFile, read_file, subdirectories};
-pub use existing::{Fault, advise_huge_pages, can_populate, populate_existing};
+pub use existing::{Fault, advise_thp_existing, can_populate, populate_existing};
 pub use file_lease::is_only_open;
 pub use folios::has_guard_pages;
 pub use helper_thread::{HELPER_THREAD_NAME, HelperThread, join_within};

@@ -24,6 +24,15 @@ pub enum ThpAdvice {
     Disable,
 }
 
+impl From<ThpAdvice> for Advice {
+    fn from(advice: ThpAdvice) -> Self {
+        match advice {
+            ThpAdvice::Enable => Self::LinuxHugepage,
+            ThpAdvice::Disable => Self::LinuxNoHugepage,
+        }
+    }
+}
+
 /// A range of addresses; dropping it unmaps all that is mapped in it.
 ///
 /// Ranges are offsets in bytes from its start, in multiples of the granule. It lends no references.
@@ -154,11 +163,7 @@ impl Region {
     /// # Errors
     /// `InvalidInput` for a bad range; as [`Region::advise_thp`].
     pub fn advise_thp_in(&self, range: Range<usize>, advice: ThpAdvice) -> io::Result<()> {
-        let advice = match advice {
-            ThpAdvice::Enable => Advice::LinuxHugepage,
-            ThpAdvice::Disable => Advice::LinuxNoHugepage,
-        };
-        self.advise(range, advice)
+        self.advise(range, advice.into())
     }
 
     /// Sets the memory policy of pages in `range` that are populated from now on (mbind(2)).

@@ -27,6 +27,13 @@ impl FolioSwitches {
         Some(switches)
     }
 
+    /// Forbids transparent huge pages of 2 MiB as well, where the kernel has switches for them.
+    pub fn forbid_huge_pages(&mut self) {
+        for file in ["enabled", "shmem_enabled"] {
+            let _ = self.set(format!("{DIR}/hugepages-2048kB/{file}").into(), "never");
+        }
+    }
+
     fn set(&mut self, file: PathBuf, value: &str) -> Option<()> {
         let text = fs::read_to_string(&file).ok()?;
         let (_, rest) = text.split_once('[')?;

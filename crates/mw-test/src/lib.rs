@@ -12,6 +12,7 @@
 mod built;
 mod cgroup;
 mod folio_switches;
+mod fragmented;
 mod http;
 mod huge_pages;
 mod hung;
@@ -24,6 +25,7 @@ mod wait;
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
 pub use folio_switches::FolioSwitches;
+pub use fragmented::{Fragmented, compactions, free_mib};
 pub use http::{read_request, read_request_bytes};
 pub use huge_pages::{HugePages, huge_pages_alone};
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};

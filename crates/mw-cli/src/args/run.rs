@@ -72,7 +72,8 @@ pub enum Prefault {
 pub enum HugePolicy {
     /// None, for the command and all that it starts
     Never,
-    /// For large memory that is populated at once, where they are free without compaction
+    /// For large memory that is populated, as far as they are free without compaction; where they are not,
+    /// the folios of 16 KiB to 1 MiB that the machine allows
     Auto,
     /// For all large private memory
     Always,

@@ -7,7 +7,9 @@ use crate::background;
 use crate::confinement::OperationGuard;
 use crate::map;
 use crate::mmap_request::MmapRequest;
-use crate::{kernel, lock, original, program_locks, release, settings, sysv, userfaultfd};
+use crate::{
+    kernel, lock, original, populate, program_locks, release, settings, sysv, userfaultfd,
+};
 use libc::{c_int, off_t, size_t};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -182,6 +184,7 @@ pub unsafe extern "C" fn mremap(
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(at: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
+    populate::note_advice(advice);
     background::forget_if_given_back(at.addr(), bytes, advice);
     if let Some(_guard) = enter_if_large(bytes, settings::threshold()) {
         // SAFETY: the caller's own request.

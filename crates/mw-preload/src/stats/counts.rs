@@ -37,6 +37,19 @@ pub(super) struct Counts {
     /// Bytes that the kernel was asked to drop from the page cache, and that are not verified yet.
     pub(super) unverified_bytes: AtomicU64,
     pub(super) background: BackgroundCounts,
+    pub(super) pages: PageCounts,
+}
+
+/// Sizes of pages up to 1 GiB, as powers of two of a base page.
+pub(super) const PAGE_ORDERS: usize = 19;
+
+/// What was populated by page faults, of which each populates one page of any size.
+pub(super) struct PageCounts {
+    /// Bytes by order: of chunks that took as many faults as they have pages of that size.
+    pub(super) by_order: [AtomicU64; PAGE_ORDERS],
+    /// Bytes of the other chunks, and their faults.
+    pub(super) mixed_bytes: AtomicU64,
+    pub(super) mixed_faults: AtomicU64,
 }
 
 /// Mappings that are populated in the background.
@@ -64,6 +77,11 @@ impl Counts {
                 populated_bytes: AtomicU64::new(0),
                 stop_reason: AtomicU64::new(0),
             },
+            pages: PageCounts {
+                by_order: [const { AtomicU64::new(0) }; PAGE_ORDERS],
+                mixed_bytes: AtomicU64::new(0),
+                mixed_faults: AtomicU64::new(0),
+            },
         }
     }
 
@@ -84,6 +102,11 @@ impl Counts {
                 mapped_bytes: take(&self.background.mapped_bytes),
                 populated_bytes: take(&self.background.populated_bytes),
                 stop_reason: take(&self.background.stop_reason),
+            },
+            pages: PageCounts {
+                by_order: std::array::from_fn(|order| take(&self.pages.by_order[order])),
+                mixed_bytes: take(&self.pages.mixed_bytes),
+                mixed_faults: take(&self.pages.mixed_faults),
             },
         }
     }

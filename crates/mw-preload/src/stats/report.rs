@@ -1,10 +1,11 @@
 //! The lines that `--stats` prints.
 
-use super::counts::{BackgroundCounts, CALLS, Counts};
+use super::counts::{BackgroundCounts, CALLS, Counts, PageCounts};
 use crate::confinement::{self, Obstacle};
 use crate::message::{self, Line};
 use crate::populate_queue::StopReason;
-use crate::settings;
+use crate::settings::{self, HugePages};
+use mw_segment::PageSize;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
 
@@ -27,11 +28,22 @@ pub(super) fn print(counts: &Counts, is_command: bool) -> bool {
     if has_mappings {
         print_line(|line| write_background(line, &counts.background));
     }
+    if is_pages_reported(&counts.pages) {
+        print_line(|line| write_pages(line, &counts.pages));
+    }
     let unseen = if is_command { unseen_bytes(counts) } else { None };
     if let Some((unseen, peak)) = unseen {
         print_line(|line| write_unseen(line, unseen, peak));
     }
     has_calls || has_transfers || has_mappings || unseen.is_some()
+}
+
+/// Whether larger pages were requested, or there are some.
+fn is_pages_reported(pages: &PageCounts) -> bool {
+    let mut larger = pages.by_order.iter().skip(1).chain([&pages.mixed_bytes]);
+    let has_larger = larger.any(|bytes| bytes.load(Ordering::Relaxed) > 0);
+    let has_base = pages.by_order[0].load(Ordering::Relaxed) > 0;
+    has_larger || has_base && settings::huge_pages() != HugePages::Unchanged
 }
 
 /// How much of the largest process was not populated in advance, and its peak; none if it is little.
@@ -79,6 +91,29 @@ fn write_calls(line: &mut Line, counts: &Counts) -> fmt::Result {
     }
     let compared = if saved < 0.0 { "slower" } else { "faster" };
     writeln!(line, "), {:.3} s {compared} than with one thread", saved.abs())
+}
+
+fn write_pages(line: &mut Line, pages: &PageCounts) -> fmt::Result {
+    write!(line, "memwright[{}]: page sizes, by page faults:", std::process::id())?;
+    let mut separator = "";
+    for (order, bytes) in pages.by_order.iter().enumerate().rev() {
+        let bytes = bytes.load(Ordering::Relaxed);
+        if bytes > 0 {
+            let size = PageSize::Folio((mw_sys::page_bytes() as u64) << order);
+            write!(line, "{separator} {:.2} GiB in {size}", gib(bytes))?;
+            separator = ",";
+        }
+    }
+    let mixed = pages.mixed_bytes.load(Ordering::Relaxed);
+    if let Some(average) = mixed.checked_div(pages.mixed_faults.load(Ordering::Relaxed)) {
+        write!(
+            line,
+            "{separator} {:.2} GiB mixed, {:.0}k on average (the kernel tells no process which)",
+            gib(mixed),
+            average as f64 / 1024.0
+        )?;
+    }
+    line.write_str("\n")
 }
 
 fn write_transfers(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Result {
@@ -197,6 +232,20 @@ mod tests {
         counts.saved_nanoseconds.store(-23_000_000, Ordering::Relaxed);
         let text = text(|line| write_calls(line, &counts));
         assert!(text.ends_with("), 0.023 s slower than with one thread\n"), "{text}");
+    }
+
+    #[test]
+    fn pages_are_reported_by_size_and_what_is_mixed_by_its_average() {
+        let counts = Counts::zero();
+        for (order, bytes) in [(0, 1 << 28), (4, 1 << 29), (9, 1 << 30)] {
+            counts.pages.by_order[order].store(bytes, Ordering::Relaxed);
+        }
+        let sizes = "page sizes, by page faults: 1.00 GiB in 2M, 0.50 GiB in 64k, 0.25 GiB in 4k";
+        assert_eq!(text(|line| write_pages(line, &counts.pages)), format!("{sizes}\n"));
+        counts.pages.mixed_bytes.store(7 << 17, Ordering::Relaxed);
+        counts.pages.mixed_faults.store(49, Ordering::Relaxed);
+        let mixed = ", 0.00 GiB mixed, 18k on average (the kernel tells no process which)\n";
+        assert_eq!(text(|line| write_pages(line, &counts.pages)), format!("{sizes}{mixed}"));
     }
 
     #[test]
