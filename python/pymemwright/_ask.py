@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Optional
 
 from ._memory import Size, size_of
 from ._program import run_program
+from ._segment import FOLIOS
 
 
 class Preflight(NamedTuple):
@@ -38,13 +39,13 @@ def preflight(
     Args:
         size: Bytes, or text such as ``"32G"``.
         lock: Locked in memory.
-        page: ``2M``, ``1G`` or ``thp``; None for base pages.
+        page: ``2M``, ``1G`` or ``thp``; folios of ``16k`` to ``1M`` or ``best``; None for base pages.
         node: From this NUMA node alone.
     """
     request = str(size_of(size))
     request += ",lock" if lock else ""
     if page is not None:
-        request += f",huge={page}"
+        request += f",page={page}" if page in (*FOLIOS, "best") else f",huge={page}"
     if node is not None:
         request += f",node={int(node)}"
     report = _run(["--for", request])

@@ -12,7 +12,10 @@ from ._library import PROGRESS_FN, fail, library
 from ._memory import Memory, Progress, Size, size_of
 
 _KINDS = {"ism": 1, "dism": 2, "memfd": 3, "anon": 4, "hugetlb": 5, "posix": 6}
-_PAGES = {"auto": 0, "4k": 1, "thp": 2, "2M": 3, "1G": 4}
+_PAGES = {"auto": 0, "4k": 1, "thp": 2, "2M": 3, "1G": 4, "best": 5}
+#: Folios below a huge page.
+FOLIOS = ("16k", "32k", "64k", "128k", "256k", "512k", "1M")
+_PAGES.update({name: number for number, name in enumerate(FOLIOS, start=6)})
 _PHASES = {1: "create", 2: "confirm", 3: "destroy"}
 
 
@@ -24,7 +27,8 @@ class Segment(Memory):
     Args:
         size: Bytes, or text such as ``"8G"``; rounded up to whole pages.
         kind: ``memfd``, ``anon``, ``hugetlb``, ``ism``, ``dism`` or ``posix``.
-        page: ``auto`` (the largest that are there now), ``4k``, ``thp``, ``2M`` or ``1G``.
+        page: ``auto`` (the largest that are there now for all of it), ``4k``, ``thp``, ``2M`` or ``1G``; folios of
+            ``16k`` to ``1M``; or ``best``, for each part the largest folios that are free without compaction.
         lock: Lock it in memory; subject to RLIMIT_MEMLOCK.
         nodes: NUMA nodes to allocate from.
         workers: At most so many threads; 16 by default, and no more than the CPUs that may be used.
@@ -80,7 +84,7 @@ class Segment(Memory):
             lib.mw_options_free(options)
         self._handle = handle
         self.kind: str = lib.mw_kind_name(lib.mw_segment_kind(handle)).decode()
-        #: The pages that it has: ``4k``, ``thp``, ``2M`` or ``1G``.
+        #: The pages that it has: ``4k``, ``thp``, ``2M``, ``1G``, ``16k`` to ``1M``, or ``best``.
         self.page: str = lib.mw_page_name(lib.mw_segment_page(handle)).decode()
         #: Whether its pages stay in memory.
         self.locked: bool = lib.mw_segment_is_locked(handle)

@@ -230,6 +230,9 @@ class AskTest(unittest.TestCase):
         self.assertIn("verdict", mw.check())
         small = mw.preflight("16M")
         self.assertIn(small.answer, ("yes", "slowly"))
+        best = mw.preflight("16M", page="best")
+        self.assertEqual(best.report["preflight"]["request"]["page"], "best")
+        self.assertGreater(len(best.report["preflight"]["folios"]), 1)
         large = mw.preflight("900T", lock=True)
         self.assertEqual((large.answer, large.seconds), ("no", None))
         with self.assertRaises(mw.Invalid):

@@ -70,6 +70,8 @@ pub use iotune::{IotuneAction, IotuneArgs};
 pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
 #[cfg(feature = "lab")]
 pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
+#[cfg(feature = "fleet")]
+pub(crate) use make_room::room_request;
 pub use make_room::{MakeRoomArgs, MaxCost};
 #[cfg(any(feature = "fleet", feature = "top", feature = "watch"))]
 pub use moment::Moment;
@@ -205,7 +207,7 @@ pub enum Command {
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct CheckArgs {
-    /// Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    /// Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]
     #[arg(long = "for", value_name = "REQUEST")]
     pub request: Option<Request>,
     /// Check whether this pool has it ready; if not, whether the machine has it

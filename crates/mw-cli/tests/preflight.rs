@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+use mw_segment::{Kind, Options};
+use mw_test::{FolioSwitches, alone, skip};
 use std::path::Path;
 use std::process::Command;
 
@@ -52,6 +54,72 @@ fn an_obstacle_is_named_with_its_remedy() {
     let (_, said) = check_tree("300M", "zone-reclaim/firing");
     assert!(said.contains("slows  vm.zone_reclaim_mode is 7"), "{said}");
     assert!(said.contains("tmpfs /mnt, 200 MiB"), "{said}");
+}
+
+#[test]
+fn folios_are_judged_by_the_switches_of_the_tree() {
+    for (request, tree, first, more) in [
+        (
+            "64M,page=64k",
+            "healthy/debian-6.1",
+            "slowly: 64 MiB on folios of 64 KiB; obstacle: folios of 64k are not allowed",
+            "needs Linux 6.8",
+        ),
+        (
+            "64M,page=64k",
+            "fragmented-node/firing",
+            "slowly: 64 MiB on folios of 64 KiB; obstacle: folios of 64k are not allowed",
+            "hugepages-64kB/enabled is never (write madvise to it",
+        ),
+        (
+            "64M,page=best",
+            "fragmented-node/firing",
+            "yes: 64 MiB on the largest pages that are free: 64 MiB in 2 MiB",
+            "in blocks of 64 KiB and more, above the watermarks; private memory not allowed, memfd not allowed",
+        ),
+    ] {
+        let (_, said) = check_tree(request, tree);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.starts_with(first), "{request} {tree}: {said}");
+        assert!(said.contains(more), "{request} {tree}: {said}");
+    }
+    let (code, said) = check_tree("64M,page=2G", "healthy/debian-6.1");
+    assert_eq!(code, 2, "{said}");
+}
+
+/// What is asked is made by the library at once, of each kind of memory.
+#[test]
+fn folios_that_are_promised_can_be_made() {
+    let _alone = alone();
+    let Some(_switches) = FolioSwitches::only(&[16, 64, 256, 1024]) else {
+        return skip("needs root and switches for folio sizes (Linux 6.11)");
+    };
+    let mut made = 0;
+    for page in ["16k", "64k", "256k", "1M"] {
+        let request = format!("64M,page={page}");
+        let (_, said) = check(&request, &["--json", "--fail-on", "never"]);
+        let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let preflight = &report["preflight"];
+        if preflight["answer"] != "yes" {
+            continue;
+        }
+        assert!(preflight["time"]["likely_ms"].as_f64().unwrap() > 0.0, "{said}");
+        for (kind, share) in [(Kind::Anon, "private"), (Kind::Memfd, "shared")] {
+            let promised = preflight["folios"][0][share]["bytes"].as_u64();
+            assert_eq!(promised, Some(64 << 20), "{said}");
+            let options = Options::new(64 << 20).kind(kind).page_size(page.parse().unwrap());
+            match options.create() {
+                Ok(segment) => assert_eq!(segment.folio_bytes().len(), 1, "{kind} {page}"),
+                Err(error) => panic!("{kind} {page}: {error}"),
+            }
+        }
+        made += 1;
+    }
+    if made == 0 {
+        skip("free memory is too fragmented for folios");
+    }
+    let (_, said) = check("1000T,page=64k", &[]);
+    assert!(said.starts_with("no: "), "{said}");
 }
 
 #[test]

@@ -43,6 +43,8 @@ const MIB: usize = 1 << 20;
 const BASE_CHUNK: usize = MIB;
 /// What is locked between two looks at the clock.
 const LOCK_CHUNK: usize = 4 * MIB;
+/// Two of the largest folios, as [`Region::populate_folios`] needs.
+const FOLIO_CHUNK: usize = 2 * MIB;
 /// Chunks that are populated a second time.
 const AGAIN_CHUNKS: usize = 8;
 /// Huge pages that are taken to see whether the large free blocks are backed.
@@ -97,7 +99,8 @@ struct Speed {
 impl Run<'_> {
     fn measure(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         match self.request.page {
-            PageSize::Base | PageSize::Folio(_) | PageSize::Best => self.base(out, held),
+            PageSize::Base | PageSize::Best => self.base(out, held),
+            PageSize::Folio(bytes) => self.folios(bytes, out, held),
             PageSize::Thp => self.thp(out, held),
             PageSize::Hugetlb(page) => {
                 let page = usize::try_from(page).unwrap_or(usize::MAX);
@@ -166,6 +169,31 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Folios of one size, if the kernel allocates them without compaction.
+    fn folios(
+        &self,
+        page_bytes: u64,
+        out: &mut Calibration,
+        held: &mut Vec<Region>,
+    ) -> std::io::Result<()> {
+        if self.allowance.folio_bytes < FOLIO_CHUNK {
+            return Err(std::io::Error::other("no folios of this size are free or allowed"));
+        }
+        let (pages, bytes) = (PageSize::Folio(page_bytes), self.allowance.folio_bytes);
+        let faults = mw_sys::thread_page_faults();
+        let speed = self.kind(pages, bytes, FOLIO_CHUNK, out, held)?;
+        let (faults, again) = (mw_sys::thread_page_faults() - faults, AGAIN_CHUNKS * FOLIO_CHUNK);
+        let expected = (bytes + again) as u64 / page_bytes;
+        if faults > expected + expected / 4 {
+            return Err(std::io::Error::other("the kernel allocated smaller pages"));
+        }
+        out.folio_ns_per_byte = Some(speed.populate_ns_per_byte);
+        let sampled = held.iter().map(Region::bytes).sum();
+        reclaimed::confirm(&mut out.backing, sampled);
+        out.base_lock_ns_per_byte = speed.lock_ns_per_byte;
+        Ok(())
+    }
+
     /// Populates fresh memory, a part of it again, and locks it.
     fn kind(
         &self,
@@ -188,8 +216,8 @@ impl Run<'_> {
         };
         held.push(mapping);
         let factor = match pages {
-            PageSize::Base | PageSize::Folio(_) | PageSize::Best => UNBACKED_FACTOR,
-            PageSize::Thp | PageSize::Hugetlb(_) => UNBACKED_FACTOR_HUGE,
+            PageSize::Base | PageSize::Best => UNBACKED_FACTOR,
+            PageSize::Thp | PageSize::Folio(_) | PageSize::Hugetlb(_) => UNBACKED_FACTOR_HUGE,
         };
         let samples = sort_out(&fresh, &again, vm.then_some(factor))
             .ok_or_else(|| std::io::Error::other("no time was left to measure"))?;
@@ -198,8 +226,8 @@ impl Run<'_> {
         out.backing.backed_first_bytes = (samples.backed_first * chunk) as u64;
         out.backing.unbacked_ns_per_byte = samples.unbacked_ns_per_byte;
         let populate_ns_per_byte = match pages {
-            PageSize::Base | PageSize::Folio(_) | PageSize::Best => samples.settled_ns_per_byte,
-            PageSize::Thp | PageSize::Hugetlb(_) => samples.ns_per_byte,
+            PageSize::Base | PageSize::Best => samples.settled_ns_per_byte,
+            PageSize::Thp | PageSize::Folio(_) | PageSize::Hugetlb(_) => samples.ns_per_byte,
         };
         Ok(Speed { populate_ns_per_byte, lock_ns_per_byte })
     }
@@ -222,12 +250,26 @@ impl Run<'_> {
         let mut offset = range.start;
         while offset + chunk <= range.end && (times.is_empty() || self.start.elapsed() < until) {
             let before = mw_sys::thread_time();
-            mapping.populate(offset..offset + chunk)?;
+            self.populate_chunk(mapping, offset..offset + chunk)?;
             let time = mw_sys::thread_time().saturating_sub(before);
             times.push(time.as_nanos() as f64 / chunk as f64);
             offset += chunk;
         }
         Ok(times)
+    }
+
+    /// Folios below the largest size that is allowed need guard pages.
+    fn populate_chunk(
+        &self,
+        mapping: &Region,
+        chunk: std::ops::Range<usize>,
+    ) -> std::io::Result<()> {
+        match self.request.page {
+            PageSize::Folio(bytes) if self.allowance.are_folios_capped => {
+                mapping.populate_folios(chunk, usize::try_from(bytes).unwrap_or(usize::MAX))
+            }
+            _ => mapping.populate(chunk),
+        }
     }
 
     /// Gives a few chunks back and populates them again, before anybody else gets their pages.

@@ -10,6 +10,7 @@ mod account;
 pub mod caller;
 pub mod derived;
 mod finding;
+pub mod folios;
 pub mod fragmentation;
 mod heartbeat;
 mod incident;
@@ -64,8 +65,9 @@ pub use oom::{
 };
 pub use page_blocks::PageBlocks;
 pub use preflight::{
-    Answer, Backing, Calibration, Confidence, FreeLayer, NodeAccount, Obstacle, PoolGrowth,
-    PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate, UNBACKED_NS_PER_BYTE,
+    Answer, Backing, Calibration, Confidence, FolioShare, FolioSupply, FreeLayer, NodeAccount,
+    Obstacle, PoolGrowth, PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate,
+    UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};

@@ -123,6 +123,8 @@ pub struct ThpSize {
     pub page_bytes: u64,
     /// `enabled` of this size.
     pub enabled: Choice,
+    /// `shmem_enabled` of this size; absent before 6.11.
+    pub shmem_enabled: Option<Choice>,
 }
 
 /// A mounted filesystem whose files are memory: tmpfs, ramfs, devtmpfs, hugetlbfs.

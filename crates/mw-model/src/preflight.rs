@@ -2,7 +2,7 @@
 //! fast.
 
 use crate::{Missing, SizeError, format_bytes, parse_size};
-use mw_memory::PageSize;
+use mw_memory::{InvalidPageSize, PageSize};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -29,11 +29,12 @@ pub enum RequestError {
     Size(#[from] SizeError),
     /// The text is empty.
     #[error(
-        "missing size (use SIZE[,lock][,huge=2M|1G|thp][,node=N], for example 32G,lock,huge=2M)"
+        "missing size (use SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N], for example \
+         32G,lock,huge=2M)"
     )]
     NoSize,
     /// An unknown option.
-    #[error("unknown option '{0}' (use SIZE[,lock][,huge=2M|1G|thp][,node=N])")]
+    #[error("unknown option '{0}' (use SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N])")]
     Unknown(String),
     /// An option is given twice.
     #[error("duplicate option '{0}'")]
@@ -44,6 +45,12 @@ pub enum RequestError {
     /// The page size is not a power of two, or below 64 KiB.
     #[error("invalid page size '{0}' (use huge=2M, huge=1G or huge=thp)")]
     Huge(String),
+    /// No page size.
+    #[error(transparent)]
+    Page(#[from] InvalidPageSize),
+    /// Two options for the page size.
+    #[error("'{0}' contradicts an option before it: a request has one size of pages")]
+    TwoPages(String),
 }
 
 impl FromStr for Request {
@@ -54,13 +61,22 @@ impl FromStr for Request {
         let size = words.next().filter(|s| !s.is_empty()).ok_or(RequestError::NoSize)?;
         let mut request =
             Self { size_bytes: parse_size(size)?, lock: false, page: PageSize::Base, node: None };
+        let mut pages = None;
         for word in words {
             let duplicate = || RequestError::Duplicate(word.to_owned());
             match word.split_once('=') {
                 None if word == "lock" && !request.lock => request.lock = true,
                 None if word == "lock" => return Err(duplicate()),
-                Some(("huge", _)) if request.page != PageSize::Base => return Err(duplicate()),
-                Some(("huge", page)) => request.page = parse_page(page)?,
+                Some((name @ ("huge" | "page"), _)) if pages == Some(name) => {
+                    return Err(duplicate());
+                }
+                Some(("huge" | "page", _)) if pages.is_some() => {
+                    return Err(RequestError::TwoPages(word.to_owned()));
+                }
+                Some((name @ "huge", page)) => {
+                    (request.page, pages) = (parse_huge_page(page)?, Some(name));
+                }
+                Some((name @ "page", page)) => (request.page, pages) = (page.parse()?, Some(name)),
                 Some(("node", _)) if request.node.is_some() => return Err(duplicate()),
                 Some(("node", node)) => {
                     let id = node.parse().map_err(|_| RequestError::Node(node.to_owned()))?;
@@ -92,7 +108,7 @@ impl Request {
         match self.page {
             PageSize::Base => {}
             PageSize::Thp => text.push_str(",huge=thp"),
-            page @ (PageSize::Folio(_) | PageSize::Best) => text.push_str(&format!(",huge={page}")),
+            page @ (PageSize::Folio(_) | PageSize::Best) => text.push_str(&format!(",page={page}")),
             PageSize::Hugetlb(bytes) => text.push_str(&format!(",huge={}", whole(bytes))),
         }
         if let Some(node) = self.node {
@@ -102,7 +118,7 @@ impl Request {
     }
 }
 
-fn parse_page(text: &str) -> Result<PageSize, RequestError> {
+fn parse_huge_page(text: &str) -> Result<PageSize, RequestError> {
     if text == "thp" {
         return Ok(PageSize::Thp);
     }
@@ -163,6 +179,8 @@ pub struct Preflight {
     pub obstacles: Vec<Obstacle>,
     /// How far the hugetlb pool can be grown, where it is too small for the request.
     pub pool_growth: Option<PoolGrowth>,
+    /// For a request for folios: what is free for each size, the largest first; empty otherwise.
+    pub folios: Vec<FolioSupply>,
     /// What could not be read, and so is not part of the answer.
     pub unseen: Vec<Missing>,
 }
@@ -178,6 +196,30 @@ pub struct PoolGrowth {
     pub least_bytes: Option<u64>,
     /// The most after that.
     pub most_bytes: Option<u64>,
+}
+
+/// Free memory for folios of one size, without reclaim and compaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FolioSupply {
+    /// The size in bytes.
+    pub page_bytes: u64,
+    /// Free in blocks of at least this size above the watermarks, in bytes.
+    pub free_bytes: u64,
+    /// How much of the request private memory has in it.
+    pub private: FolioShare,
+    /// How much of the request a memfd has in it.
+    pub shared: FolioShare,
+}
+
+/// How much of a request consists of folios of one size.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FolioShare {
+    /// In bytes.
+    pub bytes: u64,
+    /// Why there are none: the kernel's switch, or what this kernel lacks; absent if they are allowed.
+    pub why_none: Option<String>,
 }
 
 /// Yes, slowly, no or unknown.
@@ -301,6 +343,8 @@ pub struct Calibration {
     pub base_ns_per_byte: Option<f64>,
     /// Populating transparent huge pages, in nanoseconds a byte.
     pub thp_ns_per_byte: Option<f64>,
+    /// Populating folios of the requested size, in nanoseconds a byte.
+    pub folio_ns_per_byte: Option<f64>,
     /// Populating pages of a hugetlb pool, in nanoseconds a byte.
     pub hugetlb_ns_per_byte: Option<f64>,
     /// Locking base pages that are populated, in nanoseconds a byte.
@@ -376,7 +420,23 @@ mod tests {
         );
         assert_eq!(request.to_string(), "32 GiB locked on 2 MiB huge pages from node 1");
         assert_eq!("1G,huge=thp".parse::<Request>().unwrap().page, PageSize::Thp);
-        for text in ["32G,lock,huge=2M,node=1", "1500M,huge=thp", "4097", "8G,huge=1G"] {
+        for (text, page) in [
+            ("1G,page=64k", PageSize::Folio(64 << 10)),
+            ("1G,page=1M", PageSize::Folio(1 << 20)),
+            ("1G,page=best", PageSize::Best),
+            ("1G,page=4k", PageSize::Base),
+            ("1G,page=2M", PageSize::HUGE_2M),
+        ] {
+            assert_eq!(text.parse::<Request>().unwrap().page, page, "{text}");
+        }
+        for text in [
+            "32G,lock,huge=2M,node=1",
+            "1500M,huge=thp",
+            "4097",
+            "8G,huge=1G",
+            "1G,page=16k,node=0",
+            "1G,lock,page=best",
+        ] {
             assert_eq!(text.parse::<Request>().unwrap().argument(), text);
         }
     }
@@ -389,6 +449,9 @@ mod tests {
             ("1G,locked", "unknown option 'locked'"),
             ("1G,lock,lock", "duplicate option 'lock'"),
             ("1G,huge=3M", "invalid page size '3M' (use huge=2M"),
+            ("1G,page=8k", "invalid page size '8k' (use 4k, 16k to 1M"),
+            ("1G,page=64k,page=64k", "duplicate option 'page=64k'"),
+            ("1G,page=64k,huge=2M", "'huge=2M' contradicts an option before it"),
             ("1G,node=x", "invalid node 'x' (use the node's number"),
             ("1G,", "unknown option ''"),
         ] {

@@ -19,8 +19,8 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{
-    Answer, Consent, Finding, Preflight, Quantity, Remedy, Report, Severity, Step, format_bytes,
-    format_duration_ms, visible,
+    Answer, Consent, Finding, FolioShare, FolioSupply, Preflight, Quantity, Remedy, Report,
+    Severity, Step, format_bytes, format_duration_ms, visible,
 };
 use std::fmt::Write;
 
@@ -241,6 +241,16 @@ impl Page {
         for missing in &preflight.unseen {
             self.folded(9, "  unseen ", &missing.to_string());
         }
+        for supply in &preflight.folios {
+            self.folio_supply(supply);
+        }
+        if let [supply] = &preflight.folios[..] {
+            let why = [&supply.private, &supply.shared].map(|of| of.why_none.as_deref());
+            let [private, shared] = why;
+            for why in private.into_iter().chain(shared.filter(|why| Some(*why) != private)) {
+                self.folded(9, "", why);
+            }
+        }
         for node in &preflight.nodes {
             let name = format!("  node {:<2}", node.node);
             let text = format!(
@@ -259,6 +269,21 @@ impl Page {
                 self.folded(9, "", &format!("{bytes} held by {}", share.holder));
             }
         }
+    }
+
+    fn folio_supply(&mut self, supply: &FolioSupply) {
+        let share = |of: &FolioShare| match &of.why_none {
+            Some(_) => "not allowed".to_owned(),
+            None => format_bytes(of.bytes),
+        };
+        let text = format!(
+            "{} free in blocks of {} and more, above the watermarks; private memory {}, memfd {}",
+            format_bytes(supply.free_bytes),
+            format_bytes(supply.page_bytes),
+            share(&supply.private),
+            share(&supply.shared)
+        );
+        self.folded(9, "  folios ", &text);
     }
 }
 

@@ -66,6 +66,7 @@ fn report(name: &str) -> Report {
                 lift: name.to_owned(),
             }],
             pool_growth: None,
+            folios: Vec::new(),
             unseen: vec![missing],
         }),
         ..empty

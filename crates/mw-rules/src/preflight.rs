@@ -1,4 +1,4 @@
-//! Preflight: the answer to `check --for SIZE[,lock][,huge=…][,node=N]`.
+//! Preflight: the answer to `check --for SIZE[,lock][,huge=…][,page=…][,node=N]`.
 //!
 //! It follows the kernel's arithmetic, with a margin on both sides: *yes* counts only what the kernel
 //! certainly allocates without a wait (free memory above the high watermark, clean page cache less a
@@ -12,7 +12,7 @@
 //! - `protected`: what cgroups keep of the reclaimable memory.
 //! - `unreclaimable`: what the unreclaimable memory consists of.
 //! - `hugetlb`: pages of a hugetlb pool; `growth`: how far it can be grown; `thp`: blocks for transparent huge
-//!   pages.
+//!   pages; `folios`: blocks for smaller ones.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
 //! - `memwright_pool`: memory of a pool of `memwright pool`.
 //! - `notes`: obstacles, and what could not be read.
@@ -24,6 +24,7 @@
 mod backing;
 mod ceiling;
 mod disk;
+mod folios;
 pub(crate) mod growth;
 pub(crate) mod hugetlb;
 mod limits;
@@ -99,6 +100,7 @@ pub fn answer(
         time,
         obstacles: notes.obstacles,
         pool_growth: notes.pool_growth,
+        folios: notes.folios,
         unseen: notes.unseen,
     })
 }
@@ -114,6 +116,7 @@ fn refused(request: &Request, obstacle: Obstacle, mut notes: Notes) -> Preflight
         time: None,
         obstacles: notes.obstacles,
         pool_growth: None,
+        folios: Vec::new(),
         unseen: notes.unseen,
     }
 }
@@ -126,8 +129,12 @@ fn ordinary(
     notes: &mut Notes,
 ) -> Plan {
     let mut plan = plan::ordinary(snapshot, request, nodes, notes);
-    if request.page == PageSize::Thp {
-        plan.not_huge_bytes = thp::not_huge_bytes(snapshot, request, notes);
+    match request.page {
+        PageSize::Thp => plan.not_huge_bytes = thp::not_huge_bytes(snapshot, request, notes),
+        PageSize::Folio(_) | PageSize::Best => {
+            plan.not_folio_bytes = folios::not_folio_bytes(snapshot, request, nodes, notes);
+        }
+        PageSize::Base | PageSize::Hugetlb(_) => {}
     }
     plan
 }

@@ -47,7 +47,7 @@ pub struct WayArgs {
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct FleetRoomArgs {
-    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]
     #[arg(value_name = "REQUEST")]
     pub request: Request,
     /// Nodes to choose from: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell

@@ -3,17 +3,29 @@
 use super::{FormatArgs, TextOrJson, duration};
 use crate::{Exit, Failure};
 use clap::Args as ClapArgs;
-use mw_model::{Request, parse_size};
+use mw_model::{Request, RequestError, parse_size};
 use mw_rules::room::Consent;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// A request that `make-room` can serve: for folios it is enough to make room for huge pages.
+pub(crate) fn room_request(text: &str) -> Result<Request, String> {
+    let request: Request = text.parse().map_err(|error: RequestError| error.to_string())?;
+    if request.page.is_folio() {
+        return Err(format!(
+            "no room is made for page={}: use huge=thp, whose blocks serve folios as well",
+            request.page
+        ));
+    }
+    Ok(request)
+}
+
 #[derive(Debug, Clone, ClapArgs)]
 pub struct MakeRoomArgs {
     /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
-    #[arg(value_name = "REQUEST")]
+    #[arg(value_name = "REQUEST", value_parser = room_request)]
     pub request: Request,
     /// Keep the memory for so long, then give it back; Ctrl-C ends it early
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "command")]

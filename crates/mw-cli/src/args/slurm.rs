@@ -1,6 +1,6 @@
 //! Arguments of `slurm`.
 
-use super::{FailOn, MaxCost};
+use super::{FailOn, MaxCost, room_request};
 use clap::{Args as ClapArgs, Subcommand};
 use mw_model::Request;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub struct SlurmHealthArgs {
     pub drain_on: Vec<String>,
     /// Once the node is drained and idle, make room for this much, check again, and resume the node if the
     /// hazard is gone: SIZE[,lock][,huge=2M|1G|thp][,node=N]
-    #[arg(long, value_name = "REQUEST")]
+    #[arg(long, value_name = "REQUEST", value_parser = room_request)]
     pub make_room: Option<Request>,
     /// Limits of --make-room, as for make-room; its time is at most what remains of 50 s
     #[arg(long, value_name = "LIMITS", default_value = "", requires = "make_room")]
@@ -55,7 +55,7 @@ pub struct SlurmHealthArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct SlurmPrologArgs {
     /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
-    #[arg(long, value_name = "REQUEST")]
+    #[arg(long, value_name = "REQUEST", value_parser = room_request)]
     pub make_room: Request,
     /// Limits, as for make-room: slurmctld may requeue a job whose prolog takes longer than BatchStartTimeout
     #[arg(long, value_name = "LIMITS", default_value = "time=5s")]

@@ -1,5 +1,7 @@
 //! How much memory a calibration may take.
 
+use super::FOLIO_CHUNK;
+use mw_model::folios::{self, FolioSwitches};
 use mw_model::{HugePool, Missing, PageSize, Request, Snapshot, caller, derived, fragmentation};
 use mw_proc::zoneinfo::Zone;
 
@@ -28,6 +30,10 @@ pub(super) struct Allowance {
     pub(super) base_bytes: usize,
     pub(super) thp_bytes: usize,
     pub(super) hugetlb_bytes: usize,
+    /// For folios of the requested size.
+    pub(super) folio_bytes: usize,
+    /// Whether larger ones are allowed, too.
+    pub(super) are_folios_capped: bool,
     pub(super) lock_bytes: usize,
     pub(super) huge_page_bytes: usize,
 }
@@ -46,12 +52,15 @@ impl Allowance {
         let huge_page_bytes = usize::try_from(derived::huge_page_bytes(snapshot)).unwrap_or(0);
         let free_huge = free_huge_bytes(request, snapshot, huge_page_bytes as u64);
         let wanted = base_bytes.min(free_huge).checked_div(huge_page_bytes).unwrap_or(0);
+        let (free_folios, are_folios_capped) = free_folio_bytes(request, snapshot);
         let unlimited = mw_sys::has_capability(mw_sys::Capability::IpcLock);
         let limit = mw_sys::memlock_limit_bytes().filter(|_| !unlimited);
         Ok(Self {
             base_bytes,
             thp_bytes: wanted * huge_page_bytes,
             hugetlb_bytes,
+            folio_bytes: base_bytes.min(free_folios) / FOLIO_CHUNK * FOLIO_CHUNK,
+            are_folios_capped,
             lock_bytes: limit.map_or(usize::MAX, clamp),
             huge_page_bytes,
         })
@@ -102,6 +111,19 @@ fn free_huge_bytes(request: &Request, snapshot: &Snapshot, huge_page_bytes: u64)
     let zones = buddyinfo.zones.iter().filter(|zone| is_requested(request, zone.node));
     let pages: u64 = zones.map(|zone| fragmentation::free_pages_from_order(zone, order)).sum();
     clamp(pages.saturating_mul(page_bytes) / FREE_SHARE)
+}
+
+/// A part of the free blocks for folios of the requested size, where private memory may have them; and whether
+/// larger ones are allowed as well.
+fn free_folio_bytes(request: &Request, snapshot: &Snapshot) -> (usize, bool) {
+    let PageSize::Folio(page_bytes) = request.page else { return (0, false) };
+    let Ok(switches) = FolioSwitches::new(snapshot, false) else { return (0, false) };
+    if switches.why_none(page_bytes).is_some() {
+        return (0, false);
+    }
+    let is_capped = switches.allowed().first().is_some_and(|largest| *largest > page_bytes);
+    let free = folios::available_bytes(snapshot, page_bytes, |node| is_requested(request, node));
+    (clamp(free.unwrap_or(0) / FREE_SHARE), is_capped)
 }
 
 fn hugetlb_bytes(request: &Request, snapshot: &Snapshot) -> usize {

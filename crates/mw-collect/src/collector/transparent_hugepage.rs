@@ -38,8 +38,10 @@ fn sizes(source: &Source) -> Vec<ThpSize> {
     let mut sizes: Vec<ThpSize> = names
         .iter()
         .filter_map(|name| {
-            let enabled = source.parse(&format!("{DIR}/{name}/enabled"), Choice::parse).ok()?;
-            Some(ThpSize { page_bytes: page_bytes(name)?, enabled })
+            let choice =
+                |file: &str| source.parse(&format!("{DIR}/{name}/{file}"), Choice::parse).ok();
+            let (enabled, shmem_enabled) = (choice("enabled")?, choice("shmem_enabled"));
+            Some(ThpSize { page_bytes: page_bytes(name)?, enabled, shmem_enabled })
         })
         .collect();
     sizes.sort_unstable_by_key(|size| size.page_bytes);

@@ -89,7 +89,7 @@ fn by_layers(
             let mut here = (node.taken_bytes as f64).min(left);
             left -= here;
             let is_reached = |layer: &&FreeLayer| {
-                layer.node == node.node && (!layer.small || request.page == PageSize::Base)
+                layer.node == node.node && (!layer.small || !is_huge(request.page))
             };
             for layer in layers.iter().filter(is_reached) {
                 let backed = of(if layer.small { &SMALL_BACKED } else { &BACKED });
@@ -131,10 +131,7 @@ fn by_sample(
     calibration: &Calibration,
 ) -> Span {
     let backing = &calibration.backing;
-    let small = match request.page {
-        PageSize::Base | PageSize::Folio(_) | PageSize::Best => small_blocks_bytes(snapshot),
-        PageSize::Thp | PageSize::Hugetlb(_) => 0,
-    };
+    let small = if is_huge(request.page) { 0 } else { small_blocks_bytes(snapshot) };
     let size = request.size_bytes;
     let large = size.saturating_sub(small).saturating_sub(plan.untouched);
     let share = backing.unbacked_share.unwrap_or(0.0);
@@ -145,6 +142,11 @@ fn by_sample(
     let most = if share > 0.0 { size } else { size.saturating_sub(far).max(likely) };
     let low = if share > 0.0 { likely / 2 } else { never };
     Span::new(low as f64, likely as f64, most as f64)
+}
+
+/// Whether only blocks of a huge page serve them.
+fn is_huge(page: PageSize) -> bool {
+    matches!(page, PageSize::Thp | PageSize::Hugetlb(_))
 }
 
 fn small_blocks_bytes(snapshot: &Snapshot) -> u64 {

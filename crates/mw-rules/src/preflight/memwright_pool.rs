@@ -8,15 +8,14 @@ use mw_model::{Answer, Obstacle, PageSize, PoolRoom, Preflight, Request, format_
 /// Why the pool cannot serve it. That does not refuse the request: the program then allocates memory
 /// from the kernel.
 pub fn from_pool(request: &Request, pool: &PoolRoom) -> Result<Preflight, Obstacle> {
-    if let PageSize::Hugetlb(_) = request.page
+    if matches!(request.page, PageSize::Hugetlb(_) | PageSize::Folio(_))
         && request.page != pool.page
     {
-        let lift = "create a pool with such pages: memwright pool create NAME --huge 2M (or 1G)";
-        return Err(obstacle(
-            format!("pool {} has pages of another size", pool.name),
-            None,
-            lift.to_owned(),
-        ));
+        let lift = format!(
+            "create a pool with such pages: memwright pool create NAME --huge {}",
+            request.page
+        );
+        return Err(obstacle(format!("pool {} has pages of another size", pool.name), None, lift));
     }
     let requested = request.size_bytes;
     let answer = if requested <= pool.ready_bytes {
@@ -40,6 +39,7 @@ pub fn from_pool(request: &Request, pool: &PoolRoom) -> Result<Preflight, Obstac
         time: None,
         obstacles: Vec::new(),
         pool_growth: None,
+        folios: Vec::new(),
         unseen: Vec::new(),
     })
 }

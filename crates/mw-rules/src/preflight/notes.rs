@@ -1,6 +1,6 @@
 //! What accompanies the answer.
 
-use mw_model::{Answer, Missing, Obstacle, PoolGrowth, Snapshot, caller};
+use mw_model::{Answer, FolioSupply, Missing, Obstacle, PoolGrowth, Snapshot, caller};
 
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
@@ -10,6 +10,8 @@ pub(crate) struct Notes {
     pub(super) undecided: Option<String>,
     /// How far a pool that is too small can be grown.
     pub(super) pool_growth: Option<PoolGrowth>,
+    /// What is free for folios, where they are requested.
+    pub(super) folios: Vec<FolioSupply>,
     /// Whether a limit slows the process down without refusing the request.
     pub(super) slowed: bool,
 }

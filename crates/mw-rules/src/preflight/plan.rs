@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) zone_reclaimed: u64,
     /// Without transparent huge pages, or only after compaction.
     pub(super) not_huge_bytes: u64,
+    /// In pages that are smaller than the folios that were requested.
+    pub(super) not_folio_bytes: u64,
     /// Huge pages allocated beyond the pool for the request.
     pub(super) overcommitted: u64,
     /// From free memory that was never touched.
@@ -38,6 +40,7 @@ impl Plan {
             self.scraped,
             self.zone_reclaimed,
             self.not_huge_bytes,
+            self.not_folio_bytes,
             self.overcommitted,
         ];
         slow.iter().any(|bytes| *bytes > 0)

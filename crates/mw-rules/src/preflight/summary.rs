@@ -2,8 +2,8 @@
 
 use super::notes::Notes;
 use mw_model::{
-    Answer, NodeAccount, Obstacle, PoolGrowth, Request, TimeEstimate, format_bytes,
-    format_duration_ms,
+    Answer, FolioSupply, NodeAccount, Obstacle, PageSize, PoolGrowth, Request, TimeEstimate,
+    format_bytes, format_duration_ms,
 };
 
 /// How many nodes are named.
@@ -26,6 +26,7 @@ pub(super) fn for_answer(
         line.push_str(&duration(time));
     }
     line.push_str(&sources(request, nodes));
+    line.push_str(&sizes(request, &notes.folios));
     if let Some(obstacle) = obstacles.first().filter(|_| answer == Answer::Slowly) {
         line.push_str(&format!("; obstacle: {}", obstacle.what));
     }
@@ -76,6 +77,24 @@ fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
         Some((last, first)) if more == 0 => format!(", from {} and {last}", first.join(", ")),
         _ => format!(", from {}{rest}", shown.join(", ")),
     }
+}
+
+/// How much of the best pages private memory has in which size.
+fn sizes(request: &Request, folios: &[FolioSupply]) -> String {
+    if request.page != PageSize::Best {
+        return String::new();
+    }
+    let some = folios.iter().filter(|supply| supply.private.bytes > 0);
+    let mut shares: Vec<(String, u64)> =
+        some.map(|supply| (format_bytes(supply.page_bytes), supply.private.bytes)).collect();
+    let all = shares.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    let rest = request.size_bytes.saturating_sub(all);
+    if rest > 0 {
+        shares.push(("base pages".to_owned(), rest));
+    }
+    let shares =
+        shares.into_iter().map(|(size, bytes)| format!("{} in {size}", format_bytes(bytes)));
+    format!(": {}", shares.collect::<Vec<_>>().join(", "))
 }
 
 fn refusal(request: &Request, obstacles: &[Obstacle], growth: Option<&PoolGrowth>) -> String {

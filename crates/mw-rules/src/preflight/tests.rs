@@ -1,4 +1,5 @@
 mod edges;
+mod folios;
 mod growth;
 mod machine;
 mod time;
@@ -24,6 +25,7 @@ fn measured() -> Calibration {
         measured_bytes: 48 << 20,
         base_ns_per_byte: Some(0.3),
         thp_ns_per_byte: Some(0.1),
+        folio_ns_per_byte: None,
         hugetlb_ns_per_byte: Some(0.1),
         base_lock_ns_per_byte: Some(0.1),
         thp_lock_ns_per_byte: Some(0.0),

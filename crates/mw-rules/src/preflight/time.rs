@@ -70,6 +70,14 @@ pub(super) fn estimate(
             "cannot be predicted: the kernel slows what exceeds memory.high as long as it does";
         return Err(Missing::skipped("time", why));
     }
+    if request.page == PageSize::Best {
+        let why = "the speed of several sizes together is not measured";
+        return Err(Missing::skipped("time", why));
+    }
+    if plan.not_folio_bytes > 0 {
+        let why = "a part of the memory would not consist of such folios";
+        return Err(Missing::skipped("time", why));
+    }
     let missing = || Missing::skipped("time", "the machine was not measured with such pages");
     let speed = speed(request, plan, calibration).ok_or_else(missing)?;
     let plain = speed.ns_per_byte.scaled(request.size_bytes as f64);
@@ -140,9 +148,8 @@ struct Speed {
 fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Speed> {
     let c = calibration;
     let (populate, lock, borrowed) = match request.page {
-        PageSize::Base | PageSize::Folio(_) | PageSize::Best => {
-            (c.base_ns_per_byte?, c.base_lock_ns_per_byte, false)
-        }
+        PageSize::Base | PageSize::Best => (c.base_ns_per_byte?, c.base_lock_ns_per_byte, false),
+        PageSize::Folio(_) => (c.folio_ns_per_byte?, c.base_lock_ns_per_byte, false),
         PageSize::Thp => match (c.thp_ns_per_byte, c.base_ns_per_byte) {
             (Some(thp), _) => (thp, Some(c.thp_lock_ns_per_byte.unwrap_or(0.0)), false),
             (None, base) => {

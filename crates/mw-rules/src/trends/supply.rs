@@ -132,10 +132,13 @@ pub(super) fn of_request<'a>(
     supply_for(supplies, request).ok_or_else(|| {
         let place = request.node.map_or(String::new(), |node| format!(" on node {node}"));
         let why = match request.page {
-            PageSize::Base | PageSize::Folio(_) | PageSize::Best if request.node.is_some() => {
+            PageSize::Folio(_) => "free blocks below a huge page are not recorded (use huge=thp, whose blocks \
+                                   serve folios as well)"
+                .to_owned(),
+            PageSize::Base | PageSize::Best if request.node.is_some() => {
                 "available memory is recorded for the machine, not for its nodes".to_owned()
             }
-            PageSize::Base | PageSize::Folio(_) | PageSize::Best => "available memory is not in its last samples".to_owned(),
+            PageSize::Base | PageSize::Best => "available memory is not in its last samples".to_owned(),
             PageSize::Thp | PageSize::Hugetlb(_) => format!(
                 "how many huge pages are left{place} is not in its last samples: 'memwright watch' records \
                  free pages of pools, and as root what can become whole 2 MiB pages"
@@ -154,7 +157,8 @@ fn supply_for<'a>(supplies: &'a [SupplyTrend], request: &Request) -> Option<&'a 
         })
     };
     match request.page {
-        PageSize::Base | PageSize::Folio(_) | PageSize::Best => find(Supply::Memory, None),
+        PageSize::Base | PageSize::Best => find(Supply::Memory, None),
+        PageSize::Folio(_) => None,
         PageSize::Thp => find(Supply::Contiguous, None),
         PageSize::Hugetlb(bytes) => {
             find(Supply::HugePages, Some(bytes)).or_else(|| find(Supply::Pool, Some(bytes)))

@@ -4,7 +4,7 @@ use super::asking::line;
 use crate::args::FleetRoomArgs;
 use crate::{Exit, Failure};
 use mw_http::{SecretFile, Uri, checked};
-use mw_model::Request;
+use mw_model::{PageSize, Request};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -119,10 +119,11 @@ fn unreadable(bytes: usize, error: &serde_json::Error) -> String {
 }
 
 /// What each node can give of such pages, from any of its NUMA nodes or from the one of the request. Of a node that is
-/// scraped twice one series counts.
+/// scraped twice one series counts. Folios have no series: a node that has them has as much in base pages.
 fn query(request: &Request, label: &str) -> String {
+    let page = if request.page.is_folio() { PageSize::Base } else { request.page };
     let node = request.node.map_or(String::new(), |node| format!(",numa_node=\"{node}\""));
-    let series = format!("{METRIC}{{page_size=\"{}\"{node}}}", request.page);
+    let series = format!("{METRIC}{{page_size=\"{page}\"{node}}}");
     format!("sum by ({label}) (max by ({label}, numa_node) ({series}))")
 }
 
@@ -203,7 +204,9 @@ mod tests {
         let all = r#"sum by (instance) (max by (instance, numa_node) (memwright_allocatable_bytes{page_size="2M"}))"#;
         assert_eq!(query("23G,huge=2M,lock"), all);
         let one = r#"(memwright_allocatable_bytes{page_size="4k",numa_node="1"}))"#;
-        assert!(query("1G,node=1").ends_with(one), "{}", query("1G,node=1"));
+        for request in ["1G,node=1", "1G,page=64k,node=1", "1G,page=best,node=1"] {
+            assert!(query(request).ends_with(one), "{}", query(request));
+        }
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub(super) fn run(args: &FleetRoomArgs) -> Result<Exit, Failure> {
         answers: Vec::new(),
     };
     match &args.prometheus {
+        Some(_) if args.by_metrics && args.request.page.is_folio() => {
+            let why = "--by-metrics: no metric tells of folios (leave it out, to ask the nodes)";
+            return Err(Failure::new(Exit::Usage, why));
+        }
         Some(url) => {
             let server = Server::new(args, url)?;
             let mut candidates = server.candidates(&args.request)?;
