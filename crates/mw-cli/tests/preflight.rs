@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_segment::{Kind, Options};
+use mw_segment::{Kind, Options, PageSize};
 use mw_test::{FolioSwitches, alone, skip};
 use std::path::Path;
 use std::process::Command;
@@ -107,7 +107,8 @@ fn folios_that_are_promised_can_be_made() {
         for (kind, share) in [(Kind::Anon, "private"), (Kind::Memfd, "shared")] {
             let promised = preflight["folios"][0][share]["bytes"].as_u64();
             assert_eq!(promised, Some(64 << 20), "{said}");
-            let options = Options::new(64 << 20).kind(kind).page_size(page.parse().unwrap());
+            let options =
+                Options::new(64 << 20).kind(kind).page_size(page.parse::<PageSize>().unwrap());
             match options.create() {
                 Ok(segment) => assert_eq!(segment.folio_bytes().len(), 1, "{kind} {page}"),
                 Err(error) => panic!("{kind} {page}: {error}"),
