@@ -88,6 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-record",
             "mw-render",
             "mw-rules",
+            "mw-segment",
             "mw-ship",
             "mw-sys",
             "mw-test",

@@ -12,6 +12,7 @@ mod evaluate;
 mod fixtures;
 mod fleet;
 mod header;
+mod huge_pages;
 #[cfg(test)]
 mod install;
 mod kubernetes;
@@ -20,6 +21,7 @@ mod manual;
 mod monitoring;
 mod new;
 mod packages;
+mod peers;
 mod plots;
 mod preflight;
 mod promises;
@@ -294,6 +296,18 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         jobs: usize,
     },
+    /// Measure how others get, touch and lock large memory, beside memwright (needs root; at most 10 minutes)
+    Peers {
+        /// How often each is measured
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// How much memory each takes, in MiB
+        #[arg(long, default_value_t = 1024)]
+        size: u64,
+        /// Write docs/peers.md from it
+        #[arg(long)]
+        write: bool,
+    },
     /// Measure the cost of the recorder beside atop, sar, pcp and pt-stalk, all at once
     Recorders {
         /// How long to measure; the size of a recording needs at least 360
@@ -360,6 +374,7 @@ fn main() -> anyhow::Result<()> {
         Task::Preflight { conditions, kernels, seed, results, program, jobs, report: false } => {
             preflight::run(&preflight::Choice { conditions, kernels, seed, results, program, jobs })
         }
+        Task::Peers { rounds, size, write } => peers::run(rounds, size, write),
         Task::Recorders { seconds, write } => recorders::run(seconds, write),
     }
 }

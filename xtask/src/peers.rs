@@ -1,0 +1,117 @@
+//! What others do to get, touch and lock large memory, beside memwright: in turn, in one run, on this machine.
+
+mod capabilities;
+mod method;
+mod page;
+mod program;
+mod row;
+mod rows;
+mod vmtasks;
+
+use crate::huge_pages;
+use crate::workspace::{cargo, root, target_dir};
+use anyhow::Context;
+use method::Place;
+use mw_segment::{Kind, Options, PageSize};
+use mw_test::alone;
+use mw_test::measure::others;
+use row::Row;
+use std::time::{Duration, Instant};
+use vmtasks::Vmtasks;
+
+const PAGE: &str = "docs/peers.md";
+
+/// No round starts later than this.
+const LAST_START: Duration = Duration::from_secs(450);
+
+/// Huge pages beyond those of the memory: a JVM with large pages has some for its code.
+const SPARE_BYTES: u64 = 512 << 20;
+
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Memory that stays free beside the pool of huge pages and the memory that is measured.
+const RESERVE_BYTES: u64 = 2 << 30;
+
+/// The conditions of a run.
+struct Conditions {
+    mib: u64,
+    rounds: usize,
+    took: Duration,
+    load: [String; 2],
+    /// CPUs that other programs kept busy, during each of our own `memwright bench`.
+    other_cpus: Vec<f64>,
+}
+
+/// Measures every method in turn, `rounds` times; `write` writes the page.
+pub(crate) fn run(rounds: usize, mib: u64, write: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(rounds > 0 && mib > 0, "--rounds and --size are at least 1");
+    anyhow::ensure!(rustix::process::geteuid().is_root(), "needs root, for huge pages and locks");
+    let _alone = alone();
+    room(mib)?;
+    let build = ["build", "--locked", "--release", "--features", "full", "--package", "mw-cli"];
+    cargo(&build)?;
+    cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
+    let mut place = Place::new(&target_dir().join("peers"), mib)?;
+    let load = others();
+    let pages = ((mib << 20) + SPARE_BYTES) / HUGE_PAGE_BYTES;
+    let memwright = place.programs.memwright.clone();
+    // Transparent huge pages need whole blocks besides.
+    drop(huge_pages::reserve(&memwright, HUGE_PAGE_BYTES, pages + (mib << 20) / HUGE_PAGE_BYTES)?);
+    let _pool = huge_pages::reserve(&memwright, HUGE_PAGE_BYTES, pages)?;
+    back_huge_pages(pages)?;
+    let (mut rows, mut vmtasks) = (rows::all(), Vmtasks::default());
+    let begun = Instant::now();
+    let mut done = 0;
+    while done < rounds && begun.elapsed() < LAST_START {
+        round(done, &mut rows, &mut vmtasks, &mut place)?;
+        done += 1;
+    }
+    let took = begun.elapsed();
+    let other_cpus = place.other_cpus();
+    let conditions = Conditions { mib, rounds: done, took, load: [load, others()], other_cpus };
+    let text = page::text(&conditions, &rows, &vmtasks);
+    println!("{text}");
+    if write {
+        std::fs::write(root().join(PAGE), text).context(PAGE)?;
+        println!("wrote {PAGE}");
+    }
+    Ok(())
+}
+
+/// One round starts with another row than the one before, so that none always gets the same memory.
+fn round(
+    number: usize,
+    rows: &mut [Row],
+    vmtasks: &mut Vmtasks,
+    place: &mut Place,
+) -> anyhow::Result<()> {
+    println!("== round {}", number + 1);
+    place.begin_round();
+    let count = rows.len();
+    for index in 0..count {
+        rows[(index + number * count / 5) % count].measure(place)?;
+    }
+    vmtasks.measure(place)
+}
+
+fn room(mib: u64) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let needed = 2 * (mib << 20) + SPARE_BYTES + RESERVE_BYTES;
+    let available = kib << 10;
+    anyhow::ensure!(
+        available >= needed,
+        "{} MiB are available, {} are needed; use a smaller --size",
+        available >> 20,
+        needed >> 20
+    );
+    Ok(())
+}
+
+/// The host of a virtual machine may not have backed the pages yet.
+fn back_huge_pages(pages: u64) -> anyhow::Result<()> {
+    let bytes = usize::try_from(pages * HUGE_PAGE_BYTES)?;
+    drop(Options::new(bytes).kind(Kind::Memfd).page_size(PageSize::HUGE_2M).create()?);
+    Ok(())
+}
