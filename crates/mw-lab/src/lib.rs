@@ -42,7 +42,7 @@ pub mod vm;
 mod workdir;
 
 pub use case::evaluation::{Claim, Evaluation};
-pub use case::machine::{Disk, DiskFormat, Machine};
+pub use case::machine::{Disk, DiskFormat, Link, Machine};
 pub use case::{Case, CaseKind, Variant, catalogue};
 pub use error::LabError;
 pub use outcome::Outcome;

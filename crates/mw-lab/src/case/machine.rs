@@ -28,6 +28,15 @@ pub struct Disk {
     pub write_bytes_per_s: Option<u64>,
 }
 
+/// One end of a cable between two machines: QEMU's datagram sockets. The guest's interface needs the module `virtio_net`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    pub local: PathBuf,
+    pub remote: PathBuf,
+    /// The last byte of the interface's address.
+    pub number: u8,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     pub memory_bytes: u64,
@@ -40,6 +49,8 @@ pub struct Machine {
     pub balloon_bytes: Option<u64>,
     /// Whether the guest may reboot; otherwise that ends the machine.
     pub reboots: bool,
+    /// The cable to another machine that runs at the same time.
+    pub link: Option<Link>,
     /// Additional kernel parameters.
     pub append: String,
     /// The machine is killed after this time.

@@ -183,6 +183,7 @@ impl MachineSettings {
             disks: disks?,
             balloon_bytes: self.balloon.map(|balloon| size_bytes(&balloon)).transpose()?,
             reboots: false,
+            link: None,
             append: self.append.unwrap_or_default(),
             time_limit: Duration::from_secs(self.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S)),
         };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::case::machine::{Disk, Machine};
+use crate::case::machine::{Disk, Link, Machine};
 use crate::vm::accel::Accel;
 
 /// The files of one run.
@@ -52,6 +52,13 @@ pub(crate) fn qemu_arguments(
         add("-device", "virtio-balloon-pci".to_owned());
         add("-monitor", "stdio".to_owned());
     }
+    if let Some(link) = &machine.link {
+        add("-netdev", netdev_argument(link));
+        add(
+            "-device",
+            format!("virtio-net-pci,netdev=link,mac=52:54:00:00:00:{:02x}", link.number),
+        );
+    }
     args.extend(["-nodefaults", "-no-user-config"].map(str::to_owned));
     args.extend((!machine.reboots).then(|| "-no-reboot".to_owned()));
     args.extend(["-display", "none"].map(str::to_owned));
@@ -74,6 +81,14 @@ fn numa_arguments(machine: &Machine) -> Vec<(&'static str, String)> {
         args.push(("-numa", format!("cpu,node-id={node},socket-id={cpu}")));
     }
     args
+}
+
+/// Datagrams: the two machines may start in any order, and what nobody receives is lost, as on a cable.
+fn netdev_argument(link: &Link) -> String {
+    let (local, remote) = (link.local.display(), link.remote.display());
+    format!(
+        "dgram,id=link,local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"
+    )
 }
 
 fn drive_argument(disk: &Disk, number: usize, image: &Path) -> String {
@@ -104,6 +119,7 @@ mod tests {
             disks: Vec::new(),
             balloon_bytes: None,
             reboots: false,
+            link: None,
             append: "psi=1".to_owned(),
             time_limit: Duration::from_secs(1),
         }
@@ -182,6 +198,15 @@ mod tests {
         let machine = Machine { balloon_bytes: Some(512 << 20), ..machine() };
         assert!(arguments(&machine).contains("-device virtio-balloon-pci -monitor stdio"));
         assert_eq!(machine.monitor_commands(), "balloon 1536\n");
+    }
+
+    #[test]
+    fn a_link_is_a_cable_with_two_ends() {
+        assert!(!arguments(&machine()).contains("-netdev"));
+        let link = Link { local: "/t/n1".into(), remote: "/t/n2".into(), number: 1 };
+        let args = arguments(&Machine { link: Some(link), ..machine() });
+        assert!(args.contains("local.path=/t/n1,remote.type=unix,remote.path=/t/n2"), "{args}");
+        assert!(args.contains("netdev=link,mac=52:54:00:00:00:01"), "{args}");
     }
 
     #[test]
