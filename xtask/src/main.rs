@@ -5,6 +5,7 @@ mod campaign;
 mod ci;
 mod circles;
 mod cluster;
+mod debian;
 mod dist;
 mod docs;
 mod environments;

@@ -7,7 +7,7 @@ mod page;
 mod step;
 
 use crate::workspace::{root, target_dir};
-use crate::{campaign, packages};
+use crate::{campaign, debian, packages};
 use anyhow::Context;
 use debs::Debs;
 use image::Images;
@@ -22,9 +22,7 @@ use step::Step;
 const PACKAGES: &[(&str, &str)] = &[
     ("busybox-static", "/bin/busybox"),
     ("debhelper", "/usr/bin/dh"),
-    ("e2fsprogs", "/sbin/mke2fs"),
     ("kmod", "/sbin/depmod"),
-    ("mmdebstrap", "/usr/bin/mmdebstrap"),
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
 ];
 
@@ -49,7 +47,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 }
 
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
-    packages::install(PACKAGES)?;
+    packages::install(&[PACKAGES, debian::PACKAGES].concat())?;
     let work = target_dir().join("system");
     fs::create_dir_all(&work)?;
     let packages = Debs::new(choice.package.as_deref(), choice.previous.as_deref(), &work)?;

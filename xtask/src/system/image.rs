@@ -3,6 +3,7 @@
 
 use super::debs::Debs;
 use super::{Step, campaign};
+use crate::debian;
 use crate::workspace::{output, root};
 use anyhow::Context;
 use mw_lab::Kernel;
@@ -31,19 +32,8 @@ pub(super) struct Images {
 impl Images {
     pub(super) fn new(work: &Path) -> anyhow::Result<Self> {
         let image = work.join(format!("root-{VERSION}"));
-        if !image.exists() {
-            println!("making {}", image.display());
-            let tree = tempfile::tempdir_in(work)?;
-            let release = ". /etc/os-release && echo $VERSION_CODENAME";
-            let release = output(Command::new("sh").args(["-c", release]))?;
-            let include = format!("--include={INCLUDED}");
-            let mut mmdebstrap = Command::new("mmdebstrap");
-            mmdebstrap.args(["--quiet", "--variant=minbase", &include, release.trim()]);
-            output(mmdebstrap.arg(tree.path()).arg("http://deb.debian.org/debian"))?;
-            settle(tree.path())?;
-            make(&image, ROOT_MIB, tree.path())?;
-        }
-        Ok(Self { work: work.to_path_buf(), root: image.canonicalize()? })
+        let root = debian::root(&image, ROOT_MIB, INCLUDED, settle)?;
+        Ok(Self { work: work.to_path_buf(), root })
     }
 
     /// The disk with all that a run brings along.
@@ -73,26 +63,15 @@ impl Images {
         output(Command::new("gcc").arg("-O2").arg("-o").arg(lease).arg(root().join(DYNAMIC)))?;
         modules(kernel, &at("modules"))?;
         let image = self.work.join("parcel");
-        make(&image, PARCEL_MIB, tree.path())?;
+        debian::ext4(&image, PARCEL_MIB, tree.path())?;
         Ok(image.canonicalize()?)
     }
 }
 
-/// As an administrator leaves a machine: with a name, and nothing of a first boot to do.
+/// As an administrator leaves a machine: with a name.
 fn settle(tree: &Path) -> anyhow::Result<()> {
-    fs::write(tree.join("etc/machine-id"), "5f4dcc3b5aa765d61d8327deb882cf99\n")?;
     fs::write(tree.join("etc/hostname"), "db1\n")?;
-    fs::write(tree.join("etc/hosts"), "127.0.0.1 localhost\n127.0.1.1 db1\n")?;
-    let masked = tree.join("etc/systemd/system");
-    for unit in [
-        "getty@tty1.service",
-        "serial-getty@ttyS0.service",
-        "apt-daily.timer",
-        "apt-daily-upgrade.timer",
-    ] {
-        std::os::unix::fs::symlink("/dev/null", masked.join(unit))?;
-    }
-    Ok(())
+    Ok(fs::write(tree.join("etc/hosts"), "127.0.0.1 localhost\n127.0.1.1 db1\n")?)
 }
 
 /// The kernel's modules with the index that modprobe reads.
@@ -103,14 +82,4 @@ fn modules(kernel: &Kernel, to: &Path) -> anyhow::Result<()> {
     output(Command::new("cp").arg("-r").arg(&kernel.modules).arg(&below))?;
     output(Command::new("/sbin/depmod").arg("-b").arg(tree.path()).arg(&kernel.release))?;
     output(Command::new("cp").arg("-r").arg(below.join(&kernel.release)).arg(to)).map(drop)
-}
-
-/// An ext4 image of the tree, under its name when it is complete.
-fn make(image: &Path, mib: u64, tree: &Path) -> anyhow::Result<()> {
-    let half = image.with_extension("half");
-    let _ = fs::remove_file(&half);
-    fs::File::create(&half)?.set_len(mib << 20)?;
-    let options = ["-q", "-t", "ext4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"];
-    output(Command::new("/sbin/mke2fs").args(options).arg(tree).arg(&half))?;
-    Ok(fs::rename(half, image)?)
 }
