@@ -15,12 +15,16 @@ pub(super) struct Known {
 /// (exec/main.c, totemsrp.c), sbd 1.5 (sbd-inquisitor.c), etcd 3.4 to 3.7 (server/etcdserver/raft.go), Patroni 3 and 4
 /// (patroni/__main__.py), Redis 7 (sentinel.c), ZooKeeper 3.8 and Hadoop 3 (JvmPauseMonitor.java), keepalived 2
 /// (scheduler.c), Galera 3 and 4 (gcomm/src/evs_proto.cpp), Kubernetes 1.37 (component-helpers, lease controller), memberlist
-/// and raft of HashiCorp (state.go, raft.go), Kafka 3 (AbstractCoordinator.java).
+/// and raft of HashiCorp (state.go, raft.go), Kafka 3 (AbstractCoordinator.java); those of Pacemaker 2.1 were seen in a
+/// starved cluster (docs/cluster.md).
 const LINES: &[(&str, HeartbeatKind, &str)] = &[
     ("corosync", Late, "main process was not scheduled"),
     ("corosync", Late, "Process pause detected for"),
     ("corosync", Unheard, "Token has not been received in"),
     ("corosync", Unheard, "A processor failed, forming new configuration"),
+    ("Pacemaker", Late, "Result of monitor operation for*: Timed Out after"),
+    ("Pacemaker", Late, "is unresponsive to ipc after*have it killed"),
+    ("Pacemaker", Unheard, "Our peer on the DC (*) is dead"),
     ("sbd", Late, "Latency: No liveness for"),
     ("etcd", Late, "leader failed to send out heartbeat on time"),
     ("Patroni", Late, "Loop time exceeded, rescheduling immediately"),
@@ -94,6 +98,15 @@ mod tests {
         ),
         ("corosync", "corosync[1837]:  [TOTEM ] A processor failed, forming new configuration."),
         (
+            "Pacemaker",
+            "pacemaker-controld[272]:  error: Result of monitor operation for address on n1: Timed Out after 20s (Resource agent did not complete within 20s)",
+        ),
+        (
+            "Pacemaker",
+            "pacemakerd[259]:  error: pacemaker-controld[278] is unresponsive to ipc after 5 tries but we found the pid so have it killed that we can restart",
+        ),
+        ("Pacemaker", "pacemaker-controld[259]:  notice: Our peer on the DC (n1) is dead"),
+        (
             "sbd",
             "sbd[912]: warning: inquisitor_child: Latency: No liveness for 4s exceeds watchdog warning timeout of 3s (healthy servants: 1)",
         ),
@@ -133,7 +146,13 @@ mod tests {
                 .collect();
             assert_eq!(found, [*software], "{line}");
         }
-        for line in ["", "corosync started", "WSREP: suspecting nothing", "node lease"] {
+        for line in [
+            "",
+            "corosync started",
+            "WSREP: suspecting nothing",
+            "node lease",
+            "is unresponsive to ipc after 1 tries",
+        ] {
             assert!(!all.iter().any(|known| known.is_in(line)), "{line}");
         }
     }
